@@ -1,0 +1,63 @@
+"""Create the tables of a new file, and rebuild what is derived: views, table macros, comments."""
+
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from importlib.resources import files
+
+import duckdb
+from duckdb_sqlalchemy import Dialect
+from sqlalchemy import MetaData, Table
+from sqlalchemy.schema import CreateTable, SetColumnComment, SetTableComment
+
+from schema.errors import AtlasError
+from schema.tables import metadata
+
+QUESTION_GROUP = "activation_atlas.questions"
+"""Entry points that return SQL files of table macros, so that `schema` knows no layer above it."""
+
+
+def table_ddl(table: Table) -> Iterator[str]:
+    """CREATE TABLE and its comments."""
+    dialect = Dialect()
+    yield str(CreateTable(table).compile(dialect=dialect))
+    yield str(SetTableComment(table).compile(dialect=dialect))
+    for column in table.columns:
+        yield str(SetColumnComment(column).compile(dialect=dialect))
+
+
+def create_tables(con: duckdb.DuckDBPyConnection, d_model: int) -> MetaData:
+    """Create every table of an atlas in the connection's current database, and return their metadata."""
+    tables = metadata(d_model)
+    for table in tables.tables.values():
+        for statement in table_ddl(table):
+            con.execute(statement)
+    return tables
+
+
+def question_files() -> dict[str, str]:
+    """Name → SQL of every installed table macro."""
+    return {name: sql for point in entry_points(group=QUESTION_GROUP) for name, sql in point.load()().items()}
+
+
+def view_files() -> dict[str, str]:
+    folder = files("schema") / "views"
+    return {f.name.removesuffix(".sql"): f.read_text() for f in folder.iterdir() if f.name.endswith(".sql")}
+
+
+def install_derived(con: duckdb.DuckDBPyConnection) -> None:
+    """(Re)create views and table macros.
+
+    DuckDB binds both when they are created, so what fails for want of another is tried again
+    until a round makes no progress: there is no order list to keep.
+    """
+    waiting = {**view_files(), **question_files()}
+    while waiting:
+        failed: dict[str, str] = {}
+        for name, sql in waiting.items():
+            try:
+                con.execute(sql)
+            except duckdb.Error as error:
+                failed[name] = str(error).splitlines()[0]
+        if len(failed) == len(waiting):
+            raise AtlasError("views or questions that do not build: " + "; ".join(f"{n}: {e}" for n, e in failed.items()))
+        waiting = {name: waiting[name] for name in failed}

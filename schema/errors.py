@@ -1,0 +1,21 @@
+"""Errors that a user meets. Each message says what was asked, where, and what exists or what to do."""
+
+
+class AtlasError(Exception):
+    """Something asked of an atlas cannot be done; the message is meant for people. Exit code 1."""
+
+
+class Locked(AtlasError):
+    """Another process holds the file."""
+
+
+class NotAnAtlas(AtlasError):
+    """The file is missing, is no DuckDB file, holds no atlas, or one of another schema version."""
+
+
+class QueryRefused(AtlasError):
+    """A statement that is not one SELECT, or that reaches outside the atlas."""
+
+
+class QueryTimeout(AtlasError):
+    """A statement ran past its time limit."""

@@ -1,0 +1,77 @@
+"""The only place that opens DuckDB: read-only for questions, read-write for the loader, and never by accident a new file."""
+
+from pathlib import Path
+
+import duckdb
+
+from schema import SCHEMA_VERSION
+from schema.errors import AtlasError, Locked, NotAnAtlas
+
+STORAGE_VERSION = "v1.5.0"
+"""File format of every atlas: the newest that all current clients open, and smaller than DuckDB 1.5's own default."""
+
+OFFLINE = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+
+
+def open_reader(path: Path | str, *, memory: str = "4GB") -> duckdb.DuckDBPyConnection:
+    """Open an atlas read-only, locked down: no writes, no other files, no extensions, no settings.
+
+    Raises NotAnAtlas if the path is no atlas of this schema version, Locked if another process is writing to it.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise NotAnAtlas(f"no atlas at {path}: no such file{_neighbours(path)}")
+    con = _connect(path, read_only=True, config={**OFFLINE, "memory_limit": memory})
+    try:
+        check_version(con, path)
+        con.execute("SET enable_external_access = false")
+        con.execute("SET lock_configuration = true")
+    except BaseException:
+        con.close()
+        raise
+    return con
+
+
+def open_writer(path: Path | str) -> duckdb.DuckDBPyConnection:
+    """Open or create a working file read-write. Raises Locked, with the PID, if another process has it open."""
+    return _connect(Path(path), read_only=False, config={**OFFLINE, "storage_compatibility_version": STORAGE_VERSION})
+
+
+def _connect(path: Path, *, read_only: bool, config: dict) -> duckdb.DuckDBPyConnection:
+    try:
+        return duckdb.connect(str(path), read_only=read_only, config=config)
+    except duckdb.IOException as error:
+        if "lock" in str(error):
+            raise Locked(f"{path} is in use by another process: {_holder(str(error))}. Wait for it, or close it there.") from error
+        if "not a valid DuckDB" in str(error) or "database file" in str(error):
+            raise NotAnAtlas(f"{path} is not an atlas: it is no DuckDB file") from error
+        raise AtlasError(f"cannot open {path}: {str(error).splitlines()[0]}") from error
+    except duckdb.Error as error:
+        raise AtlasError(f"cannot open {path}: {str(error).splitlines()[0]}") from error
+
+
+def _holder(message: str) -> str:
+    """'python3 (PID 123)' out of DuckDB's lock message."""
+    start, end = message.find("held in "), message.find(")")
+    return message[start + len("held in ") : end + 1] if 0 <= start < end else message.splitlines()[0]
+
+
+def check_version(con: duckdb.DuckDBPyConnection, path: Path | str) -> None:
+    """Raise NotAnAtlas unless the open file holds an atlas of this schema version."""
+    tables = {name for (name,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+    if not {"model", "run", "shard"} <= tables:
+        found = ", ".join(sorted(tables)[:5]) or "no tables"
+        raise NotAnAtlas(f"{path} is not an atlas: it is a DuckDB file with {found}, and without the tables model, run and shard")
+    versions = con.execute("SELECT schema_version FROM model").fetchall()
+    if versions and versions[0][0] != SCHEMA_VERSION:
+        raise NotAnAtlas(
+            f"{path} has schema version {versions[0][0]}; this is activation-atlas for version {SCHEMA_VERSION}. "
+            "Install the version that made it, or ingest again into a new file."
+        )
+
+
+def _neighbours(path: Path) -> str:
+    if not path.parent.is_dir():
+        return f" (and no folder {path.parent})"
+    names = sorted(p.name for p in path.parent.glob("*.duckdb"))[:5]
+    return f"; atlases beside it: {', '.join(names)}" if names else "; `atlas ingest` makes one"

@@ -1,0 +1,45 @@
+"""The words that columns store. One tuple each: the check constraints, audits and docs are made from them."""
+
+SITES = ("resid_pre", "attn_out", "resid_mid", "ffn_out", "resid_post")
+"""Read points of a layer, in the order the forward pass writes them (GLOSSARY: site)."""
+
+STREAM_SITES = ("resid_pre", "resid_mid", "resid_post")
+"""The sites that are states of the residual stream; the other two are updates added to it."""
+
+TAILS = ("max", "min")
+"""Which end of a key's coefficients a trigger belongs to: the largest, or the smallest (most negative)."""
+
+DIRECTIONS = ("promoted", "suppressed")
+"""Which end of a value's projection a token belongs to."""
+
+SELECTIONS = ("dominant", "random")
+"""How sub-updates of a position and layer were chosen: largest by norm, or seeded at random among the others."""
+
+RUN_KINDS = ("weights", "sweep", "trace")
+
+RUN_STATUSES = ("running", "finished")
+
+PROJECTIONS = ("raw", "final_norm")
+"""raw: E·z. final_norm: E·final_norm(z), the norm's statistics taken from z itself (the logit lens)."""
+
+HISTOGRAM_MIN_EXPONENT = -8
+HISTOGRAM_MAX_EXPONENT = 8
+"""Magnitudes below 2^min share the two bins around zero; magnitudes of 2^max and more share the outermost bins."""
+
+HISTOGRAM_BINS = 2 * (2 * (HISTOGRAM_MAX_EXPONENT - HISTOGRAM_MIN_EXPONENT) + 2)
+"""68 bins: two an octave for each sign, one underflow and one overflow bin a side."""
+
+
+def histogram_edges() -> list[float]:
+    """Upper edges of the histogram bins, ascending, [HISTOGRAM_BINS]; the last is infinity.
+
+    Bin b holds edges[b-1] < m <= edges[b] for negative m and edges[b-1] <= m < edges[b] for m >= 0.
+    Edges are fixed for every atlas, so histograms of shards, corpora and models add up.
+    Within an octave the edge lies at 1.5 times the power of two (half of the octave's width).
+    """
+    magnitudes = [
+        factor * 2.0**exponent
+        for exponent in range(HISTOGRAM_MIN_EXPONENT, HISTOGRAM_MAX_EXPONENT)
+        for factor in (1.0, 1.5)
+    ] + [2.0**HISTOGRAM_MAX_EXPONENT]
+    return [-m for m in reversed(magnitudes)] + [0.0] + magnitudes + [float("inf")]
