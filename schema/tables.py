@@ -241,6 +241,18 @@ def weight_tables(m: MetaData) -> None:
         comment="The tokens each value promotes and suppresses most (Geva et al. 2022, section 3).",
         info={"grain": ("layer", "neuron", "direction", "rank"), "sort": ("layer", "neuron", "direction", "rank")},
     )
+    Table(
+        "value_neighbour",
+        m,
+        layer(),
+        neuron(),
+        column("rank", SmallInteger, "From 1 to 20, by cosine; ties go to the lower layer and neuron."),
+        column("neighbour_layer", SmallInteger, "Layer of the nearby value."),
+        column("neighbour_neuron", Integer, "Neuron of the nearby value."),
+        column("cosine", REAL, "Cosine of the two values, in [-1, 1]."),
+        comment="The values of the whole model that point most nearly the same way as each value.",
+        info={"grain": ("layer", "neuron", "rank"), "sort": ("layer", "neuron", "rank")},
+    )
 
 
 def sweep_tables(m: MetaData) -> None:
@@ -361,6 +373,7 @@ def sub_update_tables(m: MetaData) -> None:
         column("sub_update_norm_dominant", REAL, "The same sum over the 10 dominant."),
         column("n_agreeing_values", Integer, f"{agreeing} ffn_out (Geva et al. 2021, figure 8)."),
         column("n_agreeing_values_block", Integer, f"{agreeing} resid_post (the variant in the authors' code)."),
+        column("candidate_rank_after", Integer, "Rank at resid_post, from 1, of the top token of resid_mid; more than 1: the FFN eliminated its candidate."),
         comment="Totals over all neurons of a layer at a traced position, so that nobody takes a truncated sum for the whole.",
         info={"grain": ("position_id", "layer"), "sort": ("position_id", "layer")},
     )

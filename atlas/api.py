@@ -1,0 +1,132 @@
+"""The Python face of an atlas: one method for each question, free SQL, and a summary of what is inside."""
+
+import inspect
+import warnings
+from collections.abc import Callable
+from difflib import get_close_matches
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import polars as pl
+
+from atlas import guard
+from atlas.address import parse_address
+from atlas.card import Card, read_card
+from atlas.dictionary import describe
+from atlas.frames import Parameters, fetch
+from atlas.inventory import Status, read_status, status_html
+from atlas.questions import Question, question, questions
+from atlas.ranges import check_arguments
+from schema import store
+from schema.errors import AtlasError
+
+PYTHON_TYPES = {"integer": int, "bigint": int, "text": str, "bigint[]": list[int]}
+
+
+class Atlas:
+    """An open atlas, read-only.
+
+    Every question is a method: `a.top_triggers(3, 17, n=10)` returns a polars frame; `a.questions()` lists them, `help(a.top_triggers)`
+    explains one. Close it, or use it as a context manager.
+    """
+
+    def __init__(self, path: Path | str, *, memory: str = "4GB") -> None:
+        self.path = Path(path)
+        self.con = store.open_reader(self.path, memory=memory)
+
+    def ask(self, name: str, *args: object, **kwargs: object) -> pl.DataFrame:
+        """Ask a question by name; arguments in the order of its parameters, or by name.
+
+        Raises AtlasError for an unknown question (with the nearest names), wrong arguments, or a layer, neuron, position, corpus or token
+        that this atlas does not have.
+        """
+        q = question(name)
+        arguments = bind(q, args, kwargs)
+        check_arguments(self.con, arguments)
+        return fetch(self.con, q.call, arguments)
+
+    def sql(self, query: str, parameters: Parameters = None, *, max_rows: int = guard.MAX_ROWS, timeout: float = guard.TIMEOUT) -> pl.DataFrame:
+        """Run one SELECT; `parameters` fill `?` (a list) or `$name` (a dict). At most `max_rows` rows, with a warning if there are more.
+
+        Raises QueryRefused for anything but one SELECT over this atlas, QueryTimeout after `timeout` seconds, AtlasError for wrong SQL.
+        """
+        result = guard.run_select(self.con, query, parameters, max_rows=max_rows, timeout=timeout)
+        if result.is_truncated:
+            warnings.warn(f"only the first {max_rows} rows: raise max_rows for more", stacklevel=2)
+        return result.frame
+
+    def questions(self) -> pl.DataFrame:
+        """One row per question: name, how to call it, title, source paper and section, grain."""
+        rows = [{"question": q.name, "call": q.signature, "title": q.title, "source": q.source, "grain": ", ".join(q.grain)} for q in questions().values()]
+        return pl.DataFrame(rows)
+
+    def schema(self) -> pl.DataFrame:
+        """The data dictionary: one row per column of every table and view, with type, unit and meaning."""
+        return describe(self.con)
+
+    def status(self) -> Status:
+        """The model, corpora, runs and row counts of this atlas."""
+        return read_status(self.con, self.path)
+
+    def neuron(self, address: str) -> Card:
+        """Everything short about one neuron: `a.neuron("L3N17")`. Raises AtlasError for a malformed or unknown address."""
+        layer, neuron = parse_address(address)
+        check_arguments(self.con, {"layer": layer, "neuron": neuron})
+        return read_card(self.con, layer, neuron)
+
+    def close(self) -> None:
+        """Close the file; frames already returned stay usable."""
+        self.con.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __getattr__(self, name: str) -> Callable[..., pl.DataFrame]:
+        if name.startswith("_") or name not in questions():
+            near = get_close_matches(name, [*questions(), "sql", "status", "schema", "questions", "neuron"], n=3, cutoff=0.4)
+            raise AttributeError(f"an atlas has no question or method '{name}'" + (f"; did you mean {', '.join(near)}?" if near else ""))
+        return method(self, questions()[name])
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *questions()]
+
+    def __repr__(self) -> str:
+        return f"<Atlas {self.path}>"
+
+    def _repr_html_(self) -> str:
+        return status_html(self.status())
+
+
+def bind(q: Question, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
+    """Arguments by parameter name, defaults filled in. Raises AtlasError with the signature."""
+    try:
+        bound = signature(q).bind(*args, **kwargs)
+    except TypeError as error:
+        raise AtlasError(f"{q.signature}: {error}") from error
+    bound.apply_defaults()
+    return dict(bound.arguments)
+
+
+def signature(q: Question) -> inspect.Signature:
+    def parameter(p: Any) -> inspect.Parameter:
+        default = inspect.Parameter.empty if p.is_required else p.default_value
+        return inspect.Parameter(p.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=PYTHON_TYPES[p.type])
+
+    return inspect.Signature([parameter(p) for p in q.parameters], return_annotation=pl.DataFrame)
+
+
+def method(a: Atlas, q: Question) -> Callable[..., pl.DataFrame]:
+    """The question as a method, its header as docstring and signature."""
+
+    def asked(*args: object, **kwargs: object) -> pl.DataFrame:
+        return a.ask(q.name, *args, **kwargs)
+
+    asked.__name__ = asked.__qualname__ = q.name
+    lines = [f"{q.title}.", "", f"Source: {q.source}.", f"One row per {', '.join(q.grain)}.", ""]
+    asked.__doc__ = "\n".join([*lines, *(f"{p.name}: {p.meaning}" for p in q.parameters)])
+    asked.__signature__ = signature(q)  # type: ignore[attr-defined]
+    return asked

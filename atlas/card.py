@@ -1,0 +1,68 @@
+"""One neuron on one page: norms, what its value promotes, what triggers its key."""
+
+from dataclasses import dataclass
+from html import escape
+
+import duckdb
+import polars as pl
+
+from atlas.address import format_address
+from atlas.export.cells import display_cells
+from atlas.export.visible import visible
+from atlas.frames import fetch
+from atlas.questions import question
+
+N_TRIGGERS = 10
+
+
+@dataclass(frozen=True)
+class Card:
+    """A neuron: `facts` (question neuron_card, one row per corpus), `tokens` (value_tokens), `top` and `bottom` (its triggers)."""
+
+    address: str
+    facts: pl.DataFrame
+    tokens: pl.DataFrame
+    top: pl.DataFrame
+    bottom: pl.DataFrame
+
+    def _repr_html_(self) -> str:
+        blocks = [f"<h3>{self.address}</h3>", facts_html(self.facts)]
+        for title, triggers in (("Largest coefficients", self.top), ("Smallest coefficients", self.bottom)):
+            blocks += [f"<h4>{title}</h4>", triggers_html(triggers)]
+        return "\n".join(blocks)
+
+
+def read_card(con: duckdb.DuckDBPyConnection, layer: int, neuron: int) -> Card:
+    """Ask the four questions a card is made of; layer and neuron from 0."""
+
+    def ask(name: str, **arguments: object) -> pl.DataFrame:
+        defaults = {p.name: p.default_value for p in question(name).parameters}
+        return fetch(con, question(name).call, {**defaults, "layer": layer, "neuron": neuron, **arguments})
+
+    return Card(
+        address=format_address(layer, neuron),
+        facts=ask("neuron_card"),
+        tokens=ask("value_tokens"),
+        top=ask("top_triggers", n=N_TRIGGERS),
+        bottom=ask("bottom_triggers", n=N_TRIGGERS),
+    )
+
+
+def facts_html(facts: pl.DataFrame) -> str:
+    rows = [
+        "".join(f"<td>{escape(cell)}</td>" for cell in (name, *display_cells(facts[name])))
+        for name in facts.columns
+        if facts[name].null_count() < facts.height
+    ]
+    return f"<table>{''.join(f'<tr>{r}</tr>' for r in rows)}</table>"
+
+
+def triggers_html(triggers: pl.DataFrame) -> str:
+    rows = [
+        f"<tr><td>{coefficient}</td><td style='text-align:right'>{escape(visible(before))}</td><td><b>{escape(visible(token))}</b></td>"
+        f"<td>{escape(visible(after))}</td></tr>"
+        for coefficient, before, token, after in zip(
+            display_cells(triggers["coefficient"]), triggers["text_before"], triggers["token"], triggers["text_after"], strict=True
+        )
+    ]
+    return f"<table>{''.join(rows)}</table>"

@@ -1,0 +1,105 @@
+"""Write a frame in any of the formats, with where it comes from."""
+
+import io
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from atlas.export.cells import plain_rows, to_json
+from atlas.export.latex import latex_table
+from atlas.export.markdown import markdown_table
+from atlas.export.terminal import terminal_table
+from schema.errors import AtlasError
+
+
+@dataclass(frozen=True)
+class Style:
+    """What a table needs beside its rows. `width` and `color` are the terminal's; `caption` and `label` are LaTeX source."""
+
+    provenance: dict[str, object] = field(default_factory=dict)
+    caption: str | None = None
+    label: str | None = None
+    width: int | None = None
+    color: bool = False
+
+
+def as_table(frame: pl.DataFrame, style: Style) -> str:
+    return terminal_table(frame, width=style.width, color=style.color)
+
+
+def as_json(frame: pl.DataFrame, style: Style) -> str:
+    return to_json(plain_rows(frame), indent=2) + "\n"
+
+
+def as_jsonl(frame: pl.DataFrame, style: Style) -> str:
+    return "".join(to_json(row) + "\n" for row in plain_rows(frame))
+
+
+def as_csv(frame: pl.DataFrame, style: Style) -> str:
+    """RFC 4180; lists and structures as JSON, bytes as hexadecimal."""
+    return frame.with_columns(pl.Series(c, flat(frame[c]), dtype=pl.String) for c in frame.columns if is_nested(frame.schema[c])).write_csv()
+
+
+def is_nested(dtype: pl.DataType) -> bool:
+    return dtype.is_nested() or dtype == pl.Binary
+
+
+def flat(column: pl.Series) -> list[str | None]:
+    return [None if v is None else v.hex() if isinstance(v, bytes) else to_json(v) for v in column.to_list()]
+
+
+def as_markdown(frame: pl.DataFrame, style: Style) -> str:
+    return markdown_table(frame) + "\n"
+
+
+def as_latex(frame: pl.DataFrame, style: Style) -> str:
+    return latex_table(frame, caption=style.caption, label=style.label, comments=style.provenance)
+
+
+def as_parquet(frame: pl.DataFrame, style: Style) -> bytes:
+    """Zstandard; the provenance in the file's key-value metadata, under 'atlas'."""
+    import pyarrow.parquet as pq
+
+    table = frame.to_arrow()
+    metadata = {**(table.schema.metadata or {}), b"atlas": json.dumps(style.provenance, ensure_ascii=False).encode()}
+    out = io.BytesIO()
+    pq.write_table(table.replace_schema_metadata(metadata), out, compression="zstd")
+    return out.getvalue()
+
+
+FORMATS: dict[str, Callable[[pl.DataFrame, Style], str | bytes]] = {
+    "table": as_table,
+    "json": as_json,
+    "jsonl": as_jsonl,
+    "csv": as_csv,
+    "parquet": as_parquet,
+    "markdown": as_markdown,
+    "latex": as_latex,
+}
+
+SUFFIXES = {".txt": "table", ".json": "json", ".jsonl": "jsonl", ".csv": "csv", ".parquet": "parquet", ".md": "markdown", ".tex": "latex"}
+
+
+def format_of(path: Path) -> str:
+    """The format that a file's suffix stands for. Raises AtlasError with the suffixes there are."""
+    if path.suffix not in SUFFIXES:
+        raise AtlasError(f"{path}: no format for the suffix '{path.suffix}'; they are {' '.join(SUFFIXES)}, or give --format")
+    return SUFFIXES[path.suffix]
+
+
+def render(frame: pl.DataFrame, format: str, style: Style) -> bytes:
+    """The whole file in one of FORMATS, UTF-8 where it is text."""
+    rendered = FORMATS[format](frame, style)
+    return rendered if isinstance(rendered, bytes) else rendered.encode()
+
+
+def save(frame: pl.DataFrame, path: Path, format: str, style: Style) -> None:
+    """Write `path`, and beside it `path`.provenance.json. Raises AtlasError if the folder is missing or not writable."""
+    try:
+        path.write_bytes(render(frame, format, style))
+        path.with_name(f"{path.name}.provenance.json").write_text(json.dumps(style.provenance, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise AtlasError(f"cannot write {path}: {error.strerror}") from error

@@ -1,0 +1,85 @@
+"""booktabs tables whose cells survive any token under pdflatex (T1 fonts, utf8).
+
+The traps: `\\\\` reads a following `*` or `[` as its argument, so every row begins with {}; `--` and `,,` are ligatures; straight quotes
+turn curly; a character without a glyph stops pdflatex, so it is printed as U+XXXX.
+"""
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from atlas.export.cells import display_cells
+
+NEEDS = r"needs \usepackage{booktabs} and \usepackage[T1]{fontenc}"
+
+ESCAPES = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "-": "-{}",
+    ",": ",{}",
+    "'": r"\textquotesingle{}",
+    "`": r"\textasciigrave{}",
+    '"': r"\textquotedbl{}",
+    "[": "{[}",
+    "]": "{]}",
+    "␣": r"\textvisiblespace{}",
+    "↵": r"$\hookleftarrow$",
+    "→": r"$\rightarrow$",
+}
+
+NO_GLYPH = set("\u00a0\u00ad\u0126\u0127\u0138\u013f\u0140\u0149\u0166\u0167\u017f")
+"""Of U+00A1 to U+017E, what T1 and TS1 lack (and the two that look like a space and a hyphen)."""
+
+MORE_GLYPHS = set("–—‘’‚“”„†‡•…‹›€™")
+
+
+def tex(text: str) -> str:
+    """Escape `text` so that pdflatex prints each of its characters."""
+    return "".join(map(tex_character, text))
+
+
+def tex_character(character: str) -> str:
+    if character in ESCAPES:
+        return ESCAPES[character]
+    has_glyph = " " <= character <= "~" or ("\u00a1" <= character <= "\u017e" and character not in NO_GLYPH) or character in MORE_GLYPHS
+    return character if has_glyph else rf"\texttt{{U+{ord(character):04X}}}"
+
+
+def tex_number(text: str) -> str:
+    """'-1.5' with a minus sign, '2.0e-07' as a power of ten."""
+    mantissa, e, exponent = text.partition("e")
+    if e and exponent.lstrip("+-").isdigit():
+        return rf"${mantissa}\times10^{{{int(exponent)}}}$"
+    return f"$-${text[1:]}" if text.startswith("-") else text
+
+
+def latex_table(frame: pl.DataFrame, *, caption: str | None = None, label: str | None = None, comments: Mapping[str, object] | None = None) -> str:
+    """A table float. `caption` and `label` are LaTeX as they stand; `comments` become % lines above the table."""
+    numeric = [frame.schema[c].is_numeric() for c in frame.columns]
+    columns = [
+        [tex_number(cell) if is_number else tex(cell) for cell in display_cells(frame[c])]
+        for c, is_number in zip(frame.columns, numeric, strict=True)
+    ]
+    lines = [f"% {NEEDS}", *(f"% {key}: {' '.join(str(value).split())}" for key, value in (comments or {}).items())]
+    lines += [r"\begin{table}[t]", r"\centering"]
+    lines += [rf"\caption{{{caption}}}"] if caption else []
+    lines += [rf"\label{{{label}}}"] if label else []
+    lines += [rf"\begin{{tabular}}{{@{{}}{''.join('r' if n else 'l' for n in numeric)}@{{}}}}", r"\toprule"]
+    lines += [table_row([tex(c.replace("_", " ")) for c in frame.columns]), r"\midrule"]
+    lines += [table_row(list(cells)) for cells in zip(*columns, strict=True)]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
+
+
+def table_row(cells: list[str]) -> str:
+    return "{}" + " & ".join(cells) + r" \\"

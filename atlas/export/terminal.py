@@ -1,0 +1,63 @@
+"""Tables on a terminal: as wide as it is, every character of a token visible, markup of tokens never obeyed."""
+
+import io
+
+import polars as pl
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from atlas.export.cells import display_cells
+
+LEFT_CROPPED = {"text_before"}
+"""What stands next to the token is its end."""
+
+WIDEST = 60
+NARROWEST = 12
+MARGIN = 2
+
+
+def terminal_table(frame: pl.DataFrame, *, width: int | None = None, color: bool = False) -> str:
+    """The frame as text, at most `width` columns wide (None: as wide as it gets); a last line names the columns that found no room."""
+    cells = {c: display_cells(frame[c]) for c in frame.columns}
+    wanted = {c: max([len(c), *(Text(v).cell_len for v in values)]) for c, values in cells.items()}
+    widths = fit(wanted, {c for c in frame.columns if not frame.schema[c].is_numeric()}, width)
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1), header_style="bold")
+    for c, w in widths.items():
+        right = frame.schema[c].is_numeric() or c in LEFT_CROPPED
+        table.add_column(Text(c), justify="right" if right else "left", no_wrap=True, width=w, style="bold green" if c == "token" else "")
+    for i in range(frame.height):
+        table.add_row(*(Text(crop(cells[c][i], w, left=c in LEFT_CROPPED)) for c, w in widths.items()))
+    out = io.StringIO()
+    console = Console(file=out, width=width or sum(w + MARGIN for w in widths.values()) + MARGIN, force_terminal=color, no_color=not color, emoji=False)
+    console.print(table)
+    left_out = [c for c in frame.columns if c not in widths]
+    if left_out:
+        console.print(Text(f"columns with no room here: {', '.join(left_out)} (choose with --columns)", style="dim"))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def fit(wanted: dict[str, int], flexible: set[str], width: int | None) -> dict[str, int]:
+    """Widths that fit: text columns shrink evenly, and then the last columns are left out."""
+    if width is None:
+        return dict(wanted)
+    widths = {c: min(w, WIDEST) if c in flexible else w for c, w in wanted.items()}
+    while sum(w + MARGIN for w in widths.values()) > width:
+        shrinkable = [c for c in widths if c in flexible and widths[c] > max(NARROWEST, len(c))]
+        if shrinkable:
+            widths[max(shrinkable, key=lambda c: widths[c])] -= 1
+        elif len(widths) == 1:
+            return {c: width - MARGIN for c in widths}
+        else:
+            widths.popitem()
+    return widths
+
+
+def crop(text: str, width: int, *, left: bool) -> str:
+    """At most `width` terminal cells, an ellipsis where characters are missing."""
+    if Text(text).cell_len <= width:
+        return text
+    while Text(text).cell_len > width - 1:
+        text = text[1:] if left else text[:-1]
+    return f"…{text}" if left else f"{text}…"

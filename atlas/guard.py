@@ -1,0 +1,65 @@
+"""Run one statement that a person typed: one SELECT, read-only, no other files, bounded in rows and time.
+
+The connection itself is read-only and locked down (schema/store.py); this adds the bounds and the clear refusals.
+"""
+
+import threading
+from dataclasses import dataclass
+
+import duckdb
+import polars as pl
+
+from atlas.frames import Parameters, read, translated
+from schema.errors import QueryRefused, QueryTimeout
+
+MAX_ROWS = 100_000
+TIMEOUT = 60.0
+"""Seconds."""
+
+READS = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
+
+
+@dataclass(frozen=True)
+class Result:
+    """Rows of a statement; `is_truncated` if there were more than the bound let through."""
+
+    frame: pl.DataFrame
+    is_truncated: bool
+
+
+def select_statement(con: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
+    """The one reading statement in `sql`. Raises QueryRefused for none, several, or one that does anything else."""
+    with translated():
+        statements = con.extract_statements(sql)
+    kinds = [str(s.type).rpartition(".")[2] for s in statements]
+    if len(statements) != 1:
+        raise QueryRefused(f"write one SELECT statement; this has {len(statements)}" + (f" ({', '.join(kinds)})" if kinds else ""))
+    if statements[0].type not in READS:
+        raise QueryRefused(f"write one SELECT statement: an atlas is read-only, and this is {kinds[0]}")
+    return statements[0]
+
+
+def run_select(
+    con: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters = None, *, max_rows: int = MAX_ROWS, timeout: float = TIMEOUT
+) -> Result:
+    """Run `sql` and return at most `max_rows` rows within `timeout` seconds.
+
+    Raises QueryRefused for anything but one SELECT (or EXPLAIN) over the atlas, QueryTimeout past the limit, AtlasError for wrong SQL.
+    """
+    cursor = con.cursor()
+    timer = threading.Timer(timeout, cursor.interrupt)
+    try:
+        statement = select_statement(cursor, sql)
+        is_select = statement.type == duckdb.StatementType.SELECT
+        body = statement.query.strip().rstrip(";")
+        # the line break ends a trailing comment
+        bounded = f"SELECT * FROM (\n{body}\n) LIMIT {max_rows + 1}" if is_select else body
+        timer.start()
+        with translated():
+            frame = read(cursor, bounded, parameters)
+    except duckdb.InterruptException as error:
+        raise QueryTimeout(f"stopped after {timeout:g} s; filter by the leading columns (corpus_id, layer, neuron), or allow more time") from error
+    finally:
+        timer.cancel()
+        cursor.close()
+    return Result(frame.head(max_rows), frame.height > max_rows)

@@ -1,0 +1,113 @@
+"""Questions: one SQL file each in this folder, with a header and one table macro that is stored in every atlas."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+
+from schema.errors import AtlasError
+
+FOLDER = Path(__file__).parent
+PARAMETER = re.compile(r"(?P<name>\w+) \((?P<type>[\w\[\]]+)(?:, (?P<default>[^)]+))?\): (?P<meaning>.+)")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a question.
+
+    `type` is integer, bigint, text or bigint[]; `default` is the SQL literal, None where the parameter must be given.
+    """
+
+    name: str
+    type: str
+    default: str | None
+    meaning: str
+
+    @property
+    def is_required(self) -> bool:
+        return self.default is None
+
+    @property
+    def default_value(self) -> int | str | None:
+        """The default as a Python value; None for SQL NULL."""
+        if self.default is None or self.default == "NULL":
+            return None
+        return self.default.strip("'") if self.default.startswith("'") else int(self.default)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question: its header, and the SQL that installs its macro."""
+
+    name: str
+    title: str
+    source: str
+    grain: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+    chart: str
+    sql: str
+
+    @property
+    def call(self) -> str:
+        """The statement that asks it, every parameter bound by name: `FROM top_triggers(layer := $layer, …)`."""
+        return f"FROM {self.name}({', '.join(f'{p.name} := ${p.name}' for p in self.parameters)})"
+
+    @property
+    def signature(self) -> str:
+        """`top_triggers(layer, neuron, n := 25)`, as people write it."""
+        return f"{self.name}({', '.join(p.name if p.is_required else f'{p.name} := {p.default}' for p in self.parameters)})"
+
+
+def header(sql: str) -> Iterator[tuple[str, str]]:
+    """(key, text) of the `-- key: text` lines that a file begins with."""
+    for line in sql.splitlines():
+        match = re.match(r"-- (\w+):\s+(.+)", line)
+        if match is None:
+            return
+        yield match[1], match[2].strip()
+
+
+def parse_parameter(name: str, text: str) -> Parameter:
+    match = PARAMETER.fullmatch(text)
+    if match is None:
+        raise AtlasError(f"atlas/questions/{name}.sql: '-- param: {text}' is not 'name (type, default): meaning'")
+    return Parameter(**match.groupdict())
+
+
+def parse_question(name: str, sql: str) -> Question:
+    """Read the header of a question's file. Raises AtlasError naming the file and what its header lacks."""
+    lines = list(header(sql))
+    found = {key: text for key, text in lines if key != "param"}
+    missing = {"title", "source", "grain", "chart"} - set(found)
+    if missing:
+        raise AtlasError(f"atlas/questions/{name}.sql: its header has no {', '.join(sorted(missing))}")
+    return Question(
+        name=name,
+        title=found["title"],
+        source=found["source"],
+        grain=tuple(found["grain"].split(", ")),
+        parameters=tuple(parse_parameter(name, text) for key, text in lines if key == "param"),
+        chart=found["chart"],
+        sql=sql,
+    )
+
+
+@cache
+def questions() -> dict[str, Question]:
+    """Every question by name, in alphabetical order."""
+    return {path.stem: parse_question(path.stem, path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.sql"))}
+
+
+def question(name: str) -> Question:
+    """The question of that name. Raises AtlasError with the nearest names."""
+    if name in questions():
+        return questions()[name]
+    near = get_close_matches(name, questions(), n=3, cutoff=0.4)
+    raise AtlasError(f"no question '{name}'; {'did you mean ' + ', '.join(near) if near else 'they are ' + ', '.join(questions())}?")
+
+
+def macro_files() -> dict[str, str]:
+    """Name → SQL that installs the question in an atlas, its title as the macro's comment."""
+    return {name: f"{q.sql}\nCOMMENT ON MACRO TABLE {name} IS '{q.title.replace(chr(39), chr(39) * 2)}';\n" for name, q in questions().items()}

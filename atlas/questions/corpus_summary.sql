@@ -1,0 +1,47 @@
+-- title:  The corpora of the atlas and how much of each was read
+-- source: tables corpus, run, trigger
+-- grain:  corpus_id
+-- chart:  card
+CREATE OR REPLACE MACRO corpus_summary() AS TABLE
+WITH
+swept AS (
+    SELECT
+        s.corpus_id,
+        max(s.n_positions) AS n_swept
+    FROM neuron_statistics AS s
+    GROUP BY s.corpus_id
+),
+
+traced AS (
+    SELECT
+        r.corpus_id,
+        count(*) AS n_traced
+    FROM trace AS t
+    INNER JOIN run AS r ON t.run_id = r.run_id
+    GROUP BY r.corpus_id
+),
+
+kept AS (
+    SELECT
+        t.corpus_id,
+        max(t.rank) AS triggers_per_tail
+    FROM trigger AS t
+    GROUP BY t.corpus_id
+)
+
+SELECT
+    c.corpus_id,
+    c.name,
+    c.split,
+    c.revision,
+    c.n_documents,
+    c.n_positions,
+    coalesce(s.n_swept, 0) AS n_swept,
+    coalesce(t.n_traced, 0) AS n_traced,
+    k.triggers_per_tail,
+    c.sha256
+FROM corpus AS c
+LEFT JOIN swept AS s ON c.corpus_id = s.corpus_id
+LEFT JOIN traced AS t ON c.corpus_id = t.corpus_id
+LEFT JOIN kept AS k ON c.corpus_id = k.corpus_id
+ORDER BY c.corpus_id;

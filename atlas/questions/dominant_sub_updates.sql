@@ -1,0 +1,41 @@
+-- title:  The sub-updates that count most at a position and layer
+-- source: Geva et al. 2022, section 5: dominance by |m|·‖v‖
+-- grain:  rank
+-- param:  position_id (bigint): a traced position_id
+-- param:  layer (integer): transformer block, from 0
+-- chart:  bar(neuron, candidate_score)
+--
+-- `promotes` is what the sub-update lifts, the coefficient's sign taken in: the value's promoted tokens if it is positive, else its suppressed ones.
+CREATE OR REPLACE MACRO dominant_sub_updates(position_id, layer) AS TABLE
+WITH
+lifted AS (
+    SELECT
+        u.neuron,
+        list(k.text ORDER BY v.rank) AS promotes
+    FROM dominant_sub_update AS u
+    INNER JOIN value_token AS v
+        ON
+            u.layer = v.layer
+            AND u.neuron = v.neuron
+            AND v.direction = if(u.coefficient >= 0, 'promoted', 'suppressed')
+            AND v.rank <= 5
+    INNER JOIN token AS k ON v.token_id = k.token_id
+    WHERE u.position_id = position_id AND u.layer = layer
+    GROUP BY u.neuron
+)
+
+SELECT
+    u.rank,
+    u.layer,
+    u.neuron,
+    u.coefficient,
+    u.sub_update_norm,
+    u.share,
+    u.candidate_score,
+    u.final_score,
+    u.next_score,
+    p.promotes
+FROM dominant_sub_update AS u
+LEFT JOIN lifted AS p ON u.neuron = p.neuron
+WHERE u.position_id = position_id AND u.layer = layer
+ORDER BY u.rank;

@@ -1,0 +1,40 @@
+-- title:  Where an FFN takes the top candidate down, with the text
+-- source: Geva et al. 2022, section 5.2: of each position the event where the candidate falls furthest
+-- grain:  position_id
+-- param:  layer (integer, NULL): only this layer; NULL takes every layer
+-- param:  n (integer, 25): how many, those first whose candidate falls furthest
+-- param:  corpus (integer, NULL): corpus_id; NULL takes all corpora
+-- chart:  histogram(layer)
+--
+-- The view `elimination` has every event, also those that are not the largest of their position.
+CREATE OR REPLACE MACRO elimination_events(layer := NULL, n := 25, corpus := NULL) AS TABLE
+WITH
+event AS MATERIALIZED (
+    SELECT e.*
+    FROM elimination AS e
+    INNER JOIN trace AS t ON e.position_id = t.position_id
+    INNER JOIN run AS r ON t.run_id = r.run_id
+    WHERE e.is_largest_fall AND (layer IS NULL OR e.layer = layer) AND (corpus IS NULL OR r.corpus_id = corpus)
+    ORDER BY e.candidate_rank_after DESC, e.position_id
+    LIMIT n
+)
+
+SELECT
+    e.layer,
+    c.text_before,
+    c.token,
+    w.text AS candidate,
+    e.candidate_prob_before,
+    e.candidate_rank_after,
+    f.text AS new_top_token,
+    c.next_token,
+    c.document,
+    c.metadata,
+    c.corpus_id,
+    e.position_id,
+    c.index
+FROM event AS e
+INNER JOIN token_context((SELECT list(i.position_id) FROM event AS i)) AS c ON e.position_id = c.position_id
+INNER JOIN token AS w ON e.candidate_token_id = w.token_id
+INNER JOIN token AS f ON e.new_token_id = f.token_id
+ORDER BY e.candidate_rank_after DESC, e.position_id;

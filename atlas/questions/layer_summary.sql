@@ -1,0 +1,99 @@
+-- title:  Each layer in one row: weights, activity, and what its FFN does to the prediction
+-- source: Geva et al. 2021, figures 7, 9, 10, 11; Geva et al. 2022, section 5
+-- grain:  layer
+-- param:  corpus (integer, NULL): corpus_id; NULL takes all corpora together
+-- chart:  line(layer, final_on_top_before)
+CREATE OR REPLACE MACRO layer_summary(corpus := NULL) AS TABLE
+WITH
+weight AS (
+    SELECT
+        n.layer,
+        count(*) AS n_neurons,
+        avg(n.value_norm) AS mean_value_norm,
+        avg(n.key_value_cosine) AS mean_key_value_cosine
+    FROM neuron AS n
+    GROUP BY n.layer
+),
+
+activity AS (
+    SELECT
+        s.layer,
+        sum(s.n_active) / sum(s.n_positions) AS active_share
+    FROM neuron_statistics AS s
+    WHERE corpus IS NULL OR s.corpus_id = corpus
+    GROUP BY s.layer
+),
+
+traced AS MATERIALIZED (
+    SELECT
+        t.position_id,
+        t.final_token_id
+    FROM trace AS t
+    INNER JOIN run AS r ON t.run_id = r.run_id
+    WHERE corpus IS NULL OR r.corpus_id = corpus
+),
+
+prediction AS (
+    SELECT
+        l.layer,
+        avg(if(l.top_token_id = t.final_token_id, 1, 0)) AS final_on_top_before,
+        avg(l.final_token_prob) AS mean_final_prob_before
+    FROM logit_lens AS l
+    INNER JOIN traced AS t ON l.position_id = t.position_id
+    WHERE l.site = 'resid_mid'
+    GROUP BY l.layer
+),
+
+change AS (
+    SELECT
+        c.layer,
+        count(*) AS n_traced,
+        count(*) FILTER (c.change = 'agreement') / count(*) AS agreement,
+        count(*) FILTER (c.change = 'residual') / count(*) AS residual,
+        count(*) FILTER (c.change = 'ffn') / count(*) AS ffn,
+        count(*) FILTER (c.change = 'composition') / count(*) AS composition
+    FROM prediction_change AS c
+    INNER JOIN traced AS t ON c.position_id = t.position_id
+    GROUP BY c.layer
+),
+
+dominance AS (
+    SELECT
+        a.layer,
+        avg(a.sub_update_norm_dominant / a.sub_update_norm_total) AS dominant_share
+    FROM layer_activity AS a
+    INNER JOIN traced AS t ON a.position_id = t.position_id
+    GROUP BY a.layer
+),
+
+saturated AS (
+    SELECT
+        e.layer,
+        count(*) AS n_saturations
+    FROM saturation AS e
+    INNER JOIN traced AS t ON e.position_id = t.position_id
+    GROUP BY e.layer
+)
+
+SELECT
+    w.layer,
+    w.n_neurons,
+    w.mean_value_norm,
+    w.mean_key_value_cosine,
+    a.active_share,
+    c.n_traced,
+    p.final_on_top_before,
+    p.mean_final_prob_before,
+    c.agreement,
+    c.residual,
+    c.ffn,
+    c.composition,
+    d.dominant_share,
+    if(c.n_traced IS NULL, NULL, coalesce(s.n_saturations, 0)) AS n_saturations
+FROM weight AS w
+LEFT JOIN activity AS a ON w.layer = a.layer
+LEFT JOIN prediction AS p ON w.layer = p.layer
+LEFT JOIN change AS c ON w.layer = c.layer
+LEFT JOIN dominance AS d ON w.layer = d.layer
+LEFT JOIN saturated AS s ON w.layer = s.layer
+ORDER BY w.layer;

@@ -1,0 +1,40 @@
+-- title:  Values that point the same way as a neuron's
+-- source: Geva et al. 2022, section 6: value vectors compared by cosine
+-- grain:  rank
+-- param:  layer (integer): transformer block, from 0
+-- param:  neuron (integer): FFN hidden unit of the layer, from 0
+-- param:  n (integer, 20): how many, at most 20
+-- chart:  bar(neuron, cosine)
+CREATE OR REPLACE MACRO nearest_values(layer, neuron, n := 20) AS TABLE
+WITH
+nearest AS MATERIALIZED (
+    SELECT
+        v.rank,
+        v.neighbour_layer,
+        v.neighbour_neuron,
+        v.cosine
+    FROM value_neighbour AS v
+    WHERE v.layer = layer AND v.neuron = neuron AND v.rank <= n
+),
+
+promoted AS (
+    SELECT
+        t.layer,
+        t.neuron,
+        list(k.text ORDER BY t.rank) AS promotes
+    FROM value_token AS t
+    INNER JOIN nearest AS v ON t.layer = v.neighbour_layer AND t.neuron = v.neighbour_neuron
+    INNER JOIN token AS k ON t.token_id = k.token_id
+    WHERE t.direction = 'promoted' AND t.rank <= 5
+    GROUP BY t.layer, t.neuron
+)
+
+SELECT
+    v.rank,
+    v.neighbour_layer AS layer,
+    v.neighbour_neuron AS neuron,
+    v.cosine,
+    p.promotes
+FROM nearest AS v
+LEFT JOIN promoted AS p ON v.neighbour_layer = p.layer AND v.neighbour_neuron = p.neuron
+ORDER BY v.rank;

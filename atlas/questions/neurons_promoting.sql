@@ -1,0 +1,33 @@
+-- title:  Values that promote a token most
+-- source: Geva et al. 2022, section 3: raw projection, coefficient 1
+-- grain:  layer, neuron, token_id
+-- param:  token (text): the token's exact text, its leading space optional
+-- param:  n (integer, 25): how many
+-- chart:  bar(neuron, score)
+--
+-- Finds values that have the token among their 30 most promoted.
+CREATE OR REPLACE MACRO neurons_promoting(token, n := 25) AS TABLE
+WITH
+asked AS (
+    SELECT
+        k.token_id,
+        k.text
+    FROM token AS k
+    WHERE k.text = token OR k.text = ' ' || token
+)
+
+SELECT
+    v.layer,
+    v.neuron,
+    a.text AS token,
+    v.rank,
+    v.score,
+    v.prob,
+    w.value_norm,
+    a.token_id
+FROM value_token AS v
+INNER JOIN asked AS a ON v.token_id = a.token_id
+INNER JOIN neuron AS w ON v.layer = w.layer AND v.neuron = w.neuron
+WHERE v.direction = 'promoted'
+ORDER BY v.score DESC, v.layer, v.neuron, a.token_id
+LIMIT n;

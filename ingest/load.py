@@ -1,0 +1,49 @@
+"""Load shards into the committer's file: data and manifest row in one transaction, each shard exactly once."""
+
+import json
+from datetime import UTC, datetime
+
+import duckdb
+
+from ingest.shards import Shard, verify_shard
+from schema.errors import AtlasError
+
+SHARED = {"document": "document_id", "sequence": "sequence_id", "position": "position_id"}
+"""Tables that a sweep and a trace of one corpus both bring: rows already there are left as they are."""
+
+
+def loaded_shards(con: duckdb.DuckDBPyConnection, run_id: int) -> set[int]:
+    """Numbers of the run's shards that are in the file."""
+    return {n for (n,) in con.execute("SELECT shard_id FROM shard WHERE run_id = ?", [run_id]).fetchall()}
+
+
+def load_shard(con: duckdb.DuckDBPyConnection, shard: Shard) -> None:
+    """Insert a shard and its manifest row in one transaction.
+
+    Raises AtlasError if the files are damaged or hold other row counts than the manifest says, and duckdb's own
+    ConstraintException if the shard is loaded already; in each case nothing of it stays.
+    """
+    verify_shard(shard)
+    con.execute("BEGIN")
+    try:
+        for table, n_rows in shard.n_rows.items():
+            insert(con, table, str(shard.path / f"{table}.parquet"), n_rows)
+        con.execute(
+            "INSERT INTO shard (run_id, shard_id, n_rows, sha256, worker, committed_at) VALUES (?, ?, ?, ?, ?, ?)",
+            [shard.run_id, shard.shard_id, json.dumps(shard.n_rows), shard.sha256, shard.worker, datetime.now(UTC)],
+        )
+        con.execute("COMMIT")
+    except duckdb.FatalException as error:
+        raise AtlasError(f"DuckDB could not write: {str(error).splitlines()[0]}. What was loaded before is safe; free the cause and run the same command again.") from error
+    except BaseException:
+        con.execute("ROLLBACK")
+        raise
+
+
+def insert(con: duckdb.DuckDBPyConnection, table: str, file: str, n_rows: int) -> None:
+    """INSERT one Parquet file by column name, and check that all of it arrived."""
+    found = con.execute("SELECT count(*) FROM read_parquet(?)", [file]).fetchall()[0][0]
+    if found != n_rows:
+        raise AtlasError(f"{file} has {found} rows where the manifest says {n_rows}")
+    new = f" WHERE {SHARED[table]} NOT IN (SELECT {SHARED[table]} FROM {table})" if table in SHARED else ""
+    con.execute(f"INSERT INTO {table} BY NAME SELECT * FROM read_parquet(?){new}", [file])

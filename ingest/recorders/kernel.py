@@ -1,0 +1,114 @@
+"""One pass over a batch of coefficients on the CPU: moments, histogram, and the gate in front of the top-k.
+
+The sweep may cost only a few per cent of the forward pass, and at ~100M coefficients a batch that is about one read of
+memory. Rows are taken in tiles that stay in the cache. The moments and the extremes of each column come from one vector
+loop over a tile; only a column whose extreme reaches the neuron's k-th best is looked at again, which after the first
+batches is almost none. The histogram is counted in 16 bits, which halves the cache it needs, and added up once a call.
+"""
+
+import numba
+import numpy as np
+
+from schema.terms import HISTOGRAM_BINS, HISTOGRAM_MIN_EXPONENT
+
+TILE_ROWS = 16
+TILE_COLUMNS = 256
+MAX_ROWS = 65535
+"""Rows a call may have: the most that a 16-bit count holds."""
+
+HALF = HISTOGRAM_BINS // 2
+FIRST_OCTAVE = 2 * (127 + HISTOGRAM_MIN_EXPONENT) - 1
+"""Exponent and leading mantissa bit of a float32, as an integer, of the half octave below the first regular bin."""
+
+NOWHERE = np.iinfo(np.int64).max
+"""Position of a heap place that holds no trigger yet; any real position beats it."""
+
+
+@numba.njit(inline="always")
+def replace_worst(coefficients, positions, coefficient, position):  # type: ignore[no-untyped-def]
+    """Put a better trigger in the place of the worst, which a heap keeps at its root.
+
+    Worse means a smaller coefficient or, of equal ones, the larger position.
+    """
+    k = coefficients.shape[0]
+    i = 0
+    while True:
+        child = 2 * i + 1
+        if child >= k:
+            break
+        right = child + 1
+        if right < k and (
+            coefficients[right] < coefficients[child] or (coefficients[right] == coefficients[child] and positions[right] > positions[child])
+        ):
+            child = right
+        if coefficients[child] > coefficient or (coefficients[child] == coefficient and positions[child] < position):
+            break
+        coefficients[i] = coefficients[child]
+        positions[i] = positions[child]
+        i = child
+    coefficients[i] = coefficient
+    positions[i] = position
+
+
+@numba.njit(parallel=True, nogil=True, fastmath={"contract","nsz","nnan"}, error_model="numpy", cache=True)
+def reduce_rows(x, bits, row_positions, total, square, low, high, n_active, histogram, best, best_positions, n_threads):  # type: ignore[no-untyped-def]
+    """Add a batch of one layer to its running reductions, in place.
+
+    x, bits: coefficients [rows, d_ffn] float32 and the same memory as int32; row_positions: [rows].
+    total, square: float64 [d_ffn]; low, high: float32 [d_ffn]; n_active: int64 [d_ffn]; histogram: int64 [d_ffn, HISTOGRAM_BINS].
+    best, best_positions: [2, d_ffn, k], a heap for each tail, the min tail with its sign turned.
+    """
+    rows, d_ffn = x.shape
+    width = (d_ffn + n_threads - 1) // n_threads
+    for thread in numba.prange(n_threads):
+        first, last = thread * width, min(d_ffn, (thread + 1) * width)
+        n = max(0, last - first)
+        counts = np.zeros((n, HISTOGRAM_BINS), np.uint16)
+        active = np.zeros(n, np.int32)
+        bins = np.empty(TILE_COLUMNS, np.uint8)
+        tile_low, tile_high = np.empty(n, np.float32), np.empty(n, np.float32)
+        # the k-th best of both tails side by side: in the heaps they lie k apart, a cache line each
+        gate_high, gate_low = best[0, first:last, 0].copy(), -best[1, first:last, 0]
+        for tile in range(0, rows, TILE_ROWS):
+            tile_end = min(rows, tile + TILE_ROWS)
+            tile_low[:] = np.float32(np.inf)
+            tile_high[:] = np.float32(-np.inf)
+            for r in range(tile, tile_end):
+                for j in range(n):
+                    wide = np.float64(x[r, first + j])
+                    total[first + j] += wide
+                    square[first + j] += wide * wide
+                for j in range(n):
+                    v = x[r, first + j]
+                    tile_low[j] = v if v < tile_low[j] else tile_low[j]
+                    tile_high[j] = v if v > tile_high[j] else tile_high[j]
+                    active[j] += np.int32(v > 0)
+            for j in range(n):
+                low[first + j] = min(low[first + j], tile_low[j])
+                high[first + j] = max(high[first + j], tile_high[j])
+            for j in range(n):
+                if tile_high[j] >= gate_high[j]:
+                    for r in range(tile, tile_end):
+                        v, p = x[r, first + j], row_positions[r]
+                        if v >= gate_high[j] and (v > gate_high[j] or p < best_positions[0, first + j, 0]):
+                            replace_worst(best[0, first + j], best_positions[0, first + j], v, p)
+                            gate_high[j] = best[0, first + j, 0]
+                if tile_low[j] <= gate_low[j]:
+                    for r in range(tile, tile_end):
+                        v, p = x[r, first + j], row_positions[r]
+                        if v <= gate_low[j] and (v < gate_low[j] or p < best_positions[1, first + j, 0]):
+                            replace_worst(best[1, first + j], best_positions[1, first + j], -v, p)
+                            gate_low[j] = -best[1, first + j, 0]
+            for start in range(0, n, TILE_COLUMNS):
+                end = min(n, start + TILE_COLUMNS)
+                for r in range(tile, tile_end):
+                    for j in range(start, end):
+                        octave = ((bits[r, first + j] & np.int32(0x7FFFFFFF)) >> np.int32(22)) - np.int32(FIRST_OCTAVE)
+                        octave = max(np.int32(0), min(np.int32(HALF - 1), octave))
+                        bins[j - start] = np.int32(HALF) + octave if x[r, first + j] >= 0 else np.int32(HALF - 1) - octave
+                    for j in range(start, end):
+                        counts[j, bins[j - start]] += np.uint16(1)
+        for j in range(n):
+            n_active[first + j] += np.int64(active[j])
+            for b in range(HISTOGRAM_BINS):
+                histogram[first + j, b] += np.int64(counts[j, b])

@@ -1,0 +1,93 @@
+"""Arrow tables out of what a sweep holds in memory: texts and places, triggers, statistics."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+
+from ingest.recorders.kernel import NOWHERE
+from ingest.recorders.keys import CpuKeys, TorchKeys
+from ingest.sequences import CutDocument
+from schema.terms import TAILS
+
+
+def text_tables(documents: list[CutDocument], corpus_id: int) -> dict[str, pa.Table]:
+    """Rows of `document`, `sequence` and `position`."""
+    sequences = [s for d in documents for s in d.sequences]
+    lengths = [len(s.token_ids) for s in sequences]
+
+    def joined(field: str) -> np.ndarray:
+        return np.concatenate([np.empty(0, np.int32), *(getattr(s, field) for s in sequences)])
+
+    following = joined("next_token_ids")
+    return {
+        "document": pa.table(
+            {
+                "document_id": pa.array([d.document_id for d in documents], pa.int64()),
+                "corpus_id": np.full(len(documents), corpus_id, np.int32),
+                "name": [d.document.name for d in documents],
+                "metadata": [json.dumps(d.document.metadata, default=str, ensure_ascii=False) for d in documents],
+                "text": pa.array([d.document.text for d in documents], pa.large_string()),
+            }
+        ),
+        "sequence": pa.table(
+            {
+                "sequence_id": pa.array([s.sequence_id for s in sequences], pa.int64()),
+                "document_id": pa.array([s.document_id for s in sequences], pa.int64()),
+                "first_position_id": pa.array([s.first_position_id for s in sequences], pa.int64()),
+                "n_positions": pa.array(lengths, pa.int32()),
+            }
+        ),
+        "position": pa.table(
+            {
+                "position_id": np.concatenate([np.empty(0, np.int64), *(s.first_position_id + np.arange(n) for s, n in zip(sequences, lengths, strict=True))]),
+                "sequence_id": np.repeat(np.array([s.sequence_id for s in sequences], np.int64), lengths),
+                "index": np.concatenate([np.empty(0, np.int32), *(np.arange(n, dtype=np.int32) for n in lengths)]),
+                "token_id": joined("token_ids"),
+                "next_token_id": pa.array(following, mask=following < 0),
+                "char_start": joined("char_starts"),
+                "char_end": joined("char_ends"),
+            }
+        ),
+    }
+
+
+def trigger_rows(keys: CpuKeys | TorchKeys, corpus_id: int, first: int, last: int) -> pa.Table:
+    """Rows of `trigger` whose position lies in [first, last); the rank is left to the merge (0 here)."""
+    kept = keys.triggers()
+    layer, tail, neuron, place = np.nonzero((kept.positions >= first) & (kept.positions < last) & (kept.positions != NOWHERE))
+    n = len(layer)
+    return pa.table(
+        {
+            "corpus_id": np.full(n, corpus_id, np.int32),
+            "layer": layer.astype(np.int16),
+            "neuron": neuron.astype(np.int32),
+            "tail": pa.DictionaryArray.from_arrays(pa.array(tail.astype(np.int8)), list(TAILS)),
+            "rank": np.zeros(n, np.int16),
+            "position_id": kept.positions[layer, tail, neuron, place],
+            "coefficient": kept.coefficients[layer, tail, neuron, place],
+        }
+    )
+
+
+def statistics_rows(keys: CpuKeys | TorchKeys, corpus_id: int) -> pa.Table:
+    """Rows of `neuron_statistics` over one shard."""
+    s = keys.statistics()
+    n_layers, d_ffn, bins = s.histogram.shape
+    mean = s.total / s.n_positions
+    variance = np.maximum(s.square / s.n_positions - mean * mean, 0)
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(s.histogram.ravel()), bins)
+    return pa.table(
+        {
+            "corpus_id": np.full(n_layers * d_ffn, corpus_id, np.int32),
+            "layer": np.repeat(np.arange(n_layers, dtype=np.int16), d_ffn),
+            "neuron": np.tile(np.arange(d_ffn, dtype=np.int32), n_layers),
+            "n_positions": np.full(n_layers * d_ffn, s.n_positions, np.int64),
+            "n_active": s.n_active.ravel(),
+            "mean": mean.ravel(),
+            "std": np.sqrt(variance).ravel(),
+            "min": s.low.ravel(),
+            "max": s.high.ravel(),
+            "histogram": lists,
+        }
+    )

@@ -1,0 +1,230 @@
+"""Everything about sampled positions: residual states, the logit lens at every site, coefficients, sub-updates and their scores.
+
+Sources: Geva et al. 2022, sections 3 to 5 (sub-updates, promotion, elimination); Geva et al. 2021, section 5 (agreement).
+All arithmetic here is float32, whatever the forward pass ran in.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from ingest.models import Model
+from ingest.ranking import rank_of, top_k
+from ingest.survey import mix
+from schema.terms import SITES
+
+N_LENS_TOKENS = 10
+N_SUB_UPDATES = 10
+
+
+@dataclass(frozen=True)
+class TracedStates:
+    """What a forward pass gave at n traced positions.
+
+    sites: site → [n_layers, n, d_model]; coefficients: [n_layers, n, d_ffn]; ffn_scale: [n_layers, n], the factor between
+    coefficient times value and sub-update (1 unless a norm follows the FFN). position_ids, next_token_ids: [n], -1 for no next token.
+    """
+
+    sites: dict[str, Tensor]
+    coefficients: Tensor
+    ffn_scale: Tensor
+    position_ids: np.ndarray
+    next_token_ids: np.ndarray
+
+
+@dataclass(frozen=True)
+class TraceSettings:
+    """Which parts of a trace to keep: the sites whose vectors are stored, how many coefficients a position and layer, the seed."""
+
+    vector_sites: tuple[str, ...]
+    n_coefficients: int
+    seed: int
+
+
+class Rows:
+    """Collects arrays column by column, and gives one Arrow table a name."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, list[pa.Table]] = defaultdict(list)
+
+    def add(self, table: str, **columns: object) -> None:
+        self.parts[table].append(pa.table(columns))
+
+    def tables(self) -> dict[str, pa.Table]:
+        return {name: pa.concat_tables(parts) for name, parts in self.parts.items()}
+
+
+def trace_tables(model: Model, states: TracedStates, value_tops: np.ndarray, run_id: int, settings: TraceSettings) -> dict[str, pa.Table]:
+    """All rows of the traced positions. value_tops: top token of every value, [n_layers, d_ffn]."""
+    rows = Rows()
+    last = model.lens(states.sites["resid_post"][-1])
+    final = last.argmax(-1)
+    add_trace(rows, states, last, final, run_id)
+    for layer in range(model.n_layers):
+        tops, post = {}, None
+        for site in SITES:
+            logits = model.lens(states.sites[site][layer])
+            tops[site] = add_lens(rows, states, layer, site, logits, final)
+            if site == "resid_post":
+                post = logits
+        add_vectors(rows, states, layer, settings.vector_sites)
+        add_sub_updates(rows, model, states, layer, final, tops, rank_of(post, tops["resid_mid"]), value_tops[layer], settings)
+    return rows.tables()
+
+
+def of_next(states: TracedStates, values: Tensor) -> pa.Array:
+    """A column about the corpus's next token: null where the document ends."""
+    return pa.array(values.cpu().numpy(), mask=states.next_token_ids < 0)
+
+
+def add_trace(rows: Rows, states: TracedStates, logits: Tensor, final: Tensor, run_id: int) -> None:
+    n, following = len(final), torch.from_numpy(np.maximum(states.next_token_ids, 0)).to(final)
+    log_total = logits.logsumexp(-1)
+    rows.add(
+        "trace",
+        run_id=np.full(n, run_id, np.int32),
+        position_id=states.position_ids,
+        final_token_id=ints(final),
+        final_prob=floats((at(logits, final) - log_total).exp()),
+        next_token_prob=of_next(states, (at(logits, following) - log_total).exp()),
+        next_token_rank=of_next(states, rank_of(logits, following).int()),
+    )
+
+
+def add_lens(rows: Rows, states: TracedStates, layer: int, site: str, logits: Tensor, final: Tensor) -> Tensor:
+    """Rows of the logit lens at one layer and site; returns the top token of each position."""
+    n, following = len(final), torch.from_numpy(np.maximum(states.next_token_ids, 0)).to(final)
+    log_total = logits.logsumexp(-1)
+    best, tokens = top_k(logits, N_LENS_TOKENS)
+    probs = (logits - log_total[:, None]).exp_()
+    rows.add(
+        "logit_lens",
+        **place(states, layer, site),
+        projection=same("final_norm", n),
+        top_token_id=ints(tokens[:, 0]),
+        top_prob=floats((best[:, 0] - log_total).exp()),
+        final_token_prob=floats((at(logits, final) - log_total).exp()),
+        final_token_rank=ints(rank_of(logits, final)),
+        next_token_prob=of_next(states, (at(logits, following) - log_total).exp()),
+        next_token_rank=of_next(states, rank_of(logits, following).int()),
+        entropy=floats(log_total - torch.linalg.vecdot(probs, logits)),
+    )
+    k = tokens.shape[1]
+    rows.add(
+        "logit_lens_token",
+        position_id=np.repeat(states.position_ids, k),
+        layer=np.full(n * k, layer, np.int16),
+        site=same(site, n * k),
+        rank=np.tile(np.arange(1, k + 1, dtype=np.int16), n),
+        token_id=ints(tokens).ravel(),
+        prob=floats((best - log_total[:, None]).exp()).ravel(),
+    )
+    return tokens[:, 0]
+
+
+def add_vectors(rows: Rows, states: TracedStates, layer: int, sites: tuple[str, ...]) -> None:
+    """Vectors of the chosen sites; resid_pre of a later layer is the resid_post before it and is not stored twice."""
+    for site in sites:
+        if site != "resid_pre" or layer == 0:
+            vectors = states.sites[site][layer].float().cpu().numpy()
+            array = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
+            rows.add("residual_state", **place(states, layer, site), vector=array)
+
+
+def add_sub_updates(
+    rows: Rows, model: Model, states: TracedStates, layer: int, final: Tensor, tops: dict[str, Tensor], candidate_rank: Tensor,
+    value_tops: np.ndarray, settings: TraceSettings,
+) -> None:  # fmt: skip
+    """Coefficients, totals, and the dominant and random sub-updates of one layer at every traced position."""
+    values, n = model.values(layer), len(final)
+    m = states.coefficients[layer].float()
+    norms = m.abs() * values.norm(dim=1) * states.ffn_scale[layer, :, None]
+    best, order = top_k(norms, max(settings.n_coefficients, N_SUB_UPDATES))
+    kept = order[:, : settings.n_coefficients]
+    rows.add(
+        "coefficient",
+        position_id=np.repeat(states.position_ids, kept.shape[1]),
+        layer=np.full(kept.numel(), layer, np.int16),
+        neuron=ints(kept).ravel(),
+        coefficient=floats(m.gather(1, kept)).ravel(),
+        sub_update_norm=floats(best[:, : settings.n_coefficients]).ravel(),
+    )
+    active_tops = torch.from_numpy(value_tops).to(m.device).expand(n, -1).masked_fill(m <= 0, -1)
+    rows.add(
+        "layer_activity",
+        position_id=states.position_ids,
+        layer=np.full(n, layer, np.int16),
+        n_active=ints((m > 0).sum(1)),
+        sub_update_norm_total=floats(norms.sum(1)),
+        sub_update_norm_dominant=floats(best[:, :N_SUB_UPDATES].sum(1)),
+        n_agreeing_values=ints((active_tops == tops["ffn_out"][:, None]).sum(1)),
+        n_agreeing_values_block=ints((active_tops == tops["resid_post"][:, None]).sum(1)),
+        candidate_rank_after=ints(candidate_rank),
+    )
+    dominant = order[:, :N_SUB_UPDATES]
+    others = random_others(states.position_ids, layer, dominant.cpu().numpy(), m.shape[1], settings.seed)
+    others = torch.from_numpy(others).to(m.device)
+    others = others.gather(1, norms.gather(1, others).argsort(dim=1, descending=True, stable=True))
+    for selection, neurons in (("dominant", dominant), ("random", others)):
+        add_scores(rows, model, states, layer, selection, neurons, values, norms, tops["resid_mid"], final)
+
+
+def add_scores(
+    rows: Rows, model: Model, states: TracedStates, layer: int, selection: str, neurons: Tensor, values: Tensor, norms: Tensor,
+    candidate: Tensor, final: Tensor,
+) -> None:  # fmt: skip
+    """Scores s = m_i·(e_w·v_i), raw projection, of chosen neurons [n, k] for three tokens w."""
+    n, k = neurons.shape
+    m = states.coefficients[layer].float().gather(1, neurons)
+    updates = values[neurons] * (m * states.ffn_scale[layer, :, None])[..., None]
+    following = torch.from_numpy(np.maximum(states.next_token_ids, 0)).to(final)
+    scores = torch.einsum("nkd,nwd->wnk", updates, model.unembedding[torch.stack([candidate, final, following], 1)].float())
+    rows.add(
+        "sub_update",
+        position_id=np.repeat(states.position_ids, k),
+        layer=np.full(n * k, layer, np.int16),
+        selection=same(selection, n * k),
+        rank=np.tile(np.arange(1, k + 1, dtype=np.int16), n),
+        neuron=ints(neurons).ravel(),
+        coefficient=floats(m).ravel(),
+        sub_update_norm=floats(norms.gather(1, neurons)).ravel(),
+        candidate_score=floats(scores[0]).ravel(),
+        final_score=floats(scores[1]).ravel(),
+        next_score=pa.array(floats(scores[2]).ravel(), mask=np.repeat(states.next_token_ids < 0, k)),
+    )
+
+
+def random_others(position_ids: np.ndarray, layer: int, dominant: np.ndarray, d_ffn: int, seed: int) -> np.ndarray:
+    """N_SUB_UPDATES neurons a position, uniformly and without the dominant: those with the smallest hash of (seed, position, layer, neuron).
+
+    dominant: [n, k]; returns [n, min(N_SUB_UPDATES, d_ffn - k)] int64. Depends on nothing else: the same in any shard, order or batch.
+    """
+    at_position = mix(position_ids.astype(np.uint64) ^ mix(np.full(1, seed, np.int64).astype(np.uint64) * np.uint64(1000003) + np.uint64(layer)))
+    keys = mix(at_position[:, None] + np.arange(d_ffn, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+    np.put_along_axis(keys, dominant, np.iinfo(np.uint64).max, 1)
+    return np.argsort(keys, axis=1, kind="stable")[:, : min(N_SUB_UPDATES, d_ffn - dominant.shape[1])]
+
+
+def place(states: TracedStates, layer: int, site: str) -> dict[str, object]:
+    n = len(states.position_ids)
+    return {"position_id": states.position_ids, "layer": np.full(n, layer, np.int16), "site": same(site, n)}
+
+
+def same(word: str, n: int) -> pa.Array:
+    return pa.repeat(word, n)
+
+
+def ints(x: Tensor) -> np.ndarray:
+    return x.cpu().numpy().astype(np.int32)
+
+
+def floats(x: Tensor) -> np.ndarray:
+    return x.float().cpu().numpy()
+
+
+def at(logits: Tensor, index: Tensor) -> Tensor:
+    return logits.gather(1, index[:, None])[:, 0]

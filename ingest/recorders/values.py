@@ -1,0 +1,105 @@
+"""What the weights alone tell of every neuron: norms, cosines, the tokens its value promotes, its nearest values.
+
+Source: Geva et al. 2021, section 4 (value distributions), and 2022, section 3 (values as concepts in the vocabulary).
+"""
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+from torch.nn.functional import cosine_similarity, normalize
+
+from ingest.models import Model
+from ingest.ranking import top_k
+
+N_TOKENS = 30
+N_NEIGHBOURS = 20
+CHUNK = 256
+"""Values projected at once: bounds the memory for their scores over the vocabulary."""
+
+
+def weight_tables(model: Model, layer: int, unit_values: Tensor) -> dict[str, pa.Table]:
+    """Rows of `neuron`, `value_token` and `value_neighbour` for one layer. unit_values: see `all_unit_values`."""
+    values, keys, gate = model.values(layer), model.keys(layer), model.gate_keys(layer)
+    projected = [project(model, values[i : i + CHUNK]) for i in range(0, len(values), CHUNK)]
+    joined = {name: torch.cat([p[name] for p in projected]).cpu().numpy() for name in projected[0]}
+    neuron = np.arange(len(values), dtype=np.int32)
+    columns = {
+        "layer": np.full(len(values), layer, np.int16),
+        "neuron": neuron,
+        "key_norm": keys.norm(dim=1).cpu().numpy(),
+        "gate_norm": None if gate is None else gate.norm(dim=1).cpu().numpy(),
+        "value_norm": values.norm(dim=1).cpu().numpy(),
+        "key_value_cosine": cosine_similarity(keys, values).cpu().numpy(),
+        "gate_value_cosine": None if gate is None else cosine_similarity(gate, values).cpu().numpy(),
+        "value_max_prob": joined["max_prob"],
+        "value_top_token_id": joined["promoted_token"][:, 0].astype(np.int32),
+    }
+    empty = pa.nulls(len(values), pa.float32())
+    return {
+        "neuron": pa.table({name: empty if c is None else c for name, c in columns.items()}),
+        "value_token": pa.concat_tables([token_rows(layer, direction, joined) for direction in ("promoted", "suppressed")]),
+        "value_neighbour": neighbour_rows(layer, *nearest(layer, unit_values), len(values)),
+    }
+
+
+def project(model: Model, values: Tensor) -> dict[str, Tensor]:
+    """Scores E·v and softmax of some values: [n, d_model] → top and bottom N_TOKENS of each, and the largest probability."""
+    scores = model.unembed(values)
+    log_total = scores.logsumexp(-1, keepdim=True)
+    promoted, promoted_token = top_k(scores, N_TOKENS)
+    suppressed, suppressed_token = top_k(-scores, N_TOKENS)
+    return {
+        "promoted_score": promoted, "promoted_token": promoted_token, "promoted_prob": (promoted - log_total).exp(),
+        "suppressed_score": -suppressed, "suppressed_token": suppressed_token, "suppressed_prob": (-suppressed - log_total).exp(),
+        "max_prob": (promoted[:, 0] - log_total[:, 0]).exp(),
+    }  # fmt: skip
+
+
+def token_rows(layer: int, direction: str, joined: dict[str, np.ndarray]) -> pa.Table:
+    n, k = joined[f"{direction}_token"].shape
+    return pa.table(
+        {
+            "layer": np.full(n * k, layer, np.int16),
+            "neuron": np.repeat(np.arange(n, dtype=np.int32), k),
+            "direction": pa.array([direction]).take(pa.array(np.zeros(n * k, np.int8))),
+            "rank": np.tile(np.arange(1, k + 1, dtype=np.int16), n),
+            "token_id": joined[f"{direction}_token"].astype(np.int32).ravel(),
+            "score": joined[f"{direction}_score"].ravel(),
+            "prob": joined[f"{direction}_prob"].ravel(),
+        }
+    )
+
+
+def all_unit_values(model: Model) -> Tensor:
+    """Every value divided by its length, [n_layers, d_ffn, d_model]; a value of length 0 stays 0."""
+    return torch.stack([normalize(model.values(layer), dim=1) for layer in range(model.n_layers)])
+
+
+def nearest(layer: int, unit_values: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """The N_NEIGHBOURS values with the largest cosine to each of a layer's: cosines and flat indices, [d_ffn, N_NEIGHBOURS]."""
+    n_layers, d_ffn, d_model = unit_values.shape
+    flat = unit_values.view(-1, d_model)
+    cosines, indices = [], []
+    for start in range(0, d_ffn, CHUNK):
+        similarity = unit_values[layer, start : start + CHUNK] @ flat.T
+        itself = torch.arange(len(similarity), device=flat.device)
+        similarity[itself, layer * d_ffn + start + itself] = -torch.inf
+        best, index = top_k(similarity, min(N_NEIGHBOURS, len(flat) - 1))
+        cosines.append(best.cpu().numpy())
+        indices.append(index.cpu().numpy())
+    return np.concatenate(cosines), np.concatenate(indices)
+
+
+def neighbour_rows(layer: int, cosines: np.ndarray, indices: np.ndarray, d_ffn: int) -> pa.Table:
+    n, k = cosines.shape
+    return pa.table(
+        {
+            "layer": np.full(n * k, layer, np.int16),
+            "neuron": np.repeat(np.arange(n, dtype=np.int32), k),
+            "rank": np.tile(np.arange(1, k + 1, dtype=np.int16), n),
+            "neighbour_layer": (indices // d_ffn).astype(np.int16).ravel(),
+            "neighbour_neuron": (indices % d_ffn).astype(np.int32).ravel(),
+            "cosine": cosines.ravel(),
+        }
+    )

@@ -1,0 +1,58 @@
+"""What the user asks an ingest for, and the parts of it that each run records to be repeatable."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ingest.corpora import Corpus, open_corpus
+
+
+@dataclass(frozen=True)
+class Request:
+    """One call of `atlas ingest`; the command line documents each field and holds its default.
+
+    triggers: k of the sweep's top-k, 0 for no sweep. trace: number of sampled positions, 0 for no trace.
+    """
+
+    target: Path
+    model: str
+    revision: str | None
+    dtype: str
+    device: str
+    corpus: str | None
+    split: str | None
+    config: str | None
+    column: str | None
+    corpus_revision: str | None
+    every: int
+    max_documents: int | None
+    context: int
+    bos: str
+    cut: str
+    triggers: int
+    trace: int
+    vector_sites: tuple[str, ...]
+    coefficients: int
+    batch_size: int
+    shard_positions: int
+    seed: int
+
+    def open_corpus(self, spool: Path) -> Corpus:
+        return open_corpus(
+            self.corpus, split=self.split, config=self.config, column=self.column, revision=self.corpus_revision, spool=spool,
+            max_documents=self.max_documents, every=self.every,
+        )  # fmt: skip
+
+    def corpus_source(self, corpus: Corpus) -> dict[str, object]:
+        """Where the text is and how it is cut: what makes a corpus another corpus."""
+        cutting = {"context": self.context, "bos": self.bos, "cut": self.cut, "every": self.every, "max_documents": self.max_documents}
+        return {**corpus.source, **cutting}
+
+    def weights_settings(self) -> dict[str, object]:
+        return {"model": self.model, "revision": self.revision, "dtype": self.dtype}
+
+    def sweep_settings(self) -> dict[str, object]:
+        return {**self.weights_settings(), "triggers": self.triggers, "batch_size": self.batch_size, "shard_positions": self.shard_positions}
+
+    def trace_settings(self) -> dict[str, object]:
+        settings = {"trace": self.trace, "seed": self.seed, "vector_sites": list(self.vector_sites), "coefficients": self.coefficients}
+        return {**self.weights_settings(), **settings, "batch_size": self.batch_size}

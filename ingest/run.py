@@ -1,0 +1,234 @@
+"""The driver: from a request to a published atlas, resuming what is there already.
+
+    work file ← weights shards ← sweep shards ← trace shards → snapshot
+
+One machine and one worker; the worker computes shards, this loads them. Every shard is on disk before it is loaded and in the
+manifest once it is, so a run that dies at any moment goes on with the first shard the manifest lacks.
+"""
+
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from rich.progress import Progress
+
+from ingest.checks import check_identities
+from ingest.corpora import Corpus, open_corpus
+from ingest.load import load_shard, loaded_shards
+from ingest.models import Model, load_model
+from ingest.publish import publish
+from ingest.recorders.keys import new_keys
+from ingest.recorders.traces import TraceSettings
+from ingest.recorders.values import all_unit_values, weight_tables
+from ingest.register import finish_run, find_corpus, known_triggers, register_corpus, register_model, register_run, top_tokens
+from ingest.request import Request
+from ingest.sequences import CutDocument, cut
+from ingest.shards import staged_shards, write_shard
+from ingest.survey import Survey, survey
+from ingest.worker import sweep_shard, trace_shard
+from schema.build import create_tables
+from schema.errors import AtlasError
+from schema.store import open_reader, open_writer
+
+TRACED_PER_SHARD = 64
+"""Positions of a trace shard: their states are held in memory at once."""
+
+PUBLISH_SHARE = 20
+"""A snapshot is published during a run once this many times the last publication's duration has gone by."""
+
+
+@dataclass
+class Committer:
+    """The process that owns the working file: loads shards, and publishes when it is time."""
+
+    con: duckdb.DuckDBPyConnection
+    target: Path
+    work: Path
+    published_at: float = 0.0
+    publishing_took: float = 15.0
+
+    def commit(self, run_id: int, shard_id: int, tables: dict[str, pa.Table]) -> None:
+        shard = write_shard(self.work / "shards", run_id, shard_id, tables)
+        load_shard(self.con, shard)
+        shutil.rmtree(shard.path)
+        if time.monotonic() - self.published_at > PUBLISH_SHARE * self.publishing_took:
+            self.publish()
+
+    def publish(self) -> None:
+        start = time.monotonic()
+        publish(self.con, self.target, self.work)
+        self.published_at = time.monotonic()
+        self.publishing_took = self.published_at - start
+
+
+def work_folder(target: Path) -> Path:
+    return target.with_name(target.name + ".work")
+
+
+def ingest(request: Request, bar: Progress) -> Survey | None:
+    """Do everything the request asks for that the atlas does not hold yet; returns what the corpus was found to hold.
+
+    Raises AtlasError for bad input, with the published atlas as it was; KeyboardInterrupt leaves a state that resumes.
+    """
+    check_target(request.target)
+    model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device)
+    check_identities(model)
+    work = work_folder(request.target)
+    work.mkdir(exist_ok=True)
+    seen = None
+    with closing(open_work_file(request.target, work, model.d_model)) as con:
+        committer = Committer(con, request.target, work, time.monotonic())
+        register_model(con, model)
+        recover(con, work)
+        ingest_weights(committer, model, request, bar)
+        if request.corpus:
+            seen = ingest_corpus(committer, model, request, bar)
+        bar.console.print(f"publishing {request.target}") if not bar.disable else None
+        committer.publish()
+    shutil.rmtree(work)
+    return seen
+
+
+def check_target(target: Path) -> None:
+    """Refuse a target that cannot become or is not an atlas, before anything costs time."""
+    if not target.parent.is_dir():
+        raise AtlasError(f"cannot make {target}: there is no folder {target.parent}")
+    if target.is_dir():
+        raise AtlasError(f"cannot make {target}: it is a folder; name a file such as {target}/atlas.duckdb")
+    if target.exists():
+        open_reader(target).close()
+
+
+def open_work_file(target: Path, work: Path, d_model: int) -> duckdb.DuckDBPyConnection:
+    """The committer's file: the one a stopped run left, else a copy of the published atlas, else new."""
+    file = work / "atlas.duckdb"
+    if not file.exists():
+        draft = work / "atlas.duckdb.tmp"
+        draft.unlink(missing_ok=True)
+        if target.exists():
+            shutil.copyfile(target, draft)
+        else:
+            with closing(open_writer(draft)) as con:
+                create_tables(con, d_model)
+                con.execute("CHECKPOINT")
+        draft.rename(file)
+    return open_writer(file)
+
+
+def recover(con: duckdb.DuckDBPyConnection, work: Path) -> None:
+    """Load shards that were complete when the last run died, and remove those it had loaded but not yet removed."""
+    for shard in staged_shards(work / "shards"):
+        if shard.shard_id not in loaded_shards(con, shard.run_id):
+            load_shard(con, shard)
+        shutil.rmtree(shard.path)
+
+
+def ingest_weights(committer: Committer, model: Model, request: Request, bar: Progress) -> None:
+    """One shard a layer from the weights alone."""
+    run_id = register_run(committer.con, "weights", None, request.weights_settings(), request.seed, str(model.device), model.n_layers)
+    pending = sorted(set(range(model.n_layers)) - loaded_shards(committer.con, run_id))
+    if pending:
+        task = bar.add_task("weights", total=model.n_layers, completed=model.n_layers - len(pending), unit="layers")
+        unit_values = all_unit_values(model)
+        for layer in pending:
+            committer.commit(run_id, layer, weight_tables(model, layer, unit_values))
+            bar.advance(task)
+    finish_run(committer.con, run_id)
+
+
+def ingest_corpus(committer: Committer, model: Model, request: Request, bar: Progress) -> Survey:
+    """Survey, sweep and trace the request's corpus."""
+    corpus = request.open_corpus(committer.work)
+    source = request.corpus_source(corpus)
+    corpus_id = find_corpus(committer.con, corpus.name, corpus.split, source)
+    seen = survey_corpus(corpus, model, request, corpus_id)
+    register_corpus(committer.con, corpus_id, corpus.name, corpus.split, source, corpus.revision, seen)
+    if request.triggers:
+        ingest_sweep(committer, model, request, corpus, corpus_id, seen, bar)
+    if request.trace:
+        ingest_trace(committer, model, request, corpus, corpus_id, seen, bar)
+    return seen
+
+
+def cut_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int) -> Iterator[CutDocument]:
+    return cut(corpus.documents(), model.tokenizer, corpus_id=corpus_id, context=request.context, bos=request.bos, by=request.cut)
+
+
+def survey_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int) -> Survey:
+    documents = cut_corpus(corpus, model, request, corpus_id)
+    seen = survey(documents, shard_positions=request.shard_positions, n_sample=request.trace, seed=request.seed)
+    if not seen.n_documents:
+        raise AtlasError(f"corpus {corpus.name!r} is empty: it has no documents")
+    if not seen.n_positions:
+        raise AtlasError(f"corpus {corpus.name!r} has no text: all of its {seen.n_documents} documents are blank")
+    return seen
+
+
+def ingest_sweep(committer: Committer, model: Model, request: Request, corpus: Corpus, corpus_id: int, seen: Survey, bar: Progress) -> None:
+    """Every position: one shard a span of whole documents."""
+    con = committer.con
+    run_id = register_run(con, "sweep", corpus_id, request.sweep_settings(), request.seed, str(model.device), len(seen.spans))
+    done = loaded_shards(con, run_id)
+    spans = {s.first_document_id: s for s in seen.spans}
+    if len(done) < len(spans):
+        n_done = sum(s.n_positions for s in seen.spans if s.shard_id in done)
+        task = bar.add_task("sweep", total=seen.n_positions, completed=n_done, unit="tokens")
+        keys = new_keys(model.n_layers, model.d_ffn, request.triggers, model.device)
+        keys.seed(known_triggers(con, corpus_id, model.n_layers, model.d_ffn, request.triggers))
+        documents = cut_corpus(corpus, model, request, corpus_id)
+        for first in documents:
+            span = spans[first.document_id]
+            shard = [first, *(next(documents) for _ in range(span.n_documents - 1))]
+            if span.shard_id not in done:
+                tables = sweep_shard(model, keys, shard, corpus_id, request.batch_size, lambda n: bar.advance(task, n))
+                committer.commit(run_id, span.shard_id, tables)
+    finish_run(con, run_id)
+
+
+def ingest_trace(committer: Committer, model: Model, request: Request, corpus: Corpus, corpus_id: int, seen: Survey, bar: Progress) -> None:
+    """The sampled positions that no other run has traced, in shards of consecutive ones."""
+    con = committer.con
+    run_id = register_run(con, "trace", corpus_id, request.trace_settings(), request.seed, str(model.device), -(-len(seen.sample) // TRACED_PER_SHARD))
+    before = np.array(con.execute("SELECT position_id FROM trace WHERE run_id <> ?", [run_id]).fetchnumpy()["position_id"], np.int64)
+    parts = {i: np.array(seen.sample[s : s + TRACED_PER_SHARD]) for i, s in enumerate(range(0, len(seen.sample), TRACED_PER_SHARD))}
+    done = loaded_shards(con, run_id)
+    if len(done) < len(parts):
+        task = bar.add_task("trace", total=len(seen.sample), completed=sum(len(parts[i]) for i in done), unit="positions")
+        value_tops = top_tokens(con, model.n_layers)
+        settings = TraceSettings(request.vector_sites, request.coefficients, request.seed)
+        for shard_id, documents in documents_of_parts(parts, cut_corpus(corpus, model, request, corpus_id)):
+            if shard_id not in done:
+                sample = np.setdiff1d(parts[shard_id], before)
+                tables = trace_shard(
+                    model, documents, sample, value_tops, corpus_id, run_id, settings, request.batch_size, lambda n: bar.advance(task, n)
+                )  # fmt: skip
+                committer.commit(run_id, shard_id, tables)
+    finish_run(con, run_id)
+
+
+def documents_of_parts(parts: dict[int, np.ndarray], documents: Iterator[CutDocument]) -> Iterator[tuple[int, list[CutDocument]]]:
+    """For each part of an ascending sample, the documents its positions lie in; one pass over the corpus."""
+    held: list[CutDocument] = []
+    waiting = list(parts)
+    for document in documents:
+        if not document.sequences:
+            continue
+        held.append(document)
+        last = document.sequences[-1]
+        end = last.first_position_id + len(last.token_ids)
+        while waiting and parts[waiting[0]][-1] < end:
+            part = waiting.pop(0)
+            yield part, [d for d in held if holds(d, parts[part])]
+        held = [d for d in held if waiting and holds(d, parts[waiting[0]])]
+
+
+def holds(document: CutDocument, sample: np.ndarray) -> bool:
+    """Whether any sampled position lies in the document."""
+    first, last = document.sequences[0], document.sequences[-1]
+    return bool(((sample >= first.first_position_id) & (sample < last.first_position_id + len(last.token_ids))).any())

@@ -1,0 +1,99 @@
+"""Shards on disk: a folder of Parquet files and a manifest, complete or absent.
+
+    atlas.duckdb.work/
+      atlas.duckdb          the committer's file
+      shards/
+        .000-00002.PID      being written
+        000-00001/          complete: manifest.json and a Parquet file a table
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from schema.errors import AtlasError
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A complete shard: which run and number, rows of each table, and the digest of its files."""
+
+    path: Path
+    run_id: int
+    shard_id: int
+    n_rows: dict[str, int]
+    sha256: str
+    worker: str
+
+
+def write_shard(folder: Path, run_id: int, shard_id: int, tables: Mapping[str, pa.Table]) -> Shard:
+    """Write a shard so that it is there whole or not at all: temporary name, fsync of every file, rename, fsync of the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    final = folder / f"{run_id:03d}-{shard_id:05d}"
+    draft = folder / f".{final.name}.{os.getpid()}"
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir()
+    for name, table in tables.items():
+        pq.write_table(table, draft / f"{name}.parquet", compression="none", use_dictionary=["tail", "site", "direction", "selection", "projection"])
+    manifest = {
+        "run_id": run_id,
+        "shard_id": shard_id,
+        "n_rows": {name: table.num_rows for name, table in tables.items()},
+        "sha256": files_sha256(draft, tables),
+        "worker": f"{socket.gethostname()}:{os.getpid()}",
+    }
+    (draft / "manifest.json").write_text(json.dumps(manifest))
+    for file in draft.iterdir():
+        fsync(file)
+    fsync(draft)
+    shutil.rmtree(final, ignore_errors=True)
+    draft.rename(final)
+    fsync(folder)
+    return read_shard(final)
+
+
+def read_shard(path: Path) -> Shard:
+    """The manifest of a complete shard; its files are checked by `verify_shard`."""
+    return Shard(path, **json.loads((path / "manifest.json").read_text()))
+
+
+def verify_shard(shard: Shard) -> None:
+    """Raise AtlasError if a shard's files are not those its manifest was written for."""
+    found = {p.name for p in shard.path.iterdir()}
+    expected = {f"{name}.parquet" for name in shard.n_rows} | {"manifest.json"}
+    if found != expected or files_sha256(shard.path, shard.n_rows) != shard.sha256:
+        raise AtlasError(f"shard {shard.path} is damaged: its files do not match its manifest. Delete the folder; the next run computes it again.")
+
+
+def staged_shards(folder: Path) -> list[Shard]:
+    """Complete shards that wait to be loaded, in order; drafts that a dead worker left are removed."""
+    if not folder.is_dir():
+        return []
+    for draft in folder.glob(".*"):
+        shutil.rmtree(draft)
+    return [read_shard(p) for p in sorted(folder.iterdir())]
+
+
+def files_sha256(folder: Path, names: Mapping[str, object]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(names):
+        digest.update(f"{name}\0".encode())
+        with (folder / f"{name}.parquet").open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+def fsync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

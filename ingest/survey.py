@@ -1,0 +1,107 @@
+"""Read a corpus once before the model does: count it, hash it, divide it into shards, draw the traced sample.
+
+Everything a run needs to know of the corpus follows from this pass, so a run can be resumed, its end foretold, and
+its shards computed in any order by anybody. Memory grows with the number of shards and of traced positions only.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ingest.sequences import ID_BITS, CutDocument
+
+
+@dataclass(frozen=True)
+class Span:
+    """The documents of one sweep shard: whole and consecutive."""
+
+    shard_id: int
+    first_document_id: int
+    n_documents: int
+    first_position_id: int
+    n_positions: int
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a corpus holds. `sample` are the position_ids drawn for the trace, ascending."""
+
+    sha256: str
+    n_documents: int
+    n_blank_documents: int
+    n_sequences: int
+    n_positions: int
+    spans: tuple[Span, ...]
+    sample: tuple[int, ...]
+
+
+def survey(documents: Iterable[CutDocument], *, shard_positions: int, n_sample: int, seed: int) -> Survey:
+    """Count, hash, divide and sample a corpus in one pass.
+
+    A shard ends with the first document that brings it to `shard_positions`. The sample is the `n_sample` positions with
+    the smallest hash of (seed, document, place in the document): it does not depend on order, shards or workers, and a
+    larger sample contains a smaller one.
+    """
+    digest = hashlib.sha256()
+    n_documents = n_blank = n_sequences = n_positions = 0
+    spans: list[Span] = []
+    span: Span | None = None
+    keys, ids = np.empty(0, np.uint64), np.empty(0, np.int64)
+    for cut in documents:
+        n = sum(len(s.token_ids) for s in cut.sequences)
+        identity = document_digest(cut)
+        digest.update(identity)
+        if n_sample and n:
+            keys, ids = draw(keys, ids, cut, identity, n_sample, seed)
+        span = extended(span, len(spans), cut, n, n_positions)
+        n_documents, n_blank = n_documents + 1, n_blank + (not cut.sequences)
+        n_sequences, n_positions = n_sequences + len(cut.sequences), n_positions + n
+        if span.n_positions >= shard_positions:
+            spans.append(span)
+            span = None
+    if span:
+        spans.append(span)
+    return Survey(digest.hexdigest(), n_documents, n_blank, n_sequences, n_positions, tuple(spans), tuple(sorted(ids.tolist())))
+
+
+def extended(span: Span | None, shard_id: int, cut: CutDocument, n: int, n_before: int) -> Span:
+    """The open span with one more document; a new one if none is open."""
+    if span is None:
+        first = corpus_base(cut.document_id) + n_before
+        return Span(shard_id, cut.document_id, 1, first, n)
+    return replace(span, n_documents=span.n_documents + 1, n_positions=span.n_positions + n)
+
+
+def corpus_base(any_id: int) -> int:
+    """The first id of the corpus that a document, sequence or position id belongs to."""
+    return any_id >> ID_BITS << ID_BITS
+
+
+def document_digest(cut: CutDocument) -> bytes:
+    d = cut.document
+    return hashlib.sha256(json.dumps([d.name, d.metadata, d.text], sort_keys=True, default=str).encode()).digest()
+
+
+def draw(keys: np.ndarray, ids: np.ndarray, cut: CutDocument, identity: bytes, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Add a document's positions to the sample and keep the n smallest hashes."""
+    here = np.concatenate([np.arange(s.first_position_id, s.first_position_id + len(s.token_ids)) for s in cut.sequences])
+    hashed = position_hashes(seed, identity, len(here))
+    keys, ids = np.concatenate([keys, hashed]), np.concatenate([ids, here])
+    kept = np.lexsort((ids, keys))[:n]
+    return keys[kept], ids[kept]
+
+
+def position_hashes(seed: int, document: bytes, n: int) -> np.ndarray:
+    """A hash for each of a document's n positions, [n] uint64."""
+    start = int.from_bytes(hashlib.blake2b(document, digest_size=8, key=seed.to_bytes(8, "little", signed=True)).digest(), "little")
+    return mix(np.uint64(start) + np.arange(n, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+
+
+def mix(x: np.ndarray) -> np.ndarray:
+    """Finaliser of splitmix64 (Steele et al. 2014): a bijection of 64-bit integers that looks random."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

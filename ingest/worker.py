@@ -1,0 +1,101 @@
+"""Compute one shard: model and corpus in, tables out. A worker never touches the database.
+
+A shard's batches are a function of the shard alone (its sequences, longest first), so a shard computed twice on one
+device is the same to the bit.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from ingest.hooks import capture, record_sites
+from ingest.models import Model
+from ingest.recorders.keys import CpuKeys, TorchKeys
+from ingest.recorders.rows import statistics_rows, text_tables, trigger_rows
+from ingest.recorders.traces import Rows, TracedStates, TraceSettings, trace_tables
+from ingest.sequences import CutDocument, Sequence
+from schema.terms import SITES
+
+PAD = 0
+"""Token id in padded places; causal attention keeps it from every real position, and it never becomes a position."""
+
+Progress = Callable[[int], None]
+"""Called with the number of positions just done."""
+
+
+def batches(sequences: Iterable[Sequence], batch_size: int) -> Iterator[tuple[Sequence, ...]]:
+    """Sequences by falling length, so that little is padded."""
+    ordered = sorted(sequences, key=lambda s: -len(s.token_ids))
+    return (tuple(ordered[i : i + batch_size]) for i in range(0, len(ordered), batch_size))
+
+
+def padded(batch: Iterable[Sequence], device: torch.device) -> tuple[torch.Tensor, np.ndarray]:
+    """Token ids [n, longest] and position_ids [n * longest], -1 where padded."""
+    batch = list(batch)
+    longest = max(len(s.token_ids) for s in batch)
+    ids = np.full((len(batch), longest), PAD, np.int64)
+    positions = np.full((len(batch), longest), -1, np.int64)
+    for row, s in enumerate(batch):
+        n = len(s.token_ids)
+        ids[row, :n] = s.token_ids
+        positions[row, :n] = np.arange(s.first_position_id, s.first_position_id + n)
+    return torch.from_numpy(ids).to(device), positions.ravel()
+
+
+def sweep_shard(model: Model, keys: CpuKeys | TorchKeys, documents: list[CutDocument], corpus_id: int, batch_size: int, progress: Progress) -> dict[str, pa.Table]:
+    """Sweep whole documents: their text tables, statistics, and the triggers among them that are still in the top-k.
+
+    `keys` goes on from shard to shard, so a shard carries only triggers that beat the k-th best known.
+    """
+    keys.reset_statistics()
+    sequences = [s for d in documents for s in d.sequences]
+    for batch in batches(sequences, batch_size):
+        ids, positions = padded(batch, model.device)
+        with capture(model, lambda layer, m, p=positions: keys.add(layer, m.flatten(0, 1), p)):
+            model.backbone(ids)
+        progress(int((positions >= 0).sum()))
+    first = min(s.first_position_id for s in sequences)
+    last = max(s.first_position_id + len(s.token_ids) for s in sequences)
+    return {**text_tables(documents, corpus_id), "trigger": trigger_rows(keys, corpus_id, first, last), "neuron_statistics": statistics_rows(keys, corpus_id)}
+
+
+def trace_shard(
+    model: Model, documents: list[CutDocument], sample: np.ndarray, value_tops: np.ndarray, corpus_id: int, run_id: int, settings: TraceSettings,
+    batch_size: int, progress: Progress,
+) -> dict[str, pa.Table]:  # fmt: skip
+    """Trace the sampled positions of some documents, and bring the text tables of just the sequences they lie in."""
+    rows = Rows()
+    kept = [CutDocument(d.document_id, d.document, tuple(s for s in d.sequences if sampled(s, sample).any())) for d in documents]
+    for batch in batches((s for d in kept for s in d.sequences), batch_size):
+        states = traced_states(model, batch, sample)
+        for name, table in trace_tables(model, states, value_tops, run_id, settings).items():
+            rows.parts[name].append(table)
+        progress(len(states.position_ids))
+    return {**text_tables(kept, corpus_id), **rows.tables()}
+
+
+def sampled(s: Sequence, sample: np.ndarray) -> np.ndarray:
+    return np.isin(np.arange(s.first_position_id, s.first_position_id + len(s.token_ids)), sample)
+
+
+def traced_states(model: Model, batch: tuple[Sequence, ...], sample: np.ndarray) -> TracedStates:
+    """One forward pass, and what it computed at the sampled positions of the batch."""
+    ids, positions = padded(batch, model.device)
+    chosen = np.flatnonzero(np.isin(positions, sample))
+    following = np.full(ids.shape, -1, np.int64)
+    for row, s in enumerate(batch):
+        following[row, : len(s.next_token_ids)] = s.next_token_ids
+    index = torch.from_numpy(chosen).to(model.device)
+
+    def gathered(keys: Iterable[tuple]) -> torch.Tensor:
+        return torch.stack([recorded[key].flatten(0, 1)[index].float() for key in keys])
+
+    layers = range(model.n_layers)
+
+    with record_sites(model) as recorded:
+        model.backbone(ids)
+        sites = {site: gathered((layer, site) for layer in layers) for site in SITES}
+        coefficients, ffn_scale = (gathered((name, layer) for layer in layers) for name in ("coefficient", "ffn_scale"))
+    return TracedStates(sites, coefficients, ffn_scale, positions[chosen], following.ravel()[chosen])

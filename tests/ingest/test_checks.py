@@ -1,0 +1,80 @@
+"""A model that is not what its entry says is refused with the numbers, before anything is stored."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from ingest.architectures import always
+from ingest.checks import check_identities, relative_error
+from ingest.models import Model
+from schema.errors import AtlasError
+from tests.ingest.tiny_models import tiny_model
+
+torch.set_num_threads(1)
+
+
+def with_entry(model: Model, **changes: object) -> Model:
+    return dataclasses.replace(model, architecture=dataclasses.replace(model.architecture, **changes))
+
+
+def test_relative_error_is_per_position() -> None:
+    # position 0: error 1 on length 100; position 1: error 0.5 on length 5
+    expected = torch.tensor([[[100.0, 0.0], [3.0, 4.0]]])
+    got = torch.tensor([[[100.0, 1.0], [3.0, 4.5]]])
+    assert relative_error(got, expected) == pytest.approx(0.1)
+
+
+def test_relative_error_of_two_zero_updates_is_zero_and_of_nan_is_nan() -> None:
+    zero = torch.zeros(1, 1, 3)
+    assert relative_error(zero, zero) == 0
+    assert relative_error(zero + torch.nan, zero) != relative_error(zero + torch.nan, zero)
+
+
+def test_the_report_has_one_error_for_each_identity() -> None:
+    report = check_identities(tiny_model("granite"))
+    assert set(report) == {"residual", "ffn", "logits"}
+    assert all(0 <= error < 1e-6 for error in report.values())
+
+
+@pytest.mark.parametrize(
+    ("model_type", "changes", "message"),
+    [
+        ("gpt2", {"attn_write": "ln_1"}, r"tiny-gpt2 \(gpt2\): the identity resid_pre \+ attn_out = resid_mid.* fails at layer 0: relative error \d\S+, tol"),
+        ("gpt2", {"ffn_read": "ln_1"}, r"resid_mid \+ ffn_out = resid_post fails at layer 0"),
+        ("gpt2", {"ffn_write": "ln_2"}, r"resid_mid \+ ffn_out = resid_post fails at layer 0"),
+        ("gemma2", {"attn_write": "self_attn"}, r"resid_pre \+ attn_out"),
+        ("gemma2", {"ffn_write": "mlp"}, r"resid_mid \+ ffn_out"),
+        ("gemma2", {"norm_gain_offset": 0.0}, r"coefficients @ values \+ bias = ffn_out fails at layer 0"),
+        ("olmo2", {"norm_gain_offset": 1.0}, r"coefficients @ values \+ bias = ffn_out"),
+        ("granite", {"residual_multiplier": always(1.0)}, r"resid_pre \+ attn_out"),
+        ("granite", {"logit_divisor": always(1.0)}, r"lens\(last resid_post\) = logits fails at layer 1"),
+        ("gemma2", {"logit_softcap": always(None)}, r"lens\(last resid_post\) = logits"),
+        ("gpt_neox", {"is_parallel": always(False)}, r"resid_pre \+ attn_out"),
+        ("bloom", {"attn_write": "self_attention"}, r"resid_pre \+ attn_out"),
+        ("bloom", {"ffn_write": "mlp"}, r"resid_mid \+ ffn_out"),
+    ],
+)
+def test_a_wrong_fact_fails_its_identity_with_numbers(model_type: str, changes: dict, message: str) -> None:
+    with pytest.raises(AtlasError, match=message):
+        check_identities(with_entry(tiny_model(model_type), **changes))
+
+
+def test_wrong_facts_fail_in_bfloat16_too() -> None:
+    with pytest.raises(AtlasError, match="tolerance 0.03 in bfloat16"):
+        check_identities(with_entry(tiny_model("gpt2", dtype=torch.bfloat16), attn_write="ln_1"))
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_weights_that_are_not_finite_are_refused_by_name(bad: float) -> None:
+    model = tiny_model("llama")
+    model.layer_module(1, "mlp.up_proj").weight[3, 5] = bad
+    with pytest.raises(AtlasError, match=r"parameter model\.layers\.1\.mlp\.up_proj\.weight holds 1 NaN or infinite weights of 384"):
+        check_identities(model)
+
+
+def test_activations_that_overflow_are_refused() -> None:
+    model = tiny_model("gpt2", dtype=torch.float16)
+    model.layer_module(0, "mlp.c_proj").weight.fill_(6e4)
+    with pytest.raises(AtlasError, match="relative error nan"):
+        check_identities(model)

