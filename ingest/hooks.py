@@ -24,21 +24,23 @@ class Forward:
 
     def __init__(self) -> None:
         self.shape: tuple[int, ...] = ()
-        self.seen: dict[tuple[int, str], Tensor] = {}
+        self.fired: set[tuple[int, str]] = set()
 
     def begin(self, _module: nn.Module, args: tuple[Any, ...]) -> None:
         """Take [batch, seq] from the first block's input; OPT flattens both into one dimension further in."""
         self.shape = tuple(args[0].shape[:2])
-        self.seen.clear()
+        self.fired.clear()
 
     def unflatten(self, x: Tensor) -> Tensor:
         """[batch, seq, width] of a state that may come as [batch·seq, width]; a view."""
         return x.view(*self.shape, x.shape[-1])
 
     def require(self, keys: Sequence[tuple[int, str]], model: Model) -> None:
-        missing = [f"{word} of layer {layer}" for layer, word in keys if (layer, word) not in self.seen]
+        """AtlasError if one of these hooks has not fired since the forward pass began; the marks are cleared for the next."""
+        missing = [f"{word} of layer {layer}" for layer, word in keys if (layer, word) not in self.fired]
         if missing:
             raise AtlasError(f"model {model.name}: nothing was recorded for {', '.join(missing[:5])}: its code does not call the module read there")
+        self.fired.clear()
 
 
 def first(output: Any) -> Tensor:
@@ -73,15 +75,14 @@ def capture(model: Model, on_coefficients: Callable[[int, Tensor], None]) -> Ite
 
     def reader(layer: int) -> Hook:
         def read(_module: nn.Module, args: tuple[Any, ...]) -> None:
-            coefficients = forward.unflatten(args[0])
-            forward.seen[layer, "coefficient"] = coefficients
-            on_coefficients(layer, coefficients)
+            # a mark only: holding the tensor would keep every layer's alive
+            forward.fired.add((layer, "coefficient"))
+            on_coefficients(layer, forward.unflatten(args[0]))
 
         return read
 
     def end(*_: Any) -> None:
         forward.require(expected, model)
-        forward.seen.clear()
 
     downs = [(f"{model.layer_path(layer)}.{model.architecture.ffn_down}", reader(layer)) for layer in range(model.n_layers)]
     with hooked(model, [(model.layer_path(0), forward.begin), *downs], [], end):
@@ -125,6 +126,7 @@ def record_sites(model: Model) -> Iterator[Recording]:
     """
     forward = Forward()
     recording: Recording = {}
+    seen: dict[tuple[int, str], Tensor] = {}
     input_sites, output_sites = raw_sites(model)
     layers = range(model.n_layers)
     expected = [(layer, word) for layer in layers for word in (*input_sites, *output_sites)]
@@ -134,25 +136,28 @@ def record_sites(model: Model) -> Iterator[Recording]:
 
     def input_reader(key: tuple[int, str]) -> Hook:
         def read(_module: nn.Module, args: tuple[Any, ...]) -> None:
-            forward.seen[key] = forward.unflatten(args[0])
+            forward.fired.add(key)
+            seen[key] = forward.unflatten(args[0])
 
         return read
 
     def output_reader(key: tuple[int, str]) -> Hook:
         def read(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
-            forward.seen[key] = forward.unflatten(first(output))
+            forward.fired.add(key)
+            seen[key] = forward.unflatten(first(output))
 
         return read
 
     def begin(_module: nn.Module, args: tuple[Any, ...]) -> None:
         recording.clear()
+        seen.clear()
         forward.begin(_module, args)
 
     def end(*_: Any) -> None:
         forward.require(expected, model)
         for layer in layers:
-            recording.update(completed(model, layer, forward.seen))
-        forward.seen.clear()
+            recording.update(completed(model, layer, seen))
+        seen.clear()
 
     inputs = [(path(layer, module), input_reader((layer, word))) for layer in layers for word, module in input_sites.items()]
     outputs = [(path(layer, module), output_reader((layer, word))) for layer in layers for word, module in output_sites.items()]

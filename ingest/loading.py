@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import torch
 from torch import nn
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.utils import logging
 
 from ingest.sources import Source, reading
@@ -44,7 +44,14 @@ def load_hf(source: Source, dtype: torch.dtype) -> PreTrainedModel:
         raise AtlasError(f"model {source.name}: its weights are quantised ({method}); only GGUF files are dequantised on loading")
     with reading("weights", source.name):
         hf, report = AutoModelForCausalLM.from_pretrained(
-            source.location, revision=source.commit, gguf_file=source.gguf_file, dtype=dtype, output_loading_info=True, trust_remote_code=False
+            source.location,
+            # given, it is not parsed again: seconds for the vocabulary in a GGUF file's header
+            config=AutoConfig.for_model(**source.config),
+            revision=source.commit,
+            gguf_file=source.gguf_file,
+            dtype=dtype,
+            output_loading_info=True,
+            trust_remote_code=False,
         )
     wrong = misfits(report)
     if wrong:

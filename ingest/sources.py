@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,9 @@ def one_line(error: Exception) -> str:
 def reading(what: str, name: str) -> Iterator[None]:
     """Whatever another library raises while it reads a model's files becomes one line that names the model and the part."""
     try:
-        yield
+        # the conversion of GGUF files draws a progress bar that no setting of transformers turns off
+        with redirect_stderr(StringIO()):
+            yield
     except Exception as error:
         raise AtlasError(f"model {name}: cannot read its {what}: {one_line(error)}") from error
 

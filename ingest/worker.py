@@ -5,6 +5,7 @@ device is the same to the bit.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields, replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from ingest.hooks import capture, record_sites
 from ingest.models import Model
 from ingest.recorders.keys import CpuKeys, TorchKeys
 from ingest.recorders.rows import statistics_rows, text_tables, trigger_rows
-from ingest.recorders.traces import Rows, TracedStates, TraceSettings, trace_tables
+from ingest.recorders.traces import TracedStates, TraceSettings, joined, trace_tables
 from ingest.sequences import CutDocument, Sequence
 from schema.terms import SITES
 
@@ -66,18 +67,22 @@ def trace_shard(
     batch_size: int, progress: Progress,
 ) -> dict[str, pa.Table]:  # fmt: skip
     """Trace the sampled positions of some documents, and bring the text tables of just the sequences they lie in."""
-    rows = Rows()
     kept = [CutDocument(d.document_id, d.document, tuple(s for s in d.sequences if sampled(s, sample).any())) for d in documents]
-    for batch in batches((s for d in kept for s in d.sequences), batch_size):
-        states = traced_states(model, batch, sample)
-        for name, table in trace_tables(model, states, value_tops, run_id, settings).items():
-            rows.parts[name].append(table)
-        progress(len(states.position_ids))
-    return {**text_tables(kept, corpus_id), **rows.tables()}
+    read = [read_up_to(s, int(np.flatnonzero(sampled(s, sample))[-1]) + 1) for d in kept for s in d.sequences]
+    parts = []
+    for batch in batches(read, batch_size):
+        parts.append(traced_states(model, batch, sample))
+        progress(len(parts[-1].position_ids))
+    return {**text_tables(kept, corpus_id), **trace_tables(model, joined(parts), value_tops, run_id, settings)}
 
 
 def sampled(s: Sequence, sample: np.ndarray) -> np.ndarray:
     return np.isin(np.arange(s.first_position_id, s.first_position_id + len(s.token_ids)), sample)
+
+
+def read_up_to(s: Sequence, n: int) -> Sequence:
+    """The first n positions of a sequence: attention is causal, so what follows the last traced position need not be read."""
+    return replace(s, **{f.name: getattr(s, f.name)[:n] for f in fields(s) if isinstance(getattr(s, f.name), np.ndarray)})
 
 
 def traced_states(model: Model, batch: tuple[Sequence, ...], sample: np.ndarray) -> TracedStates:

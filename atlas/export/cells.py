@@ -34,7 +34,7 @@ def display(value: object, show: Callable[[str], str] = visible) -> str:
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%S")
     if isinstance(value, list | tuple):
-        return ", ".join(display(v, show) for v in value)
+        return " · ".join(display(v, show) for v in value)
     if isinstance(value, dict):
         return ", ".join(f"{show(str(k))}: {display(v, show)}" for k, v in value.items())
     return show(str(value))

@@ -24,3 +24,8 @@ def visible_character(character: str) -> str:
         code = ord(character)
         return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
     return character
+
+
+def visible_line(text: str) -> str:
+    """Text within a line: as visible(), with plain spaces."""
+    return "".join(map(visible_character, text))

@@ -3,11 +3,11 @@
 -- grain:  rank
 -- param:  layer (integer): transformer block, from 0
 -- param:  neuron (integer): FFN hidden unit of the layer, from 0
--- param:  n (integer, 20): how many, at most 20
+-- param:  n (integer, 20): how many; an atlas holds 20
 -- chart:  bar(neuron, cosine)
 CREATE OR REPLACE MACRO nearest_values(layer, neuron, n := 20) AS TABLE
 WITH
-nearest AS MATERIALIZED (
+nearest AS (
     SELECT
         v.rank,
         v.neighbour_layer,

@@ -65,15 +65,23 @@ def trace_tables(model: Model, states: TracedStates, value_tops: np.ndarray, run
     final = last.argmax(-1)
     add_trace(rows, states, last, final, run_id)
     for layer in range(model.n_layers):
-        tops, post = {}, None
-        for site in SITES:
-            logits = model.lens(states.sites[site][layer])
-            tops[site] = add_lens(rows, states, layer, site, logits, final)
-            if site == "resid_post":
-                post = logits
+        # all sites in one product: the output embedding is read once for them
+        logits = dict(zip(SITES, model.lens(torch.cat([states.sites[site][layer] for site in SITES])).chunk(len(SITES)), strict=True))
+        tops = {site: add_lens(rows, states, layer, site, logits[site], final) for site in SITES}
         add_vectors(rows, states, layer, settings.vector_sites)
-        add_sub_updates(rows, model, states, layer, final, tops, rank_of(post, tops["resid_mid"]), value_tops[layer], settings)
+        add_sub_updates(rows, model, states, layer, final, tops, rank_of(logits["resid_post"], tops["resid_mid"]), value_tops[layer], settings)
     return rows.tables()
+
+
+def joined(parts: list[TracedStates]) -> TracedStates:
+    """The states of several forward passes as one."""
+    return TracedStates(
+        {site: torch.cat([p.sites[site] for p in parts], 1) for site in SITES},
+        torch.cat([p.coefficients for p in parts], 1),
+        torch.cat([p.ffn_scale for p in parts], 1),
+        np.concatenate([p.position_ids for p in parts]),
+        np.concatenate([p.next_token_ids for p in parts]),
+    )
 
 
 def of_next(states: TracedStates, values: Tensor) -> pa.Array:
@@ -82,15 +90,15 @@ def of_next(states: TracedStates, values: Tensor) -> pa.Array:
 
 
 def add_trace(rows: Rows, states: TracedStates, logits: Tensor, final: Tensor, run_id: int) -> None:
-    n, following = len(final), torch.from_numpy(np.maximum(states.next_token_ids, 0)).to(final)
-    log_total = logits.logsumexp(-1)
+    following = torch.from_numpy(np.maximum(states.next_token_ids, 0)).to(final)
+    probs = logits.softmax(-1)
     rows.add(
         "trace",
-        run_id=np.full(n, run_id, np.int32),
+        run_id=np.full(len(final), run_id, np.int32),
         position_id=states.position_ids,
         final_token_id=ints(final),
-        final_prob=floats((at(logits, final) - log_total).exp()),
-        next_token_prob=of_next(states, (at(logits, following) - log_total).exp()),
+        final_prob=floats(at(probs, final)),
+        next_token_prob=of_next(states, at(probs, following)),
         next_token_rank=of_next(states, rank_of(logits, following).int()),
     )
 
@@ -98,20 +106,21 @@ def add_trace(rows: Rows, states: TracedStates, logits: Tensor, final: Tensor, r
 def add_lens(rows: Rows, states: TracedStates, layer: int, site: str, logits: Tensor, final: Tensor) -> Tensor:
     """Rows of the logit lens at one layer and site; returns the top token of each position."""
     n, following = len(final), torch.from_numpy(np.maximum(states.next_token_ids, 0)).to(final)
-    log_total = logits.logsumexp(-1)
     best, tokens = top_k(logits, N_LENS_TOKENS)
-    probs = (logits - log_total[:, None]).exp_()
+    probs = logits.softmax(-1)
+    # the top token has a probability of at least 1/d_vocab, so its logarithm gives the logits' normaliser
+    log_total = best[:, 0] - at(probs, tokens[:, 0]).log()
     rows.add(
         "logit_lens",
         **place(states, layer, site),
         projection=same("final_norm", n),
         top_token_id=ints(tokens[:, 0]),
-        top_prob=floats((best[:, 0] - log_total).exp()),
-        final_token_prob=floats((at(logits, final) - log_total).exp()),
+        top_prob=floats(at(probs, tokens[:, 0])),
+        final_token_prob=floats(at(probs, final)),
         final_token_rank=ints(rank_of(logits, final)),
-        next_token_prob=of_next(states, (at(logits, following) - log_total).exp()),
+        next_token_prob=of_next(states, at(probs, following)),
         next_token_rank=of_next(states, rank_of(logits, following).int()),
-        entropy=floats(log_total - torch.linalg.vecdot(probs, logits)),
+        entropy=floats(log_total - torch.einsum("nv,nv->n", probs, logits)),
     )
     k = tokens.shape[1]
     rows.add(
@@ -121,7 +130,7 @@ def add_lens(rows: Rows, states: TracedStates, layer: int, site: str, logits: Te
         site=same(site, n * k),
         rank=np.tile(np.arange(1, k + 1, dtype=np.int16), n),
         token_id=ints(tokens).ravel(),
-        prob=floats((best - log_total[:, None]).exp()).ravel(),
+        prob=floats(probs.gather(1, tokens)).ravel(),
     )
     return tokens[:, 0]
 

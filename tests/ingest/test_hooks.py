@@ -1,6 +1,7 @@
 """Hooks see every forward pass, copy nothing, and leave nothing behind."""
 
 import dataclasses
+import weakref
 
 import pytest
 import torch
@@ -57,6 +58,18 @@ def test_the_callback_is_called_during_the_forward_pass_not_after_it() -> None:
         model.backbone(token_batch(1, 4))
     handle.remove()
     assert order == [0, "attention of layer 1", 1]
+
+
+def test_capture_keeps_no_layer_alive_after_its_callback() -> None:
+    model, seen = tiny_model("gpt2"), []
+
+    def look(_: int, m: torch.Tensor) -> None:
+        assert all(earlier() is None for earlier in seen)
+        seen.append(weakref.ref(m))
+
+    with capture(model, look):
+        model.backbone(token_batch(1, 4))
+    assert len(seen) == 2
 
 
 @pytest.mark.parametrize("context", [lambda model: capture(model, lambda *_: None), record_sites])

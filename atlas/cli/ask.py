@@ -1,0 +1,95 @@
+"""`atlas ask NAME`: each question is a command, its options made from the question's header."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from atlas.cli.near import did_you_mean
+from atlas.cli.options import db_option, emit, open_atlas, output_options
+from atlas.questions import Parameter, Question, questions
+
+
+class PositionIds(click.ParamType):
+    """Position ids separated by commas."""
+
+    name = "ID,ID,…"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
+        parts = [part.strip() for part in str(value).split(",")]
+        if not all(part.isdigit() for part in parts):
+            self.fail(f"'{value}' is no list of whole numbers separated by commas", param, ctx)
+        return [int(part) for part in parts]
+
+
+TYPES: dict[str, Any] = {"integer": int, "bigint": int, "text": str, "bigint[]": PositionIds()}
+
+
+class Asks(click.Group):
+    """One command for each question."""
+
+    to_file = False
+    """Whether -o must be given."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(questions())
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        return ask_command(questions()[name], to_file=self.to_file) if name in questions() else None
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        names = self.list_commands(ctx)
+        if args and not args[0].startswith("-") and args[0] not in names:
+            raise click.UsageError(f"no question '{args[0]}'{did_you_mean(args[0], names)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Questions"):
+            formatter.write_dl([(name, questions()[name].title if name in questions() else "One SELECT.") for name in self.list_commands(ctx)])
+
+
+def option(p: Parameter) -> click.Option:
+    default = "" if p.is_required or p.default == "NULL" else f" [default: {p.default}]"
+    return click.Option(
+        [f"--{p.name.replace('_', '-')}", p.name],
+        type=TYPES[p.type],
+        required=p.is_required,
+        default=None if p.is_required else p.default_value,
+        help=f"{p.meaning[0].upper()}{p.meaning[1:]}.{default}",
+    )
+
+
+def help_text(q: Question) -> str:
+    return f"{q.title}.\n\nSource: {q.source}.\n\nOne row per {', '.join(q.grain)}."
+
+
+def ask_command(q: Question, *, to_file: bool) -> click.Command:
+    @db_option
+    @output_options(to_file=to_file)
+    def callback(db: Path | None, format_: str | None, output: Path | None, columns: str | None, caption: str | None, label: str | None, **given: object) -> None:
+        answer(q, given, db, format_=format_, output=output, columns=columns, caption=caption, label=label)
+
+    command = click.command(name=q.name, help=help_text(q))(callback)
+    command.params = [*(option(p) for p in q.parameters), *command.params]
+    return command
+
+
+def answer(q: Question, arguments: dict[str, object], db: Path | None, **out: Any) -> None:
+    """Ask, and print or write the rows."""
+    with open_atlas(db) as a:
+        from atlas.export.provenance import provenance
+
+        frame = a.ask(q.name, **arguments)
+        source = provenance(a.con, a.path, sql=q.sql, n_rows=frame.height, question=q.name, parameters=arguments)
+    emit(frame, provenance=source, **with_caption(q, out))
+
+
+def with_caption(q: Question, out: dict[str, Any]) -> dict[str, Any]:
+    from atlas.export.latex import tex
+
+    return {**out, "caption": out["caption"] or f"{tex(q.title)}."}
+
+
+@click.group(cls=Asks, subcommand_metavar="QUESTION [OPTIONS]")
+def command() -> None:
+    """Ask a question by name; `atlas ask QUESTION --help` explains its options."""

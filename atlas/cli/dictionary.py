@@ -1,0 +1,44 @@
+"""`atlas schema`: the data dictionary."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from atlas.cli.options import db_option, emit, open_atlas, output_options
+
+
+@click.command()
+@click.argument("relation", required=False)
+@db_option
+@output_options()
+def command(relation: str | None, db: Path | None, **out: Any) -> None:
+    """Print every table, view and column with its type and meaning; of RELATION alone if it is given.
+
+    Without an atlas it is the dictionary of a new one. `--format markdown` gives a page with one section a relation.
+    """
+    import polars as pl
+
+    from atlas.dictionary import describe_blank, to_markdown
+
+    if db is None:
+        dictionary = describe_blank()
+    else:
+        with open_atlas(db) as a:
+            dictionary = a.schema()
+    if relation is not None:
+        dictionary = only(dictionary, relation)
+    if out["format_"] == "markdown" and out["output"] is None:
+        click.echo(to_markdown(dictionary))
+        return
+    shown = ["relation", "column", "type", "meaning"] if out["format_"] in (None, "table") else dictionary.columns
+    emit(dictionary.select(pl.col(shown)), provenance={}, **out)
+
+
+def only(dictionary: Any, relation: str) -> Any:
+    from atlas.cli.near import did_you_mean
+
+    names = dictionary["relation"].unique(maintain_order=True).to_list()
+    if relation not in names:
+        raise click.UsageError(f"no table or view '{relation}'{did_you_mean(relation, names)}")
+    return dictionary.filter(relation=relation)

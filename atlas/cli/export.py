@@ -1,0 +1,29 @@
+"""`atlas export`: a question or a SELECT to a file, with its provenance beside it."""
+
+import click
+
+from atlas.cli.ask import Asks
+from atlas.cli.sql import sql_command
+
+MAX_ROWS = 10_000_000
+"""More than a screen holds, less than memory does."""
+
+
+class Exports(Asks):
+    """Every question, and `sql`; -o must be given."""
+
+    to_file = True
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*super().list_commands(ctx), "sql"]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        return sql_command(to_file=True, max_rows=MAX_ROWS) if name == "sql" else super().get_command(ctx, name)
+
+
+@click.group(cls=Exports, subcommand_metavar="QUESTION [OPTIONS] -o FILE")
+def command() -> None:
+    """Write a question, or one SELECT, to a file; the suffix says the format.
+
+    .csv .json .jsonl .parquet .md .tex .txt. FILE.provenance.json beside it says which model, corpora, SQL and versions the rows come from.
+    """

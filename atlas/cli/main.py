@@ -1,0 +1,126 @@
+"""`atlas`: the group of commands, and how errors leave it. Exit codes: 0 done, 1 failed, 2 misused, 130 interrupted."""
+
+import os
+import sys
+import traceback
+from importlib import import_module
+from importlib.metadata import entry_points, version
+
+import click
+
+from atlas.cli.near import did_you_mean
+from schema.errors import AtlasError
+
+COMMANDS = {
+    "ask": ("atlas.cli.ask", "Ask a question by name."),
+    "export": ("atlas.cli.export", "Write a question or a SELECT to a file, with its provenance."),
+    "questions": ("atlas.cli.questions", "List the questions, or print one with its SQL."),
+    "schema": ("atlas.cli.dictionary", "Print the data dictionary."),
+    "show": ("atlas.cli.show", "Show one neuron on one page: atlas show L3N17."),
+    "sql": ("atlas.cli.sql", "Run one SELECT."),
+    "status": ("atlas.cli.status", "Say what an atlas holds."),
+    "verify": ("atlas.cli.verify", "Check every rule that the tables keep."),
+}
+"""Name → module with a `command`, and its line in the help."""
+
+PLUGIN_GROUP = "activation_atlas.commands"
+PLUGINS = {
+    "ingest": "Read a model and a corpus into an atlas.",
+    "ui": "Browse an atlas in the web browser.",
+}
+"""Commands of other packages, found by entry point and imported when they run; their lines in the help are kept here."""
+
+PACKAGES = ("activation-atlas", "duckdb", "polars", "pyarrow", "sqlalchemy", "torch", "transformers")
+
+
+class Commands(click.Group):
+    """Loads a command when it is called, not when it is listed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        installed = {point.name for point in entry_points(group=PLUGIN_GROUP)}
+        return sorted([*COMMANDS, *installed])
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name in COMMANDS:
+            return import_module(COMMANDS[name][0]).command
+        for point in entry_points(group=PLUGIN_GROUP, name=name):
+            return point.load()
+        return None
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        names = self.list_commands(ctx)
+        if args and not args[0].startswith("-") and args[0] not in names:
+            raise click.UsageError(f"no command '{args[0]}'{did_you_mean(args[0], names)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        lines = {name: line for name, (_, line) in COMMANDS.items()} | PLUGINS
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, lines.get(name, "")) for name in self.list_commands(ctx)])
+
+
+def print_versions(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if not asked or ctx.resilient_parsing:
+        return
+    for package in PACKAGES:
+        installed = [d.version for d in _distributions(package)]
+        click.echo(f"{package} {installed[0] if installed else 'not installed'}")
+    click.echo(f"python {sys.version.split()[0]}")
+    ctx.exit()
+
+
+def _distributions(package: str) -> list:
+    from importlib.metadata import distributions
+
+    return list(distributions(name=package))
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=print_versions, help="Versions of this and what it runs on.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def cli(debug: bool) -> None:
+    """What a transformer's feed-forward layers do, as a database.
+
+    Most commands read one atlas: give it with --db, or set ATLAS_DB.
+
+    \b
+    atlas ingest demo.duckdb --model … --corpus …
+    atlas ask top_triggers --layer 3 --neuron 17 --db demo.duckdb
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit with its code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    # --debug is understood in any place, so that it can be added to the end of what has just failed
+    is_debug = "--debug" in arguments
+    sys.exit(run([a for a in arguments if a != "--debug"], is_debug))
+
+
+def run(arguments: list[str], is_debug: bool) -> int:
+    """The exit code of one call, its error printed as one line on stderr."""
+    try:
+        result = cli.main(arguments, prog_name="atlas", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return 130
+    except BrokenPipeError:
+        # the reader (head, less) has gone: leave quietly, with nothing left to flush at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if is_debug:
+            traceback.print_exc()
+        elif isinstance(error, AtlasError):
+            click.echo(f"Error: {error}", err=True)
+        else:
+            click.echo(f"Error: {type(error).__name__}: {error} (unexpected; --debug shows where)", err=True)
+        return 1
+
+
+__all__ = ["AtlasError", "cli", "main", "version"]

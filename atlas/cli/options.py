@@ -1,0 +1,93 @@
+"""Options that several commands share."""
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from atlas.api import Atlas
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FORMATS = ("table", "json", "jsonl", "csv", "parquet", "markdown", "latex")
+"""As in atlas/export/formats.py, which is not imported for --help."""
+
+
+def db_option(command: F) -> F:
+    return click.option(
+        "--db", type=click.Path(path_type=Path), envvar="ATLAS_DB", metavar="FILE", show_envvar=True, help="The atlas to read."
+    )(command)
+
+
+def output_options(*, to_file: bool = False) -> Callable[[F], F]:
+    """--format, -o (required with `to_file`), --columns, --caption, --label."""
+
+    def decorate(command: F) -> F:
+        for option in (
+            click.option("--label", metavar="TEXT", help="\\label of a LaTeX table."),
+            click.option("--caption", metavar="TEXT", help="\\caption of a LaTeX table, as LaTeX source."),
+            click.option("--columns", metavar="A,B,…", help="Only these columns, in this order."),
+            click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", required=to_file, help="Write FILE, and FILE.provenance.json beside it."),
+            click.option("--format", "format_", type=click.Choice(FORMATS), help="Default: what the suffix of -o says, else table."),
+        ):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def open_atlas(db: Path | None) -> "Atlas":
+    """The atlas of --db or ATLAS_DB. Raises UsageError if neither is given."""
+    if db is None:
+        raise click.UsageError("which atlas? Give --db FILE, or set ATLAS_DB")
+    from atlas.api import Atlas
+
+    return Atlas(db)
+
+
+def emit(
+    frame: "pl.DataFrame",
+    *,
+    provenance: dict[str, object],
+    format_: str | None,
+    output: Path | None,
+    columns: str | None,
+    caption: str | None,
+    label: str | None,
+) -> None:
+    """Print the frame, or write it to the file of -o."""
+    from atlas.export import formats
+
+    frame = choose(frame, columns)
+    is_terminal = output is None and sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if is_terminal else None
+    style = formats.Style(provenance, caption, label, width=width, color=is_terminal and use_color())
+    if output is not None:
+        formats.save(frame, output, format_ or formats.format_of(output), style)
+        click.echo(f"{output}: {frame.height} rows", err=True)
+        return
+    if format_ == "parquet" and is_terminal:
+        raise click.UsageError("Parquet is not for terminals: add -o FILE")
+    click.get_binary_stream("stdout").write(formats.render(frame, format_ or "table", style))
+
+
+def use_color() -> bool:
+    import os
+
+    return not os.environ.get("NO_COLOR")
+
+
+def choose(frame: "pl.DataFrame", columns: str | None) -> "pl.DataFrame":
+    if columns is None:
+        return frame
+    names = [name.strip() for name in columns.split(",")]
+    unknown = [name for name in names if name not in frame.columns]
+    if unknown:
+        raise click.UsageError(f"no column {', '.join(unknown)}; there are {', '.join(frame.columns)}")
+    return frame.select(names)

@@ -1,0 +1,33 @@
+"""`atlas verify`: every rule that the tables keep."""
+
+from pathlib import Path
+
+import click
+
+from atlas.cli.options import db_option, open_atlas
+
+
+@click.command()
+@click.argument("path", required=False, type=click.Path(path_type=Path))
+@db_option
+@click.option("--quiet", "-q", is_flag=True, help="Name only the rules that are broken.")
+def command(path: Path | None, db: Path | None, quiet: bool) -> None:
+    """Check an atlas against every rule of its tables: uniqueness, references, ranks, totals. PATH stands in for --db.
+
+    Exit code 1 if a rule is broken.
+    """
+    from schema.audits import run_audits
+    from schema.errors import AtlasError
+
+    n_audits, broken = 0, 0
+    with open_atlas(path or db) as a:
+        for finding in run_audits(a.con):
+            n_audits += 1
+            broken += finding.n_rows > 0
+            if finding.n_rows:
+                click.echo(f"BROKEN  {finding.audit.name}: {finding.audit.rule}\n        {finding.n_rows} rows, such as {finding.example}")
+            elif not quiet:
+                click.echo(f"ok      {finding.audit.name}")
+    if broken:
+        raise AtlasError(f"{broken} of {n_audits} rules are broken in {path or db}")
+    click.echo(f"all {n_audits} rules hold")

@@ -1,0 +1,9 @@
+-- rule: the model has a row for each of its neurons, once its weights were read
+SELECT
+    m.n_layers * m.d_ffn AS n_expected,
+    count(n.layer) AS n_found
+FROM model AS m
+LEFT JOIN neuron AS n ON TRUE
+WHERE EXISTS (SELECT r.run_id FROM run AS r WHERE r.kind = 'weights' AND r.status = 'finished')
+GROUP BY m.n_layers, m.d_ffn
+HAVING count(n.layer) <> m.n_layers * m.d_ffn;

@@ -1,0 +1,46 @@
+-- rule: no coefficient, score, norm or statistic is NaN or infinite
+WITH
+number AS (
+    SELECT
+        'trigger' AS place,
+        t.coefficient AS number
+    FROM trigger AS t
+    UNION ALL
+    SELECT
+        'coefficient' AS place,
+        unnest([c.coefficient, c.sub_update_norm]) AS number
+    FROM coefficient AS c
+    UNION ALL
+    SELECT
+        'sub_update' AS place,
+        unnest([u.coefficient, u.sub_update_norm, u.candidate_score, u.final_score, u.next_score]) AS number
+    FROM sub_update AS u
+    UNION ALL
+    SELECT
+        'layer_activity' AS place,
+        unnest([a.sub_update_norm_total, a.sub_update_norm_dominant]) AS number
+    FROM layer_activity AS a
+    UNION ALL
+    SELECT
+        'neuron' AS place,
+        unnest([n.key_norm, n.gate_norm, n.value_norm, n.key_value_cosine, n.gate_value_cosine]) AS number
+    FROM neuron AS n
+    UNION ALL
+    SELECT
+        'value_token' AS place,
+        v.score AS number
+    FROM value_token AS v
+    UNION ALL
+    SELECT
+        'neuron_statistics' AS place,
+        unnest([s.mean, s.std, s.min, s.max]) AS number
+    FROM neuron_statistics AS s
+)
+
+SELECT
+    n.place,
+    n.number,
+    count(*) AS n_rows
+FROM number AS n
+WHERE NOT isfinite(n.number)
+GROUP BY n.place, n.number;

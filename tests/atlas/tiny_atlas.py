@@ -1,0 +1,236 @@
+"""An atlas small enough to work out every answer with a pencil: 1 model, 3 layers of 4 neurons, 12 tokens, 2 corpora of 1 document.
+
+Text, positions and predictions:
+
+    corpus 0  first.txt   <s>|The| cat| sat|.|\\n   and   <s>|The| dog| sat      positions 0-5 and 6-9
+    corpus 1  second.txt  é| cat| [red]| *                                     positions 100-103
+    traced    2 (' cat', predicts ' sat')   8 (' dog', predicts '.')   101 (' cat', predicts ' [red]')
+"""
+
+import json
+from itertools import product
+from math import sqrt
+from pathlib import Path
+
+from schema import SCHEMA_VERSION, store
+from schema.build import create_tables, install_derived
+
+TOKENS = ["<s>", "The", " cat", " sat", "cat", ".", " [red]", " *", "é", "\n", " dog", "|"]
+
+TEXTS = {0: "The cat sat.\nThe dog sat", 100: "é cat [red] *"}
+
+POSITIONS = [
+    # position, sequence, index, token, next token, char_start, char_end
+    (0, 0, 0, 0, 1, 0, 0),
+    (1, 0, 1, 1, 2, 0, 3),
+    (2, 0, 2, 2, 3, 3, 7),
+    (3, 0, 3, 3, 5, 7, 11),
+    (4, 0, 4, 5, 9, 11, 12),
+    (5, 0, 5, 9, 1, 12, 13),
+    (6, 1, 0, 0, 1, 13, 13),
+    (7, 1, 1, 1, 10, 13, 16),
+    (8, 1, 2, 10, 3, 16, 20),
+    (9, 1, 3, 3, None, 20, 24),
+    (100, 2, 0, 8, 2, 0, 1),
+    (101, 2, 1, 2, 6, 1, 5),
+    (102, 2, 2, 6, 7, 5, 11),
+    (103, 2, 3, 7, None, 11, 13),
+]
+
+VALUES = {
+    # layer: the values of its 4 neurons, [d_model]
+    0: [(1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.0, -2.0)],
+    1: [(2.0, 0.0), (-1.0, 0.0), (1.0, 2.0), (3.0, 4.0)],
+    2: [(0.0, -1.0), (0.0, 2.0), (1.0, -1.0), (4.0, 3.0)],
+}
+
+PROMOTED = {0: (2, 10), 1: (3, 7), 2: (10, 2), 3: (4, 5)}
+"""Neuron of any layer: token_ids its value promotes, ranks 1 and 2. All values suppress the line break and |."""
+
+# Coefficients over corpus 0, positions 0 to 9: those of key L0N1 are 0 0 0.5 4 0 -1 0 0 0 4;
+# those of every other key -0.5 1 3 -1.5 0.25 -2 0 0.5 2 0.75. Over corpus 1, positions 100 to 103, every key has 1 2.5 2 -3.
+TRIGGERS = {
+    (0, True): {"max": [(3, 4.0), (9, 4.0), (2, 0.5)], "min": [(5, -1.0), (0, 0.0), (1, 0.0)]},
+    (0, False): {"max": [(2, 3.0), (8, 2.0), (1, 1.0)], "min": [(5, -2.0), (3, -1.5), (0, -0.5)]},
+    (1, True): {"max": [(101, 2.5), (102, 2.0), (100, 1.0)], "min": [(103, -3.0), (100, 1.0), (102, 2.0)]},
+    (1, False): {"max": [(101, 2.5), (102, 2.0), (100, 1.0)], "min": [(103, -3.0), (100, 1.0), (102, 2.0)]},
+}
+"""(corpus, is L0N1) → tail → (position, coefficient) of ranks 1 to 3."""
+
+STATISTICS = {
+    # n_positions, n_active, mean, std, min, max, {bin: count}
+    (0, True): (10, 3, 0.75, sqrt(2.7625), -1.0, 4.0, {16: 1, 34: 6, 49: 1, 55: 2}),
+    (0, False): (10, 6, 0.35, sqrt(2.015), -2.0, 3.0, {14: 1, 15: 1, 18: 1, 34: 1, 47: 1, 49: 1, 50: 1, 51: 1, 53: 1, 54: 1}),
+    (1, True): (4, 3, 0.625, sqrt(4.671875), -3.0, 2.5, {13: 1, 51: 1, 53: 2}),
+    (1, False): (4, 3, 0.625, sqrt(4.671875), -3.0, 2.5, {13: 1, 51: 1, 53: 2}),
+}
+
+FINAL = {2: 3, 8: 5, 101: 6}
+"""Traced position → the model's prediction."""
+
+NEXT = {2: 3, 8: 3, 101: 6}
+
+LENS = {
+    # (position, layer): top tokens at resid_mid, ffn_out, resid_post; probability of the final prediction at resid_mid and resid_post;
+    # its rank at resid_mid and resid_post; rank at resid_post of resid_mid's top token
+    (2, 0): (2, 2, 2, 0.125, 0.125, 6, 6, 1),
+    (2, 1): (2, 3, 3, 0.125, 0.5, 5, 1, 4),
+    (2, 2): (10, 3, 3, 0.25, 0.75, 2, 1, 2),
+    (8, 0): (5, 9, 5, 0.5, 0.5, 1, 1, 1),
+    (8, 1): (5, 9, 2, 0.5, 0.0625, 1, 7, 7),
+    (8, 2): (2, 5, 5, 0.25, 0.5, 3, 1, 7),
+    (101, 0): (7, 6, 6, 0.25, 0.5, 2, 1, 3),
+    (101, 1): (7, 6, 6, 0.25, 0.75, 2, 1, 2),
+    (101, 2): (6, 6, 6, 0.75, 1.0, 1, 1, 1),
+}
+TOP_PROB = 0.75
+OTHER_PROB = 0.0625
+"""Probability of the final prediction at resid_pre, attn_out and ffn_out, where its rank is 4, unless it is on top there."""
+
+SCORES = {
+    # (position, layer, selection): candidate scores of ranks 1 and 2, final scores of ranks 1 and 2; all others are 0
+    (2, 1, "dominant"): ((-2.0, 1.0), (4.0, -1.0)),
+    (2, 1, "random"): ((0.5, -1.0), (0.5, -0.5)),
+    (8, 1, "dominant"): ((-4.0, 0.0), (0.0, 0.0)),
+    (8, 1, "random"): ((0.25, 0.25), (0.0, 0.0)),
+    (101, 0, "dominant"): ((1.0, -3.0), (2.0, 1.0)),
+    (101, 0, "random"): ((0.0, 0.0), (0.25, 0.25)),
+    (101, 1, "dominant"): ((0.0, 0.0), (6.0, 0.0)),
+    (101, 1, "random"): ((0.0, 0.0), (-1.0, 0.0)),
+}
+
+COEFFICIENTS = {0: {2: 2.0, 0: -2.0, 1: 1.0, 3: 0.5}, 1: {2: 2.0, 0: -2.0, 1: 1.0, 3: 0.1}, 2: {2: 2.0, 0: -2.0, 1: 0.5, 3: 0.1}}
+"""Layer → neuron → coefficient, the same at every traced position. Neurons 2 and 0 are the dominant two, 1 and 3 the random two."""
+
+STATES = {2: (1.0, 0.0), 8: (1.0, 1.0), 101: (0.0, 1.0)}
+"""Traced position → direction of its residual stream at every site; its length grows with the layer."""
+
+LAYERS, NEURONS = range(3), range(4)
+
+
+def norm(layer: int, neuron: int) -> float:
+    x, y = VALUES[layer][neuron]
+    return sqrt(x * x + y * y)
+
+
+def neighbour_rows(layer: int, neuron: int) -> list[tuple]:
+    """The three nearest values."""
+    x, y = VALUES[layer][neuron]
+    others = [(i, n) for i, n in product(LAYERS, NEURONS) if (i, n) != (layer, neuron)]
+    cosines = {(i, n): (x * VALUES[i][n][0] + y * VALUES[i][n][1]) / norm(layer, neuron) / norm(i, n) for i, n in others}
+    nearest = sorted(others, key=lambda cell: (-round(cosines[cell], 6), cell))[:3]
+    return [(layer, neuron, rank, *cell, cosines[cell]) for rank, cell in enumerate(nearest, start=1)]
+
+
+def token_rows() -> list[tuple]:
+    return [(i, t, t.encode(), i == 0, t.startswith(" ") and t.strip().isalpha(), t == "The", t.strip() in (".", "*", "|")) for i, t in enumerate(TOKENS)]
+
+
+def corpus_rows() -> dict[str, list[tuple]]:
+    return {
+        "corpus": [(0, "tales", "all", "{}", None, "aa", 1, 10), (1, "more", "test", "{}", "r1", "bb", 1, 4)],
+        "document": [(0, 0, "first.txt", '{"year": 1790}', TEXTS[0]), (100, 1, "second.txt", "{}", TEXTS[100])],
+        "sequence": [(0, 0, 0, 6), (1, 0, 6, 4), (2, 100, 100, 4)],
+        "position": POSITIONS,
+    }
+
+
+def run_rows() -> dict[str, list[tuple]]:
+    when = "2026-01-02 03:04:05+00"
+    kinds = [("weights", None), ("sweep", 0), ("sweep", 1), ("trace", 0), ("trace", 1)]
+    runs = [(i, k, c, "{}", "{}", 0, "cpu", 1, when, when, "finished") for i, (k, c) in enumerate(kinds)]
+    traced = {name: len(rows) for name, rows in trace_rows().items()}
+    n_rows = [
+        {"neuron": 12, "value_token": 48, "value_neighbour": 36},
+        {"document": 1, "sequence": 2, "position": 10, "trigger": 72, "neuron_statistics": 12},
+        {"document": 1, "sequence": 1, "position": 4, "trigger": 72, "neuron_statistics": 12},
+        {name: n * 2 // 3 for name, n in traced.items()},
+        {name: n // 3 for name, n in traced.items()},
+    ]
+    return {"run": runs, "shard": [(i, 0, json.dumps(n), "cc", "host:1", when) for i, n in enumerate(n_rows)]}
+
+
+def weight_rows() -> dict[str, list[tuple]]:
+    cells = list(product(LAYERS, NEURONS))
+    value_tokens = []
+    for layer, neuron in cells:
+        first, second = PROMOTED[neuron]
+        value_tokens += [(layer, neuron, "promoted", 1, first, 4.0 + layer, 0.5), (layer, neuron, "promoted", 2, second, 2.0 + layer, 0.25)]
+        value_tokens += [(layer, neuron, "suppressed", 1, 9, -3.0, 0.01), (layer, neuron, "suppressed", 2, 11, -1.0, 0.02)]
+    return {
+        "neuron": [(i, n, 1.0, 2.0, norm(i, n), -0.5, 0.25, 0.5, PROMOTED[n][0]) for i, n in cells],
+        "value_token": value_tokens,
+        "value_neighbour": [row for cell in cells for row in neighbour_rows(*cell)],
+    }
+
+
+def sweep_rows() -> dict[str, list[tuple]]:
+    triggers, statistics = [], []
+    for corpus, layer, neuron in product((0, 1), LAYERS, NEURONS):
+        is_l0n1 = (layer, neuron) == (0, 1)
+        for tail, places in TRIGGERS[corpus, is_l0n1].items():
+            triggers += [(corpus, layer, neuron, tail, rank, p, c) for rank, (p, c) in enumerate(places, start=1)]
+        *numbers, counts = STATISTICS[corpus, is_l0n1]
+        statistics.append((corpus, layer, neuron, *numbers, [counts.get(b, 0) for b in range(68)]))
+    return {"trigger": triggers, "neuron_statistics": statistics}
+
+
+def lens_rows() -> list[tuple]:
+    rows = []
+    for (position, layer), (mid, ffn, post, p_mid, p_post, rank_mid, rank_post, _) in LENS.items():
+        before = LENS[position, layer - 1][2] if layer else 1
+        w = FINAL[position]
+        for site, top, p, rank in (
+            ("resid_pre", before, TOP_PROB if before == w else OTHER_PROB, 1 if before == w else 4),
+            ("attn_out", 8, OTHER_PROB, 4),
+            ("resid_mid", mid, p_mid, rank_mid),
+            ("ffn_out", ffn, TOP_PROB if ffn == w else OTHER_PROB, 1 if ffn == w else 4),
+            ("resid_post", post, p_post, rank_post),
+        ):
+            rows.append((position, layer, site, "final_norm", top, p if top == w else TOP_PROB, p, rank, 0.25, 2, 1.5))
+    return rows
+
+
+def trace_rows() -> dict[str, list[tuple]]:
+    lens = lens_rows()
+    traces = [(3 if p < 100 else 4, p, w, LENS[p, 2][4], 0.25, 2) for p, w in FINAL.items()]
+    states, activity, coefficients, updates = [], [], [], []
+    for position, layer in LENS:
+        x, y = STATES[position]
+        scale = layer + 1.0
+        states += [(position, 0, "resid_pre", (x, y))] if layer == 0 else []
+        states += [(position, layer, site, (x * scale, y * scale)) for site in ("resid_mid", "resid_post")]
+        lengths = {n: abs(c) * norm(layer, n) for n, c in COEFFICIENTS[layer].items()}
+        activity.append((position, layer, 3, sum(lengths.values()), lengths[2] + lengths[0], 0, 0, LENS[position, layer][7]))
+        coefficients += [(position, layer, n, COEFFICIENTS[layer][n], lengths[n]) for n in (0, 2)]
+        for selection, neurons in (("dominant", (2, 0)), ("random", (1, 3))):
+            candidate, final = SCORES.get((position, layer, selection), ((0.0, 0.0), (0.0, 0.0)))
+            updates += [
+                (position, layer, selection, r + 1, n, COEFFICIENTS[layer][n], lengths[n], candidate[r], final[r], 0.0) for r, n in enumerate(neurons)
+            ]
+    return {
+        "trace": traces,
+        "residual_state": states,
+        "logit_lens": lens,
+        "logit_lens_token": [row for p, i, s, _, top, prob, *_ in lens for row in ((p, i, s, 1, top, prob), (p, i, s, 2, 11, 0.01))],
+        "layer_activity": activity,
+        "coefficient": coefficients,
+        "sub_update": updates,
+    }
+
+
+def rows() -> dict[str, list[tuple]]:
+    """Every table's rows, columns in the order of schema/tables.py."""
+    model = ("tiny", "r0", "llama", 3, 2, 4, 1, 1, 2, len(TOKENS), "silu", True, False, False, True, "float32", "ww", SCHEMA_VERSION)
+    return {"model": [model], "token": token_rows(), **corpus_rows(), **run_rows(), **weight_rows(), **sweep_rows(), **trace_rows()}
+
+
+def write_tiny_atlas(path: Path) -> Path:
+    con = store.open_writer(path)
+    create_tables(con, 2)
+    for table, lines in rows().items():
+        con.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(lines[0]))})", lines)
+    install_derived(con)
+    con.execute("CHECKPOINT")
+    con.close()
+    return path
