@@ -50,9 +50,7 @@ def read_card(con: duckdb.DuckDBPyConnection, layer: int, neuron: int) -> Card:
 
 def facts_html(facts: pl.DataFrame) -> str:
     rows = [
-        "".join(f"<td>{escape(cell)}</td>" for cell in (name, *display_cells(facts[name])))
-        for name in facts.columns
-        if facts[name].null_count() < facts.height
+        "".join(f"<td>{escape(cell)}</td>" for cell in (name, *display_cells(facts[name]))) for name in facts.columns if facts[name].null_count() < facts.height
     ]
     return f"<table>{''.join(f'<tr>{r}</tr>' for r in rows)}</table>"
 

@@ -39,9 +39,7 @@ def select_statement(con: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Stateme
     return statements[0]
 
 
-def run_select(
-    con: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters = None, *, max_rows: int = MAX_ROWS, timeout: float = TIMEOUT
-) -> Result:
+def run_select(con: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters = None, *, max_rows: int = MAX_ROWS, timeout: float = TIMEOUT) -> Result:
     """Run `sql` and return at most `max_rows` rows within `timeout` seconds.
 
     Raises QueryRefused for anything but one SELECT (or EXPLAIN) over the atlas, QueryTimeout past the limit, AtlasError for wrong SQL.

@@ -25,6 +25,7 @@ class Request:
     corpus_revision: str | None
     every: int
     max_documents: int | None
+    document_tokens: int | None
     context: int
     bos: str
     cut: str
@@ -44,7 +45,7 @@ class Request:
 
     def corpus_source(self, corpus: Corpus) -> dict[str, object]:
         """Where the text is and how it is cut: what makes a corpus another corpus."""
-        cutting = {"context": self.context, "bos": self.bos, "cut": self.cut, "every": self.every, "max_documents": self.max_documents}
+        cutting = {"context": self.context, "bos": self.bos, "cut": self.cut, "document_tokens": self.document_tokens}
         return {**corpus.source, **cutting}
 
     def weights_settings(self) -> dict[str, object]:

@@ -144,6 +144,8 @@ def ingest_weights(committer: Committer, model: Model, request: Request, bar: Pr
 
 def ingest_corpus(committer: Committer, model: Model, request: Request, bar: Progress) -> Survey:
     """Survey, sweep and trace the request's corpus."""
+    if model.max_context is not None and request.context > model.max_context:
+        raise AtlasError(f"a context of {request.context} tokens is more than the {model.max_context} that {model.name} was made for; use --context {model.max_context}")
     corpus = request.open_corpus(committer.work)
     source = request.corpus_source(corpus)
     corpus_id = find_corpus(committer.con, corpus.name, corpus.split, source)
@@ -157,7 +159,10 @@ def ingest_corpus(committer: Committer, model: Model, request: Request, bar: Pro
 
 
 def cut_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int) -> Iterator[CutDocument]:
-    return cut(corpus.documents(), model.tokenizer, corpus_id=corpus_id, context=request.context, bos=request.bos, by=request.cut)
+    return cut(
+        corpus.documents(), model.tokenizer, corpus_id=corpus_id, context=request.context, bos=request.bos, by=request.cut,
+        document_tokens=request.document_tokens,
+    )  # fmt: skip
 
 
 def survey_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int) -> Survey:

@@ -103,10 +103,12 @@ def bos_token(tokenizer: PreTrainedTokenizerFast, rule: str) -> int | None:
     return bos if bos is not None and with_special[: 1 + len(bare)] == [bos, *bare] else None
 
 
-def cut(documents: Iterable[Document], tokenizer: PreTrainedTokenizerFast, *, corpus_id: int, context: int, bos: str, by: str) -> Iterator[CutDocument]:
+def cut(
+    documents: Iterable[Document], tokenizer: PreTrainedTokenizerFast, *, corpus_id: int, context: int, bos: str, by: str, document_tokens: int | None = None
+) -> Iterator[CutDocument]:
     """Tokenise each document once and cut it into sequences of at most `context` tokens, BOS included; streaming.
 
-    bos: one of BOS_RULES. by: one of CUTS. Ids count from corpus_id · 2^40; position ids are consecutive over the whole corpus.
+    document_tokens: read only so many tokens of each document, from its start; its text stays whole. bos: one of BOS_RULES. by: one of CUTS. Ids count from corpus_id · 2^40; position ids are consecutive over the whole corpus.
     Every document comes out, in order, also one without sequences.
     Raises AtlasError, before anything is read, for an unknown rule, a context that leaves no room for text, or a tokenizer without offsets.
     """
@@ -116,17 +118,20 @@ def cut(documents: Iterable[Document], tokenizer: PreTrainedTokenizerFast, *, co
     room = context - (bos_id is not None)
     if room < 1:
         raise AtlasError(f"a context of {context} tokens leaves no room for text{' beside BOS' if bos_id is not None else ''}")
-    return _cut_all(documents, Encoder(tokenizer), corpus_id << ID_BITS, room, bos_id, by)
+    return _cut_all(documents, Encoder(tokenizer), corpus_id << ID_BITS, room, bos_id, by, document_tokens)
 
 
-def _cut_all(documents: Iterable[Document], encoder: Encoder, first_id: int, room: int, bos_id: int | None, by: str) -> Iterator[CutDocument]:
+def _cut_all(
+    documents: Iterable[Document], encoder: Encoder, first_id: int, room: int, bos_id: int | None, by: str, limit: int | None
+) -> Iterator[CutDocument]:
     sequence_id = position_id = first_id
     for document_id, document in enumerate(documents, first_id):
         sequences = []
         if document.text and not document.text.isspace():
             encoding = encoder.encode(document.text)
             edges = np.array([0]) if by == "tokens" else sentence_edges(document.text, encoding)
-            for start, end in spans(edges, len(encoding.token_ids), room):
+            n_tokens = len(encoding.token_ids) if limit is None else min(limit, len(encoding.token_ids))
+            for start, end in spans(edges[edges < n_tokens], n_tokens, room):
                 sequences.append(_sequence(encoding, start, end, bos_id, sequence_id, document_id, position_id))
                 sequence_id += 1
                 position_id += len(sequences[-1].token_ids)

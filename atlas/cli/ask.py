@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from atlas.cli.near import did_you_mean
-from atlas.cli.options import db_option, emit, open_atlas, output_options
+from atlas.cli.options import OUTPUT, db_option, emit, open_atlas, output_options
 from atlas.questions import Parameter, Question, questions
 
 
@@ -66,8 +66,9 @@ def help_text(q: Question) -> str:
 def ask_command(q: Question, *, to_file: bool) -> click.Command:
     @db_option
     @output_options(to_file=to_file)
-    def callback(db: Path | None, format_: str | None, output: Path | None, columns: str | None, caption: str | None, label: str | None, **given: object) -> None:
-        answer(q, given, db, format_=format_, output=output, columns=columns, caption=caption, label=label)
+    def callback(db: Path | None, **values: Any) -> None:
+        out = {name: values.pop(name) for name in OUTPUT}
+        answer(q, values, db, **out)
 
     command = click.command(name=q.name, help=help_text(q))(callback)
     command.params = [*(option(p) for p in q.parameters), *command.params]

@@ -19,6 +19,7 @@ COMMANDS = {
     "show": ("atlas.cli.show", "Show one neuron on one page: atlas show L3N17."),
     "sql": ("atlas.cli.sql", "Run one SELECT."),
     "status": ("atlas.cli.status", "Say what an atlas holds."),
+    "tour": ("atlas.cli.tour", "Walk through an atlas in a minute."),
     "verify": ("atlas.cli.verify", "Check every rule that the tables keep."),
 }
 """Name → module with a `command`, and its line in the help."""

@@ -18,11 +18,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 FORMATS = ("table", "json", "jsonl", "csv", "parquet", "markdown", "latex")
 """As in atlas/export/formats.py, which is not imported for --help."""
 
+OUTPUT = ("format_", "output", "columns", "caption", "label")
+"""Names of the output options, as `emit` takes them."""
+
 
 def db_option(command: F) -> F:
-    return click.option(
-        "--db", type=click.Path(path_type=Path), envvar="ATLAS_DB", metavar="FILE", show_envvar=True, help="The atlas to read."
-    )(command)
+    return click.option("--db", type=click.Path(path_type=Path), envvar="ATLAS_DB", metavar="FILE", show_envvar=True, help="The atlas to read.")(command)
 
 
 def output_options(*, to_file: bool = False) -> Callable[[F], F]:
@@ -33,7 +34,9 @@ def output_options(*, to_file: bool = False) -> Callable[[F], F]:
             click.option("--label", metavar="TEXT", help="\\label of a LaTeX table."),
             click.option("--caption", metavar="TEXT", help="\\caption of a LaTeX table, as LaTeX source."),
             click.option("--columns", metavar="A,B,…", help="Only these columns, in this order."),
-            click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", required=to_file, help="Write FILE, and FILE.provenance.json beside it."),
+            click.option(
+                "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", required=to_file, help="Write FILE, and FILE.provenance.json beside it."
+            ),
             click.option("--format", "format_", type=click.Choice(FORMATS), help="Default: what the suffix of -o says, else table."),
         ):
             command = option(command)

@@ -68,5 +68,5 @@ def trigger_lines(triggers: "pl.DataFrame") -> list[str]:
         before = crop(visible_line(row["text_before"]), BEFORE, left=True).rjust(BEFORE)
         token = click.style(visible_line(row["token"]), fg="green", bold=True, reverse=True)
         after = crop(visible_line(row["text_after"]), BEFORE // 2, left=False)
-        lines.append(f"{coefficient.rjust(widest)}  {before}{token}{after}")
+        lines.append(f"{coefficient.rjust(widest)}  {before}«{token}»{after}")
     return lines

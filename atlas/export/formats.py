@@ -56,7 +56,13 @@ def as_markdown(frame: pl.DataFrame, style: Style) -> str:
 
 
 def as_latex(frame: pl.DataFrame, style: Style) -> str:
-    return latex_table(frame, caption=style.caption, label=style.label, comments=style.provenance)
+    return latex_table(frame, caption=style.caption, label=style.label, comments=comments(style.provenance))
+
+
+def comments(provenance: dict[str, object]) -> dict[str, str]:
+    """One line each; a question's name and parameters stand for its SQL."""
+    left_out = {"sql"} if provenance.get("question") else set()
+    return {key: value if isinstance(value, str) else to_json(value) for key, value in provenance.items() if value is not None and key not in left_out}
 
 
 def as_parquet(frame: pl.DataFrame, style: Style) -> bytes:

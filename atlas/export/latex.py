@@ -64,14 +64,11 @@ def tex_number(text: str) -> str:
     return f"$-${text[1:]}" if text.startswith("-") else text
 
 
-def latex_table(frame: pl.DataFrame, *, caption: str | None = None, label: str | None = None, comments: Mapping[str, object] | None = None) -> str:
+def latex_table(frame: pl.DataFrame, *, caption: str | None = None, label: str | None = None, comments: Mapping[str, str] | None = None) -> str:
     """A table float. `caption` and `label` are LaTeX as they stand; `comments` become % lines above the table."""
     numeric = [frame.schema[c].is_numeric() for c in frame.columns]
-    columns = [
-        [tex_number(cell) if is_number else tex(cell) for cell in display_cells(frame[c])]
-        for c, is_number in zip(frame.columns, numeric, strict=True)
-    ]
-    lines = [f"% {NEEDS}", *(f"% {key}: {' '.join(str(value).split())}" for key, value in (comments or {}).items())]
+    columns = [[tex_number(cell) if is_number else tex(cell) for cell in display_cells(frame[c])] for c, is_number in zip(frame.columns, numeric, strict=True)]
+    lines = [f"% {NEEDS}", *(f"% {key}: {' '.join(value.split())}" for key, value in (comments or {}).items())]
     lines += [r"\begin{table}[t]", r"\centering"]
     lines += [rf"\caption{{{caption}}}"] if caption else []
     lines += [rf"\label{{{label}}}"] if label else []

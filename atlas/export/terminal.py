@@ -15,7 +15,9 @@ LEFT_CROPPED = {"text_before"}
 
 WIDEST = 60
 NARROWEST = 12
-MARGIN = 2
+"""Text columns are no wider, and shrink no further (or than their name)."""
+MARGIN = 3
+"""Terminal cells between two columns."""
 
 
 def terminal_table(frame: pl.DataFrame, *, width: int | None = None, color: bool = False) -> str:

@@ -205,9 +205,7 @@ def trace_rows() -> dict[str, list[tuple]]:
         coefficients += [(position, layer, n, COEFFICIENTS[layer][n], lengths[n]) for n in (0, 2)]
         for selection, neurons in (("dominant", (2, 0)), ("random", (1, 3))):
             candidate, final = SCORES.get((position, layer, selection), ((0.0, 0.0), (0.0, 0.0)))
-            updates += [
-                (position, layer, selection, r + 1, n, COEFFICIENTS[layer][n], lengths[n], candidate[r], final[r], 0.0) for r, n in enumerate(neurons)
-            ]
+            updates += [(position, layer, selection, r + 1, n, COEFFICIENTS[layer][n], lengths[n], candidate[r], final[r], 0.0) for r, n in enumerate(neurons)]
     return {
         "trace": traces,
         "residual_state": states,

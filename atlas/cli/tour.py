@@ -1,0 +1,75 @@
+"""`atlas tour`: a short walk through an atlas, each stop with the SQL behind it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from atlas.cli.options import db_option, open_atlas, use_color
+
+if TYPE_CHECKING:
+    from atlas.api import Atlas
+
+THIRDS = ("lower", "middle", "upper")
+N_TRIGGERS = 5
+
+RUNS = """
+SELECT r.kind, epoch(r.finished_at - r.started_at) AS seconds, r.device,
+    CASE r.kind WHEN 'sweep' THEN (SELECT sum(s.n_positions)::BIGINT FROM sequence AS s) WHEN 'trace' THEN (SELECT count(*) FROM trace AS t WHERE t.run_id = r.run_id)
+        ELSE (SELECT count(*) FROM neuron) END AS n
+FROM run AS r WHERE r.status = 'finished' ORDER BY r.run_id
+"""
+UNITS = {"weights": "neurons", "sweep": "positions", "trace": "positions"}
+
+
+@click.command()
+@click.argument("path", required=False, type=click.Path(path_type=Path), metavar="[FILE]")
+@db_option
+def command(path: Path | None, db: Path | None) -> None:
+    """Walk through an atlas in a minute: its size and speed, three telling keys, promotion against elimination."""
+    with open_atlas(path or db) as a:
+        for line in tour(a):
+            click.echo(line, color=None if use_color() else False)
+
+
+def tour(a: "Atlas") -> Iterator[str]:
+    """The lines of the tour."""
+    yield from inventory(a)
+    for key in a.sql((Path(__file__).parents[1] / "tour_keys.sql").read_text()).iter_rows(named=True):
+        yield from stop_at_key(a, key)
+    yield from events(a)
+
+
+def inventory(a: "Atlas") -> Iterator[str]:
+    model = a.sql("FROM model").row(0, named=True)
+    yield click.style(f"{a.path.name}: {a.path.stat().st_size / 1e6:.0f} MB, open to any DuckDB client", bold=True)
+    yield f"model   {model['name']}, {model['n_layers']} layers of {model['d_ffn']} neurons, {model['dtype']}"
+    for corpus in a.corpus_summary().iter_rows(named=True):
+        yield f"corpus  {corpus['name']}: {corpus['n_documents']} documents, {corpus['n_positions']:,} positions, {corpus['n_traced']:,} of them traced"
+    for run in a.sql(RUNS).iter_rows(named=True):
+        rate = run["n"] / max(run["seconds"], 1e-3)
+        yield f"{run['kind']:<7} {run['n']:,.0f} {UNITS[run['kind']]} in {run['seconds']:.0f} s on {run['device']} ({rate:,.1f} a second)"
+
+
+def stop_at_key(a: "Atlas", key: dict) -> Iterator[str]:
+    from atlas.cli.show import tokens, trigger_lines
+
+    layer, neuron, token = key["layer"], key["neuron"], key["token"].strip()
+    yield ""
+    yield click.style(f"L{layer}N{neuron}: {key['n_same']} of its 10 largest triggers end in “{token}” (the most of any key in the {THIRDS[key['third']]} layers)", bold=True)
+    yield f"  FROM top_triggers({layer}, {neuron}, n := {N_TRIGGERS})"
+    yield from (f"  {line}" for line in trigger_lines(a.top_triggers(layer, neuron, n=N_TRIGGERS)))
+    yield f"  FROM value_tokens({layer}, {neuron})"
+    values = a.value_tokens(layer, neuron)
+    yield f"  its value promotes    {tokens(values, 'promoted')}"
+    yield f"  and suppresses        {tokens(values, 'suppressed')}"
+
+
+def events(a: "Atlas") -> Iterator[str]:
+    from atlas.export.terminal import terminal_table
+
+    yield ""
+    yield click.style("Do FFN updates promote, or eliminate? Scores of single sub-updates at both events (Geva et al. 2022, table 4)", bold=True)
+    yield "  FROM promotion_vs_elimination()"
+    yield from (f"  {line}" for line in terminal_table(a.promotion_vs_elimination()).splitlines())

@@ -1,0 +1,127 @@
+"""`--dry-run`: what an ingest would write and how long it would take, from a survey of the corpus and a timed probe."""
+
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from ingest.checks import check_identities
+from ingest.hooks import capture
+from ingest.models import Model, load_model
+from ingest.recorders.keys import new_keys
+from ingest.recorders.traces import N_LENS_TOKENS, N_SUB_UPDATES, TraceSettings, trace_tables
+from ingest.recorders.values import N_NEIGHBOURS, N_TOKENS, all_unit_values, weight_tables
+from ingest.request import Request
+from ingest.run import check_target, cut_corpus, survey_corpus
+from ingest.sequences import Sequence
+from ingest.survey import Survey
+from ingest.worker import batches, padded, traced_states
+from schema.terms import SITES
+
+BYTES_PER_ROW = {
+    "neuron": 40, "value_token": 11, "value_neighbour": 7, "neuron_statistics": 143, "trigger": 7, "position": 8, "trace": 40,
+    "logit_lens": 40, "logit_lens_token": 11, "coefficient": 12, "layer_activity": 24, "sub_update": 28,
+}  # fmt: skip
+"""Measured on SmolLM2-135M over the annual messages, in published snapshots; a residual state takes 4 bytes a dimension."""
+
+
+def dry_run_report(request: Request) -> str:
+    """Load the model, survey the corpus, time a probe of each pass; write nothing to the target. Returns the report."""
+    check_target(request.target)
+    model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device)
+    check_identities(model)
+    rows, seconds, seen = row_counts(model, request, None), {"weights": probe_weights(model)}, None
+    if request.corpus:
+        with tempfile.TemporaryDirectory() as spool:
+            corpus = request.open_corpus(Path(spool))
+            seen = survey_corpus(corpus, model, request, 0)
+            rows = row_counts(model, request, seen)
+            sequences = first_sequences(corpus, model, request)
+        if request.triggers:
+            seconds["sweep"] = probe_sweep(model, sequences, request) * seen.n_positions
+        if request.trace:
+            seconds["trace"] = probe_trace(model, sequences, request) * len(seen.sample)
+    return report(model, seen, rows, seconds)
+
+
+def row_counts(model: Model, request: Request, seen: Survey | None) -> dict[str, int]:
+    """Rows each table will have."""
+    neurons, layers = model.n_layers * model.d_ffn, model.n_layers
+    rows = {"neuron": neurons, "value_token": 2 * N_TOKENS * neurons, "value_neighbour": N_NEIGHBOURS * neurons}
+    if seen is None:
+        return rows
+    rows["position"] = seen.n_positions
+    if request.triggers:
+        rows |= {"neuron_statistics": neurons, "trigger": 2 * neurons * min(request.triggers, seen.n_positions)}
+    if seen.sample:
+        stored = 1 + layers * (len(request.vector_sites) - 1)
+        at_layer = {
+            "logit_lens": len(SITES), "logit_lens_token": len(SITES) * N_LENS_TOKENS, "coefficient": min(request.coefficients, model.d_ffn),
+            "layer_activity": 1, "sub_update": 2 * N_SUB_UPDATES,
+        }  # fmt: skip
+        traced = {"trace": 1, "residual_state": stored, **{table: n * layers for table, n in at_layer.items()}}
+        rows |= {table: n * len(seen.sample) for table, n in traced.items()}
+    return rows
+
+
+def first_sequences(corpus: object, model: Model, request: Request) -> list[Sequence]:
+    """Sequences for three batches, from the start of the corpus; fewer if it is smaller."""
+    found: list[Sequence] = []
+    for document in cut_corpus(corpus, model, request, 0):
+        found.extend(document.sequences)
+        if len(found) >= 3 * request.batch_size:
+            break
+    return found[: 3 * request.batch_size]
+
+
+def timed(action: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def probe_weights(model: Model) -> float:
+    """Seconds for the static tables, from one layer."""
+    units: list = []
+    return timed(lambda: units.append(all_unit_values(model))) + model.n_layers * timed(lambda: weight_tables(model, 0, units[0]))
+
+
+def probe_sweep(model: Model, sequences: list[Sequence], request: Request) -> float:
+    """Seconds a position of the sweep: the last of up to three batches, when the first filling of the top-k is over."""
+    keys = new_keys(model.n_layers, model.d_ffn, request.triggers, model.device)
+    seconds = 0.0
+    for batch in batches(sequences, request.batch_size):
+        ids, positions = padded(batch, model.device)
+        with capture(model, lambda layer, m, p=positions: keys.add(layer, m.flatten(0, 1), p)):
+            seconds = timed(lambda i=ids: model.backbone(i)) / int((positions >= 0).sum())
+    return seconds
+
+
+def probe_trace(model: Model, sequences: list[Sequence], request: Request) -> float:
+    """Seconds a position of the trace: one forward pass for the eighth of a batch, and everything computed of the positions."""
+    batch = tuple(sequences[: request.batch_size])
+    sample = np.array([s.first_position_id + len(s.token_ids) - 1 for s in batch])
+    settings = TraceSettings(request.vector_sites, request.coefficients, request.seed)
+    value_tops = np.zeros((model.n_layers, model.d_ffn), np.int64)
+    return timed(lambda: trace_tables(model, traced_states(model, batch, sample), value_tops, 0, settings)) / len(sample)
+
+
+def report(model: Model, seen: Survey | None, rows: dict[str, int], seconds: dict[str, float]) -> str:
+    """The dry run as plain text."""
+    size = {table: n * BYTES_PER_ROW.get(table, 4 * model.d_model) for table, n in rows.items()}
+    lines = [f"{model.name}: {model.n_layers} layers of {model.d_ffn} neurons, d_model {model.d_model}, vocabulary {model.d_vocab}"]
+    if seen:
+        blank = f" ({seen.n_blank_documents} blank)" if seen.n_blank_documents else ""
+        lines.append(f"{seen.n_documents:,} documents{blank}, {seen.n_sequences:,} sequences, {seen.n_positions:,} tokens, {len(seen.spans)} sweep shards")
+    lines += ["", f"{'table':<20}{'rows':>15}{'MB':>10}"]
+    lines += [f"{table:<20}{n:>15,}{size[table] / 1e6:>10.1f}" for table, n in rows.items()]
+    lines += [f"{'total':<20}{sum(rows.values()):>15,}{sum(size.values()) / 1e6:>10.1f}", ""]
+    lines += [f"{name:<20}{clock(s):>15}" for name, s in seconds.items()]
+    lines.append(f"{'ETA':<20}{clock(sum(seconds.values())):>15}  (loading the model and publishing not counted)")
+    return "\n".join(lines)
+
+
+def clock(seconds: float) -> str:
+    return f"{int(seconds // 3600)}:{int(seconds // 60) % 60:02d}:{int(seconds) % 60:02d}"

@@ -1,0 +1,162 @@
+"""The Python face: methods out of questions, errors that name what exists, summaries for notebooks."""
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import atlas
+from atlas import AtlasError, NotAnAtlas
+
+
+def test_questions_are_methods_that_return_frames(a: atlas.Atlas) -> None:
+    found = a.top_triggers(0, 1, n=2)
+    assert isinstance(found, pl.DataFrame)
+    assert found["position_id"].to_list() == [3, 9]
+    assert found.equals(a.ask("top_triggers", 0, neuron=1, n=2))
+
+
+def test_a_method_explains_itself(a: atlas.Atlas) -> None:
+    assert str(inspect.signature(a.top_triggers)) == "(layer: int, neuron: int, n: int = 25, corpus: int = None) -> polars.dataframe.frame.DataFrame"
+    assert a.top_triggers.__name__ == "top_triggers"
+    for part in ("Texts that trigger a key most.", "Source: Geva et al. 2021, section 3.", "layer: transformer block, from 0", "One row per rank."):
+        assert part in a.top_triggers.__doc__
+    assert {"top_triggers", "promotion_vs_elimination", "sql"} <= set(dir(a))
+
+
+def test_lists_are_arguments_too(a: atlas.Atlas) -> None:
+    assert a.token_context([101, 6])["token"].to_list() == ["<s>", " cat"]
+
+
+def test_an_unknown_method_names_the_nearest(a: atlas.Atlas) -> None:
+    with pytest.raises(AttributeError, match="top_trigers'; did you mean top_triggers"):
+        a.top_trigers
+    with pytest.raises(AtlasError, match="did you mean promotion_vs_elimination"):
+        a.ask("promotion_versus_elimination")
+    assert not hasattr(a, "_ipython_display_")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("top_triggers", {"layer": 3, "neuron": 0}, "no layer 3: this model has layers 0 to 2"),
+        ("top_triggers", {"layer": -1, "neuron": 0}, "no layer -1"),
+        ("top_triggers", {"layer": 0, "neuron": 4}, "no neuron 4: this model has neurons 0 to 3"),
+        ("top_triggers", {"layer": 0, "neuron": 1, "corpus": 5}, r"no corpus 5; they are 0: tales \(all\), 1: more \(test\)"),
+        ("top_triggers", {"layer": 0}, "missing a required argument: 'neuron'"),
+        ("top_triggers", {"layer": 0, "neuron": 0, "colour": 1}, "colour"),
+        ("prediction_trace", {"position_id": 3}, "position 3 is not traced; the nearest that are: 2, 8, 101"),
+        ("nearest_states", {"position_id": 2, "layer": 0, "site": "mlp_out"}, "no site 'mlp_out'; they are resid_pre, attn_out"),
+        ("value_tokens", {"layer": 0, "neuron": 0, "direction": "up"}, "they are promoted, suppressed"),
+        ("neurons_triggered_by", {"token": "cat", "tail": "both"}, "they are max, min"),
+        ("neurons_promoting", {"token": "caat"}, r"no token 'caat' in the vocabulary.*near it: 'cat'"),
+        ("saturation_events", {"layer": 7}, "no layer 7"),
+        ("top_triggers", {"layer": "x", "neuron": 0}, "no layer x"),
+    ],
+)
+def test_what_does_not_exist_is_named_with_what_does(a: atlas.Atlas, name: str, arguments: dict, message: str) -> None:
+    with pytest.raises(AtlasError, match=message):
+        a.ask(name, **arguments)
+
+
+def test_sql_takes_parameters_of_both_kinds(a: atlas.Atlas) -> None:
+    assert a.sql("SELECT count(*) AS n FROM trigger WHERE layer = ?", [1]).item() == 48
+    assert a.sql("SELECT count(*) AS n FROM trigger WHERE layer = $layer", {"layer": 1}).item() == 48
+
+
+def test_sql_warns_where_it_leaves_rows_out(a: atlas.Atlas) -> None:
+    with pytest.warns(UserWarning, match="only the first 5 rows"):
+        assert a.sql("FROM trigger", max_rows=5).height == 5
+
+
+def test_vectors_and_lists_keep_their_types(a: atlas.Atlas) -> None:
+    assert a.sql("SELECT vector FROM residual_state LIMIT 1").schema["vector"] == pl.Array(pl.Float32, 2)
+    assert a.sql("SELECT histogram FROM neuron_statistics LIMIT 1").schema["histogram"] == pl.List(pl.Int64)
+    assert a.sql("SELECT bytes FROM token LIMIT 1").schema["bytes"] == pl.Binary
+
+
+def test_a_type_that_frames_cannot_hold_is_an_error_that_says_so(a: atlas.Atlas) -> None:
+    with pytest.raises(AtlasError, match="cast it in the query"):
+        a.sql("SELECT INTERVAL 1 DAY AS i")
+
+
+def test_status_counts_what_is_inside(a: atlas.Atlas, tiny_path: Path) -> None:
+    status = a.status().to_dict()
+    assert status["model"]["name"] == "tiny"
+    assert status["bytes"] == tiny_path.stat().st_size
+    assert [c["name"] for c in status["corpora"]] == ["tales", "more"]
+    assert [(r["kind"], r["n_shards_loaded"]) for r in status["runs"]] == [("weights", 1), ("sweep", 1), ("sweep", 1), ("trace", 1), ("trace", 1)]
+    assert status["rows"]["trigger"] == 144
+
+
+def test_an_empty_atlas_says_that_it_is_empty(empty_path: Path) -> None:
+    with atlas.open(empty_path) as a:
+        assert "atlas ingest" in a._repr_html_()
+        with pytest.raises(AtlasError, match="this atlas is empty"):
+            a.top_triggers(0, 0)
+        with pytest.raises(AtlasError, match="no traced positions"):
+            a.prediction_trace(0)
+        assert a.corpus_summary().is_empty()
+
+
+def test_dictionary_explains_every_column_of_every_table(a: atlas.Atlas) -> None:
+    dictionary = a.schema()
+    tables = dictionary.filter(kind="table")
+    assert tables["meaning"].null_count() == tables["description"].null_count() == 0
+    assert {"trigger", "saturation", "prefix"} <= set(dictionary["relation"])
+    assert dictionary.filter(relation="trigger")["column"].to_list() == ["corpus_id", "layer", "neuron", "tail", "rank", "position_id", "coefficient"]
+
+
+def test_notebook_pages_escape_what_they_show(a: atlas.Atlas) -> None:
+    page = a.neuron("L0N1")._repr_html_()
+    assert "L0N1" in page and "&lt;s&gt;" in page and "<s>" not in page
+    assert "<b>tiny" not in page
+    assert "tiny @ r0: llama, 3 layers × 4 neurons" in a._repr_html_()
+
+
+def test_a_neuron_card_holds_its_four_answers(a: atlas.Atlas) -> None:
+    card = a.neuron("L0N1")
+    assert card.facts.equals(a.neuron_card(0, 1))
+    assert card.tokens.equals(a.value_tokens(0, 1))
+    assert card.top.equals(a.top_triggers(0, 1, n=10))
+    assert card.bottom.equals(a.bottom_triggers(0, 1, n=10))
+    with pytest.raises(AtlasError, match="no neuron 99"):
+        a.neuron("L0N99")
+
+
+def test_questions_lists_every_question_with_its_call(a: atlas.Atlas) -> None:
+    listed = a.questions()
+    assert "top_triggers(layer, neuron, n := 25, corpus := NULL)" in listed["call"].to_list()
+    assert listed.columns == ["question", "call", "title", "source", "grain"]
+
+
+def test_closing_is_done_by_the_context_manager(tiny_path: Path) -> None:
+    with atlas.open(tiny_path) as opened:
+        frame = opened.corpus_summary()
+    assert frame.height == 2
+    with pytest.raises(AtlasError):
+        opened.corpus_summary()
+
+
+def test_a_missing_file_is_not_created(tmp_path: Path) -> None:
+    with pytest.raises(NotAnAtlas, match="no such file"):
+        atlas.open(tmp_path / "none.duckdb")
+    assert not (tmp_path / "none.duckdb").exists()
+
+
+def test_importing_atlas_imports_nothing_heavy() -> None:
+    code = "import atlas, sys; print([m for m in ('polars', 'duckdb', 'sqlalchemy', 'torch', 'click', 'rich', 'pyarrow') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+def test_another_distributions_schema_package_is_named(tmp_path: Path) -> None:
+    (tmp_path / "schema").mkdir()
+    (tmp_path / "schema" / "__init__.py").write_text("class Schema: ...\n")
+    root = Path(atlas.__file__).parents[1]
+    code = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(root)!r}]; import atlas"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert found.returncode == 1
+    assert f"another distribution's ({tmp_path}/schema/__init__.py)" in found.stderr

@@ -1,0 +1,95 @@
+"""Every question gives the rows that a pencil gives on the tiny atlas, keeps its grain, and is described by its header."""
+
+import json
+import re
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import atlas
+from atlas.questions import macro_files, parse_question, question, questions
+from schema.errors import AtlasError
+
+EXPECTED = Path(__file__).parent / "questions"
+CASES = [(path.stem, case) for path in sorted(EXPECTED.glob("*.json")) for case in json.loads(path.read_text())]
+NAMES = sorted(questions())
+
+
+def first_calls() -> dict[str, str]:
+    return {name: case["call"] for name, case in reversed(CASES)}
+
+
+@pytest.mark.parametrize(("name", "case"), CASES, ids=[case["call"] for _, case in CASES])
+def test_question_gives_the_rows_worked_out_by_hand(a: atlas.Atlas, name: str, case: dict) -> None:
+    found = a.sql(f"SELECT {', '.join(case['columns'])} FROM {case['call']}")
+    assert found.height == len(case["rows"])
+    for row, expected in zip(found.rows(), case["rows"], strict=True):
+        for column, value, wanted in zip(case["columns"], row, expected, strict=True):
+            assert value == (pytest.approx(wanted, abs=1e-6) if isinstance(wanted, float | list) and not has_text(wanted) else wanted), column
+
+
+def has_text(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], str)
+
+
+def test_every_question_has_expected_rows_of_all_its_columns(a: atlas.Atlas) -> None:
+    assert {path.stem for path in EXPECTED.glob("*.json")} == set(NAMES)
+    for name, call in first_calls().items():
+        case = next(case for n, case in CASES if n == name)
+        assert case["rows"]
+        assert a.sql(f"FROM {call}").columns == case["columns"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_question_has_one_row_per_grain(a: atlas.Atlas, name: str) -> None:
+    grain = ", ".join(question(name).grain)
+    assert a.sql(f"SELECT {grain} FROM {first_calls()[name]} GROUP BY ALL HAVING count(*) > 1").is_empty()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_header_parameters_are_those_of_the_macro(a: atlas.Atlas, name: str) -> None:
+    q = question(name)
+    found = a.sql("SELECT f.parameters FROM duckdb_functions() AS f WHERE f.function_name = $n", {"n": name}).item().to_list()
+    assert found == [p.name for p in q.parameters]
+    # DuckDB prints the signature, defaults included, only when a call does not match
+    with pytest.raises(duckdb.BinderException) as error:
+        a.con.execute(f"FROM {name}(no_such_parameter := 1)")
+    # up to the position of the macro's parameters; a macro without parameters has no defaults to compare
+    printed = re.search(rf"\t{name}\((.*)\)", str(error.value))
+    if q.parameters:
+        assert printed is not None
+        assert f"{name}({printed[1]})" == q.signature
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_header_says_where_the_question_comes_from(name: str) -> None:
+    q = question(name)
+    assert q.title and q.source and q.chart and q.grain
+    assert all(p.meaning for p in q.parameters)
+    assert {p.type for p in q.parameters} <= {"integer", "bigint", "text", "bigint[]"}
+
+
+def test_the_title_is_stored_as_the_macros_comment(a: atlas.Atlas) -> None:
+    found = dict(a.sql("SELECT f.function_name, f.comment FROM duckdb_functions() AS f WHERE f.function_type = 'table_macro' AND NOT f.internal").iter_rows())
+    assert found == {name: q.title for name, q in questions().items()}
+    assert set(macro_files()) == set(NAMES)
+
+
+def test_unknown_question_is_answered_with_the_nearest() -> None:
+    with pytest.raises(AtlasError, match="no question 'top_trigers'; did you mean top_triggers"):
+        question("top_trigers")
+
+
+def test_a_header_that_lacks_something_is_refused() -> None:
+    with pytest.raises(AtlasError, match=r"x\.sql: its header has no chart, grain"):
+        parse_question("x", "-- title: T\n-- source: S\nSELECT 1")
+    with pytest.raises(AtlasError, match="is not 'name"):
+        parse_question("x", "-- title: T\n-- source: S\n-- grain: g\n-- chart: c\n-- param: layer: block")
+
+
+def test_a_view_and_the_question_cut_the_same_text(a: atlas.Atlas) -> None:
+    columns = "position_id, text_before, token, text_after, next_token, document, metadata, corpus_id"
+    view = a.sql(f"SELECT DISTINCT {columns} FROM trigger_text ORDER BY position_id")
+    macro = a.sql(f"SELECT {columns} FROM token_context((SELECT list(position_id) FROM trigger)) ORDER BY position_id")
+    assert view.equals(macro)

@@ -1,0 +1,54 @@
+"""The tiny atlas (tests/atlas/tiny_atlas.py), written once for all tests of what reads an atlas."""
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "atlas"))
+
+from tiny_atlas import write_tiny_atlas
+
+import atlas
+from schema import store
+from schema.build import create_tables, install_derived
+
+
+@pytest.fixture(scope="session")
+def tiny_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_atlas(tmp_path_factory.mktemp("tiny") / "tiny.duckdb")
+
+
+@pytest.fixture
+def a(tiny_path: Path) -> Iterator[atlas.Atlas]:
+    with atlas.open(tiny_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def tiny_copy(tiny_path: Path, tmp_path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A copy that a test may change."""
+    con = duckdb.connect(shutil.copy(tiny_path, tmp_path / "copy.duckdb"))
+    yield con
+    con.close()
+
+
+@pytest.fixture
+def empty_path(tmp_path: Path) -> Path:
+    """An atlas with every table and no rows."""
+    path = tmp_path / "empty.duckdb"
+    con = store.open_writer(path)
+    create_tables(con, 2)
+    install_derived(con)
+    con.close()
+    return path
+
+
+@pytest.fixture
+def empty_atlas(empty_path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    con = duckdb.connect(str(empty_path))
+    yield con
+    con.close()

@@ -1,0 +1,93 @@
+"""A good atlas keeps every rule, and each audit sees the one row that breaks its rule."""
+
+import duckdb
+import pytest
+
+import atlas
+from schema.audits import audits, file_audits, run_audit, run_audits
+from schema.errors import AtlasError
+
+BREAKS = {
+    # audit: a statement that breaks its rule
+    "trigger_ranks": "UPDATE trigger SET rank = 4 WHERE corpus_id = 0 AND layer = 0 AND neuron = 0 AND tail = 'max' AND rank = 3",
+    "trigger_order": "UPDATE trigger SET coefficient = 2.5 WHERE corpus_id = 0 AND layer = 0 AND neuron = 0 AND tail = 'max' AND rank = 3",
+    "trigger_complete": "DELETE FROM trigger WHERE corpus_id = 0 AND layer = 1 AND neuron = 1 AND tail = 'min' AND rank = 3",
+    "trigger_corpus": "UPDATE trigger SET position_id = 103 WHERE corpus_id = 0 AND layer = 1 AND neuron = 1 AND tail = 'min' AND rank = 3",
+    "trigger_extremes": "UPDATE neuron_statistics SET max = 9 WHERE corpus_id = 0 AND layer = 1 AND neuron = 1",
+    "statistics_consistent": "UPDATE neuron_statistics SET n_positions = 11 WHERE corpus_id = 0 AND layer = 1 AND neuron = 1",
+    "probabilities": "UPDATE logit_lens SET final_token_prob = 1.5 WHERE position_id = 2 AND layer = 0 AND site = 'attn_out'",
+    "numbers_finite": "UPDATE sub_update SET next_score = 'nan' WHERE position_id = 2 AND layer = 0 AND selection = 'random' AND rank = 1",
+    "value_token_order": "UPDATE value_token SET score = -0.5 WHERE layer = 0 AND neuron = 0 AND direction = 'suppressed' AND rank = 1",
+    "value_top_token": "UPDATE neuron SET value_top_token_id = 7 WHERE layer = 0 AND neuron = 0",
+    "value_neighbour_order": "UPDATE value_neighbour SET cosine = 0.9 WHERE layer = 0 AND neuron = 0 AND rank = 3",
+    "neurons_complete": "DELETE FROM neuron WHERE layer = 2 AND neuron = 3",
+    "sequence_positions": "UPDATE position SET index = 7 WHERE position_id = 5",
+    "char_offsets": "UPDATE position SET char_end = 99 WHERE position_id = 9",
+    "next_tokens": "UPDATE position SET next_token_id = 8 WHERE position_id = 3",
+    "document_text": "UPDATE document SET text = '  ' WHERE document_id = 100",
+    "corpus_counts": "UPDATE corpus SET n_positions = 9 WHERE corpus_id = 0",
+    "run_shards": "UPDATE run SET n_shards = 2 WHERE run_id = 1",
+    "trace_complete": "DELETE FROM logit_lens WHERE position_id = 2 AND layer = 1 AND site = 'attn_out'",
+    "trace_orphans": "DELETE FROM trace WHERE position_id = 101",
+    "sub_update_order": "UPDATE sub_update SET sub_update_norm = 9 WHERE position_id = 2 AND layer = 0 AND selection = 'random' AND rank = 1",
+    "dominant_total": "UPDATE layer_activity SET sub_update_norm_dominant = 1 WHERE position_id = 2 AND layer = 0",
+    "logit_lens_tokens": "UPDATE logit_lens_token SET token_id = 8 WHERE position_id = 2 AND layer = 0 AND site = 'ffn_out' AND rank = 1",
+    "final_prediction": "UPDATE trace SET final_token_id = 4 WHERE position_id = 2",
+    "final_rank": "UPDATE logit_lens SET final_token_rank = 2 WHERE position_id = 2 AND layer = 1 AND site = 'resid_post'",
+    "candidate_rank": "UPDATE layer_activity SET candidate_rank_after = 1 WHERE position_id = 2 AND layer = 1",
+    "residual_states": "DELETE FROM residual_state WHERE position_id = 2 AND layer = 1 AND site = 'resid_mid'",
+    "shard_rows": "DELETE FROM coefficient WHERE position_id = 2 AND layer = 1",
+    "sweep_positions": "UPDATE shard SET n_rows = '{\"sequence\": 2, \"position\": 11}' WHERE run_id = 1",
+    "trigger: grain": "INSERT INTO trigger SELECT * FROM trigger LIMIT 1",
+    "model: grain": "INSERT INTO model SELECT * FROM model",
+    "trigger.position_id: reference": "UPDATE trigger SET position_id = 50 WHERE position_id = 5",
+    "run.corpus_id: reference": "UPDATE run SET corpus_id = 7 WHERE run_id = 4",
+    "trigger: range": "UPDATE trigger SET neuron = 4 WHERE neuron = 3",
+    "logit_lens: range": "UPDATE logit_lens SET layer = 3 WHERE layer = 2",
+    "views: present": "DROP VIEW saturation",
+    "questions: present": "DROP MACRO TABLE top_triggers",
+}
+
+
+def test_a_good_atlas_keeps_every_rule(a: atlas.Atlas) -> None:
+    broken = [f for f in run_audits(a.con) if f.n_rows]
+    assert broken == []
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_audit_sees_the_row_that_breaks_its_rule(tiny_copy: duckdb.DuckDBPyConnection, name: str) -> None:
+    audit = next(audit for audit in audits(2) if audit.name == name)
+    assert run_audit(tiny_copy, audit).n_rows == 0
+    tiny_copy.execute(BREAKS[name])
+    found = run_audit(tiny_copy, audit)
+    assert found.n_rows >= 1
+    assert found.example
+
+
+def test_every_file_of_audits_is_shown_to_fail() -> None:
+    assert {audit.name for audit in file_audits()} <= set(BREAKS)
+
+
+@pytest.mark.parametrize("audit", list(file_audits()), ids=lambda audit: audit.name)
+def test_audit_file_begins_with_its_rule(audit) -> None:
+    assert audit.sql.startswith("-- rule: ")
+    assert len(audit.rule) > 20
+
+
+def test_nulls_are_seen_where_the_metadata_allows_none(tiny_copy: duckdb.DuckDBPyConnection) -> None:
+    audit = next(audit for audit in audits(2) if audit.name == "trigger: not null")
+    tiny_copy.execute("CREATE TABLE loose AS FROM trigger")
+    tiny_copy.execute("DROP TABLE trigger")
+    tiny_copy.execute("ALTER TABLE loose RENAME TO trigger")
+    tiny_copy.execute("UPDATE trigger SET coefficient = NULL WHERE rank = 2 AND layer = 0 AND neuron = 0 AND tail = 'max'")
+    assert run_audit(tiny_copy, audit).n_rows == 2
+
+
+def test_an_empty_atlas_breaks_no_rule(empty_atlas: duckdb.DuckDBPyConnection) -> None:
+    assert [f.audit.name for f in run_audits(empty_atlas) if f.n_rows] == []
+
+
+def test_an_audit_that_cannot_run_is_an_error_and_not_a_pass(tiny_copy: duckdb.DuckDBPyConnection) -> None:
+    tiny_copy.execute("ALTER TABLE sub_update DROP COLUMN next_score")
+    with pytest.raises(AtlasError, match="the audit 'numbers_finite' cannot run"):
+        list(run_audits(tiny_copy))
