@@ -13,17 +13,27 @@ IS_DUCKDB_1 = duckdb.__version__.startswith("1.")
 Parameters = Mapping[str, object] | Sequence[object] | None
 
 
-def fetch(con: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters = None) -> pl.DataFrame:
-    """Run one statement on a cursor of its own and return all rows.
-
-    Raises AtlasError with DuckDB's message if the statement fails.
-    """
-    cursor = con.cursor()
+@contextmanager
+def own_cursor(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A cursor for one statement: a connection shared between threads mixes up their results."""
+    with translated():
+        cursor = con.cursor()
     try:
-        with translated():
-            return read(cursor, sql, parameters)
+        yield cursor
     finally:
         cursor.close()
+
+
+def fetch(con: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters = None) -> pl.DataFrame:
+    """Run one statement and return all rows. Raises AtlasError with DuckDB's message if it fails."""
+    with own_cursor(con) as cursor, translated():
+        return read(cursor, sql, parameters)
+
+
+def fetch_rows(con: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters = None) -> list[tuple]:
+    """The same as plain rows."""
+    with own_cursor(con) as cursor, translated():
+        return cursor.execute(sql, parameters or None).fetchall()
 
 
 def read(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters) -> pl.DataFrame:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import duckdb
 import polars as pl
 
-from atlas.frames import Parameters, read, translated
+from atlas.frames import Parameters, own_cursor, read, translated
 from schema.errors import QueryRefused, QueryTimeout
 
 MAX_ROWS = 100_000
@@ -44,20 +44,24 @@ def run_select(con: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters 
 
     Raises QueryRefused for anything but one SELECT (or EXPLAIN) over the atlas, QueryTimeout past the limit, AtlasError for wrong SQL.
     """
-    cursor = con.cursor()
-    timer = threading.Timer(timeout, cursor.interrupt)
-    try:
+    with own_cursor(con) as cursor:
         statement = select_statement(cursor, sql)
         is_select = statement.type == duckdb.StatementType.SELECT
         body = statement.query.strip().rstrip(";")
         # the line break ends a trailing comment
         bounded = f"SELECT * FROM (\n{body}\n) LIMIT {max_rows + 1}" if is_select else body
-        timer.start()
+        frame = read_within(cursor, bounded, parameters, timeout)
+    return Result(frame.head(max_rows), frame.height > max_rows)
+
+
+def read_within(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters, timeout: float) -> pl.DataFrame:
+    """Read, and interrupt after `timeout` seconds."""
+    timer = threading.Timer(timeout, cursor.interrupt)
+    timer.start()
+    try:
         with translated():
-            frame = read(cursor, bounded, parameters)
+            return read(cursor, sql, parameters)
     except duckdb.InterruptException as error:
         raise QueryTimeout(f"stopped after {timeout:g} s; filter by the leading columns (corpus_id, layer, neuron), or allow more time") from error
     finally:
         timer.cancel()
-        cursor.close()
-    return Result(frame.head(max_rows), frame.height > max_rows)

@@ -5,6 +5,7 @@ from difflib import get_close_matches
 
 import duckdb
 
+from atlas.frames import fetch_rows
 from schema.errors import AtlasError
 from schema.terms import DIRECTIONS, SITES, TAILS
 
@@ -31,7 +32,7 @@ def check_neuron(con: duckdb.DuckDBPyConnection, neuron: object) -> None:
 
 
 def model_column(con: duckdb.DuckDBPyConnection, column: str) -> int:
-    rows = con.execute(f"SELECT {column} FROM model").fetchall()
+    rows = fetch_rows(con, f"SELECT {column} FROM model")
     if not rows:
         raise AtlasError("this atlas is empty: it has no model yet. `atlas ingest` fills it.")
     return int(rows[0][0])
@@ -43,25 +44,25 @@ def check_below(value: object, name: str, n: int) -> None:
 
 
 def check_corpus(con: duckdb.DuckDBPyConnection, corpus: object) -> None:
-    corpora = {i: f"{name} ({split})" for i, name, split in con.execute("SELECT corpus_id, name, split FROM corpus ORDER BY corpus_id").fetchall()}
+    corpora = {i: f"{name} ({split})" for i, name, split in fetch_rows(con, "SELECT corpus_id, name, split FROM corpus ORDER BY corpus_id")}
     if corpus not in corpora:
         raise AtlasError(f"no corpus {corpus}; they are {', '.join(f'{i}: {name}' for i, name in corpora.items()) or 'none yet'}")
 
 
 def check_traced(con: duckdb.DuckDBPyConnection, position_id: object) -> None:
-    if con.execute("SELECT position_id FROM trace WHERE position_id = ?", [position_id]).fetchall():
+    if fetch_rows(con, "SELECT position_id FROM trace WHERE position_id = ?", [position_id]):
         return
-    nearest = con.execute("SELECT position_id FROM trace ORDER BY abs(position_id - ?), position_id LIMIT 3", [position_id]).fetchall()
+    nearest = fetch_rows(con, "SELECT position_id FROM trace ORDER BY abs(position_id - ?), position_id LIMIT 3", [position_id])
     if not nearest:
         raise AtlasError("this atlas has no traced positions; `atlas ingest --trace N` makes them")
     raise AtlasError(f"position {position_id} is not traced; the nearest that are: {', '.join(str(p) for (p,) in nearest)} (table trace has all)")
 
 
 def check_token(con: duckdb.DuckDBPyConnection, token: object) -> None:
-    if con.execute("SELECT token_id FROM token WHERE text = $t OR text = ' ' || $t LIMIT 1", {"t": token}).fetchall():
+    if fetch_rows(con, "SELECT token_id FROM token WHERE text = $t OR text = ' ' || $t LIMIT 1", {"t": token}):
         return
     start = f"{str(token)[:2]}%"
-    texts = [t.strip() for (t,) in con.execute("SELECT DISTINCT text FROM token WHERE ltrim(text) LIKE $s LIMIT 5000", {"s": start}).fetchall()]
+    texts = [t.strip() for (t,) in fetch_rows(con, "SELECT DISTINCT text FROM token WHERE ltrim(text) LIKE $s LIMIT 5000", {"s": start})]
     near = get_close_matches(str(token), texts, n=3)
     hint = f"; near it: {', '.join(repr(t) for t in near)}" if near else ""
     raise AtlasError(f"no token {token!r} in the vocabulary, with or without a leading space{hint}. Longer words are several tokens.")

@@ -1,6 +1,7 @@
 """Load shards into the committer's file: data and manifest row in one transaction, each shard exactly once."""
 
 import json
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import duckdb
@@ -33,10 +34,12 @@ def load_shard(con: duckdb.DuckDBPyConnection, shard: Shard) -> None:
             [shard.run_id, shard.shard_id, json.dumps(shard.n_rows), shard.sha256, shard.worker, datetime.now(UTC)],
         )
         con.execute("COMMIT")
-    except duckdb.FatalException as error:
-        raise AtlasError(f"DuckDB could not write: {str(error).splitlines()[0]}. What was loaded before is safe; free the cause and run the same command again.") from error
+    except duckdb.FatalException:
+        raise  # the whole instance is dead: even ROLLBACK would fail, and the next process finds the last commit
     except BaseException:
-        con.execute("ROLLBACK")
+        # a COMMIT that failed has ended the transaction already
+        with suppress(duckdb.TransactionException):
+            con.execute("ROLLBACK")
         raise
 
 

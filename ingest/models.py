@@ -189,7 +189,9 @@ class Model:
         logits = self.unembed(self.final_norm(z.float()))
         if self.head.bias is not None:
             logits = logits + self.head.bias.float()
-        logits = logits / self.architecture.logit_divisor(config)
+        divisor = self.architecture.logit_divisor(config)
+        if divisor != 1.0:
+            logits = logits / divisor
         cap = self.architecture.logit_softcap(config)
         return logits if cap is None else cap * torch.tanh(logits / cap)
 

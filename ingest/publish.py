@@ -30,10 +30,17 @@ WHERE t.new_rank <= k.k
 """Exact top-k of a corpus out of the shards' candidates. Ties go to the smaller position_id."""
 
 STATISTICS_MERGE = """
-WITH whole AS (
-    SELECT s.corpus_id, s.layer, s.neuron, sum(s.n_positions) AS n, sum(s.n_positions * s.mean) / sum(s.n_positions) AS mean
+WITH part AS (
+    SELECT s.*, count(*) OVER (PARTITION BY s.corpus_id, s.layer, s.neuron) AS n_parts
     FROM work.neuron_statistics AS s
-    GROUP BY ALL
+),
+whole AS (
+    SELECT
+        s.corpus_id, s.layer, s.neuron,
+        CASE s.n_parts WHEN 1 THEN any_value(s.mean)
+            ELSE list_sum(list(s.n_positions * s.mean ORDER BY s.n_positions, s.mean, s.std)) / sum(s.n_positions) END AS mean
+    FROM part AS s
+    GROUP BY s.corpus_id, s.layer, s.neuron, s.n_parts
 ),
 bins AS (
     SELECT b.corpus_id, b.layer, b.neuron, list(b.n ORDER BY b.bin) AS histogram
@@ -55,19 +62,23 @@ merged AS (
         s.corpus_id, s.layer, s.neuron,
         sum(s.n_positions)::BIGINT AS n_positions,
         sum(s.n_active)::BIGINT AS n_active,
-        any_value(w.mean) AS mean,
-        sqrt(sum(s.n_positions * (s.std * s.std + (s.mean - w.mean) * (s.mean - w.mean))) / sum(s.n_positions)) AS std,
+        w.mean,
+        CASE s.n_parts WHEN 1 THEN any_value(s.std)
+            ELSE sqrt(list_sum(list(s.n_positions * (s.std * s.std + (s.mean - w.mean) ** 2) ORDER BY s.n_positions, s.mean, s.std)) / sum(s.n_positions)) END AS std,
         min(s.min) AS min,
         max(s.max) AS max
-    FROM work.neuron_statistics AS s
+    FROM part AS s
     INNER JOIN whole AS w ON s.corpus_id = w.corpus_id AND s.layer = w.layer AND s.neuron = w.neuron
-    GROUP BY s.corpus_id, s.layer, s.neuron
+    GROUP BY s.corpus_id, s.layer, s.neuron, s.n_parts, w.mean
 )
 SELECT m.*, b.histogram
 FROM merged AS m
 INNER JOIN bins AS b ON m.corpus_id = b.corpus_id AND m.layer = b.layer AND m.neuron = b.neuron
 """
-"""Moments of the whole from the moments of its parts (Chan et al. 1979); histograms add up."""
+"""Moments of the whole from the moments of its parts (Chan et al. 1979); histograms add up.
+
+Sums go in an order that the parts alone decide, so the result is the same to the bit whatever order they were loaded in.
+"""
 
 MERGES = {"trigger": TRIGGER_MERGE, "neuron_statistics": STATISTICS_MERGE}
 
@@ -80,14 +91,11 @@ def publish(con: duckdb.DuckDBPyConnection, target: Path, work: Path) -> None:
     name = con.execute("SELECT current_database()").fetchall()[0][0]
     d_model = con.execute("SELECT d_model FROM model").fetchall()[0][0]
     con.execute(f"ATTACH '{quoted(draft)}' AS snapshot (STORAGE_VERSION '{STORAGE_VERSION}')")
-    try:
-        con.execute("USE snapshot")
-        write_snapshot(con, name, d_model)
-        con.execute("CHECKPOINT snapshot")
-        con.execute(f"USE {name}")
-    finally:
-        con.execute(f"USE {name}")
-        con.execute("DETACH snapshot")
+    con.execute("USE snapshot")
+    write_snapshot(con, name, d_model)
+    con.execute("CHECKPOINT snapshot")
+    con.execute(f"USE {name}")
+    con.execute("DETACH snapshot")
     check_snapshot(con, draft)
     fsync(draft)
     draft.rename(target)

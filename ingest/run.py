@@ -19,7 +19,8 @@ import pyarrow as pa
 from rich.progress import Progress
 
 from ingest.checks import check_identities
-from ingest.corpora import Corpus, open_corpus
+from ingest.corpora import Corpus
+from ingest.faults import explained
 from ingest.load import load_shard, loaded_shards
 from ingest.models import Model, load_model
 from ingest.publish import publish
@@ -79,6 +80,12 @@ def ingest(request: Request, bar: Progress) -> Survey | None:
     check_target(request.target)
     model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device)
     check_identities(model)
+    with explained(request.target):
+        return fill(request, model, bar)
+
+
+def fill(request: Request, model: Model, bar: Progress) -> Survey | None:
+    """The part of an ingest that writes: open the working file, bring what is missing, publish, clean up."""
     work = work_folder(request.target)
     work.mkdir(exist_ok=True)
     seen = None
@@ -89,8 +96,9 @@ def ingest(request: Request, bar: Progress) -> Survey | None:
         ingest_weights(committer, model, request, bar)
         if request.corpus:
             seen = ingest_corpus(committer, model, request, bar)
-        bar.console.print(f"publishing {request.target}") if not bar.disable else None
+        task = bar.add_task("publish", total=1, unit="snapshot")
         committer.publish()
+        bar.advance(task)
     shutil.rmtree(work)
     return seen
 

@@ -62,8 +62,11 @@ def survey(documents: Iterable[CutDocument], *, shard_positions: int, n_sample: 
         if span.n_positions >= shard_positions:
             spans.append(span)
             span = None
-    if span:
+    if span and span.n_positions:
         spans.append(span)
+    elif span and spans:
+        # blank documents at the end give no position of their own: they go with the last shard that does
+        spans[-1] = replace(spans[-1], n_documents=spans[-1].n_documents + span.n_documents)
     return Survey(digest.hexdigest(), n_documents, n_blank, n_sequences, n_positions, tuple(spans), tuple(sorted(ids.tolist())))
 
 

@@ -1,20 +1,16 @@
 """The tiny atlas (tests/atlas/tiny_atlas.py), written once for all tests of what reads an atlas."""
 
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent / "atlas"))
-
-from tiny_atlas import write_tiny_atlas
-
 import atlas
 from schema import store
 from schema.build import create_tables, install_derived
+from tests.atlas.tiny_atlas import write_tiny_atlas
 
 
 @pytest.fixture(scope="session")

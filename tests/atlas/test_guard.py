@@ -145,7 +145,13 @@ def test_the_order_of_the_query_is_kept(a: atlas.Atlas) -> None:
 
 @pytest.mark.parametrize(
     ("statement", "message"),
-    [("SELEC 1", "syntax error"), ("SELECT no_such FROM trigger", "no_such"), ("FROM trigers", "trigger"), ("SELECT 1 / 'x'", "x"), ("FROM top_triggers()", "layer, neuron")],
+    [
+        ("SELEC 1", "syntax error"),
+        ("SELECT no_such FROM trigger", "no_such"),
+        ("FROM trigers", "trigger"),
+        ("SELECT 1 / 'x'", "x"),
+        ("FROM top_triggers()", "layer, neuron"),
+    ],
 )
 def test_wrong_sql_is_answered_with_duckdbs_explanation(a: atlas.Atlas, statement: str, message: str) -> None:
     with pytest.raises(AtlasError, match=message):

@@ -37,7 +37,7 @@ BREAKS = {
     "candidate_rank": "UPDATE layer_activity SET candidate_rank_after = 1 WHERE position_id = 2 AND layer = 1",
     "residual_states": "DELETE FROM residual_state WHERE position_id = 2 AND layer = 1 AND site = 'resid_mid'",
     "shard_rows": "DELETE FROM coefficient WHERE position_id = 2 AND layer = 1",
-    "sweep_positions": "UPDATE shard SET n_rows = '{\"sequence\": 2, \"position\": 11}' WHERE run_id = 1",
+    "sweep_positions": 'UPDATE shard SET n_rows = \'{"sequence": 2, "position": 11}\' WHERE run_id = 1',
     "trigger: grain": "INSERT INTO trigger SELECT * FROM trigger LIMIT 1",
     "model: grain": "INSERT INTO model SELECT * FROM model",
     "trigger.position_id: reference": "UPDATE trigger SET position_id = 50 WHERE position_id = 5",

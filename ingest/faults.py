@@ -1,0 +1,29 @@
+"""What the machine refuses, said in one line: no space, no permission, a database that could not write."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+
+from schema.errors import AtlasError
+
+NO_SPACE = ("No space left", "File too large", "Disk quota", "Could not write all bytes")
+NO_PERMISSION = ("Permission denied", "Read-only file system", "Operation not permitted")
+
+
+@contextmanager
+def explained(target: Path) -> Iterator[None]:
+    """Turn what the disk or DuckDB refuses while `target` is made into an AtlasError that says what to do."""
+    try:
+        yield
+    except (OSError, duckdb.Error, MemoryError) as error:
+        text = str(error)
+        kept = "The published atlas is as it was, and what was loaded is kept"
+        if any(t in text for t in NO_SPACE):
+            raise AtlasError(f"no space left on the disk of {target.parent.resolve()}. {kept}: free some space and run the same command again.") from error
+        if any(t in text for t in NO_PERMISSION):
+            raise AtlasError(f"no permission to write {target} or the folder {target}.work beside it: {text.splitlines()[0]}") from error
+        if isinstance(error, MemoryError | duckdb.OutOfMemoryException):
+            raise AtlasError(f"out of memory: {text.splitlines()[0]}. {kept}: use a smaller --batch-size and run the same command again.") from error
+        raise AtlasError(f"could not write {target}: {text.splitlines()[0]}. {kept}.") from error

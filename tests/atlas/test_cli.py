@@ -1,0 +1,343 @@
+"""The command line: every command, format and error, its exit codes, and what goes to stdout and to stderr."""
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from atlas.cli import main as main_module
+from atlas.cli.main import COMMANDS, PLUGINS, cli, run
+from atlas.cli.options import FORMATS as OFFERED
+from atlas.export.formats import FORMATS
+from atlas.questions import questions
+
+TRIGGERS = ["top_triggers", "--layer", "0", "--neuron", "1"]
+
+
+@pytest.fixture
+def call(tiny_path: Path, capfdbinary: pytest.CaptureFixture[bytes]):
+    """Run `atlas …` on the tiny atlas: (exit code, stdout, stderr)."""
+
+    def called(*arguments: str, db: bool = True, debug: bool = False) -> tuple[int, str, str]:
+        code = run([*arguments, *(["--db", str(tiny_path)] if db else [])], debug)
+        out, err = capfdbinary.readouterr()
+        return code, out.decode(errors="replace"), err.decode()
+
+    return called
+
+
+def atlas_process(*arguments: str, **options) -> subprocess.CompletedProcess:
+    code = "from atlas.cli import main; main()"
+    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, **options)
+
+
+def test_help_answers_at_once_and_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom atlas.cli.main import run\nassert run(['--help'], False) == 0\n"
+        "print([m for m in ('polars', 'duckdb', 'sqlalchemy', 'torch', 'rich', 'pyarrow', 'ingest') if m in sys.modules], file=sys.stderr)"
+    )
+    best = 9.0
+    for _ in range(5):
+        start = time.monotonic()
+        ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        best = min(best, time.monotonic() - start)
+    assert ran.stderr.strip() == "[]"
+    assert best < 0.3
+
+
+def test_help_lists_every_command_with_a_line(call) -> None:
+    code, out, _ = call("--help", db=False)
+    assert code == 0
+    for name, (_, line) in COMMANDS.items():
+        assert name in out and line.split(":")[0] in out
+    assert PLUGINS["ingest"] in out
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_explains_itself(call, name: str) -> None:
+    code, out, _ = call(name, "--help", db=False)
+    assert code == 0
+    assert out.startswith(f"Usage: atlas {name}")
+
+
+@pytest.mark.parametrize("name", sorted(questions()))
+def test_every_question_has_help_from_its_header(call, name: str) -> None:
+    code, out, _ = call("ask", name, "--help", db=False)
+    q = questions()[name]
+    assert code == 0
+    text = " ".join(out.split())
+    assert q.title in text
+    for p in q.parameters:
+        assert f"--{p.name.replace('_', '-')}" in out
+        assert p.default in (None, "NULL") or f"[default: {p.default}]" in text
+
+
+def test_the_offered_formats_are_those_there_are() -> None:
+    assert tuple(FORMATS) == OFFERED
+
+
+@pytest.mark.parametrize("format", OFFERED)
+def test_ask_answers_in_every_format(call, format: str) -> None:
+    code, out, err = call("ask", *TRIGGERS, "--format", format)
+    assert (code, err) == (0, "")
+    assert "PAR1" in out if format == "parquet" else " sat" in out or "␣sat" in out or "textvisiblespace{}sat" in out
+
+
+def test_ask_has_the_defaults_of_the_question(call) -> None:
+    rows = json.loads(call("ask", *TRIGGERS, "--format", "json")[1])
+    assert [row["position_id"] for row in rows] == [3, 9, 101]
+    rows = json.loads(call("ask", *TRIGGERS, "--n", "1", "--corpus", "1", "--format", "json")[1])
+    assert [row["position_id"] for row in rows] == [101]
+
+
+def test_ask_takes_lists_and_text(call) -> None:
+    rows = json.loads(call("ask", "token_context", "--position-ids", "101, 6", "--format", "json")[1])
+    assert [row["token"] for row in rows] == ["<s>", " cat"]
+    rows = json.loads(call("ask", "neurons_promoting", "--token", " *", "--format", "json")[1])
+    assert {row["neuron"] for row in rows} == {1}
+    code, _, err = call("ask", "token_context", "--position-ids", "1,x")
+    assert code == 2
+    assert "no list of whole numbers" in err
+
+
+def test_columns_are_chosen_and_ordered(call) -> None:
+    assert call("ask", *TRIGGERS, "--columns", "token,rank", "--format", "csv")[1].splitlines() == ["token,rank", " sat,1", " sat,2", " cat,3"]
+    code, _, err = call("ask", *TRIGGERS, "--columns", "tokn")
+    assert code == 2
+    assert "no column tokn; there are rank, coefficient" in err
+
+
+def test_latex_has_a_caption_and_label(call) -> None:
+    out = call("ask", "promotion_vs_elimination", "--format", "latex", "--label", "tab:p")[1]
+    assert r"\caption{Do FFNs build predictions by promoting or by eliminating?}" in out
+    assert r"\label{tab:p}" in out
+    assert "% question: promotion_vs_elimination" in out
+    assert r"\caption{Mine}" in call("ask", *TRIGGERS, "--format", "latex", "--caption", "Mine")[1]
+
+
+def test_a_file_gets_the_format_of_its_suffix_and_a_sidecar(call, tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    code, out, err = call("ask", *TRIGGERS, "-o", str(file))
+    assert (code, out) == (0, "")
+    assert "3 rows" in err
+    assert len(list(csv.DictReader(io.StringIO(file.read_text())))) == 3
+    sidecar = json.loads((tmp_path / "t.csv.provenance.json").read_text())
+    assert (sidecar["question"], sidecar["n_rows"], sidecar["parameters"]["layer"]) == ("top_triggers", 3, 0)
+    assert sidecar["model"]["revision"] == "r0"
+    assert "CREATE OR REPLACE MACRO top_triggers" in sidecar["sql"]
+
+
+def test_export_needs_a_file_and_takes_questions_and_sql(call, tmp_path: Path) -> None:
+    code, _, err = call("export", *TRIGGERS)
+    assert code == 2
+    assert "--output" in err
+    assert call("export", *TRIGGERS, "-o", str(tmp_path / "t.tex"))[0] == 0
+    assert r"\begin{tabular}" in (tmp_path / "t.tex").read_text()
+    assert call("export", "sql", "FROM trigger", "-o", str(tmp_path / "t.parquet"))[0] == 0
+    assert json.loads((tmp_path / "t.parquet.provenance.json").read_text())["n_rows"] == 144
+    code, _, err = call("export", *TRIGGERS, "-o", str(tmp_path / "t.xlsx"))
+    assert code == 1
+    assert "no format for the suffix '.xlsx'" in err
+
+
+def test_sql_runs_a_select_from_the_line_or_from_stdin(tiny_path: Path) -> None:
+    runner = CliRunner()
+    result = runner.invoke(cli, ["sql", "SELECT 1 AS one", "--db", str(tiny_path), "--format", "csv"])
+    assert result.output == "one\n1\n"
+    result = runner.invoke(cli, ["sql", "-", "--db", str(tiny_path), "--format", "csv"], input="SELECT 2 AS two\n")
+    assert result.output == "two\n2\n"
+
+
+def test_sql_says_on_stderr_when_there_are_more_rows(call) -> None:
+    code, out, err = call("sql", "FROM trigger", "--max-rows", "2", "--format", "jsonl")
+    assert (code, len(out.splitlines())) == (0, 2)
+    assert err == "only the first 2 rows: --max-rows gives more\n"
+    assert call("sql", "FROM trigger", "--max-rows", "144", "--format", "jsonl")[2] == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["sql", "DELETE FROM trigger"], 1, "an atlas is read-only, and this is DELETE"),
+        (["sql", "SELEC"], 1, "syntax error"),
+        (["sql", "SELECT count(*) FROM range(100000) a, range(100000) b, range(9999) c WHERE random() > 2", "--timeout", "0.2"], 1, "stopped after 0.2 s"),
+        (["sql", "SELECT 1", "--max-rows", "0"], 2, "--max-rows"),
+        (["sql"], 2, "Missing argument"),
+        (["ask"], 0, "Questions:"),
+        (["ask", "top_trigers"], 2, "no question 'top_trigers'; did you mean top_triggers"),
+        (["ask", "top_triggers", "--layer", "1"], 2, "--neuron"),
+        (["ask", "top_triggers", "--layer", "x", "--neuron", "1"], 2, "not a valid integer"),
+        (["ask", "top_triggers", "--layer", "7", "--neuron", "1"], 1, "no layer 7: this model has layers 0 to 2"),
+        (["ask", "prediction_trace", "--position-id", "3"], 1, "the nearest that are: 2, 8, 101"),
+        (["show", "L9N0"], 1, "no layer 9"),
+        (["show", "x"], 1, "such as L3N17"),
+        (["aks"], 2, "no command 'aks'; did you mean ask"),
+        (["schema", "triger"], 2, "no table or view 'triger'; did you mean trigger"),
+        (["questions", "top_trigers"], 2, "no such option"),
+    ],
+)
+def test_errors_are_one_clear_line(call, arguments: list[str], code: int, message: str) -> None:
+    found, out, err = call(*arguments)
+    assert found == code
+    assert message.lower() in (out + err).lower()
+    assert "Traceback" not in err
+
+
+def test_questions_are_listed_and_printed(call) -> None:
+    code, out, _ = call("questions", db=False)
+    assert code == 0
+    assert all(q.signature in out for q in questions().values())
+    assert call("questions", "top_triggers", db=False)[1] == questions()["top_triggers"].sql
+    code, _, err = call("questions", "top_trigers", db=False)
+    assert (code, "did you mean top_triggers" in err) == (1, True)
+
+
+def test_schema_works_with_an_atlas_and_without(call) -> None:
+    with_one = json.loads(call("schema", "--format", "json")[1])
+    without = json.loads(call("schema", "--format", "json", db=False)[1])
+    as_new = [{**row, "type": row["type"].replace("FLOAT[2]", "FLOAT[d_model]")} for row in with_one]
+    assert sorted(as_new, key=str) == sorted(without, key=str)
+    markdown = call("schema", "--format", "markdown", db=False)[1]
+    assert "## trigger (table)" in markdown and "## saturation (view)" in markdown
+    assert call("schema", "trigger", "--format", "jsonl", db=False)[1].count("\n") == 7
+
+
+def test_a_markdown_dictionary_is_the_same_on_screen_and_in_a_file(call, tmp_path: Path) -> None:
+    call("schema", "--format", "markdown", "-o", str(tmp_path / "dictionary.md"), db=False)
+    assert (tmp_path / "dictionary.md").read_text() == call("schema", "--format", "markdown", db=False)[1]
+
+
+def test_status_takes_a_path_or_db_and_has_json(call, tiny_path: Path) -> None:
+    code, out, _ = call("status", str(tiny_path), db=False)
+    assert code == 0
+    assert "tiny @ r0" in out and "tales" in out and "144" in out
+    found = json.loads(call("status", "--json")[1])
+    assert found["rows"]["trigger"] == 144
+
+
+def test_verify_passes_a_good_atlas_and_fails_a_bad_one(call, tiny_copy, tmp_path: Path) -> None:
+    code, out, err = call("verify")
+    assert (code, err) == (0, "")
+    assert "ok      trigger_ranks" in out and "rules hold" in out
+    tiny_copy.execute("DELETE FROM trigger WHERE corpus_id = 0 AND layer = 0 AND neuron = 0 AND tail = 'max' AND rank = 2")
+    tiny_copy.close()
+    code, out, err = call("verify", str(tmp_path / "copy.duckdb"), "--quiet", db=False)
+    assert code == 1
+    assert "BROKEN  trigger_ranks" in out and "BROKEN  trigger_complete" in out
+    assert "2 of " in err and "rules are broken" in err
+
+
+def test_show_is_a_page_with_the_token_marked(call) -> None:
+    code, out, _ = call("show", "L0N1")
+    assert code == 0
+    assert "promotes    ␣sat · ␣*" in out
+    assert "The cat« sat».↵The dog sat" in out
+    assert "largest coefficients" in out and "smallest coefficients" in out
+    assert "\x1b" not in out
+
+
+def test_the_atlas_may_come_from_the_environment(tiny_path: Path) -> None:
+    ran = atlas_process("ask", "corpus_summary", "--format", "csv", env={**os.environ, "ATLAS_DB": str(tiny_path)})
+    assert ran.returncode == 0
+    assert "tales" in ran.stdout
+
+
+def test_without_an_atlas_the_options_are_named() -> None:
+    env = {key: value for key, value in os.environ.items() if key != "ATLAS_DB"}
+    ran = atlas_process("status", env=env)
+    assert ran.returncode == 2
+    assert "Give --db FILE, or set ATLAS_DB" in ran.stderr
+
+
+def test_a_missing_file_is_named_and_not_made(call, tmp_path: Path) -> None:
+    code, _, err = call("status", str(tmp_path / "no.duckdb"), db=False)
+    assert code == 1
+    assert "no such file" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_no_atlas_is_named(call, tmp_path: Path) -> None:
+    (tmp_path / "x.duckdb").write_text("no database " * 1000)
+    code, _, err = call("status", str(tmp_path / "x.duckdb"), db=False)
+    assert code == 1
+    assert "not an atlas" in err
+
+
+def test_version_names_the_packages(call) -> None:
+    code, out, _ = call("--version", db=False)
+    assert code == 0
+    assert {line.split()[0] for line in out.splitlines()} >= {"activation-atlas", "duckdb", "polars", "python"}
+
+
+def test_debug_shows_the_traceback_in_any_place(tiny_path: Path) -> None:
+    assert "Traceback" in atlas_process("ask", *TRIGGERS[:2], "9", "--neuron", "1", "--db", str(tiny_path), "--debug").stderr
+    assert "Traceback" in atlas_process("--debug", "show", "x", "--db", str(tiny_path)).stderr
+    assert "Traceback" not in atlas_process("show", "x", "--db", str(tiny_path)).stderr
+
+
+def test_an_unexpected_error_is_one_line_too(call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def explode(*_: object) -> click.Command:
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setattr(main_module, "import_module", explode)
+    code, _, err = call("status")
+    assert (code, err) == (1, "Error: ZeroDivisionError: by zero (unexpected; --debug shows where)\n")
+
+
+def test_a_reader_that_goes_away_is_no_error(tiny_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-c",
+        "from atlas.cli import main; main()",
+        "sql",
+        "FROM range(900000)",
+        "--max-rows",
+        "900000",
+        "--db",
+        str(tiny_path),
+        "--format",
+        "jsonl",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=60) == 0
+
+
+def test_an_interrupt_exits_130(tiny_path: Path) -> None:
+    endless = "SELECT count(*) FROM range(100000) a, range(100000) b, range(9999) c WHERE random() > 2"
+    command = [sys.executable, "-c", "from atlas.cli import main; main()", "sql", endless, "--db", str(tiny_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert "interrupted" in err
+
+
+def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+    from atlas.cli.options import use_color
+
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not use_color()
+    monkeypatch.setenv("NO_COLOR", "")
+    assert use_color()
+
+
+def test_plugins_are_found_by_entry_point_and_imported_only_when_they_run() -> None:
+    context = click.Context(cli)
+    assert "ingest" in cli.list_commands(context)
+    result: Result = CliRunner().invoke(cli, ["--help"])
+    assert "ingest" in result.output

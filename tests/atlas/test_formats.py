@@ -1,0 +1,172 @@
+"""Each format keeps every column type, and files carry where they come from."""
+
+import csv
+import io
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+import atlas
+from atlas.export.formats import FORMATS, Style, format_of, render, save
+from atlas.export.markdown import markdown_table
+from atlas.export.provenance import provenance
+from atlas.export.terminal import terminal_table
+from schema.errors import AtlasError
+
+EVERYTHING = """
+SELECT
+    1::BIGINT AS big,
+    -0.5::FLOAT AS number,
+    ' [red]x[/red]' AS token,
+    true AS flag,
+    ['a', NULL, 'b'] AS list,
+    [1.5, 2.5]::FLOAT[2] AS vector,
+    {'x': 1, 'y': ['z']} AS struct,
+    '{"year": 1790}'::JSON AS metadata,
+    'bytes'::BLOB AS bytes,
+    sum(3) AS huge,
+    TIMESTAMPTZ '2026-01-02 03:04:05+00' AS moment,
+    DATE '2026-01-02' AS day,
+    NULL AS nothing
+"""
+
+
+@pytest.fixture
+def everything(a: atlas.Atlas) -> pl.DataFrame:
+    return a.sql(EVERYTHING)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_format_takes_every_type(everything: pl.DataFrame, format: str) -> None:
+    assert len(render(everything, format, Style())) > 50
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_format_takes_no_rows_and_no_text(everything: pl.DataFrame, format: str) -> None:
+    assert bool(render(everything.clear(), format, Style())) == (format != "jsonl")
+    assert render(pl.DataFrame({"token": ["", None]}), format, Style())
+
+
+def test_json_gives_back_the_values(everything: pl.DataFrame) -> None:
+    row = json.loads(render(everything, "json", Style()))[0]
+    assert row == {
+        "big": 1,
+        "number": -0.5,
+        "token": " [red]x[/red]",
+        "flag": True,
+        "list": ["a", None, "b"],
+        "vector": [1.5, 2.5],
+        "struct": {"x": 1, "y": ["z"]},
+        "metadata": '{"year": 1790}',
+        "bytes": b"bytes".hex(),
+        "huge": 3,
+        "moment": "2026-01-02T03:04:05+00:00",
+        "day": "2026-01-02",
+        "nothing": None,
+    }
+    assert json.loads(render(everything, "jsonl", Style())) == row
+
+
+def test_jsonl_has_one_line_per_row_even_with_line_breaks_in_tokens() -> None:
+    frame = pl.DataFrame({"token": ["\n", "\u2028", "é"]})
+    lines = render(frame, "jsonl", Style()).decode().split("\n")
+    assert [json.loads(line)["token"] for line in lines[:-1]] == ["\n", "\u2028", "é"]
+
+
+def test_csv_is_read_back_whole(everything: pl.DataFrame) -> None:
+    row = next(csv.DictReader(io.StringIO(render(everything, "csv", Style()).decode())))
+    assert row["token"] == " [red]x[/red]"
+    assert json.loads(row["list"]) == ["a", None, "b"]
+    assert json.loads(row["vector"]) == [1.5, 2.5]
+    assert json.loads(row["struct"]) == {"x": 1, "y": ["z"]}
+    assert row["metadata"] == '{"year": 1790}'
+    assert bytes.fromhex(row["bytes"]) == b"bytes"
+
+
+def test_csv_quotes_what_needs_quotes() -> None:
+    frame = pl.DataFrame({"token": ['"', ",", "\n", "a;b", " x "]})
+    found = [row["token"] for row in csv.DictReader(io.StringIO(render(frame, "csv", Style()).decode(), newline=""))]
+    assert found == frame["token"].to_list()
+
+
+def test_parquet_keeps_types_and_says_where_it_comes_from(everything: pl.DataFrame, tmp_path: Path) -> None:
+    file = tmp_path / "x.parquet"
+    save(everything, file, "parquet", Style({"question": "q"}))
+    assert pl.read_parquet(file).drop("nothing").equals(everything.drop("nothing"))
+    assert json.loads(pq.read_schema(file).metadata[b"atlas"]) == {"question": "q"}
+
+
+def test_markdown_escapes_what_is_markup() -> None:
+    frame = pl.DataFrame({"a_b": ["|", "*x*", "<b>", "`", "\n", "[x](y)", "\\"], "n": [1, 2, 3, 4, 5, 6, 7]})
+    assert markdown_table(frame).splitlines() == [
+        "| a\\_b | n |",
+        "| --- | ---: |",
+        "| \\| | 1 |",
+        "| \\*x\\* | 2 |",
+        "| \\<b\\> | 3 |",
+        "| \\` | 4 |",
+        "| ↵ | 5 |",
+        "| \\[x\\](y) | 6 |",
+        "| \\\\ | 7 |",
+    ]
+
+
+def test_a_terminal_obeys_no_markup_of_a_token() -> None:
+    table = terminal_table(pl.DataFrame({"token": ["[red]x[/red]", ":smile:", "[/]", "\x1b[31m"]}), color=True)
+    for text in ("[red]x[/red]", ":smile:", "[/]", "\\x1b[31m"):
+        assert text in table
+
+
+def test_a_terminal_table_is_no_wider_than_the_terminal_and_names_what_it_left_out() -> None:
+    frame = pl.DataFrame({f"column_{i}": ["long text " * 20] for i in range(12)})
+    for width in (20, 40, 80, 200):
+        table = terminal_table(frame, width=width)
+        assert max(len(line) for line in table.splitlines()) <= width
+        assert "column_11" in table.replace("\n", " ")
+
+
+def test_wide_characters_count_twice() -> None:
+    table = terminal_table(pl.DataFrame({"token": ["日本語" * 20]}), width=30)
+    assert all(sum(2 if c > "\u2e7f" else 1 for c in line) <= 30 for line in table.splitlines())
+
+
+def test_the_text_before_a_token_keeps_its_end() -> None:
+    frame = pl.DataFrame({"text_before": ["beginning " * 9 + "end"], "token": [" of"]})
+    line = terminal_table(frame, width=40).splitlines()[2]
+    assert line.startswith("…")
+    assert line.endswith("end   ␣of")
+
+
+def test_without_a_terminal_nothing_is_cropped() -> None:
+    text = "x" * 500
+    assert text in terminal_table(pl.DataFrame({"a": [text], "b": ["y"]}))
+
+
+def test_provenance_names_model_corpora_sql_and_versions(a: atlas.Atlas, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
+    found = provenance(a.con, a.path, sql="SELECT 1", n_rows=1, question="q", parameters={"layer": 1})
+    assert found["model"] == {"name": "tiny", "revision": "r0", "model_type": "llama", "dtype": "float32", "weights_sha256": "ww", "schema_version": 1}
+    assert [(c["name"], c["split"], c["sha256"]) for c in found["corpora"]] == [("tales", "all", "aa"), ("more", "test", "bb")]
+    assert (found["question"], found["parameters"], found["sql"], found["n_rows"]) == ("q", {"layer": 1}, "SELECT 1", 1)
+    assert {"python", "activation-atlas", "duckdb", "polars"} == set(found["versions"])
+    assert found["created"] == datetime(1970, 1, 1, tzinfo=UTC).isoformat()
+
+
+def test_the_sidecar_lies_beside_the_file(tmp_path: Path) -> None:
+    save(pl.DataFrame({"a": [1]}), tmp_path / "t.csv", "csv", Style({"n_rows": 1}))
+    assert json.loads((tmp_path / "t.csv.provenance.json").read_text()) == {"n_rows": 1}
+
+
+@pytest.mark.parametrize("suffix", [".xlsx", ""])
+def test_an_unknown_suffix_is_answered_with_the_known(suffix: str) -> None:
+    with pytest.raises(AtlasError, match=r"they are \.txt \.json \.jsonl \.csv \.parquet \.md \.tex"):
+        format_of(Path(f"table{suffix}"))
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(AtlasError, match=r"cannot write .*none/t\.csv: No such file or directory"):
+        save(pl.DataFrame({"a": [1]}), tmp_path / "none" / "t.csv", "csv", Style())

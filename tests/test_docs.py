@@ -1,0 +1,202 @@
+"""The documents name what exists, all of it and nothing else, and their examples run."""
+
+import ast
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import click
+import polars as pl
+import pytest
+
+import atlas
+from atlas.api import Atlas
+from atlas.cli.main import cli
+from atlas.dictionary import describe_blank
+from atlas.questions import questions
+from ingest.architectures import ARCHITECTURES
+from schema import terms
+from schema.build import view_files
+from schema.tables import metadata
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+GLOSSARY = (ROOT / "GLOSSARY.md").read_text(encoding="utf-8")
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+DOCUMENTS = {"README.md": README, "GLOSSARY.md": GLOSSARY, "docs/architecture.md": ARCHITECTURE}
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+TOUR = re.compile("<!-- tour -->.*<!-- /tour -->", re.DOTALL)
+
+
+def blocks(language: str) -> list[str]:
+    """Code blocks of README, the tour left out: it is the output of a program."""
+    return re.findall(rf"```{language}\n(.*?)```", TOUR.sub("", README), re.DOTALL)
+
+
+def table_names(heading: str) -> set[str]:
+    """First cells, in backticks, of README's table under `| heading | … |`."""
+    table = re.search(rf"^\| {heading} \|.*\n\|[-|]+\n((?:\|.*\n)+)", README, re.MULTILINE)
+    assert table, f"README has no table of {heading}s"
+    return set(re.findall(r"^\| `([^`]+)` \|", table[1], re.MULTILINE))
+
+
+def test_readme_lists_every_table() -> None:
+    assert table_names("table") == set(metadata(2).tables)
+
+
+def test_readme_lists_every_view() -> None:
+    assert table_names("view") == set(view_files())
+
+
+def test_readme_lists_every_question_with_what_it_must_be_given() -> None:
+    assert table_names("question") == {f"{q.name}({', '.join(p.name for p in q.parameters if p.is_required)})" for q in questions().values()}
+
+
+def test_readme_lists_every_command() -> None:
+    assert table_names("command") == {f"atlas {name}" for name in cli.list_commands(click.Context(cli))}
+
+
+def test_readme_lists_every_target_of_make() -> None:
+    documented = set(re.findall(r"^([a-z0-9-]+):.*##", MAKEFILE, re.MULTILINE))
+    assert table_names("target") == {f"make {target}" for target in documented - {"help"}}
+
+
+def test_ci_calls_only_targets_that_readme_names() -> None:
+    called = set(re.findall(r"^make ([a-z0-9-]+)", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE))
+    assert called
+    assert {f"make {target}" for target in called} <= table_names("target")
+
+
+def test_readme_lists_every_model_type() -> None:
+    listed = re.search(r"Model types:\s+(.*?)\.\s", README, re.DOTALL)
+    assert listed
+    assert set(re.split(r",\s+", listed[1])) == set(ARCHITECTURES)
+
+
+@pytest.mark.parametrize("sql", blocks("sql"))
+def test_the_queries_of_readme_run(a: atlas.Atlas, sql: str) -> None:
+    assert a.sql(sql).width > 0
+
+
+@pytest.mark.parametrize("sql", re.findall(r"`(FROM \w+\([^`]*\));?`", README))
+def test_the_questions_in_the_text_of_readme_run(a: atlas.Atlas, sql: str) -> None:
+    assert a.sql(sql).width > 0
+
+
+@pytest.mark.parametrize("code", blocks("python"))
+def test_the_python_of_readme_runs(code: str, tiny_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the tiny atlas, whose layer 0 stands in for every neuron it does not have."""
+    shutil.copy(tiny_path, tmp_path / "demo.duckdb")
+    monkeypatch.chdir(tmp_path)
+    code = code.replace("(3, 17", "(0, 1").replace("L3N17", "L0N1")
+    results: dict[str, object] = {"atlas": atlas}
+    for node in ast.parse(code).body:
+        if isinstance(node, ast.Expr):
+            value = eval(ast.unparse(node.value), results)
+            assert value is None or isinstance(value, pl.DataFrame) or hasattr(value, "_repr_html_")
+        else:
+            exec(ast.unparse(node), results)
+    assert isinstance(results["a"], Atlas)
+
+
+def command_lines() -> list[str]:
+    return [line for block in blocks("sh") for line in block.splitlines() if line.startswith("atlas ")]
+
+
+@pytest.mark.parametrize("line", command_lines())
+def test_the_command_lines_use_options_that_exist(line: str) -> None:
+    words = shlex.split(line, comments=True)[1:]
+    command: click.Command = cli
+    context = click.Context(cli)
+    while isinstance(command, click.Group):
+        found = command.get_command(context, words.pop(0))
+        assert found, line
+        command = found
+    known = {option for parameter in command.params for option in parameter.opts}
+    assert {word for word in words if word.startswith("-") and word != "-"} <= known
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_links_lead_somewhere(name: str) -> None:
+    text, folder = DOCUMENTS[name], (ROOT / name).parent
+    targets = re.findall(r"\]\(([^)\s]+)\)", TOUR.sub("", text))
+    files = [t.partition("#")[0] for t in targets if not t.startswith(("https://", "#"))]
+    assert [f for f in files if not (folder / f).exists()] == []
+    anchors = {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
+    assert {t[1:] for t in targets if t.startswith("#")} <= anchors
+
+
+@pytest.mark.parametrize("path", re.findall(r"`((?:schema|ingest|atlas|ui|tests)/[\w./]*)`", ARCHITECTURE))
+def test_the_files_that_the_architecture_names_exist(path: str) -> None:
+    assert (ROOT / path).exists()
+
+
+def glossary() -> dict[str, str]:
+    """Term → definition."""
+    lines = re.findall(r"^(\*\*.+?) — (.+)$", GLOSSARY, re.MULTILINE)
+    return {term: definition for heads, definition in lines for term in re.findall(r"\*\*(.+?)\*\*", heads)}
+
+
+STORED_WORDS = [*terms.SITES, "promoted", "suppressed", "dominant", *terms.RUN_KINDS, *terms.PROJECTIONS]
+CHANGES = ["agreement", "residual", "ffn", "composition"]
+FIELD = [
+    "layer",
+    "neuron",
+    "key",
+    "value",
+    "coefficient",
+    "active",
+    "sub-update",
+    "trigger",
+    "tail",
+    "site",
+    "score",
+    "promotion",
+    "candidate",
+    "final",
+    "saturation",
+    "elimination",
+    "prefix",
+    "position",
+    "sequence",
+    "document",
+    "corpus",
+    "token",
+    "atlas",
+    "snapshot",
+    "run",
+    "shard",
+    "question",
+    "audit",
+    "projection",
+    "frozen_norm",
+    "BOS",
+]
+PHRASES = ["residual stream", "residual state", "logit lens", "next token", "gated FFN", "parallel block", "output embedding", "prediction change"]
+
+
+@pytest.mark.parametrize("term", [*STORED_WORDS, *CHANGES, *FIELD, *PHRASES])
+def test_the_glossary_defines(term: str) -> None:
+    definition = glossary()[term]
+    assert len(definition.split()) > 4
+    assert definition.endswith((".", ":"))
+
+
+def test_the_glossary_defines_a_term_once() -> None:
+    found = re.findall(r"\*\*(.+?)\*\*", "\n".join(re.findall(r"^(\*\*.+?) — ", GLOSSARY, re.MULTILINE)))
+    assert sorted(found) == sorted(set(found))
+
+
+def test_the_glossary_names_only_relations_and_columns_that_exist() -> None:
+    dictionary = describe_blank()
+    known = {*dictionary["relation"], *dictionary["column"], *(f"{r}.{c}" for r, c in dictionary.select("relation", "column").iter_rows())}
+    known |= {*STORED_WORDS, *CHANGES, *terms.TAILS, *terms.SELECTIONS, *questions(), *terms.RUN_STATUSES}
+    used = set(re.findall(r"`([a-z_]+(?:\.[a-z_]+)?)`", GLOSSARY))
+    assert used - known == set()
+
+
+def test_every_column_of_tables_and_views_has_a_meaning() -> None:
+    dictionary = describe_blank()
+    without = dictionary.filter(pl.col("meaning").is_null() | pl.col("description").is_null())
+    assert without.select("relation", "column").rows() == []

@@ -1,0 +1,106 @@
+"""What lies where, and who may touch what: the rules of docs/architecture.md that import-linter cannot see."""
+
+import ast
+import importlib.util
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import schema
+from schema.tables import metadata
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("atlas", "ingest", "schema", "ui")
+HEAVY = ("torch", "transformers", "duckdb", "polars", "pyarrow", "numpy", "pandas", "sqlalchemy", "numba", "datasets", "streamlit")
+
+
+def sources(*suffixes: str) -> Iterator[Path]:
+    """Files of our packages."""
+    for package in PACKAGES:
+        yield from (path for path in (ROOT / package).rglob("*") if path.suffix in suffixes)
+
+
+def test_the_installed_schema_is_ours() -> None:
+    assert schema.__file__ == str(ROOT / "schema" / "__init__.py")
+
+
+def test_the_python_folders_are_the_four_packages_and_their_tests() -> None:
+    folders = {path.parent.name for path in ROOT.glob("[!.]*/*.py")}
+    assert folders == {*PACKAGES, "tests"}
+
+
+def test_no_installed_distribution_hides_our_tests() -> None:
+    spec = importlib.util.find_spec("tests")
+    assert spec is not None
+    assert spec.origin is None, f"{spec.origin} is another distribution's package of that name"
+    assert str(ROOT / "tests") in list(spec.submodule_search_locations or [])
+
+
+def test_tests_are_no_package() -> None:
+    assert list((ROOT / "tests").rglob("__init__.py")) == []
+
+
+def test_there_is_no_secondary_index() -> None:
+    create = re.compile(r"\bCREATE\s+(UNIQUE\s+)?INDEX\b", re.IGNORECASE)
+    assert [str(path) for path in sources(".sql", ".py") if create.search(path.read_text(encoding="utf-8"))] == []
+    assert [name for name, table in metadata(2).tables.items() if table.indexes] == []
+
+
+def database_openings(source: str) -> list[int]:
+    """Lines that open a DuckDB database, or use the one hidden in the module: duckdb.connect and what the module does without a connection."""
+    tree = ast.parse(source)
+    names = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+        if alias.name.partition(".")[0] == "duckdb"
+    }
+    opening = {"connect", "default_connection", "sql", "query", "execute", "executemany", "from_query", "read_parquet", "read_csv", "read_json"}
+    used = [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr in opening and isinstance(node.value, ast.Name) and node.value.id in names
+    ]
+    imported = [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module in ("duckdb", "_duckdb") and {a.name for a in node.names} & {*opening, "*"}
+    ]
+    return used + imported
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("import duckdb\nduckdb.connect()", [2]),
+        ("import duckdb as d\n\nd.connect('x')", [3]),
+        ("from duckdb import connect", [1]),
+        ("import duckdb\nduckdb.sql('SELECT 1')", [2]),
+        ("import duckdb\ncon: duckdb.DuckDBPyConnection\ncon.execute('SELECT 1')", []),
+    ],
+)
+def test_every_way_to_open_a_database_is_seen(source: str, lines: list[int]) -> None:
+    assert database_openings(source) == lines
+
+
+def test_only_the_store_opens_a_database() -> None:
+    opening = {path.relative_to(ROOT).as_posix() for path in sources(".py") if database_openings(path.read_text(encoding="utf-8"))}
+    assert opening == {"schema/store.py"}
+
+
+@pytest.mark.parametrize("statement", ["import atlas.cli", "from atlas.cli.main import cli; cli.main(['--help'], standalone_mode=False)"])
+def test_the_command_line_answers_without_loading_anything_heavy(statement: str) -> None:
+    code = f"{statement}\nimport sys\nprint('LOADED', *sorted({{m.partition('.')[0] for m in sys.modules}} & set({HEAVY!r})))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1].split() == ["LOADED"]
+
+
+def test_reading_an_atlas_needs_no_torch() -> None:
+    code = "import atlas.api, atlas.export.formats, schema.audits, sys\nprint(*sorted({'torch', 'transformers', 'datasets', 'numba'} & set(sys.modules)))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == []
