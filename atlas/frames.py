@@ -7,6 +7,7 @@ import duckdb
 import polars as pl
 
 from schema.errors import AtlasError, QueryRefused
+from schema.interruptible import interruptible
 
 IS_DUCKDB_1 = duckdb.__version__.startswith("1.")
 
@@ -27,7 +28,7 @@ def own_cursor(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnec
 def fetch(con: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters = None) -> pl.DataFrame:
     """Run one statement and return all rows. Raises AtlasError with DuckDB's message if it fails."""
     with own_cursor(con) as cursor, translated():
-        return read(cursor, sql, parameters)
+        return interruptible(cursor, lambda: read(cursor, sql, parameters))
 
 
 def fetch_rows(con: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters = None) -> list[tuple]:
@@ -50,11 +51,9 @@ def frame_of(table: object) -> pl.DataFrame:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """DuckDB's errors in the words of ours; an interrupt passes through, because only the caller knows why."""
+    """DuckDB's errors in the words of ours."""
     try:
         yield
-    except duckdb.InterruptException:
-        raise
     except duckdb.PermissionException as error:
         raise QueryRefused(f"refused: a question reads this atlas and nothing else ({first_line(error)})") from error
     except duckdb.Error as error:

@@ -3,7 +3,6 @@
 The connection itself is read-only and locked down (schema/store.py); this adds the bounds and the clear refusals.
 """
 
-import threading
 from dataclasses import dataclass
 
 import duckdb
@@ -11,6 +10,7 @@ import polars as pl
 
 from atlas.frames import Parameters, own_cursor, read, translated
 from schema.errors import QueryRefused, QueryTimeout
+from schema.interruptible import interruptible
 
 MAX_ROWS = 100_000
 TIMEOUT = 60.0
@@ -55,13 +55,9 @@ def run_select(con: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters 
 
 
 def read_within(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters, timeout: float) -> pl.DataFrame:
-    """Read, and interrupt after `timeout` seconds."""
-    timer = threading.Timer(timeout, cursor.interrupt)
-    timer.start()
+    """Read, and stop after `timeout` seconds."""
     try:
         with translated():
-            return read(cursor, sql, parameters)
-    except duckdb.InterruptException as error:
+            return interruptible(cursor, lambda: read(cursor, sql, parameters), timeout)
+    except TimeoutError as error:
         raise QueryTimeout(f"stopped after {timeout:g} s; filter by the leading columns (corpus_id, layer, neuron), or allow more time") from error
-    finally:
-        timer.cancel()

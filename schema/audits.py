@@ -13,6 +13,7 @@ from sqlalchemy import Column, MetaData, Table
 
 from schema.build import question_files, view_files
 from schema.errors import AtlasError
+from schema.interruptible import interruptible
 from schema.tables import metadata
 
 
@@ -113,11 +114,11 @@ def run_audits(con: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
 
 
 def run_audit(con: duckdb.DuckDBPyConnection, audit: Audit) -> Finding:
+    sql = f"SELECT count(*) OVER () AS n_bad_rows, b.* FROM (\n{audit.sql.rstrip().removesuffix(';')}\n) AS b LIMIT 1"
     cursor = con.cursor()
     try:
-        cursor.execute(f"SELECT count(*) OVER () AS n_bad_rows, b.* FROM (\n{audit.sql.rstrip().removesuffix(';')}\n) AS b LIMIT 1")
-        names = [d[0] for d in cursor.description]
-        rows = cursor.fetchall()
+        rows = interruptible(cursor, lambda: cursor.execute(sql).fetchall())
+        names = [d[0] for d in cursor.description or []]
     except duckdb.Error as error:
         raise AtlasError(f"the audit '{audit.name}' cannot run: {str(error).splitlines()[0]}") from error
     finally:

@@ -318,10 +318,15 @@ def test_a_reader_that_goes_away_is_no_error(tiny_path: Path) -> None:
 def test_an_interrupt_exits_130(tiny_path: Path) -> None:
     endless = "SELECT count(*) FROM range(100000) a, range(100000) b, range(9999) c WHERE random() > 2"
     command = [sys.executable, "-c", "from atlas.cli import main; main()", "sql", endless, "--db", str(tiny_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    process = subprocess.Popen([*command, "--timeout", "30"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
         time.sleep(2)
+        start = time.monotonic()
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert time.monotonic() - start < 10
     assert process.returncode == 130
     assert "Traceback" not in err
     assert "interrupted" in err

@@ -19,14 +19,21 @@ from tests.exact.published import Published
 from tests.exact.reference import Reference, Text, cut_texts
 from tests.exact.tiny import D_FFN, TEXTS, Tiny, make, run, write_corpus
 
-torch.set_num_threads(2)
+torch.set_num_threads(1)
 
 TRACED = 100
 
 
-@pytest.fixture(scope="module", params=["opt", "gemma2"])
-def tiny(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    return make(tmp_path_factory.mktemp(request.param), request.param)
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """A ReLU model: most of its smallest coefficients are ties at zero, which only the position decides."""
+    return make(tmp_path_factory.mktemp("opt"), "opt")
+
+
+@pytest.fixture(scope="module")
+def gated(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """A gated model with BOS and a norm behind the FFN: its coefficients have two signs."""
+    return make(tmp_path_factory.mktemp("gemma2"), "gemma2")
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +108,7 @@ def after_commits(n: int) -> Callable:
     return interrupted
 
 
-@pytest.mark.parametrize("n", [0, 2, 4, 6, 8])
+@pytest.mark.parametrize("n", [2, 5, 8])
 def test_an_interrupted_run_goes_on_to_the_same_end(tiny: Tiny, undisturbed: dict, n: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     request = tiny.request(tmp_path / "a.duckdb", trace=TRACED)
     with monkeypatch.context() as patched:
@@ -112,8 +119,11 @@ def test_an_interrupted_run_goes_on_to_the_same_end(tiny: Tiny, undisturbed: dic
     assert Published(run(request)).checksums() == undisturbed
 
 
-@pytest.mark.parametrize("is_loaded", [False, True], ids=["between writing and loading", "between loading and removing"])
-@pytest.mark.parametrize("shard", [(0, 1), (1, 2), (2, 0)], ids=["weights", "sweep", "trace"])
+@pytest.mark.parametrize(
+    ("shard", "is_loaded"),
+    [((0, 1), False), ((1, 2), False), ((1, 2), True), ((2, 0), True)],
+    ids=["weights, not loaded", "sweep, not loaded", "sweep, loaded and not removed", "trace, loaded and not removed"],
+)
 def test_a_run_that_dies_within_a_commit_repeats_and_loses_no_shard(
     tiny: Tiny, undisturbed: dict, shard: tuple[int, int], is_loaded: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,7 +150,7 @@ from ingest import run as driver
 from tests.exact.tiny import make, run
 from pathlib import Path
 import torch
-torch.set_num_threads(2)
+torch.set_num_threads(1)
 commit, done = driver.Committer.commit, []
 def killed(self, *args):
     commit(self, *args)
@@ -166,8 +176,10 @@ def test_a_killed_process_leaves_what_the_next_one_finishes(tmp_path: Path) -> N
     assert finished.checksums() == Published(run(tiny.request(straight, trace=TRACED))).checksums()
 
 
-def test_the_size_of_shards_does_not_matter(tiny: Tiny, tmp_path: Path) -> None:
+@pytest.mark.parametrize("which", ["tiny", "gated"])
+def test_the_size_of_shards_does_not_matter(which: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """One sequence a batch, so that every forward pass is the same to the bit."""
+    tiny = request.getfixturevalue(which)
     small, large = (Published(run(tiny.request(tmp_path / f"{n}.duckdb", trace=0, batch_size=1, shard_positions=n))) for n in (64, 100_000))
     assert small.rows("SELECT n_shards FROM run WHERE kind = 'sweep'")[0][0] > 3
     assert large.rows("SELECT n_shards FROM run WHERE kind = 'sweep'") == [(1,)]
@@ -181,7 +193,9 @@ def test_the_size_of_shards_does_not_matter(tiny: Tiny, tmp_path: Path) -> None:
         close(column, one[column], other[column], 1e-9, 1e-3)
 
 
-def test_the_size_of_batches_matters_only_to_ties(tiny: Tiny, tmp_path: Path) -> None:
+@pytest.mark.parametrize("which", ["tiny", "gated"])
+def test_the_size_of_batches_matters_only_to_ties(which: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    tiny = request.getfixturevalue(which)
     alone, together = (run(tiny.request(tmp_path / f"{n}.duckdb", trace=0, batch_size=n, shard_positions=100_000)) for n in (1, 64))
     cut = cut_texts(tiny.texts, tiny.tokenizer, 24, tiny.bos)
     (positions, coefficients), read = triggers(together), Reference(tiny.hf).read(cut, np.arange(1))
@@ -196,19 +210,19 @@ def test_the_size_of_batches_matters_only_to_ties(tiny: Tiny, tmp_path: Path) ->
     assert (positions != others).mean() < 0.02
 
 
-def test_a_second_corpus_leaves_the_first_as_it_was_and_is_as_exact(tiny: Tiny, tmp_path: Path) -> None:
-    first = tiny.request(tmp_path / "a.duckdb", trace=TRACED)
+def test_a_second_corpus_leaves_the_first_as_it_was_and_is_as_exact(gated: Tiny, tmp_path: Path) -> None:
+    first = gated.request(tmp_path / "a.duckdb", trace=TRACED)
     before = Published(run(first))
     sums = {name: before.rows(f"SELECT bit_xor(hash(t)) FROM {name} AS t") for name in ("trigger", "neuron_statistics", "logit_lens", "sub_update", "position")}
     before.con.close()
     texts = write_corpus(tmp_path / "other.jsonl", [*TEXTS[3:6], "Of the people, by the people, for the people. " * 5, TEXTS[1]])
-    other = replace(tiny, corpus=tmp_path / "other.jsonl", texts=texts)
+    other = replace(gated, corpus=tmp_path / "other.jsonl", texts=texts)
     second = other.request(first.target, trace=40)
     after = Published(run(second))
     old = {"trigger": "corpus_id = 0", "neuron_statistics": "corpus_id = 0"}
     for name, checksum in sums.items():
         assert after.rows(f"SELECT bit_xor(hash(t)) FROM (SELECT * FROM {name} WHERE {old.get(name, f'position_id < {checks.ID_STEP}')}) AS t") == checksum, name
-    case = replace(other.case(first.target, second, "second corpus", corpus_id=1))
+    case = other.case(first.target, second, "second corpus", corpus_id=1)
     for check in (
         checks.check_corpus, checks.check_documents, checks.check_sequences, checks.check_positions, checks.check_statistics, checks.check_triggers,
         checks.check_trace, checks.check_final_logits, checks.check_residual_states, checks.check_lens, checks.check_lens_tokens, checks.check_coefficients,

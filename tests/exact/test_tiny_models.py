@@ -8,7 +8,7 @@ import torch
 from tests.exact.checks import CHECKS, Case, check_sums
 from tests.exact.tiny import CONFIGS, make, run
 
-torch.set_num_threads(2)
+torch.set_num_threads(1)
 
 ALL_CHECKS = (*CHECKS, check_sums)
 

@@ -1,0 +1,46 @@
+"""A statement stops when its time is up or its caller is interrupted, and the connection stays usable."""
+
+import os
+import signal
+import threading
+import time
+
+import duckdb
+import pytest
+
+from schema.interruptible import interruptible
+
+ENDLESS = "SELECT count(*) FROM range(100000) AS a, range(100000) AS b, range(9999) AS c WHERE random() > 2"
+
+
+@pytest.fixture
+def cursor():
+    con = duckdb.connect()
+    yield con.cursor()
+    con.close()
+
+
+def test_a_result_is_returned(cursor: duckdb.DuckDBPyConnection) -> None:
+    assert interruptible(cursor, lambda: cursor.execute("SELECT 42").fetchall()) == [(42,)]
+
+
+def test_an_error_is_raised_as_it_is(cursor: duckdb.DuckDBPyConnection) -> None:
+    with pytest.raises(duckdb.ParserException):
+        interruptible(cursor, lambda: cursor.execute("SELEC").fetchall())
+
+
+def test_time_runs_out(cursor: duckdb.DuckDBPyConnection) -> None:
+    start = time.monotonic()
+    with pytest.raises(TimeoutError):
+        interruptible(cursor, lambda: cursor.execute(ENDLESS).fetchall(), timeout=0.2)
+    assert time.monotonic() - start < 5
+    assert cursor.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_an_interrupt_stops_it_and_leaves_the_connection_usable(cursor: duckdb.DuckDBPyConnection) -> None:
+    threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        interruptible(cursor, lambda: cursor.execute(ENDLESS).fetchall())
+    assert time.monotonic() - start < 5
+    assert cursor.execute("SELECT 1").fetchall() == [(1,)]
