@@ -108,6 +108,9 @@ def bind(q: Question, args: tuple[object, ...], kwargs: dict[str, object]) -> di
     except TypeError as error:
         raise AtlasError(f"{q.signature}: {error}") from error
     bound.apply_defaults()
+    missing = [p.name for p in q.parameters if p.is_required and bound.arguments[p.name] is None]
+    if missing:
+        raise AtlasError(f"{q.signature}: {', '.join(missing)} must not be None")
     return dict(bound.arguments)
 
 

@@ -253,7 +253,7 @@ def architecture_of(config: Mapping[str, Any], name: str) -> Architecture:
 
     Raises AtlasError for a model_type without an entry (naming the supported ones) and for a mixture of experts.
     """
-    model_type = config.get("model_type")
+    model_type = str(config.get("model_type"))
     if is_mixture_of_experts(config):
         raise AtlasError(f"model {name}: model_type '{model_type}' is a mixture of experts, which is not supported: an expert's keys see only part of the text")
     if model_type not in ARCHITECTURES:
@@ -263,4 +263,4 @@ def architecture_of(config: Mapping[str, Any], name: str) -> Architecture:
 
 def tiny_config(model_type: str, **changes: object) -> PretrainedConfig:
     """A configuration for tests, a few thousand parameters; `changes` override its arguments."""
-    return AutoConfig.for_model(model_type, **ARCHITECTURES[model_type].tiny | changes)
+    return AutoConfig.for_model(model_type, **{**ARCHITECTURES[model_type].tiny, **changes})

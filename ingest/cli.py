@@ -23,14 +23,18 @@ STREAM_VECTORS = ("resid_pre", "resid_mid", "resid_post")
 @click.option("--max-documents", type=click.IntRange(1), help="Take at most so many documents.")
 @click.option("--document-tokens", type=click.IntRange(1), help="Read at most so many tokens of each document, from its start.")
 @click.option("--context", type=click.IntRange(2), default=256, show_default=True, help="Tokens the model reads at once.")
-@click.option("--bos", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True, help="BOS before every sequence; auto: as the tokenizer does.")
+@click.option(
+    "--bos", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True, help="BOS before every sequence; auto: as the tokenizer does."
+)
 @click.option("--cut", type=click.Choice(["tokens", "sentences"]), default="tokens", show_default=True, help="How documents are cut into sequences.")
 @click.option("--triggers", type=click.IntRange(0), default=50, show_default=True, help="Triggers kept of each key and tail; 0: no sweep.")
 @click.option("--trace", type=click.IntRange(0), default=0, show_default=True, help="Positions to trace, drawn by --seed.")
 @click.option("--vectors", type=click.Choice(["attn_out", "ffn_out"]), multiple=True, help="Keep these vectors of traced positions too.")
 @click.option("--coefficients", type=click.IntRange(1), default=100, show_default=True, help="Largest coefficients kept of each traced position and layer.")
 @click.option("--batch-size", type=click.IntRange(1), default=8, show_default=True, help="Sequences in a forward pass.")
-@click.option("--shard-positions", type=click.IntRange(1), default=65536, show_default=True, help="Positions of a sweep shard: what an interruption loses at most.")
+@click.option(
+    "--shard-positions", type=click.IntRange(1), default=65536, show_default=True, help="Positions of a sweep shard: what an interruption loses at most."
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of every random choice.")
 @click.option("--dry-run", is_flag=True, help="Print tokens, rows, bytes and time, measured by a probe; write nothing.")
 def ingest(vectors: tuple[str, ...], dry_run: bool, **options: object) -> None:

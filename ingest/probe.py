@@ -3,11 +3,13 @@
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from ingest.checks import check_identities
+from ingest.corpora import Corpus
 from ingest.hooks import capture
 from ingest.models import Model, load_model
 from ingest.recorders.keys import new_keys
@@ -17,7 +19,7 @@ from ingest.request import Request
 from ingest.run import check_target, cut_corpus, survey_corpus
 from ingest.sequences import Sequence
 from ingest.survey import Survey
-from ingest.worker import batches, padded, traced_states
+from ingest.worker import batches, into, padded, traced_states
 from schema.terms import SITES
 
 BYTES_PER_ROW = {
@@ -66,7 +68,7 @@ def row_counts(model: Model, request: Request, seen: Survey | None) -> dict[str,
     return rows
 
 
-def first_sequences(corpus: object, model: Model, request: Request) -> list[Sequence]:
+def first_sequences(corpus: Corpus, model: Model, request: Request) -> list[Sequence]:
     """Sequences for three batches, from the start of the corpus; fewer if it is smaller."""
     found: list[Sequence] = []
     for document in cut_corpus(corpus, model, request, 0):
@@ -94,8 +96,8 @@ def probe_sweep(model: Model, sequences: list[Sequence], request: Request) -> fl
     seconds = 0.0
     for batch in batches(sequences, request.batch_size):
         ids, positions = padded(batch, model.device)
-        with capture(model, lambda layer, m, p=positions: keys.add(layer, m.flatten(0, 1), p)):
-            seconds = timed(lambda i=ids: model.backbone(i)) / int((positions >= 0).sum())
+        with capture(model, into(keys, positions)):
+            seconds = timed(partial(model.backbone, ids)) / int((positions >= 0).sum())
     return seconds
 
 

@@ -64,7 +64,9 @@ merged AS (
         sum(s.n_active)::BIGINT AS n_active,
         w.mean,
         CASE s.n_parts WHEN 1 THEN any_value(s.std)
-            ELSE sqrt(list_sum(list(s.n_positions * (s.std * s.std + (s.mean - w.mean) ** 2) ORDER BY s.n_positions, s.mean, s.std)) / sum(s.n_positions)) END AS std,
+            ELSE sqrt(
+                list_sum(list(s.n_positions * (s.std * s.std + (s.mean - w.mean) ** 2) ORDER BY s.n_positions, s.mean, s.std)) / sum(s.n_positions)
+            ) END AS std,
         min(s.min) AS min,
         max(s.max) AS max
     FROM part AS s

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ingest.corpora import Corpus, open_corpus
+from schema.errors import AtlasError
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,9 @@ class Request:
     seed: int
 
     def open_corpus(self, spool: Path) -> Corpus:
+        """The corpus asked for; standard input is kept in the folder `spool`. Raises AtlasError if there is none."""
+        if self.corpus is None:
+            raise AtlasError("no corpus was asked for; give --corpus")
         return open_corpus(
             self.corpus, split=self.split, config=self.config, column=self.column, revision=self.corpus_revision, spool=spool,
             max_documents=self.max_documents, every=self.every,

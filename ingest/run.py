@@ -27,7 +27,7 @@ from ingest.publish import publish
 from ingest.recorders.keys import new_keys
 from ingest.recorders.traces import TraceSettings
 from ingest.recorders.values import all_unit_values, weight_tables
-from ingest.register import finish_run, find_corpus, known_triggers, register_corpus, register_model, register_run, top_tokens
+from ingest.register import find_corpus, finish_run, known_triggers, register_corpus, register_model, register_run, top_tokens
 from ingest.request import Request
 from ingest.sequences import CutDocument, cut
 from ingest.shards import staged_shards, write_shard
@@ -153,7 +153,9 @@ def ingest_weights(committer: Committer, model: Model, request: Request, bar: Pr
 def ingest_corpus(committer: Committer, model: Model, request: Request, bar: Progress) -> Survey:
     """Survey, sweep and trace the request's corpus."""
     if model.max_context is not None and request.context > model.max_context:
-        raise AtlasError(f"a context of {request.context} tokens is more than the {model.max_context} that {model.name} was made for; use --context {model.max_context}")
+        raise AtlasError(
+            f"a context of {request.context} tokens is more than the {model.max_context} that {model.name} was made for; use --context {model.max_context}"
+        )
     corpus = request.open_corpus(committer.work)
     source = request.corpus_source(corpus)
     corpus_id = find_corpus(committer.con, corpus.name, corpus.split, source)
@@ -220,7 +222,7 @@ def ingest_trace(committer: Committer, model: Model, request: Request, corpus: C
                 sample = np.setdiff1d(parts[shard_id], before)
                 tables = trace_shard(
                     model, documents, sample, value_tops, corpus_id, run_id, settings, request.batch_size, lambda n: bar.advance(task, n)
-                )  # fmt: skip
+                ) if len(sample) else {}  # fmt: skip
                 committer.commit(run_id, shard_id, tables)
     finish_run(con, run_id)
 

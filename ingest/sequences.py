@@ -108,7 +108,8 @@ def cut(
 ) -> Iterator[CutDocument]:
     """Tokenise each document once and cut it into sequences of at most `context` tokens, BOS included; streaming.
 
-    document_tokens: read only so many tokens of each document, from its start; its text stays whole. bos: one of BOS_RULES. by: one of CUTS. Ids count from corpus_id · 2^40; position ids are consecutive over the whole corpus.
+    document_tokens: read only so many tokens of each document, from its start; its text stays whole.
+    bos: one of BOS_RULES. by: one of CUTS. Ids count from corpus_id · 2^40; position ids are consecutive over the whole corpus.
     Every document comes out, in order, also one without sequences.
     Raises AtlasError, before anything is read, for an unknown rule, a context that leaves no room for text, or a tokenizer without offsets.
     """

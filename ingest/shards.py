@@ -1,10 +1,10 @@
 """Shards on disk: a folder of Parquet files and a manifest, complete or absent.
 
-    atlas.duckdb.work/
-      atlas.duckdb          the committer's file
-      shards/
-        .000-00002.PID      being written
-        000-00001/          complete: manifest.json and a Parquet file a table
+atlas.duckdb.work/
+  atlas.duckdb          the committer's file
+  shards/
+    .000-00002.PID      being written
+    000-00001/          complete: manifest.json and a Parquet file a table
 """
 
 import hashlib

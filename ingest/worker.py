@@ -45,7 +45,14 @@ def padded(batch: Iterable[Sequence], device: torch.device) -> tuple[torch.Tenso
     return torch.from_numpy(ids).to(device), positions.ravel()
 
 
-def sweep_shard(model: Model, keys: CpuKeys | TorchKeys, documents: list[CutDocument], corpus_id: int, batch_size: int, progress: Progress) -> dict[str, pa.Table]:
+def into(keys: CpuKeys | TorchKeys, positions: np.ndarray) -> Callable[[int, torch.Tensor], None]:
+    """What a forward pass over these positions calls with every layer's coefficients, [batch, seq, d_ffn]."""
+    return lambda layer, m: keys.add(layer, m.flatten(0, 1), positions)
+
+
+def sweep_shard(
+    model: Model, keys: CpuKeys | TorchKeys, documents: list[CutDocument], corpus_id: int, batch_size: int, progress: Progress
+) -> dict[str, pa.Table]:
     """Sweep whole documents: their text tables, statistics, and the triggers among them that are still in the top-k.
 
     `keys` goes on from shard to shard, so a shard carries only triggers that beat the k-th best known.
@@ -54,7 +61,7 @@ def sweep_shard(model: Model, keys: CpuKeys | TorchKeys, documents: list[CutDocu
     sequences = [s for d in documents for s in d.sequences]
     for batch in batches(sequences, batch_size):
         ids, positions = padded(batch, model.device)
-        with capture(model, lambda layer, m, p=positions: keys.add(layer, m.flatten(0, 1), p)):
+        with capture(model, into(keys, positions)):
             model.backbone(ids)
         progress(int((positions >= 0).sum()))
     first = min(s.first_position_id for s in sequences)

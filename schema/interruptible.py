@@ -4,21 +4,31 @@ DuckDB 1.5 answers Ctrl-C by raising while its own threads run the query on, and
 So the statement runs in a thread of its own, and the caller's thread, which gets the signals, interrupts it.
 """
 
+import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
 import duckdb
 
 T = TypeVar("T")
 
+GLANCE = 0.1
+"""Seconds between two looks at signals and the clock: polars' signal handler does not wake a thread that waits."""
 
-def interruptible(cursor: duckdb.DuckDBPyConnection, run: Callable[[], T], timeout: float | None = None) -> T:
+
+def interruptible(cursor: duckdb.DuckDBPyConnection, run: Callable[[], T], timeout: float = float("inf")) -> T:
     """Return run(), which uses `cursor` and nothing else of the connection. Raises TimeoutError after `timeout` seconds."""
+    deadline = time.monotonic() + timeout
     with ThreadPoolExecutor(1, thread_name_prefix="duckdb") as pool:
         running = pool.submit(run)
         try:
-            return running.result(timeout)
+            while not wait([running], min(GLANCE, max(deadline - time.monotonic(), 0))).done:
+                if time.monotonic() >= deadline:
+                    raise TimeoutError
+            return running.result()
         finally:
-            # nothing to interrupt if it has finished
-            cursor.interrupt()
+            # more than once: one that comes before DuckDB has begun is lost
+            while not running.done():
+                cursor.interrupt()
+                wait([running], GLANCE)

@@ -13,7 +13,6 @@ from sqlalchemy import (
     Column,
     DateTime,
     Double,
-
     Integer,
     LargeBinary,
     MetaData,
@@ -22,7 +21,7 @@ from sqlalchemy import (
     String,
     Table,
 )
-from sqlalchemy.types import UserDefinedType
+from sqlalchemy.types import TypeEngine, UserDefinedType
 
 from schema import terms
 
@@ -57,7 +56,7 @@ class Json(UserDefinedType):
         return "JSON"
 
 
-def column(name: str, kind: object, comment: str, references: str | None = None, null: bool = False) -> Column:
+def column(name: str, kind: TypeEngine | type[TypeEngine], comment: str, references: str | None = None, null: bool = False) -> Column:
     info = {"references": references} if references else {}
     return Column(name, kind, comment=comment, info=info, nullable=null, autoincrement=False)
 
@@ -264,7 +263,9 @@ def sweep_tables(m: MetaData) -> None:
         layer(),
         neuron(),
         column("n_positions", BigInteger, "Positions summed over."),
-        column("n_active", BigInteger, "Positions with coefficient > 0. For ReLU that is 'active' as the papers mean it; for other activations it is the sign."),
+        column(
+            "n_active", BigInteger, "Positions with coefficient > 0. For ReLU that is 'active' as the papers mean it; for other activations it is the sign."
+        ),
         column("mean", Double, "Mean coefficient."),
         column("std", Double, "Standard deviation of the coefficient over the positions (divided by n)."),
         column("min", REAL, "Smallest coefficient."),
@@ -323,7 +324,12 @@ def trace_tables(m: MetaData, d_model: int) -> None:
         layer(),
         column("site", String, "Where the vector was read."),
         column("projection", String, "Always final_norm here: E·final_norm(vector), the norm's statistics from the vector itself, soft-capping included."),
-        column("top_token_id", Integer, "Rank-1 token (lowest id on ties). At resid_mid the candidate, at resid_post of the last layer the final prediction.", "token.token_id"),
+        column(
+            "top_token_id",
+            Integer,
+            "Rank-1 token (lowest id on ties). At resid_mid the candidate, at resid_post of the last layer the final prediction.",
+            "token.token_id",
+        ),
         column("top_prob", REAL, "Its probability, in [0, 1]."),
         column("final_token_prob", REAL, "Probability of the model's final prediction, in [0, 1]."),
         column("final_token_rank", Integer, "Rank of the final prediction, from 1."),

@@ -37,9 +37,7 @@ def histogram_edges() -> list[float]:
     Edges are fixed for every atlas, so histograms of shards, corpora and models add up.
     Within an octave the edge lies at 1.5 times the power of two (half of the octave's width).
     """
-    magnitudes = [
-        factor * 2.0**exponent
-        for exponent in range(HISTOGRAM_MIN_EXPONENT, HISTOGRAM_MAX_EXPONENT)
-        for factor in (1.0, 1.5)
-    ] + [2.0**HISTOGRAM_MAX_EXPONENT]
+    magnitudes = [factor * 2.0**exponent for exponent in range(HISTOGRAM_MIN_EXPONENT, HISTOGRAM_MAX_EXPONENT) for factor in (1.0, 1.5)] + [
+        2.0**HISTOGRAM_MAX_EXPONENT
+    ]
     return [-m for m in reversed(magnitudes)] + [0.0] + magnitudes + [float("inf")]

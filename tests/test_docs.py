@@ -140,43 +140,14 @@ def glossary() -> dict[str, str]:
 
 STORED_WORDS = [*terms.SITES, "promoted", "suppressed", "dominant", *terms.RUN_KINDS, *terms.PROJECTIONS]
 CHANGES = ["agreement", "residual", "ffn", "composition"]
-FIELD = [
-    "layer",
-    "neuron",
-    "key",
-    "value",
-    "coefficient",
-    "active",
-    "sub-update",
-    "trigger",
-    "tail",
-    "site",
-    "score",
-    "promotion",
-    "candidate",
-    "final",
-    "saturation",
-    "elimination",
-    "prefix",
-    "position",
-    "sequence",
-    "document",
-    "corpus",
-    "token",
-    "atlas",
-    "snapshot",
-    "run",
-    "shard",
-    "question",
-    "audit",
-    "projection",
-    "frozen_norm",
-    "BOS",
-]
+NEURONS = ["layer", "neuron", "key", "value", "coefficient", "active", "sub-update", "site", "score", "promotion", "trigger", "tail"]
+PREDICTIONS = ["candidate", "final", "saturation", "elimination", "projection", "frozen_norm"]
+TEXT = ["corpus", "document", "sequence", "position", "prefix", "token", "BOS"]
+INGEST = ["atlas", "snapshot", "run", "shard", "question", "audit"]
 PHRASES = ["residual stream", "residual state", "logit lens", "next token", "gated FFN", "parallel block", "output embedding", "prediction change"]
 
 
-@pytest.mark.parametrize("term", [*STORED_WORDS, *CHANGES, *FIELD, *PHRASES])
+@pytest.mark.parametrize("term", [*STORED_WORDS, *CHANGES, *NEURONS, *PREDICTIONS, *TEXT, *INGEST, *PHRASES])
 def test_the_glossary_defines(term: str) -> None:
     definition = glossary()[term]
     assert len(definition.split()) > 4

@@ -49,14 +49,11 @@ class Asks(click.Group):
 
 
 def option(p: Parameter) -> click.Option:
-    default = "" if p.is_required or p.default == "NULL" else f" [default: {p.default}]"
-    return click.Option(
-        [f"--{p.name.replace('_', '-')}", p.name],
-        type=TYPES[p.type],
-        required=p.is_required,
-        default=None if p.is_required else p.default_value,
-        help=f"{p.meaning[0].upper()}{p.meaning[1:]}.{default}",
-    )
+    """click takes an explicit default of None for a value given, so a required option has none."""
+    shown = "" if p.default in (None, "NULL") else f" [default: {p.default}]"
+    default: dict[str, Any] = {} if p.is_required else {"default": p.default_value}
+    meaning = f"{p.meaning[0].upper()}{p.meaning[1:]}.{shown}"
+    return click.Option([f"--{p.name.replace('_', '-')}", p.name], type=TYPES[p.type], required=p.is_required, help=meaning, **default)
 
 
 def help_text(q: Question) -> str:
@@ -88,7 +85,8 @@ def answer(q: Question, arguments: dict[str, object], db: Path | None, **out: An
 def with_caption(q: Question, out: dict[str, Any]) -> dict[str, Any]:
     from atlas.export.latex import tex
 
-    return {**out, "caption": out["caption"] or f"{tex(q.title)}."}
+    stop = "" if q.title.endswith("?") else "."
+    return {**out, "caption": out["caption"] or tex(q.title) + stop}
 
 
 @click.group(cls=Asks, subcommand_metavar="QUESTION [OPTIONS]")

@@ -28,11 +28,24 @@ def command(relation: str | None, db: Path | None, **out: Any) -> None:
             dictionary = a.schema()
     if relation is not None:
         dictionary = only(dictionary, relation)
-    if out["format_"] == "markdown" and out["output"] is None:
-        click.echo(to_markdown(dictionary))
+    if is_page(out["format_"], out["output"]):
+        print_page(to_markdown(dictionary), out["output"])
         return
     shown = ["relation", "column", "type", "meaning"] if out["format_"] in (None, "table") else dictionary.columns
     emit(dictionary.select(pl.col(shown)), provenance={}, **out)
+
+
+def is_page(format_: str | None, output: Path | None) -> bool:
+    return format_ == "markdown" or (format_ is None and output is not None and output.suffix == ".md")
+
+
+def print_page(page: str, output: Path | None) -> None:
+    if output is None:
+        click.echo(page)
+        return
+    from atlas.export.formats import write_file
+
+    write_file(output, f"{page}\n".encode())
 
 
 def only(dictionary: Any, relation: str) -> Any:

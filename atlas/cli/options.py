@@ -77,7 +77,7 @@ def emit(
         return
     if format_ == "parquet" and is_terminal:
         raise click.UsageError("Parquet is not for terminals: add -o FILE")
-    click.get_binary_stream("stdout").write(formats.render(frame, format_ or "table", style))
+    sys.stdout.buffer.write(formats.render(frame, format_ or "table", style))
 
 
 def use_color() -> bool:

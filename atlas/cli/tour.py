@@ -16,7 +16,8 @@ N_TRIGGERS = 5
 
 RUNS = """
 SELECT r.kind, epoch(r.finished_at - r.started_at) AS seconds, r.device,
-    CASE r.kind WHEN 'sweep' THEN (SELECT sum(s.n_positions)::BIGINT FROM sequence AS s) WHEN 'trace' THEN (SELECT count(*) FROM trace AS t WHERE t.run_id = r.run_id)
+    CASE r.kind WHEN 'sweep' THEN (SELECT sum(s.n_positions)::BIGINT FROM sequence AS s)
+        WHEN 'trace' THEN (SELECT count(*) FROM trace AS t WHERE t.run_id = r.run_id)
         ELSE (SELECT count(*) FROM neuron) END AS n
 FROM run AS r WHERE r.status = 'finished' ORDER BY r.run_id
 """

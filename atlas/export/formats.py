@@ -104,8 +104,14 @@ def render(frame: pl.DataFrame, format: str, style: Style) -> bytes:
 
 def save(frame: pl.DataFrame, path: Path, format: str, style: Style) -> None:
     """Write `path`, and beside it `path`.provenance.json. Raises AtlasError if the folder is missing or not writable."""
+    write_file(path, render(frame, format, style))
+    sidecar = json.dumps(style.provenance, ensure_ascii=False, indent=2) + "\n"
+    write_file(path.with_name(f"{path.name}.provenance.json"), sidecar.encode())
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Raises AtlasError if the folder is missing or not writable."""
     try:
-        path.write_bytes(render(frame, format, style))
-        path.with_name(f"{path.name}.provenance.json").write_text(json.dumps(style.provenance, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        path.write_bytes(content)
     except OSError as error:
         raise AtlasError(f"cannot write {path}: {error.strerror}") from error

@@ -50,7 +50,7 @@ def fit(wanted: dict[str, int], flexible: set[str], width: int | None) -> dict[s
         if shrinkable:
             widths[max(shrinkable, key=lambda c: widths[c])] -= 1
         elif len(widths) == 1:
-            return {c: width - MARGIN for c in widths}
+            return dict.fromkeys(widths, width - MARGIN)
         else:
             widths.popitem()
     return widths

@@ -59,7 +59,7 @@ def find_files(spec: str) -> list[Path]:
     elif path.exists():
         raise AtlasError(f"corpus {spec!r} is no regular file; pipe it in and give '-'")
     else:
-        paths = sorted(found for found in map(Path, glob(str(path), recursive=True)) if found.is_file())
+        paths = sorted(found for found in map(Path, glob(str(path), recursive=True)) if found.is_file())  # noqa: PTH207 - an absolute pattern
     if not paths:
         raise AtlasError(f"no file matches {spec!r}{_nearest(path)}")
     unsupported = [found.name for found in paths if found.suffix.lower() not in SUFFIXES]

@@ -37,9 +37,7 @@ def replace_worst(coefficients, positions, coefficient, position):  # type: igno
         if child >= k:
             break
         right = child + 1
-        if right < k and (
-            coefficients[right] < coefficients[child] or (coefficients[right] == coefficients[child] and positions[right] > positions[child])
-        ):
+        if right < k and (coefficients[right] < coefficients[child] or (coefficients[right] == coefficients[child] and positions[right] > positions[child])):
             child = right
         if coefficients[child] > coefficient or (coefficients[child] == coefficient and positions[child] < position):
             break
@@ -50,7 +48,7 @@ def replace_worst(coefficients, positions, coefficient, position):  # type: igno
     positions[i] = position
 
 
-@numba.njit(parallel=True, nogil=True, fastmath={"contract","nsz","nnan"}, error_model="numpy", cache=True)
+@numba.njit(parallel=True, nogil=True, fastmath={"contract", "nsz", "nnan"}, error_model="numpy", cache=True)
 def reduce_rows(x, bits, row_positions, total, square, low, high, n_active, histogram, best, best_positions, n_threads):  # type: ignore[no-untyped-def]
     """Add a batch of one layer to its running reductions, in place.
 
@@ -80,8 +78,8 @@ def reduce_rows(x, bits, row_positions, total, square, low, high, n_active, hist
                     square[first + j] += wide * wide
                 for j in range(n):
                     v = x[r, first + j]
-                    tile_low[j] = v if v < tile_low[j] else tile_low[j]
-                    tile_high[j] = v if v > tile_high[j] else tile_high[j]
+                    tile_low[j] = min(tile_low[j], v)
+                    tile_high[j] = max(tile_high[j], v)
                     active[j] += np.int32(v > 0)
             for j in range(n):
                 low[first + j] = min(low[first + j], tile_low[j])

@@ -43,7 +43,9 @@ def check_finite(layer: int, total: np.ndarray) -> None:
     """Raise AtlasError if a running sum of coefficients is NaN or infinite: nothing non-finite is ever stored."""
     if not np.isfinite(total).all():
         neurons = np.flatnonzero(~np.isfinite(total))
-        raise AtlasError(f"layer {layer}: NaN or infinite coefficients in {len(neurons)} neurons (first: L{layer}N{neurons[0]}); nothing of this batch was stored")
+        raise AtlasError(
+            f"layer {layer}: NaN or infinite coefficients in {len(neurons)} neurons (first: L{layer}N{neurons[0]}); nothing of this batch was stored"
+        )
 
 
 class CpuKeys:

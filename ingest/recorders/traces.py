@@ -175,8 +175,7 @@ def add_sub_updates(
         candidate_rank_after=ints(candidate_rank),
     )
     dominant = order[:, :N_SUB_UPDATES]
-    others = random_others(states.position_ids, layer, dominant.cpu().numpy(), m.shape[1], settings.seed)
-    others = torch.from_numpy(others).to(m.device)
+    others = torch.from_numpy(random_others(states.position_ids, layer, dominant.cpu().numpy(), m.shape[1], settings.seed)).to(m.device)
     others = others.gather(1, norms.gather(1, others).argsort(dim=1, descending=True, stable=True))
     for selection, neurons in (("dominant", dominant), ("random", others)):
         add_scores(rows, model, states, layer, selection, neurons, values, norms, tops["resid_mid"], final)

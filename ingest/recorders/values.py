@@ -78,7 +78,7 @@ def all_unit_values(model: Model) -> Tensor:
 
 def nearest(layer: int, unit_values: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """The N_NEIGHBOURS values with the largest cosine to each of a layer's: cosines and flat indices, [d_ffn, N_NEIGHBOURS]."""
-    n_layers, d_ffn, d_model = unit_values.shape
+    _, d_ffn, d_model = unit_values.shape
     flat = unit_values.view(-1, d_model)
     cosines, indices = [], []
     for start in range(0, d_ffn, CHUNK):

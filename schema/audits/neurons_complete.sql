@@ -4,6 +4,6 @@ SELECT
     count(n.layer) AS n_found
 FROM model AS m
 LEFT JOIN neuron AS n ON TRUE
-WHERE EXISTS (SELECT r.run_id FROM run AS r WHERE r.kind = 'weights' AND r.status = 'finished')
-GROUP BY m.n_layers, m.d_ffn
+INNER JOIN run AS r ON r.kind = 'weights' AND r.status = 'finished'
+GROUP BY r.run_id, m.n_layers, m.d_ffn
 HAVING count(n.layer) <> m.n_layers * m.d_ffn;

@@ -1,5 +1,14 @@
 -- rule: statistics agree with themselves: counts within n_positions, min <= mean <= max, a histogram of 68 bins that sums to n_positions
-SELECT s.* EXCLUDE (histogram)
+SELECT
+    s.corpus_id,
+    s.layer,
+    s.neuron,
+    s.n_positions,
+    s.n_active,
+    s.mean,
+    s.std,
+    s.min,
+    s.max
 FROM neuron_statistics AS s
 WHERE
     s.n_active NOT BETWEEN 0 AND s.n_positions

@@ -1,5 +1,13 @@
 -- rule: every swept key has min(k, positions of the corpus) triggers in both tails
 WITH
+most AS (
+    SELECT
+        t.corpus_id,
+        max(t.rank) AS k
+    FROM trigger AS t
+    GROUP BY t.corpus_id
+),
+
 expected AS (
     SELECT
         s.corpus_id,
@@ -9,13 +17,7 @@ expected AS (
         least(s.n_positions, k.k) AS n_expected
     FROM neuron_statistics AS s
     CROSS JOIN (VALUES ('max'), ('min')) AS x (tail)
-    INNER JOIN (
-        SELECT
-            t.corpus_id,
-            max(t.rank) AS k
-        FROM trigger AS t
-        GROUP BY t.corpus_id
-    ) AS k ON s.corpus_id = k.corpus_id
+    INNER JOIN most AS k ON s.corpus_id = k.corpus_id
 ),
 
 found AS (

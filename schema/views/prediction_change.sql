@@ -21,7 +21,8 @@ FROM logit_lens AS post
 INNER JOIN logit_lens AS mid ON post.position_id = mid.position_id AND post.layer = mid.layer AND mid.site = 'resid_mid'
 INNER JOIN logit_lens AS ffn ON post.position_id = ffn.position_id AND post.layer = ffn.layer AND ffn.site = 'ffn_out'
 WHERE post.site = 'resid_post';
-COMMENT ON VIEW prediction_change IS 'One of four classes for every traced position and layer (Geva et al. 2021, figure 11): agreement, residual, ffn, composition.';
+COMMENT ON VIEW prediction_change IS
+'One of four classes for every traced position and layer (Geva et al. 2021, figure 11): agreement, residual, ffn, composition.';
 COMMENT ON COLUMN prediction_change.position_id IS 'The traced token occurrence.';
 COMMENT ON COLUMN prediction_change.layer IS 'Transformer block, counted from 0.';
 COMMENT ON COLUMN prediction_change.change IS

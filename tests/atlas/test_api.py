@@ -33,7 +33,7 @@ def test_lists_are_arguments_too(a: atlas.Atlas) -> None:
 
 def test_an_unknown_method_names_the_nearest(a: atlas.Atlas) -> None:
     with pytest.raises(AttributeError, match="top_trigers'; did you mean top_triggers"):
-        a.top_trigers
+        _ = a.top_trigers
     with pytest.raises(AtlasError, match="did you mean promotion_vs_elimination"):
         a.ask("promotion_versus_elimination")
     assert not hasattr(a, "_ipython_display_")
@@ -47,6 +47,7 @@ def test_an_unknown_method_names_the_nearest(a: atlas.Atlas) -> None:
         ("top_triggers", {"layer": 0, "neuron": 4}, "no neuron 4: this model has neurons 0 to 3"),
         ("top_triggers", {"layer": 0, "neuron": 1, "corpus": 5}, r"no corpus 5; they are 0: tales \(all\), 1: more \(test\)"),
         ("top_triggers", {"layer": 0}, "missing a required argument: 'neuron'"),
+        ("top_triggers", {"layer": 0, "neuron": None}, "neuron must not be None"),
         ("top_triggers", {"layer": 0, "neuron": 0, "colour": 1}, "colour"),
         ("prediction_trace", {"position_id": 3}, "position 3 is not traced; the nearest that are: 2, 8, 101"),
         ("nearest_states", {"position_id": 2, "layer": 0, "site": "mlp_out"}, "no site 'mlp_out'; they are resid_pre, attn_out"),

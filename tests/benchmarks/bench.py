@@ -27,7 +27,7 @@ def main(only: str, db: Path, device: str, dtype: str) -> None:
     if unknown:
         raise click.UsageError(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
     if {"sweep", "trace", "load"} & set(wanted):
-        from tests.benchmarks.throughput import bench_load, bench_sweep, bench_trace, bench_model
+        from tests.benchmarks.throughput import bench_load, bench_model, bench_sweep, bench_trace
 
         model = bench_model(device, dtype)
         with tempfile.TemporaryDirectory() as folder:

@@ -27,7 +27,7 @@ def example_arguments(a: atlas.Atlas) -> dict[str, dict]:
     layer = a.sql("SELECT n_layers // 2 AS layer FROM model").item()
     position = a.sql("SELECT position_id FROM trace ORDER BY position_id LIMIT 1").item()
     token = a.sql("SELECT k.text FROM token k JOIN position p USING (token_id) WHERE k.starts_word GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 1").item()
-    known = {"layer": layer, "neuron": 17, "position": position, "token": token, "site": "resid_post", "positions": [position]}
+    known = {"layer": layer, "neuron": 17, "position_id": position, "token": token, "site": "resid_post", "position_ids": [position]}
     return {name: {p.name: known[p.name] for p in q.parameters if p.is_required} for name, q in questions().items()}
 
 
@@ -74,7 +74,8 @@ def bench_large_table(folder: Path) -> None:
         con.execute("INSERT INTO document SELECT i, 0, 'd' || i, '{}', repeat(' w' || lpad((i % 1000)::VARCHAR, 3, '0'), 1000) FROM range(1000) AS r(i)")
         con.execute("INSERT INTO sequence SELECT i, i // 4, i * 250, 250 FROM range(4000) AS r(i)")
         con.execute(
-            "INSERT INTO position SELECT i, i // 250, i % 250, (i // 1000) % 1000, (i // 1000) % 1000, (i % 1000) * 5, (i % 1000) * 5 + 5 FROM range(1000000) AS r(i)"
+            """INSERT INTO position SELECT i, i // 250, i % 250, (i // 1000) % 1000, (i // 1000) % 1000, (i % 1000) * 5, (i % 1000) * 5 + 5
+            FROM range(1000000) AS r(i)"""
         )
         con.execute(
             f"""INSERT INTO trigger SELECT 0, i // 5000000, (i // 100) % 50000, CASE WHEN (i // 50) % 2 = 0 THEN 'max' ELSE 'min' END, i % 50 + 1,
@@ -85,4 +86,6 @@ def bench_large_table(folder: Path) -> None:
     with atlas.open(path) as a:
         for n in (25, 50):
             first, median = latency(lambda n=n: a.top_triggers(7, 4321, n))
-            print(f"    top_triggers(7, 4321, n := {n}) of {LARGE:,} triggers ({path.stat().st_size / 1e6:.0f} MB): first {first:.1f} ms, median {median:.1f} ms")
+            print(
+                f"    top_triggers(7, 4321, n := {n}) of {LARGE:,} triggers ({path.stat().st_size / 1e6:.0f} MB): first {first:.1f} ms, median {median:.1f} ms"
+            )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+
 from ingest.corpora import open_corpus
 from ingest.hooks import capture
 from ingest.load import load_shard
@@ -86,7 +87,9 @@ def bench_sweep(model: Model, folder: Path) -> CpuKeys | TorchKeys:
     writing += timed(lambda: write_shard(folder / "shards", 0, 0, tables))
     per_batch = writing * BATCH * CONTEXT / SHARD_POSITIONS
     rate = BATCH * CONTEXT / statistics.median(bare)
-    print(f"\n(a) sweep over bare forward pass: {model.name}, {model.dtype}, {model.device}, batch {BATCH} x {CONTEXT}, {MEASURED} batches after the {SKIPPED}th")
+    print(
+        f"\n(a) sweep over bare forward pass: {model.name}, {model.dtype}, {model.device}, batch {BATCH} x {CONTEXT}, {MEASURED} batches after the {SKIPPED}th"
+    )
     print(f"    bare forward pass            {rate:10,.0f} tokens/s")
     print(f"    keeping everything           {statistics.median(bare) / statistics.median(swept):10.3f} of it (median over median)")
     print(f"                                 {statistics.median(b / s for b, s in zip(bare, swept, strict=True)):10.3f} of it (median of pairs)")

@@ -24,7 +24,7 @@ class Case:
     """A published atlas, what its numbers should be, and how far rounding may take them.
 
     rounding: error of a float32 forward pass relative to the largest coefficient of a neuron, or to the spread of logits.
-    static_layers: layers whose projections onto the vocabulary are computed anew (all of a big model would take long).
+    projected: neurons of every layer whose projections onto the vocabulary and neighbours are computed anew (all of a big model would take long).
     """
 
     published: Published
@@ -35,7 +35,7 @@ class Case:
     activations: Activations
     settings: dict[str, object]
     rounding: float
-    static_layers: list[int]
+    projected: np.ndarray
     name: str
     corpus_id: int = 0
     worst: dict[str, float] = field(default_factory=dict)
@@ -249,16 +249,14 @@ def check_neurons(c: Case) -> None:
             c.close(f"{name}_norm", one[f"{name}_norm"].astype(float), norm, 1e-5)
             c.close(f"{name}_value_cosine", one[f"{name}_value_cosine"].astype(float), cosine, 1e-5, 0.1)
         c.close("value_norm", one["value_norm"], values.norm(dim=1), 1e-5)
-    for layer in c.static_layers:
-        one, scores = rows.where(layer=layer), r.values(layer) @ r.embedding.T
-        c.close("value_max_prob", one["value_max_prob"], scores.softmax(1).max(1).values, 1e-4)
-        c.count("value_top_token_id", check_top("value_top_token_id", one["value_top_token_id"], scores.numpy(), 1e-6 * spread(scores.numpy())))
+        scores = (values[c.projected] @ r.embedding.T).numpy()
+        c.close("value_max_prob", one["value_max_prob"][c.projected], torch.from_numpy(scores).softmax(1).max(1).values, 1e-4)
+        c.count("value_top_token_id", check_top("value_top_token_id", one["value_top_token_id"][c.projected], scores, 1e-6 * spread(scores)))
 
 
 def check_value_tokens(c: Case) -> None:
-    assert c.published.rows("SELECT count(*) FROM value_token")[0][0] == c.n_layers * c.d_ffn * 60
-    for layer in c.static_layers:
-        scores = (c.reference.values(layer) @ c.reference.embedding.T).numpy()
+    for layer in range(c.n_layers):
+        scores = (c.reference.values(layer)[c.projected] @ c.reference.embedding.T).numpy()
         probs = torch.from_numpy(scores).softmax(1).numpy()
         for direction, sign in (("promoted", 1), ("suppressed", -1)):
             rows = c.published.table("value_token", f"layer = {layer} AND direction = '{direction}'")
@@ -266,25 +264,24 @@ def check_value_tokens(c: Case) -> None:
             equal("layer", rows["layer"], layer)
             equal("neuron", blocks(rows, "neuron", c.d_ffn, 30), np.arange(c.d_ffn)[:, None])
             equal("rank", blocks(rows, "rank", c.d_ffn, 30), np.arange(1, 31))
-            ids, stored = blocks(rows, "token_id", c.d_ffn, 30), blocks(rows, "score", c.d_ffn, 30)
+            ids, stored = (blocks(rows, column, c.d_ffn, 30)[c.projected] for column in ("token_id", "score"))
             c.count(f"value_token {direction}", check_ranking(f"{c.name} {direction}", ids, sign * stored, sign * scores, 1e-6 * spread(scores)))
             c.close("value_token score", stored, np.take_along_axis(scores, ids, 1), 1e-5, spread(scores))
-            c.close("value_token prob", blocks(rows, "prob", c.d_ffn, 30), np.take_along_axis(probs, ids, 1), 1e-4)
+            c.close("value_token prob", blocks(rows, "prob", c.d_ffn, 30)[c.projected], np.take_along_axis(probs, ids, 1), 1e-4)
 
 
 def check_value_neighbours(c: Case) -> None:
     values = torch.cat([c.reference.values(layer) for layer in range(c.n_layers)])
     unit = values / values.norm(dim=1, keepdim=True)
-    assert c.published.rows("SELECT count(*) FROM value_neighbour")[0][0] == len(unit) * 20
-    for layer in c.static_layers:
+    for layer in range(c.n_layers):
         rows = c.published.table("value_neighbour", f"layer = {layer}")
         equal("layer", rows["layer"], layer)
         equal("neuron", blocks(rows, "neuron", c.d_ffn, 20), np.arange(c.d_ffn)[:, None])
         equal("rank", blocks(rows, "rank", c.d_ffn, 20), np.arange(1, 21))
         ids = blocks(rows, "neighbour_layer", c.d_ffn, 20).astype(np.int64) * c.d_ffn + blocks(rows, "neighbour_neuron", c.d_ffn, 20)
-        stored = blocks(rows, "cosine", c.d_ffn, 20)
-        cosines = (unit[layer * c.d_ffn : (layer + 1) * c.d_ffn] @ unit.T).numpy()
-        cosines[np.arange(c.d_ffn), layer * c.d_ffn + np.arange(c.d_ffn)] = -np.inf
+        ids, stored = ids[c.projected], blocks(rows, "cosine", c.d_ffn, 20)[c.projected]
+        cosines = (unit[layer * c.d_ffn + c.projected] @ unit.T).numpy()
+        cosines[np.arange(len(ids)), layer * c.d_ffn + c.projected] = -np.inf
         c.count("value_neighbour", check_ranking(f"{c.name} value_neighbour", ids, stored, cosines, 1e-6))
         c.close("value_neighbour cosine", stored, np.take_along_axis(cosines, ids, 1), 1e-5, 0.1)
 
@@ -314,20 +311,24 @@ def check_statistics(c: Case) -> None:
 
 def bin_of(m: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """The number of edges that lie at or below m (below it for a negative m)."""
-    return np.where(m < 0, np.searchsorted(edges, m, side="left"), np.searchsorted(edges, m, side="right"))
+    bins = np.searchsorted(edges, m, side="right")
+    return bins - ((m < 0) & (edges[bins - 1] == m))
 
 
 def check_histogram(c: Case, stored: np.ndarray, m: np.ndarray, off: np.ndarray, edges: np.ndarray) -> None:
     """Counts are those of m, but for coefficients that rounding may carry over an edge; zero is exact."""
     off = np.where(m == 0, 0, off)
     low, own, high = bin_of(m - off, edges), bin_of(m, edges), bin_of(m + off, edges)
+
+    def counted(bins: np.ndarray, among: np.ndarray | bool = True) -> np.ndarray:
+        """How often each bin occurs in each column; one more bin takes what lies beyond."""
+        flat = (bins + np.arange(bins.shape[1]) * (len(edges) + 1))[np.broadcast_to(among, bins.shape)]
+        return np.bincount(flat, minlength=bins.shape[1] * (len(edges) + 1)).reshape(bins.shape[1], -1)
+
     equal("histogram total", stored.sum(1), len(m))
-    bins = range(len(edges))
-    counted = np.array([(own == b).sum(0) for b in bins]).T
-    lowest = np.array([((low == b) & (high == b)).sum(0) for b in bins]).T
-    highest = np.array([((low <= b) & (high >= b)).sum(0) for b in bins]).T
-    check_counts(f"{c.name} histogram", stored, lowest, highest)
-    c.count("histogram", int((stored != counted).sum()))
+    reached = np.cumsum(counted(low) - counted(high + 1), axis=1)
+    check_counts(f"{c.name} histogram", stored, counted(low, low == high)[:, :-1], reached[:, :-1])
+    c.count("histogram", int((stored != counted(own)[:, :-1]).sum()))
 
 
 def check_triggers(c: Case) -> None:

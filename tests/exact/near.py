@@ -23,9 +23,8 @@ def check_ranking(name: str, ids: np.ndarray, values: np.ndarray, scores: np.nda
     allows it for equal scores too, other than zero (ReLU's zeros have no rounding): the same text in another batch is rounded otherwise.
     `values` are those stored with the ids: they fall along the row, and of equal ones the lower id comes first.
     """
-    k = ids.shape[1]
-    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-    assert order.shape == ids.shape, f"{name}: {ids.shape[1]} ranks where {order.shape[1]} are expected"
+    assert ids.shape[1] <= scores.shape[1], f"{name}: {ids.shape[1]} ranks of {scores.shape[1]} scores"
+    order = largest(scores, ids.shape[1])
     expected, own = np.take_along_axis(scores, order, 1), np.take_along_axis(scores, ids, 1)
     distinct = np.sort(ids, axis=1)
     assert (distinct[:, 1:] != distinct[:, :-1]).all(), f"{name}: an id twice in one ranking"
@@ -35,6 +34,16 @@ def check_ranking(name: str, ids: np.ndarray, values: np.ndarray, scores: np.nda
     falls = (values[:, 1:] < values[:, :-1]) | ((values[:, 1:] == values[:, :-1]) & (ids[:, 1:] > ids[:, :-1]))
     assert falls.all(), f"{name}: {(~falls).sum()} places out of order by the values stored"
     return int(differs.sum())
+
+
+def largest(scores: np.ndarray, k: int) -> np.ndarray:
+    """Ids of the k largest of each row, best first, equal ones by lower id: [rows, k]. Only those that reach the k-th best are sorted."""
+    reached = np.partition(scores, scores.shape[1] - k, axis=1)[:, -k]
+    order = np.empty((len(scores), k), np.int64)
+    for row, (own, least) in enumerate(zip(scores, reached, strict=True)):
+        ids = np.flatnonzero(own >= least)
+        order[row] = ids[np.lexsort((ids, -own[ids]))[:k]]
+    return order
 
 
 def first(where: np.ndarray, *arrays: np.ndarray) -> str:

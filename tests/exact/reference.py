@@ -264,8 +264,8 @@ def token_bytes(tokenizer: object, token_id: int) -> bytes:
     return bytes(alphabet[c] for c in tokenizer.convert_ids_to_tokens(token_id))
 
 
-def cut_texts(texts: list[Text], tokenizer: object, context: int, bos: int | None) -> Cut:
-    """Tokens in stretches of `context`, BOS included; characters counted byte by byte."""
+def cut_texts(texts: list[Text], tokenizer: object, context: int, bos: int | None, document_tokens: int | None = None) -> Cut:
+    """Tokens in stretches of `context`, BOS included; characters counted byte by byte. document_tokens: how many of each document are read."""
     columns: dict[str, list] = {name: [] for name in ("token", "next", "start", "end", "index", "sequence")}
     lengths, document_of = [], []
     for number, document in enumerate(texts):
@@ -276,9 +276,9 @@ def cut_texts(texts: list[Text], tokenizer: object, context: int, bos: int | Non
         ends = np.cumsum([len(token_bytes(tokenizer, i)) for i in ids])
         assert ends[-1] == len(char_of_byte)
         starts = np.concatenate([[0], ends[:-1]])
-        room = context - (bos is not None)
-        for first in range(0, len(ids), room):
-            places = range(first, min(first + room, len(ids)))
+        room, n_read = context - (bos is not None), min(document_tokens or len(ids), len(ids))
+        for first in range(0, n_read, room):
+            places = range(first, min(first + room, n_read))
             rows = [(ids[i], ids[i + 1] if i + 1 < len(ids) else -1, char_of_byte[starts[i]], char_of_byte[ends[i] - 1] + 1) for i in places]
             if bos is not None:
                 rows.insert(0, (bos, rows[0][0], rows[0][2], rows[0][2]))

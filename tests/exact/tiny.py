@@ -60,11 +60,9 @@ class Tiny:
     def request(self, target: Path, **changes: object) -> Request:
         """What `atlas ingest` would ask for, with every vector and every coefficient of 60 traced positions."""
         options = {
-            "target": target, "model": str(self.folder), "dtype": "float32", "device": "cpu", "corpus": str(self.corpus), "every": 1, "context": CONTEXT,
-            "bos": "auto", "cut": "tokens", "triggers": 12, "trace": 60, "vector_sites": SITES, "coefficients": D_FFN, "batch_size": 3,
-            "shard_positions": 100, "seed": 7,
+            "context": CONTEXT, "triggers": 12, "trace": 60, "vector_sites": SITES, "coefficients": D_FFN, "batch_size": 3, "shard_positions": 100, "seed": 7,
         }  # fmt: skip
-        return Request(**dict.fromkeys(f.name for f in fields(Request)) | options | changes)
+        return asked(target, str(self.folder), str(self.corpus), **options | changes)
 
     def case(self, target: Path, request: Request, name: str, corpus_id: int = 0) -> Case:
         """A corpus of the published atlas beside its reference."""
@@ -84,8 +82,13 @@ class Tiny:
                 shared | {"trace": request.trace, "seed": request.seed, "coefficients": request.coefficients, "batch_size": request.batch_size},
             ],
         }  # fmt: skip
-        layers = list(range(reference.n_layers))
-        return Case(published, reference, self.tokenizer, self.texts, cut, reference.read(cut, kept), settings, 1e-6, layers, name, corpus_id)
+        return Case(published, reference, self.tokenizer, self.texts, cut, reference.read(cut, kept), settings, 1e-6, np.arange(D_FFN), name, corpus_id)
+
+
+def asked(target: Path, model: str, corpus: str, **options: object) -> Request:
+    """A request with the command line's rules for what is not given."""
+    usual = {"dtype": "float32", "device": "cpu", "every": 1, "bos": "auto", "cut": "tokens"}
+    return Request(**dict.fromkeys(f.name for f in fields(Request)) | usual | options | {"target": target, "model": model, "corpus": corpus})
 
 
 def run(request: Request) -> Path:

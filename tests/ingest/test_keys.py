@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+
 from ingest.recorders.kernel import NOWHERE
 from ingest.recorders.keys import CpuKeys, TorchKeys
 from schema.errors import AtlasError

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from ingest.ranking import count_true, rank_of, top_k
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import duckdb
 import pytest
 import torch
+
 from ingest import run as driver
 from ingest.cli import ingest as command
 from ingest.progress import progress_bar
 from ingest.request import Request
 from schema.errors import AtlasError, Locked, NotAnAtlas
 from schema.store import open_reader
-
 from tests.ingest.tiny_models import tiny_hf, tiny_tokenizer
 
 TEXT = "the first of the people and the last of the world. " * 12
@@ -185,7 +185,7 @@ def test_no_permission_is_said(tmp_path, gpt2, corpus):
     folder.mkdir(mode=0o555)
     root = os.geteuid() == 0
     if root:
-        os.chmod(tmp_path, 0o755)
+        tmp_path.chmod(0o755)
         os.seteuid(65534)
     try:
         with pytest.raises(AtlasError, match="no permission to write"), driver.explained(folder / "a.duckdb"):
@@ -245,7 +245,9 @@ def test_publishing_in_the_middle_shows_whole_shards_only(tmp_path, gpt2, corpus
         if target.exists():
             with closing(open_reader(target)) as reader:
                 positions = reader.execute("SELECT count(*) FROM position").fetchall()[0][0]
-                promised = reader.execute("SELECT coalesce(sum((n_rows ->> 'position')::INT), 0) FROM shard JOIN run USING (run_id) WHERE kind = 'sweep'").fetchall()[0][0]
+                promised = reader.execute(
+                    "SELECT coalesce(sum((n_rows ->> 'position')::INT), 0) FROM shard JOIN run USING (run_id) WHERE kind = 'sweep'"
+                ).fetchall()[0][0]
                 views.append((positions, promised))
         real(con, shard)
 

@@ -2,6 +2,7 @@
 
 import pyarrow as pa
 import pytest
+
 from ingest.shards import staged_shards, verify_shard, write_shard
 from schema.errors import AtlasError
 

@@ -1,6 +1,7 @@
 """The survey: counts, shards of whole documents, and a sample that depends on nothing but seed and text."""
 
 import numpy as np
+
 from ingest.corpora import Document
 from ingest.sequences import CutDocument, Sequence
 from ingest.survey import survey

@@ -6,6 +6,7 @@ import threading
 import time
 
 import duckdb
+import polars  # noqa: F401 - it replaces the handler of SIGINT, which the tests of interrupts must survive
 import pytest
 
 from schema.interruptible import interruptible
