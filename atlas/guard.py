@@ -47,11 +47,18 @@ def run_select(con: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters 
     with own_cursor(con) as cursor:
         statement = select_statement(cursor, sql)
         is_select = statement.type == duckdb.StatementType.SELECT
-        body = statement.query.strip().rstrip(";")
+        body = before_semicolon(statement.query)
         # the line break ends a trailing comment
         bounded = f"SELECT * FROM (\n{body}\n) LIMIT {max_rows + 1}" if is_select else body
         frame = read_within(cursor, bounded, parameters, timeout)
     return Result(frame.head(max_rows), frame.height > max_rows)
+
+
+def before_semicolon(statement: str) -> str:
+    """A statement without the semicolon that ends it, and what follows that."""
+    text = statement.encode()
+    end = next((at for at, _ in duckdb.tokenize(statement) if text[at : at + 1] == b";"), len(text))
+    return text[:end].decode()
 
 
 def read_within(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters, timeout: float) -> pl.DataFrame:

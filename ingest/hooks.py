@@ -114,14 +114,20 @@ def completed(model: Model, layer: int, seen: dict[tuple[int, str], Tensor]) -> 
     yield ("ffn_scale", layer), model.ffn_scale(seen[layer, "ffn_raw"] if model.is_ffn_output_normed else ffn_out)
 
 
+def whole(x: Tensor) -> Tensor:
+    """Keep all of a state."""
+    return x
+
+
 @contextmanager
-def record_sites(model: Model) -> Iterator[Recording]:
+def record_sites(model: Model, keep: Callable[[Tensor], Tensor] = whole) -> Iterator[Recording]:
     """A dict that every forward pass fills anew with everything the trace needs, of all layers.
 
     `(layer, site)` → [batch, seq, d_model] for the five sites, `("coefficient", layer)` → [batch, seq, d_ffn], both in the model's dtype,
     and `("ffn_scale", layer)` → [batch, seq] float32: the frozen 1/rms of the norm after the FFN, ones where there is none, so that
-    `ffn_scale·(coefficients @ values(layer) + ffn_bias(layer))` = ffn_out (DEFINITIONS, section 1). States are those of the forward pass
-    itself and not copies: do not change them. In a parallel block resid_mid is the virtual resid_pre + attn_out.
+    `ffn_scale·(coefficients @ values(layer) + ffn_bias(layer))` = ffn_out (DEFINITIONS, section 1). In a parallel block resid_mid is the
+    virtual resid_pre + attn_out. `keep` picks positions, [batch, seq, width] to [..., width], from each state as it is computed, so that
+    only what it keeps stays in memory; by default these are the states of the forward pass itself and not copies: do not change them.
     Raises AtlasError after a forward pass in which a site gave nothing.
     """
     forward = Forward()
@@ -137,14 +143,14 @@ def record_sites(model: Model) -> Iterator[Recording]:
     def input_reader(key: tuple[int, str]) -> Hook:
         def read(_module: nn.Module, args: tuple[Any, ...]) -> None:
             forward.fired.add(key)
-            seen[key] = forward.unflatten(args[0])
+            seen[key] = keep(forward.unflatten(args[0]))
 
         return read
 
     def output_reader(key: tuple[int, str]) -> Hook:
         def read(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
             forward.fired.add(key)
-            seen[key] = forward.unflatten(first(output))
+            seen[key] = keep(forward.unflatten(first(output)))
 
         return read
 

@@ -175,25 +175,25 @@ class Model:
         """The final norm in float32."""
         return copy.deepcopy(find(self.backbone_module, self.architecture.final_norm)).float()
 
-    def unembed(self, z: Tensor) -> Tensor:
-        """Raw projection E·z: [..., d_model] to [..., d_vocab], float32; no bias, scaling or soft-capping."""
-        return z.float() @ self.unembedding.T
+    def unembed(self, z: Tensor, out: Tensor | None = None) -> Tensor:
+        """Raw projection E·z: [..., d_model] to [..., d_vocab], float32, into `out` if given; no bias, scaling or soft-capping."""
+        return torch.matmul(z.float(), self.unembedding.T, out=out)
 
-    def lens(self, z: Tensor) -> Tensor:
-        """Logits that the model's own head gives the state z: [..., d_model] to [..., d_vocab].
+    def lens(self, z: Tensor, out: Tensor | None = None) -> Tensor:
+        """Logits that the model's own head gives the state z: [..., d_model] to [..., d_vocab], into `out` if given.
 
         Final norm, head bias, logit scaling and soft-capping as the model has them, but all in float32: half-precision logits tie
         (bfloat16 has 8 bits), and ranks would depend on it. At the last resid_post of a float32 model these are its logits.
         """
         config = self.hf.config
-        logits = self.unembed(self.final_norm(z.float()))
+        logits = self.unembed(self.final_norm(z.float()), out)
         if self.head.bias is not None:
-            logits = logits + self.head.bias.float()
+            logits += self.head.bias.float()
         divisor = self.architecture.logit_divisor(config)
         if divisor != 1.0:
-            logits = logits / divisor
+            logits /= divisor
         cap = self.architecture.logit_softcap(config)
-        return logits if cap is None else cap * torch.tanh(logits / cap)
+        return logits if cap is None else logits.div_(cap).tanh_().mul_(cap)
 
 
 def wrap(hf: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, name: str, revision: str | None = None) -> Model:

@@ -1,7 +1,7 @@
 """Compute one shard: model and corpus in, tables out. A worker never touches the database.
 
 A shard's batches are a function of the shard alone (its sequences, longest first), so a shard computed twice on one
-device is the same to the bit.
+device, with as many threads, is the same to the bit.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -100,14 +100,13 @@ def traced_states(model: Model, batch: tuple[Sequence, ...], sample: np.ndarray)
     for row, s in enumerate(batch):
         following[row, : len(s.next_token_ids)] = s.next_token_ids
     index = torch.from_numpy(chosen).to(model.device)
-
-    def gathered(keys: Iterable[tuple]) -> torch.Tensor:
-        return torch.stack([recorded[key].flatten(0, 1)[index].float() for key in keys])
-
-    layers = range(model.n_layers)
-
-    with record_sites(model) as recorded:
+    with record_sites(model, lambda x: x.flatten(0, 1)[index].float()) as recorded:
         model.backbone(ids)
-        sites = {site: gathered((layer, site) for layer in layers) for site in SITES}
-        coefficients, ffn_scale = (gathered((name, layer) for layer in layers) for name in ("coefficient", "ffn_scale"))
-    return TracedStates(sites, coefficients, ffn_scale, positions[chosen], following.ravel()[chosen])
+    layers = range(model.n_layers)
+    return TracedStates(
+        {site: torch.stack([recorded[layer, site] for layer in layers]) for site in SITES},
+        torch.stack([recorded["coefficient", layer] for layer in layers]),
+        torch.stack([recorded["ffn_scale", layer] for layer in layers]),
+        positions[chosen],
+        following.ravel()[chosen],
+    )

@@ -2,14 +2,16 @@
 -- source: tables corpus, run, trigger
 -- grain:  corpus_id
 -- chart:  card
+--
+-- A sweep reads every key at every position and keeps as many triggers of each, so the first key speaks for all.
 CREATE OR REPLACE MACRO corpus_summary() AS TABLE
 WITH
 swept AS (
     SELECT
         s.corpus_id,
-        max(s.n_positions) AS n_swept
+        s.n_positions AS n_swept
     FROM neuron_statistics AS s
-    GROUP BY s.corpus_id
+    WHERE s.layer = 0 AND s.neuron = 0
 ),
 
 traced AS (
@@ -26,6 +28,7 @@ kept AS (
         t.corpus_id,
         max(t.rank) AS triggers_per_tail
     FROM trigger AS t
+    WHERE t.layer = 0 AND t.neuron = 0
     GROUP BY t.corpus_id
 )
 

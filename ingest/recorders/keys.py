@@ -79,13 +79,16 @@ class CpuKeys:
         x = coefficients.detach().float().contiguous().numpy()
         if not real.all():
             x, positions = x[real], positions[real]
+        n_threads = torch.get_num_threads()
         for start in range(0, len(x), MAX_ROWS):
             part = x[start : start + MAX_ROWS]
             reduce_rows(
                 part, part.view(np.int32), positions[start : start + MAX_ROWS],
                 self.total[layer], self.square[layer], self.low[layer], self.high[layer], self.n_active[layer], self.histogram[layer],
-                self.best[layer], self.best_positions[layer], torch.get_num_threads(),
+                self.best[layer], self.best_positions[layer], n_threads,
             )  # fmt: skip
+        # numba's first parallel loop sets the number of OpenMP's threads, which torch shares, to that of all cores
+        torch.set_num_threads(n_threads)
         check_finite(layer, self.total[layer])
         if layer == 0:
             self.n_positions += len(positions)

