@@ -7,7 +7,7 @@ TORCH_ARGS ?=
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-SQL := schema/views schema/audits atlas/questions
+SQL := schema/views schema/audits atlas/questions ingest/merges
 READERS_AND_LOADERS := tests/schema tests/atlas $(wildcard $(addprefix tests/ingest/test_,$(addsuffix *.py,load publish shards register run)))
 
 # thirty speeches from two centuries, the first 1,536 tokens of each

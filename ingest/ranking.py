@@ -24,18 +24,17 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def rank_of(scores: Tensor, index: Tensor) -> Tensor:
-    """Rank, from 1, of one entry in each row: [n, size], [n] → [n]; equal scores at lower indices rank before it."""
+    """Rank, from 1, of one entry in each row: [n, size], [n] → [n] int64; equal scores at lower indices rank before it."""
+    return ranks_by_row(scores, index) if scores.device.type == "cpu" else ranks_at_once(scores, index)
+
+
+def ranks_by_row(scores: Tensor, index: Tensor) -> Tensor:
+    """Row by row the comparisons stay in the processor's cache, and numpy counts ten times faster than torch sums."""
+    rows = zip(scores.numpy(), index.tolist(), strict=True)
+    return torch.tensor([1 + np.count_nonzero(row > row[i]) + np.count_nonzero(row[:i] == row[i]) for row, i in rows], dtype=torch.int64)
+
+
+def ranks_at_once(scores: Tensor, index: Tensor) -> Tensor:
     own = scores.gather(1, index[:, None])
-    rank = 1 + count_true(scores > own)
-    tied = torch.nonzero(count_true(scores == own) > 1).flatten()
-    if len(tied):
-        before = torch.arange(scores.shape[1], device=scores.device) < index[tied, None]
-        rank[tied] += ((scores[tied] == own[tied]) & before).sum(1)
-    return rank
-
-
-def count_true(mask: Tensor) -> Tensor:
-    """How many are true in each row: [n, size] → [n] int64. On the CPU numpy's count of a contiguous row is ten times faster than a sum."""
-    if mask.device.type != "cpu":
-        return mask.sum(1)
-    return torch.tensor([np.count_nonzero(row) for row in mask.numpy()], dtype=torch.int64)
+    before = torch.arange(scores.shape[1], device=scores.device) < index[:, None]
+    return 1 + ((scores > own) | ((scores == own) & before)).sum(1)

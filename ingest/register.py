@@ -8,8 +8,8 @@ from importlib.metadata import version
 import duckdb
 import numpy as np
 
+from ingest.merges import merged
 from ingest.models import Model
-from ingest.publish import TRIGGER_MERGE
 from ingest.recorders.kernel import NOWHERE
 from ingest.recorders.keys import KeyTriggers
 from ingest.survey import Survey
@@ -105,12 +105,11 @@ def known_triggers(con: duckdb.DuckDBPyConnection, corpus_id: int, n_layers: int
     """The triggers that are loaded, as the reductions take them: a resumed sweep goes on from there."""
     coefficients = np.zeros((n_layers, len(TAILS), d_ffn, k), np.float32)
     positions = np.full(coefficients.shape, NOWHERE, np.int64)
-    con.execute("CREATE OR REPLACE TEMP TABLE trigger_count AS SELECT ? AS corpus_id, ? AS k", [corpus_id, k])
-    columns = con.execute(TRIGGER_MERGE.replace("work.", "")).fetchnumpy()
-    con.execute("DROP TABLE trigger_count")
-    tail = (np.asarray(columns["tail"], str) == TAILS[1]).astype(int)
-    place = (columns["layer"], tail, columns["neuron"], columns["rank"] - 1)
-    coefficients[place], positions[place] = columns["coefficient"], columns["position_id"]
+    for layer in range(n_layers):
+        columns = con.execute(f"{merged('trigger', 'trigger')} WHERE rank <= {k}", [corpus_id, layer]).fetchnumpy()
+        tail = (np.asarray(columns["tail"], str) == TAILS[1]).astype(int)
+        place = (layer, tail, columns["neuron"], columns["rank"] - 1)
+        coefficients[place], positions[place] = columns["coefficient"], columns["position_id"]
     return KeyTriggers(coefficients, positions)
 
 

@@ -10,6 +10,9 @@ from schema.errors import AtlasError, Locked, NotAnAtlas
 STORAGE_VERSION = "v1.5.0"
 """File format of every atlas: the newest that all current clients open, and smaller than DuckDB 1.5's own default."""
 
+WRITER_MEMORY = "2GB"
+"""The loader shares the machine with a model; what does not fit goes to the folder beside its file."""
+
 OFFLINE = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
 
 
@@ -34,7 +37,7 @@ def open_reader(path: Path | str, *, memory: str = "4GB") -> duckdb.DuckDBPyConn
 
 def open_writer(path: Path | str) -> duckdb.DuckDBPyConnection:
     """Open or create a working file read-write. Raises Locked, with the PID, if another process has it open."""
-    return _connect(Path(path), read_only=False, config={**OFFLINE, "storage_compatibility_version": STORAGE_VERSION})
+    return _connect(Path(path), read_only=False, config={**OFFLINE, "memory_limit": WRITER_MEMORY, "storage_compatibility_version": STORAGE_VERSION})
 
 
 def _connect(path: Path, *, read_only: bool, config: dict) -> duckdb.DuckDBPyConnection:

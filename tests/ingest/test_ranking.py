@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from ingest.ranking import count_true, rank_of, top_k
+from ingest.ranking import rank_of, ranks_at_once, ranks_by_row, top_k
 
 
 def sorted_places(row: list[float]) -> list[int]:
@@ -21,13 +21,10 @@ def test_top_k_is_that_of_a_stable_sort(levels, k):
     assert values.tolist() == [[row[i] for i in places] for row, places in zip(scores.tolist(), expected, strict=True)]
 
 
+@pytest.mark.parametrize("rank", [rank_of, ranks_by_row, ranks_at_once])
 @pytest.mark.parametrize("levels", [2, 1000])
-def test_rank_is_the_place_in_a_stable_sort(levels):
+def test_rank_is_the_place_in_a_stable_sort(levels, rank):
     scores = torch.randint(0, levels, (40, 25), generator=torch.Generator().manual_seed(1)).float()
     index = torch.arange(40) % 25
     expected = [1 + sorted_places(row).index(i) for row, i in zip(scores.tolist(), index.tolist(), strict=True)]
-    assert rank_of(scores, index).tolist() == expected
-
-
-def test_count_true_counts_rows():
-    assert count_true(torch.tensor([[True, False, True], [False, False, False]])).tolist() == [2, 0]
+    assert rank(scores, index).tolist() == expected

@@ -1,0 +1,31 @@
+-- Exact top-k of a corpus out of the shards' candidates, for the rows of `part`. Ties go to the smaller position_id.
+WITH ranked AS (
+    SELECT
+        t.*,
+        row_number() OVER (
+            PARTITION BY t.layer, t.neuron, t.tail
+            ORDER BY CASE t.tail WHEN 'max' THEN -t.coefficient ELSE t.coefficient END, t.position_id
+        ) AS new_rank
+    FROM part AS t
+),
+
+sweep AS (
+    SELECT
+        r.corpus_id,
+        max((r.settings ->> 'triggers')::INTEGER) AS k
+    FROM run AS r
+    WHERE r.kind = 'sweep'
+    GROUP BY r.corpus_id
+)
+
+SELECT
+    t.corpus_id,
+    t.layer,
+    t.neuron,
+    t.tail,
+    t.new_rank AS rank,
+    t.position_id,
+    t.coefficient
+FROM ranked AS t
+INNER JOIN sweep AS s ON t.corpus_id = s.corpus_id
+WHERE t.new_rank <= s.k
