@@ -69,8 +69,8 @@ def trace_tables(model: Model, states: TracedStates, value_tops: np.ndarray, run
     add_trace(rows, states, last, final, run_id)
     for layer in range(model.n_layers):
         # all sites in one product: the output embedding is read once for them
-        logits = model.lens(torch.cat([states.sites[site][layer] for site in SITES]), out=projected)
-        logits = dict(zip(SITES, logits.chunk(len(SITES)), strict=True))
+        model.lens(torch.cat([states.sites[site][layer] for site in SITES]), out=projected)
+        logits = dict(zip(SITES, projected.chunk(len(SITES)), strict=True))
         tops = {site: add_lens(rows, states, layer, site, logits[site], final, scratch) for site in SITES}
         add_vectors(rows, states, layer, settings.vector_sites)
         add_sub_updates(rows, model, states, layer, final, tops, rank_of(logits["resid_post"], tops["resid_mid"]), value_tops[layer], settings)
