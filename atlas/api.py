@@ -38,6 +38,7 @@ class Atlas:
     def ask(self, name: str, *args: object, **kwargs: object) -> pl.DataFrame:
         """Ask a question by name; arguments in the order of its parameters, or by name.
 
+        Returns a polars frame with the question's columns, one row per its grain: `help(a.NAME)` lists both, with units.
         Raises AtlasError for an unknown question (with the nearest names), wrong arguments, or a layer, neuron, position, corpus or token
         that this atlas does not have.
         """
@@ -47,8 +48,9 @@ class Atlas:
         return fetch(self.con, q.call, arguments)
 
     def sql(self, query: str, parameters: Parameters = None, *, max_rows: int = guard.MAX_ROWS, timeout: float = guard.TIMEOUT) -> pl.DataFrame:
-        """Run one SELECT; `parameters` fill `?` (a list) or `$name` (a dict). At most `max_rows` rows, with a warning if there are more.
+        """Run one SELECT over tables, views and questions; `parameters` fill `?` (a list) or `$name` (a dict).
 
+        Returns a polars frame of at most `max_rows` rows, with a warning if there are more; units are those of `schema()`.
         Raises QueryRefused for anything but one SELECT over this atlas, QueryTimeout after `timeout` seconds, AtlasError for wrong SQL.
         """
         result = guard.run_select(self.con, query, parameters, max_rows=max_rows, timeout=timeout)
@@ -129,7 +131,6 @@ def method(a: Atlas, q: Question) -> Callable[..., pl.DataFrame]:
         return a.ask(q.name, *args, **kwargs)
 
     asked.__name__ = asked.__qualname__ = q.name
-    lines = [f"{q.title}.", "", f"Source: {q.source}.", f"One row per {', '.join(q.grain)}.", ""]
-    asked.__doc__ = "\n".join([*lines, *(f"{p.name}: {p.meaning}" for p in q.parameters)])
+    asked.__doc__ = f"{q.help}\n\nRaises AtlasError for arguments that this atlas does not have."
     asked.__signature__ = signature(q)  # type: ignore[attr-defined]
     return asked

@@ -3,18 +3,21 @@
 The connection itself is read-only and locked down (schema/store.py); this adds the bounds and the clear refusals.
 """
 
+import re
 from dataclasses import dataclass
 
 import duckdb
 import polars as pl
 
 from atlas.frames import Parameters, own_cursor, read, translated
-from schema.errors import QueryRefused, QueryTimeout
+from schema.errors import AtlasError, QueryRefused, QueryTimeout
 from schema.interruptible import interruptible
 
 MAX_ROWS = 100_000
 TIMEOUT = 60.0
 """Seconds."""
+
+LINE_NUMBER = re.compile(r"^LINE (\d+):", re.MULTILINE)
 
 READS = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 
@@ -50,7 +53,10 @@ def run_select(con: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters 
         body = before_semicolon(statement.query)
         # the line break ends a trailing comment
         bounded = f"SELECT * FROM (\n{body}\n) LIMIT {max_rows + 1}" if is_select else body
-        frame = read_within(cursor, bounded, parameters, timeout)
+        try:
+            frame = read_within(cursor, bounded, parameters, timeout)
+        except AtlasError as error:
+            raise type(error)(LINE_NUMBER.sub(lambda line: f"LINE {int(line[1]) - is_select}:", str(error))) from error
     return Result(frame.head(max_rows), frame.height > max_rows)
 
 

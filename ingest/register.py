@@ -28,23 +28,30 @@ def dtype_name(model: Model) -> str:
     return str(model.dtype).removeprefix("torch.")
 
 
-def register_model(con: duckdb.DuckDBPyConnection, model: Model) -> None:
-    """Enter the model and its vocabulary, or raise AtlasError if the atlas is of another model or number format."""
+def is_registered(con: duckdb.DuckDBPyConnection, model: Model) -> bool:
+    """Whether the atlas holds this model; AtlasError if it holds another, or the same in another number format."""
     found = con.execute("SELECT name, revision, dtype, weights_sha256 FROM model").fetchall()
     if not found:
-        row = {c: getattr(model, c) for c in MODEL_COLUMNS}
-        row |= {"model_type": model.hf.config.model_type, "dtype": dtype_name(model), "schema_version": SCHEMA_VERSION}
-        insert_row(con, "model", row)
-        con.register("token_rows", token_rows(model.tokenizer, model.d_vocab))
-        con.execute("INSERT INTO token BY NAME SELECT * FROM token_rows")
-        con.unregister("token_rows")
-        return
+        return False
     name, revision, dtype, weights = found[0]
     if (weights, dtype) != (model.weights_sha256, dtype_name(model)):
         raise AtlasError(
             f"this atlas is of {name} ({revision}, {dtype}, weights {weights[:12]}), not of {model.name} ({model.revision}, {dtype_name(model)}, "
             f"weights {model.weights_sha256[:12]}). One atlas holds one model: ingest into a new file, and compare the two with ATTACH."
         )
+    return True
+
+
+def register_model(con: duckdb.DuckDBPyConnection, model: Model) -> None:
+    """Enter the model and its vocabulary, or raise AtlasError if the atlas is of another model or number format."""
+    if is_registered(con, model):
+        return
+    row = {c: getattr(model, c) for c in MODEL_COLUMNS}
+    row |= {"model_type": model.hf.config.model_type, "dtype": dtype_name(model), "schema_version": SCHEMA_VERSION}
+    insert_row(con, "model", row)
+    con.register("token_rows", token_rows(model.tokenizer, model.d_vocab))
+    con.execute("INSERT INTO token BY NAME SELECT * FROM token_rows")
+    con.unregister("token_rows")
 
 
 def find_corpus(con: duckdb.DuckDBPyConnection, name: str, split: str, source: dict) -> int:

@@ -27,7 +27,7 @@ from ingest.publish import publish
 from ingest.recorders.keys import new_keys
 from ingest.recorders.traces import TraceSettings
 from ingest.recorders.values import all_unit_values, weight_tables
-from ingest.register import find_corpus, finish_run, known_triggers, register_corpus, register_model, register_run, top_tokens
+from ingest.register import find_corpus, finish_run, is_registered, known_triggers, register_corpus, register_model, register_run, top_tokens
 from ingest.request import Request
 from ingest.sequences import CutDocument, cut
 from ingest.shards import staged_shards, write_shard
@@ -78,13 +78,17 @@ def ingest(request: Request, bar: Progress) -> Survey | None:
     Raises AtlasError for bad input, with the published atlas as it was; KeyboardInterrupt leaves a state that resumes.
     """
     check_target(request.target)
+    with explained(request.target):
+        # before the model, so that a wrong path is said at once
+        corpus = request.open_corpus(work_folder(request.target)) if request.corpus else None
     model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device)
+    check_fit(request, model)
     check_identities(model)
     with explained(request.target):
-        return fill(request, model, bar)
+        return fill(request, model, corpus, bar)
 
 
-def fill(request: Request, model: Model, bar: Progress) -> Survey | None:
+def fill(request: Request, model: Model, corpus: Corpus | None, bar: Progress) -> Survey | None:
     """The part of an ingest that writes: open the working file, bring what is missing, publish, clean up."""
     work = work_folder(request.target)
     work.mkdir(exist_ok=True)
@@ -94,8 +98,8 @@ def fill(request: Request, model: Model, bar: Progress) -> Survey | None:
         register_model(con, model)
         recover(con, work)
         ingest_weights(committer, model, request, bar)
-        if request.corpus:
-            seen = ingest_corpus(committer, model, request, bar)
+        if corpus is not None:
+            seen = ingest_corpus(committer, model, request, corpus, bar)
         task = bar.add_task("publish", total=1, unit="snapshot")
         committer.publish()
         bar.advance(task)
@@ -111,6 +115,17 @@ def check_target(target: Path) -> None:
         raise AtlasError(f"cannot make {target}: it is a folder; name a file such as {target}/atlas.duckdb")
     if target.exists():
         open_reader(target).close()
+
+
+def check_fit(request: Request, model: Model) -> None:
+    """Refuse a context the model cannot read, and a model that is not the published atlas's."""
+    if request.corpus and model.max_context is not None and request.context > model.max_context:
+        raise AtlasError(
+            f"a context of {request.context} tokens is more than the {model.max_context} that {model.name} was made for; use --context {model.max_context}"
+        )
+    if request.target.exists():
+        with closing(open_reader(request.target)) as con:
+            is_registered(con, model)
 
 
 def open_work_file(target: Path, work: Path, d_model: int) -> duckdb.DuckDBPyConnection:
@@ -150,13 +165,8 @@ def ingest_weights(committer: Committer, model: Model, request: Request, bar: Pr
     finish_run(committer.con, run_id)
 
 
-def ingest_corpus(committer: Committer, model: Model, request: Request, bar: Progress) -> Survey:
+def ingest_corpus(committer: Committer, model: Model, request: Request, corpus: Corpus, bar: Progress) -> Survey:
     """Survey, sweep and trace the request's corpus."""
-    if model.max_context is not None and request.context > model.max_context:
-        raise AtlasError(
-            f"a context of {request.context} tokens is more than the {model.max_context} that {model.name} was made for; use --context {model.max_context}"
-        )
-    corpus = request.open_corpus(committer.work)
     source = request.corpus_source(corpus)
     corpus_id = find_corpus(committer.con, corpus.name, corpus.split, source)
     seen = survey_corpus(corpus, model, request, corpus_id)
@@ -181,7 +191,7 @@ def survey_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int
     if not seen.n_documents:
         raise AtlasError(f"corpus {corpus.name!r} is empty: it has no documents")
     if not seen.n_positions:
-        raise AtlasError(f"corpus {corpus.name!r} has no text: all of its {seen.n_documents} documents are blank")
+        raise AtlasError(f"corpus {corpus.name!r} has no text: every document is blank, {seen.n_documents} of {seen.n_documents}")
     return seen
 
 

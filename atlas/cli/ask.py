@@ -57,7 +57,9 @@ def option(p: Parameter) -> click.Option:
 
 
 def help_text(q: Question) -> str:
-    return f"{q.title}.\n\nSource: {q.source}.\n\nOne row per {', '.join(q.grain)}."
+    # \b keeps click from joining the lines
+    columns = "\n".join(f"  {name}: {meaning}" for name, meaning in q.columns.items())
+    return f"{q.sentence}\n\nSource: {q.source}.\n\nOne row per {', '.join(q.grain)}.\n\n\b\nColumns:\n{columns}"
 
 
 def ask_command(q: Question, *, to_file: bool) -> click.Command:
@@ -85,8 +87,7 @@ def answer(q: Question, arguments: dict[str, object], db: Path | None, **out: An
 def with_caption(q: Question, out: dict[str, Any]) -> dict[str, Any]:
     from atlas.export.latex import tex
 
-    stop = "" if q.title.endswith("?") else "."
-    return {**out, "caption": out["caption"] or tex(q.title) + stop}
+    return {**out, "caption": out["caption"] or tex(q.sentence)}
 
 
 @click.group(cls=Asks, subcommand_metavar="QUESTION [OPTIONS]")

@@ -39,13 +39,14 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Question:
-    """A question: its header, and the SQL that installs its macro."""
+    """A question: its header, and the SQL that installs its macro. `columns` maps each column of the answer to its meaning and unit."""
 
     name: str
     title: str
     source: str
     grain: tuple[str, ...]
     parameters: tuple[Parameter, ...]
+    columns: dict[str, str]
     chart: str
     sql: str
 
@@ -53,6 +54,19 @@ class Question:
     def call(self) -> str:
         """The statement that asks it, every parameter bound by name: `FROM top_triggers(layer := $layer, …)`."""
         return f"FROM {self.name}({', '.join(f'{p.name} := ${p.name}' for p in self.parameters)})"
+
+    @property
+    def sentence(self) -> str:
+        """The title with a stop."""
+        return self.title if self.title.endswith("?") else f"{self.title}."
+
+    @property
+    def help(self) -> str:
+        """Title, source, grain, parameters and columns as a docstring."""
+        lines = [self.sentence, "", f"Source: {self.source}.", f"One row per {', '.join(self.grain)}.", ""]
+        if self.parameters:
+            lines += ["Parameters:", *(f"    {p.name}: {p.meaning}" for p in self.parameters), ""]
+        return "\n".join([*lines, "Columns:", *(f"    {name}: {meaning}" for name, meaning in self.columns.items())])
 
     @property
     def signature(self) -> str:
@@ -79,7 +93,7 @@ def parse_parameter(name: str, text: str) -> Parameter:
 def parse_question(name: str, sql: str) -> Question:
     """Read the header of a question's file. Raises AtlasError naming the file and what its header lacks."""
     lines = list(header(sql))
-    found = {key: text for key, text in lines if key != "param"}
+    found = {key: text for key, text in lines if key not in ("param", "column")}
     missing = {"title", "source", "grain", "chart"} - set(found)
     if missing:
         raise AtlasError(f"atlas/questions/{name}.sql: its header has no {', '.join(sorted(missing))}")
@@ -89,6 +103,7 @@ def parse_question(name: str, sql: str) -> Question:
         source=found["source"],
         grain=tuple(found["grain"].split(", ")),
         parameters=tuple(parse_parameter(name, text) for key, text in lines if key == "param"),
+        columns=dict(text.split(": ", 1) for key, text in lines if key == "column"),
         chart=found["chart"],
         sql=sql,
     )

@@ -4,7 +4,18 @@
 -- param:  layer (integer): transformer block, from 0
 -- param:  neuron (integer): FFN hidden unit of the layer, from 0
 -- param:  n (integer, 25): how many, at most as many as ingest kept per key
--- param:  corpus (integer, NULL): corpus_id; NULL ranks over all corpora
+-- param:  corpus (integer, NULL): one corpus_id; NULL ranks over all corpora
+-- column: rank: from 1, by rising coefficient; ties go to the smaller position_id
+-- column: coefficient: m_i, signed, no unit
+-- column: text_before: at most 80 characters that the model had read before the token
+-- column: token: characters of the token where the coefficient was read
+-- column: text_after: at most 40 characters that the model had not read
+-- column: next_token: the corpus token that follows; null where the document ends
+-- column: document: name of the document
+-- column: metadata: what the corpus says of the document, JSON
+-- column: corpus_id: the corpus it lies in
+-- column: position_id: the token occurrence
+-- column: index: place in the sequence, from 0
 -- chart:  tokens(token, coefficient)
 --
 -- Gated and GELU keys write their value with a negative sign here, which promotes what the value suppresses.

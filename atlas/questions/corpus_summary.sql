@@ -1,6 +1,16 @@
 -- title:  The corpora of the atlas and how much of each was read
 -- source: tables corpus, run, trigger
 -- grain:  corpus_id
+-- column: corpus_id: counted from 0 in the order of ingest
+-- column: name: what the user called for
+-- column: split: part of the corpus; 'all' where it has none
+-- column: revision: commit or version of the source; null for local files
+-- column: n_documents: documents
+-- column: n_positions: token occurrences
+-- column: n_swept: of them swept
+-- column: n_traced: of them traced
+-- column: triggers_per_tail: largest number kept of each key and tail; null without a sweep
+-- column: sha256: over names, metadata and texts of the documents, hexadecimal
 -- chart:  card
 --
 -- A sweep reads every key at every position and keeps as many triggers of each, so the first key speaks for all.

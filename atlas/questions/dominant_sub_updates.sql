@@ -3,6 +3,16 @@
 -- grain:  rank
 -- param:  position_id (bigint): a traced position_id
 -- param:  layer (integer): transformer block, from 0
+-- column: rank: from 1, by falling sub_update_norm
+-- column: layer: transformer block, from 0
+-- column: neuron: FFN hidden unit of the layer, from 0
+-- column: coefficient: m, signed, no unit
+-- column: sub_update_norm: |m|·‖v‖, in residual-stream units
+-- column: share: of the summed sub_update_norm of all neurons of the layer, in [0, 1]
+-- column: candidate_score: m·(e_w·v) of the top token at resid_mid, raw logits
+-- column: final_score: the same of the model's final prediction
+-- column: next_score: the same of the corpus token that follows; null where the document ends
+-- column: promotes: the five tokens that the value promotes most, for a positive coefficient
 -- chart:  bar(neuron, candidate_score)
 --
 -- `promotes` is what the sub-update lifts, the coefficient's sign taken in: the value's promoted tokens if it is positive, else its suppressed ones.

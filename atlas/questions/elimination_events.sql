@@ -3,7 +3,20 @@
 -- grain:  position_id
 -- param:  layer (integer, NULL): only this layer; NULL takes every layer
 -- param:  n (integer, 25): how many, those first whose candidate falls furthest
--- param:  corpus (integer, NULL): corpus_id; NULL takes all corpora
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora
+-- column: layer: block of the FFN that takes the candidate down, from 0
+-- column: text_before: at most 80 characters that the model had read before the token
+-- column: token: characters of the token there
+-- column: candidate: top token at resid_mid
+-- column: candidate_prob_before: its probability at resid_mid, in [0, 1]
+-- column: candidate_rank_after: its rank at resid_post, from 2
+-- column: new_top_token: top token at resid_post
+-- column: next_token: the corpus token that follows; null where the document ends
+-- column: document: name of the document
+-- column: metadata: what the corpus says of the document, JSON
+-- column: corpus_id: the corpus it lies in
+-- column: position_id: the token occurrence
+-- column: index: place in the sequence, from 0
 -- chart:  histogram(layer)
 --
 -- The view `elimination` has every event, also those that are not the largest of their position.

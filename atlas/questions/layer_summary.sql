@@ -1,7 +1,21 @@
 -- title:  Each layer in one row: weights, activity, and what its FFN does to the prediction
 -- source: Geva et al. 2021, figures 7, 9, 10, 11; Geva et al. 2022, section 5
 -- grain:  layer
--- param:  corpus (integer, NULL): corpus_id; NULL takes all corpora together
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
+-- column: layer: transformer block, from 0
+-- column: n_neurons: FFN hidden units
+-- column: mean_value_norm: mean ‖v‖, in residual-stream units
+-- column: mean_key_value_cosine: mean cosine of key (up key) and value, in [-1, 1]
+-- column: active_share: share of coefficients over 0, all neurons and positions, in [0, 1]
+-- column: n_traced: traced positions; null without a trace, like all that follow
+-- column: final_on_top_before: share of them whose final prediction leads at resid_mid, in [0, 1]
+-- column: mean_final_prob_before: mean probability of the final prediction at resid_mid
+-- column: agreement: share where resid_mid, ffn_out and resid_post lead with one token
+-- column: residual: share where resid_post keeps the top token of resid_mid alone
+-- column: ffn: share where it takes that of ffn_out alone
+-- column: composition: share where it takes neither
+-- column: dominant_share: mean share of the 10 dominant sub-updates in the summed norm, in [0, 1]
+-- column: n_saturations: saturation events
 -- chart:  line(layer, final_on_top_before)
 CREATE OR REPLACE MACRO layer_summary(corpus := NULL) AS TABLE
 WITH

@@ -5,6 +5,17 @@
 -- param:  layer (integer): transformer block, from 0
 -- param:  site (text, 'resid_post'): resid_pre, resid_mid or resid_post; attn_out or ffn_out where the trace kept them
 -- param:  n (integer, 25): how many
+-- column: rank: from 1, by falling cosine
+-- column: cosine: of the two states, in [-1, 1]
+-- column: text_before: at most 80 characters that the model had read before the token
+-- column: token: characters of the token there
+-- column: final_token: the model's final prediction there
+-- column: next_token: the corpus token that follows; null where the document ends
+-- column: document: name of the document
+-- column: metadata: what the corpus says of the document, JSON
+-- column: corpus_id: the corpus it lies in
+-- column: position_id: the token occurrence
+-- column: index: place in the sequence, from 0
 -- chart:  tokens(token, cosine)
 --
 -- At index 0 most models have one huge state that all sequences share: expect those positions to be near each other.

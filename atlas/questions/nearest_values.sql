@@ -4,6 +4,11 @@
 -- param:  layer (integer): transformer block, from 0
 -- param:  neuron (integer): FFN hidden unit of the layer, from 0
 -- param:  n (integer, 20): how many; an atlas holds 20
+-- column: rank: from 1, by falling cosine
+-- column: layer: of the near value, from 0
+-- column: neuron: of the near value, from 0
+-- column: cosine: of the two values, in [-1, 1]
+-- column: promotes: the five tokens that the near value promotes most
 -- chart:  bar(neuron, cosine)
 CREATE OR REPLACE MACRO nearest_values(layer, neuron, n := 20) AS TABLE
 WITH

@@ -3,7 +3,25 @@
 -- grain:  corpus_id
 -- param:  layer (integer): transformer block, from 0
 -- param:  neuron (integer): FFN hidden unit of the layer, from 0
--- param:  corpus (integer, NULL): corpus_id of the statistics; NULL gives a row for each corpus
+-- param:  corpus (integer, NULL): the corpus_id of the statistics; NULL gives a row for each corpus
+-- column: corpus_id: the corpus of the statistics; null without a sweep
+-- column: layer: transformer block, from 0
+-- column: neuron: FFN hidden unit of the layer, from 0
+-- column: promotes: ten tokens, best first
+-- column: suppresses: ten tokens, most suppressed first
+-- column: key_norm: length of the key (of gated FFNs the up key)
+-- column: gate_norm: length of the gate key; null if not gated
+-- column: value_norm: ‖v‖, length of the value in residual-stream units
+-- column: key_value_cosine: in [-1, 1]
+-- column: gate_value_cosine: in [-1, 1]; null if not gated
+-- column: value_max_prob: largest probability of softmax(E·v), in [0, 1]
+-- column: value_top_token: the token that has it
+-- column: n_positions: positions the statistics are over
+-- column: active_share: share of them with a coefficient over 0, in [0, 1]
+-- column: mean: mean coefficient
+-- column: std: its standard deviation (divided by n)
+-- column: min: smallest coefficient
+-- column: max: largest coefficient
 -- chart:  card
 CREATE OR REPLACE MACRO neuron_card(layer, neuron, corpus := NULL) AS TABLE
 WITH

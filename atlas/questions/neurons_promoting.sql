@@ -3,6 +3,14 @@
 -- grain:  layer, neuron, token_id
 -- param:  token (text): the token's exact text, its leading space optional
 -- param:  n (integer, 25): how many
+-- column: layer: transformer block, from 0
+-- column: neuron: FFN hidden unit of the layer, from 0
+-- column: token: the vocabulary's text of the token
+-- column: rank: of the token among those that the value promotes, from 1
+-- column: score: e_w·v, raw projection, logits
+-- column: prob: softmax(E·v) at the token, in [0, 1]
+-- column: value_norm: ‖v‖, length of the value in residual-stream units
+-- column: token_id: row of the output embedding
 -- chart:  bar(neuron, score)
 --
 -- Finds values that have the token among their 30 most promoted.

@@ -4,7 +4,13 @@
 -- param:  token (text): the token's exact text, its leading space optional
 -- param:  n (integer, 25): how many
 -- param:  tail (text, 'max'): max for the largest coefficients, min for the smallest
--- param:  corpus (integer, NULL): corpus_id; NULL counts over all corpora
+-- param:  corpus (integer, NULL): one corpus_id; NULL counts over all corpora
+-- column: layer: transformer block, from 0
+-- column: neuron: FFN hidden unit of the layer, from 0
+-- column: n_triggers: triggers of the tail that end in the token
+-- column: share: of the key's triggers in the tail, in [0, 1]
+-- column: best_rank: smallest rank among them, from 1
+-- column: strongest_coefficient: the one largest in size, signed
 -- chart:  bar(neuron, share)
 CREATE OR REPLACE MACRO neurons_triggered_by(token, n := 25, tail := 'max', corpus := NULL) AS TABLE
 WITH

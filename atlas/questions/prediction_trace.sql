@@ -3,6 +3,19 @@
 -- grain:  layer, site
 -- param:  position_id (bigint): a traced position_id
 -- param:  n (integer, 5): candidates listed at each site; an atlas holds 10
+-- column: layer: transformer block, from 0
+-- column: site: where in the block the state was read
+-- column: top_token: token with the largest logit
+-- column: top_prob: its probability, in [0, 1]
+-- column: final_token: the model's final prediction
+-- column: final_token_prob: its probability here, in [0, 1]
+-- column: final_token_rank: its rank here, from 1
+-- column: next_token: the corpus token that follows; null where the document ends
+-- column: next_token_prob: its probability here, in [0, 1]
+-- column: next_token_rank: its rank here, from 1
+-- column: entropy: of the whole distribution, in nats
+-- column: candidates: the leading tokens, best first
+-- column: candidate_probs: their probabilities, in [0, 1]
 -- chart:  line(layer, final_token_prob)
 CREATE OR REPLACE MACRO prediction_trace(position_id, n := 5) AS TABLE
 WITH

@@ -1,7 +1,13 @@
 -- title:  Do FFNs build predictions by promoting or by eliminating?
 -- source: Geva et al. 2022, section 5.2 and table 4
 -- grain:  event, selection
--- param:  corpus (integer, NULL): corpus_id; NULL takes all corpora
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora
+-- column: event: saturation or elimination
+-- column: selection: dominant: the 10 largest sub-updates; random: 10 others
+-- column: n_events: events averaged over
+-- column: mean_score: mean score m·(e_w·v) of the 10, averaged over the events, raw logits
+-- column: max_score: largest of the 10, averaged over the events
+-- column: min_score: smallest of the 10, averaged over the events
 -- chart:  bar(event, max_score)
 --
 -- Events: every saturation before the last layer (reference token: the final prediction, promoted), and of each position

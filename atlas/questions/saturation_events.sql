@@ -3,7 +3,21 @@
 -- grain:  position_id, layer
 -- param:  layer (integer, NULL): only this layer; NULL takes every layer
 -- param:  n (integer, 25): how many, those first that gain most probability
--- param:  corpus (integer, NULL): corpus_id; NULL takes all corpora
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora
+-- column: layer: block of the FFN that lifts the final prediction to the top, from 0
+-- column: text_before: at most 80 characters that the model had read before the token
+-- column: token: characters of the token there
+-- column: final_token: the model's final prediction
+-- column: final_prob_before: its probability at resid_mid, in [0, 1]
+-- column: final_prob_after: its probability at resid_post, in [0, 1]
+-- column: final_rank_before: its rank at resid_mid, from 2
+-- column: former_token: top token at resid_mid
+-- column: next_token: the corpus token that follows; null where the document ends
+-- column: document: name of the document
+-- column: metadata: what the corpus says of the document, JSON
+-- column: corpus_id: the corpus it lies in
+-- column: position_id: the token occurrence
+-- column: index: place in the sequence, from 0
 -- chart:  histogram(layer)
 CREATE OR REPLACE MACRO saturation_events(layer := NULL, n := 25, corpus := NULL) AS TABLE
 WITH

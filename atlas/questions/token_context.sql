@@ -1,7 +1,16 @@
 -- title:  The text around token occurrences
--- source: DESIGN: text is kept once, in document.text, and sliced by character offsets
+-- source: tables position and document; character offsets into document.text
 -- grain:  position_id
 -- param:  position_ids (bigint[]): such as [12, 15]; one named twice is given once
+-- column: position_id: the token occurrence
+-- column: text_before: at most 80 characters that the model had read before the token
+-- column: token: characters of the token there
+-- column: text_after: at most 40 characters that the model had not read
+-- column: next_token: the corpus token that follows; null where the document ends
+-- column: document: name of the document
+-- column: metadata: what the corpus says of the document, JSON
+-- column: corpus_id: the corpus it lies in
+-- column: index: place in the sequence, from 0
 -- chart:  tokens(token, index)
 --
 -- The other questions take their text from here. Joins stay in one query and not in a view, which would cut the text of every position first.

@@ -5,6 +5,12 @@
 -- param:  neuron (integer): FFN hidden unit of the layer, from 0
 -- param:  n (integer, 30): how many of each direction; an atlas holds 30
 -- param:  direction (text, NULL): promoted or suppressed; NULL gives both
+-- column: direction: promoted or suppressed, for a positive coefficient
+-- column: rank: from 1; ties go to the lowest token_id
+-- column: token: the vocabulary's text of the token
+-- column: score: e_w·v, raw projection, logits
+-- column: prob: softmax(E·v) at the token, in [0, 1]
+-- column: token_id: row of the output embedding
 -- chart:  bar(token, score)
 --
 -- A negative coefficient turns the two directions round.

@@ -323,7 +323,9 @@ def test_a_reader_that_goes_away_is_no_error(tiny_path: Path) -> None:
 
 def test_an_interrupt_exits_130(tiny_path: Path) -> None:
     endless = "SELECT count(*) FROM range(100000) a, range(100000) b, range(9999) c WHERE random() > 2"
-    command = [sys.executable, "-c", "from atlas.cli import main; main()", "sql", endless, "--db", str(tiny_path)]
+    # a background job inherits that the signal is ignored
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from atlas.cli import main; main()"
+    command = [sys.executable, "-c", code, "sql", endless, "--db", str(tiny_path)]
     process = subprocess.Popen([*command, "--timeout", "30"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         time.sleep(2)

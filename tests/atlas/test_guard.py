@@ -158,3 +158,11 @@ def test_the_order_of_the_query_is_kept(a: atlas.Atlas) -> None:
 def test_wrong_sql_is_answered_with_duckdbs_explanation(a: atlas.Atlas, statement: str, message: str) -> None:
     with pytest.raises(AtlasError, match=message):
         a.sql(statement)
+
+
+def test_an_error_names_the_line_that_the_user_wrote(a: atlas.Atlas) -> None:
+    for sql in ("SELECT nothing_like_it FROM model", "SELECT\n    m.name\nFROM model AS m\nWHERE nothing_like_it", "EXPLAIN SELECT nothing_like_it FROM model"):
+        with pytest.raises(AtlasError) as caught:
+            run_select(a.con, sql)
+        line = 1 + sql[: sql.index("nothing")].count("\n")
+        assert f"LINE {line}: {sql.splitlines()[line - 1]}\n" in str(caught.value)

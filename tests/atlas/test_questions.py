@@ -63,6 +63,13 @@ def test_header_parameters_are_those_of_the_macro(a: atlas.Atlas, name: str) -> 
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_header_columns_are_those_of_an_answer(a: atlas.Atlas, name: str) -> None:
+    columns = question(name).columns
+    assert list(columns) == a.sql(f"FROM {first_calls()[name]}").columns
+    assert all(columns.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_header_says_where_the_question_comes_from(name: str) -> None:
     q = question(name)
     assert q.title and q.source and q.chart and q.grain

@@ -18,6 +18,8 @@ from tests.exact.tiny import asked, run
 
 torch.set_num_threads(2)
 
+pytestmark = pytest.mark.slow
+
 N_DOCUMENTS, DOCUMENT_TOKENS, CONTEXT = 6, 360, 128
 PROJECTED = np.arange(5, 1536, 61)
 """Neurons of every layer whose values are projected onto the vocabulary anew."""
