@@ -459,7 +459,7 @@ def check_sums(c: Case) -> None:
         rows = c.traced_rows("coefficient", f"layer = {layer}")
         n, values = len(c.traced), c.reference.values(layer)
         neurons = torch.from_numpy(blocks(rows, "neuron", n, c.d_ffn).astype(np.int64))
-        m, norms = (torch.from_numpy(blocks(rows, name, n, c.d_ffn)).double() for name in ("coefficient", "sub_update_norm"))
+        m, norms = (torch.from_numpy(blocks(rows, name, n, c.d_ffn).astype(np.float64)) for name in ("coefficient", "sub_update_norm"))
         # direction from the sign and the value, length from the stored norm
         updates = torch.sign(m)[..., None] * norms[..., None] * (values / values.norm(dim=1, keepdim=True))[neurons]
         total = (updates.sum(1) + c.reference.ffn_bias(layer)).numpy()
