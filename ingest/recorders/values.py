@@ -46,9 +46,11 @@ def weight_tables(model: Model, layer: int, unit_values: Tensor) -> dict[str, pa
 def project(model: Model, values: Tensor) -> dict[str, Tensor]:
     """Scores E·v and softmax of some values: [n, d_model] → top and bottom N_TOKENS of each, and the largest probability."""
     scores = model.unembed(values)
-    log_total = scores.logsumexp(-1, keepdim=True)
     promoted, promoted_token = top_k(scores, N_TOKENS)
-    suppressed, suppressed_token = top_k(-scores, N_TOKENS)
+    # in place from here on: another block of this size costs more to map than to fill
+    suppressed, suppressed_token = top_k(scores.neg_(), N_TOKENS)
+    largest = promoted[:, :1]
+    log_total = largest + scores.add_(largest).neg_().exp_().sum(-1, keepdim=True).log()
     return {
         "promoted_score": promoted, "promoted_token": promoted_token, "promoted_prob": (promoted - log_total).exp(),
         "suppressed_score": -suppressed, "suppressed_token": suppressed_token, "suppressed_prob": (-suppressed - log_total).exp(),

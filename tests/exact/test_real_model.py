@@ -1,5 +1,6 @@
 """SmolLM2-135M over two thousand positions of the Presidents' messages: every stored number against the brute-force reference."""
 
+import logging
 from collections.abc import Callable
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -66,5 +67,6 @@ def test_what_is_published_equals_the_brute_force_reference(case: Case, check: C
 
 
 def test_two_thousand_positions_are_read(case: Case) -> None:
+    logging.getLogger(__name__).info("%s: largest differences %s", case.name, case.worst)
     assert len(case.cut.token_ids) >= 2000
     assert len(case.traced) == 20
