@@ -15,7 +15,7 @@ class Address(NamedTuple):
 
 def parse_address(text: str) -> Address:
     """'L3N17' → Address(3, 17), in either case. Raises AtlasError for anything else."""
-    match = re.fullmatch(r"[Ll](\d+)[Nn](\d+)", text.strip())
+    match = re.fullmatch(r"[Ll](\d+)[Nn](\d+)", str(text).strip())
     if match is None:
         raise AtlasError(f"'{text}' is no address of a neuron: write L<layer>N<neuron>, both from 0, such as L3N17")
     return Address(int(match[1]), int(match[2]))

@@ -1,17 +1,17 @@
 """The Python face of an atlas: one method for each question, free SQL, and a summary of what is inside."""
 
-import inspect
 import warnings
 from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import polars as pl
 
 from atlas import guard
 from atlas.address import parse_address
+from atlas.arguments import bind, signature
 from atlas.card import Card, read_card
 from atlas.dictionary import describe
 from atlas.frames import Parameters, fetch
@@ -19,9 +19,6 @@ from atlas.inventory import Status, read_status, status_html
 from atlas.questions import Question, question, questions
 from atlas.ranges import check_arguments
 from schema import store
-from schema.errors import AtlasError
-
-PYTHON_TYPES = {"integer": int, "bigint": int, "text": str, "bigint[]": list[int]}
 
 
 class Atlas:
@@ -101,27 +98,6 @@ class Atlas:
 
     def _repr_html_(self) -> str:
         return status_html(self.status())
-
-
-def bind(q: Question, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
-    """Arguments by parameter name, defaults filled in. Raises AtlasError with the signature."""
-    try:
-        bound = signature(q).bind(*args, **kwargs)
-    except TypeError as error:
-        raise AtlasError(f"{q.signature}: {error}") from error
-    bound.apply_defaults()
-    missing = [p.name for p in q.parameters if p.is_required and bound.arguments[p.name] is None]
-    if missing:
-        raise AtlasError(f"{q.signature}: {', '.join(missing)} must not be None")
-    return dict(bound.arguments)
-
-
-def signature(q: Question) -> inspect.Signature:
-    def parameter(p: Any) -> inspect.Parameter:
-        default = inspect.Parameter.empty if p.is_required else p.default_value
-        return inspect.Parameter(p.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=PYTHON_TYPES[p.type])
-
-    return inspect.Signature([parameter(p) for p in q.parameters], return_annotation=pl.DataFrame)
 
 
 def method(a: Atlas, q: Question) -> Callable[..., pl.DataFrame]:

@@ -54,12 +54,14 @@ def translated() -> Iterator[None]:
     """DuckDB's errors in the words of ours."""
     try:
         yield
+    except duckdb.ConnectionException as error:
+        raise AtlasError(f"this atlas is closed; open it again ({first_line(error)})") from error
     except duckdb.PermissionException as error:
         raise QueryRefused(f"refused: a question reads this atlas and nothing else ({first_line(error)})") from error
     except duckdb.Error as error:
         raise AtlasError(f"DuckDB: {str(error).strip()}") from error
     except pl.exceptions.PolarsError as error:
-        raise AtlasError(f"a column of the result has a type that frames cannot hold; cast it in the query ({first_line(error)})") from error
+        raise AtlasError("a column of the result has a type that frames cannot hold, such as INTERVAL; cast it in the query, to text or a number") from error
 
 
 def first_line(error: Exception) -> str:

@@ -1,5 +1,6 @@
 """Say what exists when a question is asked for a layer, neuron, position, corpus or token that does not."""
 
+import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 
@@ -18,6 +19,8 @@ def check_arguments(con: duckdb.DuckDBPyConnection, arguments: Mapping[str, obje
     for name, words in WORDS.items():
         if name in given and given[name] not in words:
             raise AtlasError(f"no {name} {given[name]!r}; they are {', '.join(words)}")
+    if "n" in given and given["n"] < 1:  # type: ignore[operator]
+        raise AtlasError(f"n is how many rows, at least 1, not {given['n']}")
     for name, check in CHECKS.items():
         if name in given:
             check(con, given[name])
@@ -58,14 +61,34 @@ def check_traced(con: duckdb.DuckDBPyConnection, position_id: object) -> None:
     raise AtlasError(f"position {position_id} is not traced; the nearest that are: {', '.join(str(p) for (p,) in nearest)} (table trace has all)")
 
 
+def check_positions(con: duckdb.DuckDBPyConnection, position_ids: object) -> None:
+    missing = "SELECT u.id FROM (SELECT unnest(?::BIGINT[]) AS id) AS u ANTI JOIN position AS p ON u.id = p.position_id ORDER BY u.id"
+    unknown = [i for (i,) in fetch_rows(con, missing, [position_ids])]
+    if unknown:
+        raise AtlasError(f"no position {', '.join(str(i) for i in unknown[:5])}; table position has those that exist")
+
+
 def check_token(con: duckdb.DuckDBPyConnection, token: object) -> None:
+    if not token:
+        raise AtlasError("the token is empty: give the text of a token of the vocabulary")
     if fetch_rows(con, "SELECT token_id FROM token WHERE text = $t OR text = ' ' || $t LIMIT 1", {"t": token}):
         return
     start = f"{str(token)[:2]}%"
-    texts = [t.strip() for (t,) in fetch_rows(con, "SELECT DISTINCT text FROM token WHERE ltrim(text) LIKE $s LIMIT 5000", {"s": start})]
+    texts = [t for (t,) in fetch_rows(con, "SELECT DISTINCT trim(text) FROM token WHERE ltrim(text) LIKE $s LIMIT 5000", {"s": start})]
     near = get_close_matches(str(token), texts, n=3)
     hint = f"; near it: {', '.join(repr(t) for t in near)}" if near else ""
-    raise AtlasError(f"no token {token!r} in the vocabulary, with or without a leading space{hint}. Longer words are several tokens.")
+    raise AtlasError(f"no token {token!r} in the vocabulary, with or without a leading space{hint}. Longer words are several tokens; ␣ is shown for a space.")
+
+
+READERS = {"sweep": ("trigger", "neuron_statistics"), "trace": ("trace", "logit_lens", "sub_update", "residual_state", "saturation", "elimination")}
+"""Run → the tables and views that it alone fills."""
+
+
+def missing_run(con: duckdb.DuckDBPyConnection, sql: str) -> str | None:
+    """The run, of the sweep and the trace, that a question reads from and that this atlas does not have."""
+    words = set(re.findall(r"(?:FROM|JOIN) (\w+)", sql))
+    done = {kind for (kind,) in fetch_rows(con, "SELECT DISTINCT kind FROM run")}
+    return next((run for run, tables in READERS.items() if run not in done and words.intersection(tables)), None)
 
 
 CHECKS: dict[str, Callable[[duckdb.DuckDBPyConnection, object], None]] = {
@@ -73,5 +96,6 @@ CHECKS: dict[str, Callable[[duckdb.DuckDBPyConnection, object], None]] = {
     "neuron": check_neuron,
     "corpus": check_corpus,
     "position_id": check_traced,
+    "position_ids": check_positions,
     "token": check_token,
 }

@@ -27,12 +27,22 @@ def open_reader(path: Path | str, *, memory: str = "4GB") -> duckdb.DuckDBPyConn
     con = _connect(path, read_only=True, config={**OFFLINE, "memory_limit": memory})
     try:
         check_version(con, path)
-        con.execute("SET enable_external_access = false")
-        con.execute("SET lock_configuration = true")
+        lock_down(con)
     except BaseException:
         con.close()
         raise
     return con
+
+
+def lock_down(con: duckdb.DuckDBPyConnection) -> None:
+    """No other files, and no way back. Connections of one process to one file share its settings, so another may have done it."""
+    try:
+        con.execute("SET enable_external_access = false")
+        con.execute("SET lock_configuration = true")
+    except duckdb.InvalidInputException:
+        settings = con.execute("SELECT current_setting('enable_external_access'), current_setting('lock_configuration')").fetchall()
+        if settings != [(False, True)]:
+            raise
 
 
 def open_writer(path: Path | str) -> duckdb.DuckDBPyConnection:

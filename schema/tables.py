@@ -142,7 +142,7 @@ def corpus_tables(m: MetaData) -> None:
         "document",
         m,
         column("document_id", BigInteger, "Unique over all corpora; consecutive within one."),
-        corpus_id(),
+        column("corpus_id", Integer, "The corpus it belongs to.", "corpus.corpus_id"),
         column("name", String, "File name, row number or the like, as the source gives it."),
         column("metadata", Json, "JSON object of what the source says of the document (year, president, …)."),
         column("text", String, "The whole text, stored once; everything else slices it by character offsets."),

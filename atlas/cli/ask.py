@@ -78,8 +78,12 @@ def answer(q: Question, arguments: dict[str, object], db: Path | None, **out: An
     """Ask, and print or write the rows."""
     with open_atlas(db) as a:
         from atlas.export.provenance import provenance
+        from atlas.ranges import missing_run
 
         frame = a.ask(q.name, **arguments)
+        if frame.is_empty():
+            run = missing_run(a.con, q.sql)
+            click.echo(f"note: no rows{f', because this atlas has no {run}' if run else ''}", err=True)
         source = provenance(a.con, a.path, sql=q.sql, n_rows=frame.height, question=q.name, parameters=arguments)
     emit(frame, provenance=source, **with_caption(q, out))
 

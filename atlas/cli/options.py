@@ -68,6 +68,8 @@ def emit(
     from atlas.export import formats
 
     frame = choose(frame, columns)
+    if output == Path("-"):
+        raise click.UsageError("results go to standard output where there is no -o: leave it out")
     is_terminal = output is None and sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if is_terminal else None
     style = formats.Style(provenance, caption, label, width=width, color=is_terminal and use_color())
@@ -92,5 +94,7 @@ def choose(frame: "pl.DataFrame", columns: str | None) -> "pl.DataFrame":
     names = [name.strip() for name in columns.split(",")]
     unknown = [name for name in names if name not in frame.columns]
     if unknown:
-        raise click.UsageError(f"no column {', '.join(unknown)}; there are {', '.join(frame.columns)}")
+        raise click.UsageError(f"no column {', '.join(repr(name) for name in unknown)}; there are {', '.join(frame.columns)}")
+    if len(set(names)) < len(names):
+        raise click.UsageError(f"--columns {columns} names a column twice")
     return frame.select(names)

@@ -72,7 +72,10 @@ def stop_at_key(a: "Atlas", key: dict) -> Iterator[str]:
 def events(a: "Atlas") -> Iterator[str]:
     from atlas.export.terminal import terminal_table
 
+    scores = a.promotion_vs_elimination()
+    if scores.is_empty():
+        return
     yield ""
     yield click.style("Do FFN updates promote, or eliminate? Scores of single sub-updates at both events (Geva et al. 2022, table 4)", bold=True)
     yield "  FROM promotion_vs_elimination()"
-    yield from (f"  {line}" for line in terminal_table(a.promotion_vs_elimination()).splitlines())
+    yield from (f"  {line}" for line in terminal_table(scores).splitlines())

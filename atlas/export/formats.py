@@ -110,8 +110,18 @@ def save(frame: pl.DataFrame, path: Path, format: str, style: Style) -> None:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Raises AtlasError if the folder is missing or not writable."""
+    """Raises AtlasError if the folder is missing or not writable, or a DuckDB file lies there: no table is worth an atlas."""
+    if is_database(path):
+        raise AtlasError(f"cannot write {path}: it is a DuckDB file, and stays as it is; give another name")
     try:
         path.write_bytes(content)
     except OSError as error:
         raise AtlasError(f"cannot write {path}: {error.strerror}") from error
+
+
+def is_database(path: Path) -> bool:
+    """Whether a DuckDB file lies there: its eight bytes of checksum are followed by DUCK."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(12)[8:] == b"DUCK"

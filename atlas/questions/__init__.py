@@ -120,7 +120,7 @@ def question(name: str) -> Question:
     if name in questions():
         return questions()[name]
     near = get_close_matches(name, questions(), n=3, cutoff=0.4)
-    raise AtlasError(f"no question '{name}'; {'did you mean ' + ', '.join(near) if near else 'they are ' + ', '.join(questions())}?")
+    raise AtlasError(f"no question '{name}'; " + (f"did you mean {', '.join(near)}?" if near else f"they are {', '.join(questions())}"))
 
 
 def macro_files() -> dict[str, str]:

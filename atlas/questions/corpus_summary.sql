@@ -5,6 +5,7 @@
 -- column: name: what the user called for
 -- column: split: part of the corpus; 'all' where it has none
 -- column: revision: commit or version of the source; null for local files
+-- column: context: tokens the model read at once
 -- column: n_documents: documents
 -- column: n_positions: token occurrences
 -- column: n_swept: of them swept
@@ -47,6 +48,7 @@ SELECT
     c.name,
     c.split,
     c.revision,
+    (c.source ->> 'context')::INTEGER AS context,
     c.n_documents,
     c.n_positions,
     coalesce(s.n_swept, 0) AS n_swept,

@@ -3,7 +3,7 @@
 -- grain:  rank
 -- param:  position_id (bigint): a traced position_id
 -- param:  layer (integer): transformer block, from 0
--- param:  site (text, 'resid_post'): resid_pre, resid_mid or resid_post; attn_out or ffn_out where the trace kept them
+-- param:  site (text, 'resid_post'): one of resid_pre, resid_mid, resid_post; attn_out or ffn_out where the trace kept them
 -- param:  n (integer, 25): how many
 -- column: rank: from 1, by falling cosine
 -- column: cosine: of the two states, in [-1, 1]

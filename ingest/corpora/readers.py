@@ -58,7 +58,10 @@ def jsonl_documents(path: Path, name: str, column: str) -> Iterator[Document]:
     for line_number, line in enumerate(_decoded_lines(path), start=1):
         if line.isspace():
             continue
-        yield row_document(f"{name}:{row_number}", _json_object(path, line_number, line), column)
+        row = _json_object(path, line_number, line)
+        if column not in row:
+            raise missing_column(f"{path}, line {line_number}", column, row)
+        yield row_document(f"{name}:{row_number}", row, column)
         row_number += 1
 
 

@@ -1,13 +1,21 @@
 -- rule: a token's characters lie in its document, and those of the next token of the sequence do not begin before it
 WITH
+-- measured before the join, which would carry the whole text to every position
+size AS (
+    SELECT
+        d.document_id,
+        length(d.text) AS n_chars
+    FROM document AS d
+),
+
 place AS (
     SELECT
         p.*,
-        length(d.text) AS n_chars,
+        z.n_chars,
         lead(p.char_start) OVER (PARTITION BY p.sequence_id ORDER BY p.index) AS next_char_start
     FROM position AS p
     INNER JOIN sequence AS s ON p.sequence_id = s.sequence_id
-    INNER JOIN document AS d ON s.document_id = d.document_id
+    INNER JOIN size AS z ON s.document_id = z.document_id
 )
 
 SELECT w.*

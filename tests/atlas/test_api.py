@@ -5,11 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
 import atlas
-from atlas import AtlasError, NotAnAtlas
+from atlas import AtlasError, NotAnAtlas, QueryRefused
 
 
 def test_questions_are_methods_that_return_frames(a: atlas.Atlas) -> None:
@@ -55,7 +56,15 @@ def test_an_unknown_method_names_the_nearest(a: atlas.Atlas) -> None:
         ("neurons_triggered_by", {"token": "cat", "tail": "both"}, "they are max, min"),
         ("neurons_promoting", {"token": "caat"}, r"no token 'caat' in the vocabulary.*near it: 'cat'"),
         ("saturation_events", {"layer": 7}, "no layer 7"),
-        ("top_triggers", {"layer": "x", "neuron": 0}, "no layer x"),
+        ("top_triggers", {"layer": "x", "neuron": 0}, "layer must be a whole number, not 'x'"),
+        ("top_triggers", {"layer": 1.0, "neuron": 0}, "layer must be a whole number, not 1.0"),
+        ("top_triggers", {"layer": True, "neuron": 0}, "layer must be a whole number, not True"),
+        ("top_triggers", {"layer": 1, "neuron": 0, "n": None}, "n must not be None"),
+        ("top_triggers", {"layer": 1, "neuron": 0, "n": 0}, "at least 1, not 0"),
+        ("neurons_promoting", {"token": 5}, "token must be text, not 5"),
+        ("neurons_promoting", {"token": ""}, "the token is empty"),
+        ("token_context", {"position_ids": 1}, "position_ids must be a list of whole numbers, not 1"),
+        ("token_context", {"position_ids": [1, 50]}, "no position 50"),
     ],
 )
 def test_what_does_not_exist_is_named_with_what_does(a: atlas.Atlas, name: str, arguments: dict, message: str) -> None:
@@ -161,3 +170,28 @@ def test_another_distributions_schema_package_is_named(tmp_path: Path) -> None:
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert found.returncode == 1
     assert f"another distribution's ({tmp_path}/schema/__init__.py)" in found.stderr
+
+
+def test_numpys_integers_are_numbers(a: atlas.Atlas) -> None:
+    assert a.top_triggers(np.int64(0), np.int16(1), n=np.int32(2)).equals(a.top_triggers(0, 1, n=2))
+    assert a.token_context(np.array([1, 2])).equals(a.token_context(range(1, 3)))
+
+
+def test_an_atlas_is_opened_twice_in_one_process_and_stays_locked_down(a: atlas.Atlas) -> None:
+    with atlas.open(a.path) as again:
+        assert again.sql("FROM model").equals(a.sql("FROM model"))
+        with pytest.raises(QueryRefused):
+            again.sql("FROM read_csv('/etc/passwd')")
+    assert a.sql("FROM model").height == 1
+
+
+def test_a_closed_atlas_says_so(tiny_path: Path) -> None:
+    a = atlas.open(tiny_path)
+    a.close()
+    with pytest.raises(AtlasError, match="this atlas is closed"):
+        a.sql("FROM model")
+
+
+def test_a_neuron_has_an_address(a: atlas.Atlas) -> None:
+    with pytest.raises(AtlasError, match="'17' is no address"):
+        a.neuron(17)  # type: ignore[arg-type]

@@ -113,7 +113,8 @@ def test_columns_are_chosen_and_ordered(call) -> None:
     assert call("ask", *TRIGGERS, "--columns", "token,rank", "--format", "csv")[1].splitlines() == ["token,rank", " sat,1", " sat,2", " cat,3"]
     code, _, err = call("ask", *TRIGGERS, "--columns", "tokn")
     assert code == 2
-    assert "no column tokn; there are rank, coefficient" in err
+    assert "no column 'tokn'; there are rank, coefficient" in err
+    assert call("ask", *TRIGGERS, "--columns", "token,token")[0] == 2
 
 
 def test_latex_has_a_caption_and_label(call) -> None:
@@ -122,6 +123,24 @@ def test_latex_has_a_caption_and_label(call) -> None:
     assert r"\label{tab:p}" in out
     assert "% question: promotion_vs_elimination" in out
     assert r"\caption{Mine}" in call("ask", *TRIGGERS, "--format", "latex", "--caption", "Mine")[1]
+
+
+def test_no_answer_is_written_over_an_atlas(call, tiny_path: Path, tmp_path: Path) -> None:
+    copy, link = tmp_path / "copy.csv", tmp_path / "link.csv"
+    copy.write_bytes(tiny_path.read_bytes())
+    link.symlink_to(copy)
+    for target in (copy, link, tmp_path / ".." / tmp_path.name / "copy.csv"):
+        code, _, err = call("ask", *TRIGGERS, "-o", str(target))
+        assert code == 1
+        assert "it is a DuckDB file, and stays as it is" in err
+    assert copy.read_bytes() == tiny_path.read_bytes()
+    assert call("ask", *TRIGGERS, "-o", "-", "--format", "csv")[0] == 2
+
+
+def test_an_empty_answer_says_so(call) -> None:
+    code, out, err = call("ask", "saturation_events", "--layer", "2", "--format", "csv")
+    assert (code, len(out.splitlines())) == (0, 1)
+    assert err == "note: no rows\n"
 
 
 def test_a_file_gets_the_format_of_its_suffix_and_a_sidecar(call, tmp_path: Path) -> None:

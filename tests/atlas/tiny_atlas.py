@@ -128,7 +128,7 @@ def token_rows() -> list[tuple]:
 
 def corpus_rows() -> dict[str, list[tuple]]:
     return {
-        "corpus": [(0, "tales", "all", "{}", None, "aa", 1, 10), (1, "more", "test", "{}", "r1", "bb", 1, 4)],
+        "corpus": [(0, "tales", "all", '{"context": 5}', None, "aa", 1, 10), (1, "more", "test", '{"context": 4}', "r1", "bb", 1, 4)],
         "document": [(0, 0, "first.txt", '{"year": 1790}', TEXTS[0]), (100, 1, "second.txt", "{}", TEXTS[100])],
         "sequence": [(0, 0, 0, 6), (1, 0, 6, 4), (2, 100, 100, 4)],
         "position": POSITIONS,

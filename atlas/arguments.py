@@ -1,0 +1,71 @@
+"""What a caller passes to a question: matched to its parameters, and taken only if it is what the parameter means."""
+
+import inspect
+from collections.abc import Callable, Iterable
+from operator import index
+
+from atlas.questions import Parameter, Question
+from schema.errors import AtlasError
+
+PYTHON_TYPES = {"integer": int, "bigint": int, "text": str, "bigint[]": list[int]}
+
+
+def signature(q: Question) -> inspect.Signature:
+    """The question's parameters as a Python signature; it returns a frame."""
+    import polars as pl
+
+    def parameter(p: Parameter) -> inspect.Parameter:
+        default = inspect.Parameter.empty if p.is_required else p.default_value
+        return inspect.Parameter(p.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=PYTHON_TYPES[p.type])
+
+    return inspect.Signature([parameter(p) for p in q.parameters], return_annotation=pl.DataFrame)
+
+
+def bind(q: Question, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
+    """Arguments by parameter name, defaults filled in, as plain Python values. Raises AtlasError with the signature."""
+    try:
+        bound = signature(q).bind(*args, **kwargs)
+    except TypeError as error:
+        raise AtlasError(f"{q.signature}: {error}") from error
+    bound.apply_defaults()
+    return {p.name: converted(q, p, bound.arguments[p.name]) for p in q.parameters}
+
+
+def converted(q: Question, p: Parameter, value: object) -> object:
+    """The value as the parameter's type; None only where the default is NULL."""
+    if value is None:
+        if p.default != "NULL":
+            raise AtlasError(f"{q.signature}: {p.name} must not be None")
+        return None
+    convert, meaning = CONVERSIONS[p.type]
+    try:
+        return convert(value)
+    except TypeError as error:
+        raise AtlasError(f"{q.signature}: {p.name} must be {meaning}, not {value!r}") from error
+
+
+def whole(value: object) -> int:
+    """Python's and numpy's integers; True is no number here."""
+    if isinstance(value, bool):
+        raise TypeError
+    return index(value)  # type: ignore[arg-type]
+
+
+def text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def wholes(value: object) -> list[int]:
+    if not isinstance(value, Iterable) or isinstance(value, str):
+        raise TypeError
+    return [whole(v) for v in value]
+
+
+CONVERSIONS: dict[str, tuple[Callable[[object], object], str]] = {
+    "integer": (whole, "a whole number"),
+    "bigint": (whole, "a whole number"),
+    "text": (text, "text"),
+    "bigint[]": (wholes, "a list of whole numbers"),
+}
