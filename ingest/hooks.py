@@ -89,6 +89,31 @@ def capture(model: Model, on_coefficients: Callable[[int, Tensor], None]) -> Ite
         yield
 
 
+class Reached(Exception):
+    """Ends a forward pass at the layer that was wanted, with what was wanted of it."""
+
+    def __init__(self, state: Tensor) -> None:
+        super().__init__()
+        self.state = state
+
+
+def read_layer(model: Model, layer: int, token_ids: Tensor) -> Tensor:
+    """Coefficients of one layer, [batch, seq, d_ffn] in the model's dtype, for token_ids [batch, seq] padded on the right.
+
+    The forward pass ends there: the layers above are not run. Raises AtlasError if it never comes to the layer's down projection.
+    """
+
+    def stop(_module: nn.Module, args: tuple[Any, ...]) -> None:
+        raise Reached(args[0])
+
+    with hooked(model, [(f"{model.layer_path(layer)}.{model.architecture.ffn_down}", stop)], [], lambda *_: None):
+        try:
+            model.backbone(token_ids)
+        except Reached as reached:
+            return reached.state.view(*token_ids.shape, -1)
+    raise AtlasError(f"model {model.name}: nothing was recorded for coefficient of layer {layer}: its code does not call the module read there")
+
+
 def raw_sites(model: Model) -> tuple[dict[str, str], dict[str, str]]:
     """Record's name → module (path from a layer, '' for the block) whose input, or output, it is."""
     a = model.architecture

@@ -1,8 +1,6 @@
 """`--dry-run`: what an ingest would write and how long it would take, from a survey of the corpus and a timed probe."""
 
 import tempfile
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +10,7 @@ from ingest.checks import check_identities
 from ingest.corpora import Corpus
 from ingest.hooks import capture
 from ingest.models import Model, load_model
+from ingest.paper_probe import paper_rows, probe_paper, timed
 from ingest.recorders.keys import new_keys
 from ingest.recorders.traces import N_LENS_TOKENS, N_SUB_UPDATES, TraceSettings, trace_tables
 from ingest.recorders.values import N_NEIGHBOURS, N_TOKENS, all_unit_values, weight_tables
@@ -25,6 +24,7 @@ from schema.terms import SITES
 BYTES_PER_ROW = {
     "neuron": 40, "value_token": 11, "value_neighbour": 7, "neuron_statistics": 143, "trigger": 7, "position": 8, "trace": 40,
     "logit_lens": 40, "logit_lens_token": 11, "coefficient": 12, "layer_activity": 24, "sub_update": 28,
+    "removal": 7, "next_token_rank": 10, "control_token": 9, "value_cluster": 3,
 }  # fmt: skip
 """Measured on SmolLM2-135M over the annual messages, in published snapshots; a residual state takes 4 bytes a dimension."""
 
@@ -45,6 +45,8 @@ def dry_run_report(request: Request) -> str:
             seconds["sweep"] = probe_sweep(model, sequences, request) * seen.n_positions
         if request.trace:
             seconds["trace"] = probe_trace(model, sequences, request) * len(seen.sample)
+        if request.paper:
+            seconds["paper"] = probe_paper(model, sequences, request, seen)
     return report(model, seen, rows, seconds)
 
 
@@ -65,6 +67,8 @@ def row_counts(model: Model, request: Request, seen: Survey | None) -> dict[str,
         }  # fmt: skip
         traced = {"trace": 1, "residual_state": stored, **{table: n * layers for table, n in at_layer.items()}}
         rows |= {table: n * len(seen.sample) for table, n in traced.items()}
+    if request.paper:
+        rows |= paper_rows(model, request, seen)
     return rows
 
 
@@ -76,12 +80,6 @@ def first_sequences(corpus: Corpus, model: Model, request: Request) -> list[Sequ
         if len(found) >= 3 * request.batch_size:
             break
     return found[: 3 * request.batch_size]
-
-
-def timed(action: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    action()
-    return time.perf_counter() - start
 
 
 def probe_weights(model: Model) -> float:

@@ -12,6 +12,7 @@ class Request:
     """One call of `atlas ingest`; the command line documents each field and holds its default.
 
     triggers: k of the sweep's top-k, 0 for no sweep. trace: number of sampled positions, 0 for no trace.
+    paper: whether to record what the papers' figures need beyond these; paper_keys: keys of each layer whose triggers it reads again.
     """
 
     target: Path
@@ -34,6 +35,8 @@ class Request:
     trace: int
     vector_sites: tuple[str, ...]
     coefficients: int
+    paper: bool
+    paper_keys: int
     batch_size: int
     shard_positions: int
     seed: int

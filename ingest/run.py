@@ -1,6 +1,6 @@
 """The driver: from a request to a published atlas, resuming what is there already.
 
-    work file ← weights shards ← sweep shards ← trace shards → snapshot
+    work file ← weights shards ← sweep shards ← trace shards ← paper shards → snapshot
 
 One machine and one worker; the worker computes shards, this loads them. Every shard is on disk before it is loaded and in the
 manifest once it is, so a run that dies at any moment goes on with the first shard the manifest lacks.
@@ -23,13 +23,15 @@ from ingest.corpora import Corpus
 from ingest.faults import explained
 from ingest.load import load_shard, loaded_shards
 from ingest.models import Model, load_model
+from ingest.paper import has_clusters, layer_work, left_out, paper_settings, paper_shard
 from ingest.publish import publish
+from ingest.recorders.clusters import cluster_rows
 from ingest.recorders.keys import new_keys
 from ingest.recorders.traces import TraceSettings
 from ingest.recorders.values import all_unit_values, weight_tables
 from ingest.register import find_corpus, finish_run, is_registered, known_triggers, register_corpus, register_model, register_run, top_tokens
 from ingest.request import Request
-from ingest.sequences import CutDocument, cut
+from ingest.sequences import CutDocument, bos_token, cut
 from ingest.shards import staged_shards, write_shard
 from ingest.survey import Survey, survey
 from ingest.worker import sweep_shard, trace_shard
@@ -166,7 +168,7 @@ def ingest_weights(committer: Committer, model: Model, request: Request, bar: Pr
 
 
 def ingest_corpus(committer: Committer, model: Model, request: Request, corpus: Corpus, bar: Progress) -> Survey:
-    """Survey, sweep and trace the request's corpus."""
+    """Survey, sweep and trace the request's corpus, and bring what the papers need of it."""
     source = request.corpus_source(corpus)
     corpus_id = find_corpus(committer.con, corpus.name, corpus.split, source)
     seen = survey_corpus(corpus, model, request, corpus_id)
@@ -175,6 +177,8 @@ def ingest_corpus(committer: Committer, model: Model, request: Request, corpus: 
         ingest_sweep(committer, model, request, corpus, corpus_id, seen, bar)
     if request.trace:
         ingest_trace(committer, model, request, corpus, corpus_id, seen, bar)
+    if request.paper:
+        ingest_paper(committer, model, request, corpus_id, bar)
     return seen
 
 
@@ -187,7 +191,9 @@ def cut_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int) -
 
 def survey_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int) -> Survey:
     documents = cut_corpus(corpus, model, request, corpus_id)
-    seen = survey(documents, shard_positions=request.shard_positions, n_sample=request.trace, seed=request.seed)
+    # one prefix a sentence, and BOS alone is none
+    one_from = int(bos_token(model.tokenizer, request.bos) is not None) if request.cut == "sentences" else None
+    seen = survey(documents, shard_positions=request.shard_positions, n_sample=request.trace, seed=request.seed, one_from=one_from)
     if not seen.n_documents:
         raise AtlasError(f"corpus {corpus.name!r} is empty: it has no documents")
     if not seen.n_positions:
@@ -234,6 +240,33 @@ def ingest_trace(committer: Committer, model: Model, request: Request, corpus: C
                     model, documents, sample, value_tops, corpus_id, run_id, settings, request.batch_size, lambda n: bar.advance(task, n)
                 ) if len(sample) else {}  # fmt: skip
                 committer.commit(run_id, shard_id, tables)
+    finish_run(con, run_id)
+
+
+def ingest_paper(committer: Committer, model: Model, request: Request, corpus_id: int, bar: Progress) -> None:
+    """What the papers' figures need beyond sweep and trace: one shard a layer, and one for the clusters of all values."""
+    con, n_layers = committer.con, model.n_layers
+    settings = paper_settings(con, request, corpus_id, n_layers * model.d_ffn)
+    if note := left_out(settings):
+        bar.console.print(note, soft_wrap=True, markup=False, highlight=False)
+    run_id = register_run(con, "paper", corpus_id, settings, request.seed, str(model.device), n_layers + 1)
+    # the forward pass of a layer's shard ends there; the clusters count as the whole model
+    cost = [*range(1, n_layers + 1), n_layers]
+    done = loaded_shards(con, run_id)
+    task = bar.add_task("paper", total=sum(cost), completed=sum(cost[i] for i in done), unit="layers")
+    for shard_id in sorted(set(range(n_layers + 1)) - done):
+
+        def advance(share: float, of: int = cost[shard_id]) -> None:
+            bar.advance(task, share * of)
+
+        if shard_id < n_layers:
+            work = layer_work(con, settings, corpus_id, shard_id, model.d_ffn)
+            tables = paper_shard(model, work, corpus_id, shard_id, request.seed, request.batch_size * request.context, advance)
+        else:
+            tables = {} if has_clusters(con) else {"value_cluster": cluster_rows(model, request.seed, advance)}
+        committer.commit(run_id, shard_id, tables)
+        done.add(shard_id)
+        bar.update(task, completed=sum(cost[i] for i in done))
     finish_run(con, run_id)
 
 

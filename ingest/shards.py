@@ -21,6 +21,9 @@ import pyarrow.parquet as pq
 
 from schema.errors import AtlasError
 
+WORDS = ["tail", "site", "direction", "selection", "projection", "removed", "control", "space"]
+"""Columns of few different words."""
+
 
 @dataclass(frozen=True)
 class Shard:
@@ -42,7 +45,7 @@ def write_shard(folder: Path, run_id: int, shard_id: int, tables: Mapping[str, p
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir()
     for name, table in tables.items():
-        pq.write_table(table, draft / f"{name}.parquet", compression="none", use_dictionary=["tail", "site", "direction", "selection", "projection"])
+        pq.write_table(table, draft / f"{name}.parquet", compression="none", use_dictionary=WORDS)
     manifest = {
         "run_id": run_id,
         "shard_id": shard_id,

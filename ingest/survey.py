@@ -38,12 +38,13 @@ class Survey:
     sample: tuple[int, ...]
 
 
-def survey(documents: Iterable[CutDocument], *, shard_positions: int, n_sample: int, seed: int) -> Survey:
+def survey(documents: Iterable[CutDocument], *, shard_positions: int, n_sample: int, seed: int, one_from: int | None = None) -> Survey:
     """Count, hash, divide and sample a corpus in one pass.
 
     A shard ends with the first document that brings it to `shard_positions`. The sample is the `n_sample` positions with
     the smallest hash of (seed, document, place in the document): it does not depend on order, shards or workers, and a
-    larger sample contains a smaller one.
+    larger sample contains a smaller one. one_from: take at most one position of a sequence (Geva et al. 2021, section 5: one prefix
+    of a sentence), that with the smallest hash among those from this index on; the sample is smaller where the sequences are fewer.
     """
     digest = hashlib.sha256()
     n_documents = n_blank = n_sequences = n_positions = 0
@@ -55,7 +56,7 @@ def survey(documents: Iterable[CutDocument], *, shard_positions: int, n_sample: 
         identity = document_digest(cut)
         digest.update(identity)
         if n_sample and n:
-            keys, ids = draw(keys, ids, cut, identity, n_sample, seed)
+            keys, ids = draw(keys, ids, cut, identity, n_sample, seed, one_from)
         span = extended(span, len(spans), cut, n, n_positions)
         n_documents, n_blank = n_documents + 1, n_blank + (not cut.sequences)
         n_sequences, n_positions = n_sequences + len(cut.sequences), n_positions + n
@@ -88,13 +89,35 @@ def document_digest(cut: CutDocument) -> bytes:
     return hashlib.sha256(json.dumps([d.name, d.metadata, d.text], sort_keys=True, default=str).encode()).digest()
 
 
-def draw(keys: np.ndarray, ids: np.ndarray, cut: CutDocument, identity: bytes, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Add a document's positions to the sample and keep the n smallest hashes."""
+def draw(
+    keys: np.ndarray, ids: np.ndarray, cut: CutDocument, identity: bytes, n: int, seed: int, one_from: int | None
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Add a document's positions, or one of each of its sequences, to the sample and keep the n smallest hashes."""
     here = np.concatenate([np.arange(s.first_position_id, s.first_position_id + len(s.token_ids)) for s in cut.sequences])
     hashed = position_hashes(seed, identity, len(here))
+    if one_from is not None:
+        chosen = one_of_each([len(s.token_ids) for s in cut.sequences], hashed, one_from)
+        here, hashed = here[chosen], hashed[chosen]
     keys, ids = np.concatenate([keys, hashed]), np.concatenate([ids, here])
     kept = np.lexsort((ids, keys))[:n]
     return keys[kept], ids[kept]
+
+
+def one_of_each(lengths: list[int], hashed: np.ndarray, first: int) -> list[int]:
+    """Places, in a document's positions, of the smallest hash of each sequence among its positions from index `first` on."""
+    starts = np.cumsum(lengths) - lengths
+    return [int(start + first + hashed[start + first : start + n].argmin()) for start, n in zip(starts, lengths, strict=True) if n > first]
+
+
+def hashes(seed: int, layer: int, ids: np.ndarray) -> np.ndarray:
+    """A hash of (seed, layer, id) for each id, [n] uint64: what samples of keys and positions of a layer are drawn by."""
+    start = mix(np.array([seed], np.int64).astype(np.uint64) * np.uint64(1000003) + np.uint64(layer))
+    return mix(start + ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+
+
+def smallest(seed: int, layer: int, ids: np.ndarray, n: int) -> np.ndarray:
+    """The n ids with the smallest hash, ascending: a sample that a larger one contains."""
+    return np.sort(ids[np.argsort(hashes(seed, layer, ids), kind="stable")[:n]])
 
 
 def position_hashes(seed: int, document: bytes, n: int) -> np.ndarray:

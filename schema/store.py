@@ -1,5 +1,6 @@
 """The only place that opens DuckDB: read-only for questions, read-write for the loader, and never by accident a new file."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -13,12 +14,21 @@ STORAGE_VERSION = "v1.5.0"
 WRITER_MEMORY = "2GB"
 """The loader shares the machine with a model; what does not fit goes to the folder beside its file."""
 
+ANNOTATION_SUFFIX = ".annotations.duckdb"
+"""NAME.duckdb has what people say of it in NAME.annotations.duckdb."""
+
 OFFLINE = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
 
 
-def open_reader(path: Path | str, *, memory: str = "4GB") -> duckdb.DuckDBPyConnection:
+def annotation_path(path: Path | str) -> Path:
+    """Where the annotations of the atlas at `path` are kept."""
+    return Path(path).with_name(Path(path).stem + ANNOTATION_SUFFIX)
+
+
+def open_reader(path: Path | str, *, memory: str = "4GB", attach: Callable[[duckdb.DuckDBPyConnection, Path], None] | None = None) -> duckdb.DuckDBPyConnection:
     """Open an atlas read-only, locked down: no writes, no other files, no extensions, no settings.
 
+    `attach` is called with the connection and the path while other files can still be attached.
     Raises NotAnAtlas if the path is no atlas of this schema version, Locked if another process is writing to it.
     """
     path = Path(path)
@@ -27,6 +37,8 @@ def open_reader(path: Path | str, *, memory: str = "4GB") -> duckdb.DuckDBPyConn
     con = _connect(path, read_only=True, config={**OFFLINE, "memory_limit": memory})
     try:
         check_version(con, path)
+        if attach is not None:
+            attach(con, path)
         lock_down(con)
     except BaseException:
         con.close()
@@ -86,5 +98,5 @@ def check_version(con: duckdb.DuckDBPyConnection, path: Path | str) -> None:
 def _neighbours(path: Path) -> str:
     if not path.parent.is_dir():
         return f" (and no folder {path.parent})"
-    names = sorted(p.name for p in path.parent.glob("*.duckdb"))[:5]
+    names = sorted(p.name for p in path.parent.glob("*.duckdb") if not p.name.endswith(ANNOTATION_SUFFIX))[:5]
     return f"; atlases beside it: {', '.join(names)}" if names else "; `atlas ingest` makes one"

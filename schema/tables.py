@@ -9,8 +9,6 @@ from sqlalchemy import (
     REAL,
     BigInteger,
     Boolean,
-    CheckConstraint,
-    Column,
     DateTime,
     Double,
     Integer,
@@ -21,64 +19,10 @@ from sqlalchemy import (
     String,
     Table,
 )
-from sqlalchemy.types import TypeEngine, UserDefinedType
 
 from schema import terms
-
-
-class Vector(UserDefinedType):
-    """FLOAT[n]: a fixed-size DuckDB array, so that array_inner_product and its kin apply."""
-
-    cache_ok = True
-
-    def __init__(self, n: int) -> None:
-        self.n = n
-
-    def get_col_spec(self, **_: object) -> str:
-        return f"FLOAT[{self.n}]"
-
-
-class Counts(UserDefinedType):
-    """BIGINT[]: a list of counts."""
-
-    cache_ok = True
-
-    def get_col_spec(self, **_: object) -> str:
-        return "BIGINT[]"
-
-
-class Json(UserDefinedType):
-    """JSON text that DuckDB's ->> reads."""
-
-    cache_ok = True
-
-    def get_col_spec(self, **_: object) -> str:
-        return "JSON"
-
-
-def column(name: str, kind: TypeEngine | type[TypeEngine], comment: str, references: str | None = None, null: bool = False) -> Column:
-    info = {"references": references} if references else {}
-    return Column(name, kind, comment=comment, info=info, nullable=null, autoincrement=False)
-
-
-def layer() -> Column:
-    return column("layer", SmallInteger, "Transformer block, counted from 0.")
-
-
-def neuron() -> Column:
-    return column("neuron", Integer, "FFN hidden unit of the layer, counted from 0; its address is L<layer>N<neuron>.")
-
-
-def corpus_id() -> Column:
-    return column("corpus_id", Integer, "The corpus the number was taken over.", "corpus.corpus_id")
-
-
-def position_id() -> Column:
-    return column("position_id", BigInteger, "The token occurrence.", "position.position_id")
-
-
-def one_of(name: str, words: tuple[str, ...]) -> CheckConstraint:
-    return CheckConstraint(f"{name} IN ({', '.join(repr(w) for w in words)})")
+from schema.columns import Counts, Json, Vector, column, corpus_id, layer, neuron, one_of, position_id
+from schema.paper_tables import paper_tables
 
 
 def model_tables(m: MetaData) -> None:
@@ -179,7 +123,7 @@ def run_tables(m: MetaData) -> None:
         "run",
         m,
         column("run_id", Integer, "Counted from 0 in the order of ingest."),
-        column("kind", String, "weights (from the weights alone), sweep (every position) or trace (sampled positions)."),
+        column("kind", String, "weights (from the weights alone), sweep (every position), trace (sampled positions) or paper (what figures need beyond them)."),
         column("corpus_id", Integer, "The corpus it read; null for weights.", "corpus.corpus_id", null=True),
         column("settings", Json, "JSON: everything needed to repeat the run."),
         column("versions", Json, "JSON: versions of python, torch, transformers, duckdb and this project."),
@@ -412,4 +356,5 @@ def metadata(d_model: int) -> MetaData:
     sweep_tables(m)
     trace_tables(m, d_model)
     sub_update_tables(m)
+    paper_tables(m)
     return m

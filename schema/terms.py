@@ -15,7 +15,25 @@ DIRECTIONS = ("promoted", "suppressed")
 SELECTIONS = ("dominant", "random")
 """How sub-updates of a position and layer were chosen: largest by norm, or seeded at random among the others."""
 
-RUN_KINDS = ("weights", "sweep", "trace")
+RUN_KINDS = ("weights", "sweep", "trace", "paper")
+
+REMOVALS = ("first", "last", "random")
+"""Which token of a trigger's prefix was left out; BOS is never one of them."""
+
+CONTROLS = ("random_vector", "ffn_update")
+"""What values are compared with: vectors drawn with the values' mean and standard deviation, and whole FFN updates."""
+
+CLUSTER_SPACES = ("value", "logits")
+"""What was clustered: the values themselves, or their scores E·v over the vocabulary."""
+
+SUBJECTS = ("key", "value", *CONTROLS)
+"""What people annotate: the texts that trigger a key, or the tokens that a value, a random vector or an FFN update promotes."""
+
+PATTERN_KINDS = ("shallow", "semantic", "syntactic", "names")
+"""Kinds of patterns: shallow or semantic of keys (Geva et al. 2021); semantic, syntactic or names of values (Geva et al. 2022)."""
+
+ANNOTATION_CATALOG = "annotations"
+"""Name under which NAME.annotations.duckdb is attached."""
 
 RUN_STATUSES = ("running", "finished")
 

@@ -35,6 +35,16 @@ number AS (
         'neuron_statistics' AS place,
         unnest([s.mean, s.std, s.min, s.max]) AS number
     FROM neuron_statistics AS s
+    UNION ALL
+    SELECT
+        'removal' AS place,
+        r.coefficient AS number
+    FROM removal AS r
+    UNION ALL
+    SELECT
+        'control_token' AS place,
+        c.score AS number
+    FROM control_token AS c
 )
 
 SELECT

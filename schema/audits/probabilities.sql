@@ -31,6 +31,11 @@ prob AS (
         'logit_lens_token.prob' AS place,
         c.prob
     FROM logit_lens_token AS c
+    UNION ALL
+    SELECT
+        'next_token_rank.value_prob' AS place,
+        n.value_prob AS prob
+    FROM next_token_rank AS n
 )
 
 SELECT

@@ -30,6 +30,14 @@ found AS (
     FROM (SELECT 'layer_activity' AS relation, count(*) AS n_found FROM layer_activity)
     UNION ALL
     FROM (SELECT 'sub_update' AS relation, count(*) AS n_found FROM sub_update)
+    UNION ALL
+    FROM (SELECT 'removal' AS relation, count(*) AS n_found FROM removal)
+    UNION ALL
+    FROM (SELECT 'next_token_rank' AS relation, count(*) AS n_found FROM next_token_rank)
+    UNION ALL
+    FROM (SELECT 'control_token' AS relation, count(*) AS n_found FROM control_token)
+    UNION ALL
+    FROM (SELECT 'value_cluster' AS relation, count(*) AS n_found FROM value_cluster)
 )
 
 SELECT

@@ -27,6 +27,10 @@ GRAINS = {
     "coefficient": "position_id, layer, sub_update_norm DESC, neuron",
     "layer_activity": "position_id, layer",
     "sub_update": "position_id, layer, selection, rank",
+    "removal": "corpus_id, layer, neuron, rank, removed",
+    "next_token_rank": "corpus_id, layer, neuron",
+    "control_token": "control, layer, item, rank",
+    "value_cluster": "space, layer, neuron",
 }
 
 

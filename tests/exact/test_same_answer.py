@@ -15,6 +15,7 @@ from ingest import run as driver
 from ingest.recorders.keys import new_keys
 from tests.exact import checks
 from tests.exact.near import check_ranking, close
+from tests.exact.paper_checks import check_next_token_ranks, check_removal
 from tests.exact.published import Published
 from tests.exact.reference import Reference, Text, cut_texts
 from tests.exact.tiny import D_FFN, TEXTS, Tiny, make, run, write_corpus
@@ -227,7 +228,7 @@ def test_a_second_corpus_leaves_the_first_as_it_was_and_is_as_exact(gated: Tiny,
     for check in (
         checks.check_corpus, checks.check_documents, checks.check_sequences, checks.check_positions, checks.check_statistics, checks.check_triggers,
         checks.check_trace, checks.check_final_logits, checks.check_residual_states, checks.check_lens, checks.check_lens_tokens, checks.check_coefficients,
-        checks.check_layer_activity, checks.check_sub_updates, checks.check_sums, checks.check_events,
+        checks.check_layer_activity, checks.check_sub_updates, checks.check_sums, checks.check_events, check_removal, check_next_token_ranks,
     ):  # fmt: skip
         check(case)
 

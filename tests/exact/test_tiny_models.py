@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from tests.exact.checks import CHECKS, Case, check_sums
+from tests.exact.paper_checks import PAPER_CHECKS
 from tests.exact.tiny import CONFIGS, make, run
 
 torch.set_num_threads(1)
 
-ALL_CHECKS = (*CHECKS, check_sums)
+ALL_CHECKS = (*CHECKS, check_sums, *PAPER_CHECKS)
 
 
 @pytest.fixture(scope="module", params=CONFIGS)

@@ -58,9 +58,10 @@ class Tiny:
     bos: int | None
 
     def request(self, target: Path, **changes: object) -> Request:
-        """What `atlas ingest` would ask for, with every vector and every coefficient of 60 traced positions."""
+        """What `atlas ingest` would ask for, with every vector and every coefficient of 60 traced positions, and a paper run."""
         options = {
             "context": CONTEXT, "triggers": 12, "trace": 60, "vector_sites": SITES, "coefficients": D_FFN, "batch_size": 3, "shard_positions": 100, "seed": 7,
+            "paper": True, "paper_keys": 6,
         }  # fmt: skip
         return asked(target, str(self.folder), str(self.corpus), **options | changes)
 
@@ -75,7 +76,7 @@ class Tiny:
         settings = {
             "model_name": self.folder.name, "corpus": (str(self.corpus), "all", None), "seed": request.seed, "triggers": request.triggers,
             "cutting": {"context": request.context, "bos": request.bos, "cut": request.cut}, "vector_sites": request.vector_sites,
-            "coefficients": request.coefficients,
+            "coefficients": request.coefficients, "bos": self.bos, "paper_keys": request.paper_keys,
             "run_settings": [
                 shared,
                 shared | {"triggers": request.triggers, "batch_size": request.batch_size, "shard_positions": request.shard_positions},

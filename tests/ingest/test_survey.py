@@ -4,7 +4,7 @@ import numpy as np
 
 from ingest.corpora import Document
 from ingest.sequences import CutDocument, Sequence
-from ingest.survey import survey
+from ingest.survey import smallest, survey
 
 
 def documents(lengths: list[int], corpus_id: int = 0) -> list[CutDocument]:
@@ -78,3 +78,52 @@ def test_the_hash_covers_names_texts_and_order():
     renamed = [CutDocument(0, Document("other", "text 0", {}), cut[0].sequences), cut[1]]
     hashes = {look(c).sha256 for c in (cut, renamed, cut[::-1], documents([4]))}
     assert len(hashes) == 4 and look(documents([4, 7])).sha256 in hashes
+
+
+def sentences(lengths: list[int], corpus_id: int = 0) -> CutDocument:
+    """A document of sequences of so many positions."""
+    cut = documents(lengths, corpus_id)
+    return CutDocument(cut[0].document_id, cut[0].document, tuple(s for d in cut for s in d.sequences))
+
+
+def sequence_of(positions, lengths: list[int]) -> list[int]:
+    return np.searchsorted(np.cumsum(lengths), positions, side="right").tolist()
+
+
+def test_one_position_of_a_sequence_is_drawn_and_none_before_the_first_allowed():
+    lengths = [5, 1, 9, 2, 30, 3]
+    cut = [sentences(lengths)]
+    everywhere, behind_bos = (look(cut, n_sample=50, one_from=first).sample for first in (0, 1))
+    assert sequence_of(everywhere, lengths) == [0, 1, 2, 3, 4, 5]
+    assert sequence_of(behind_bos, lengths) == [0, 2, 3, 4, 5]  # the second is BOS alone
+    assert not set(behind_bos) & set((np.cumsum(lengths) - lengths).tolist())
+
+
+def test_the_position_drawn_of_a_sequence_is_the_first_of_them_in_the_whole_order():
+    lengths = [40, 50, 60]
+    cut = [sentences(lengths)]
+    by_order = [look(cut, n_sample=n).sample for n in range(1, 151)]
+    drawn = [next(iter(set(after) - set(before))) for before, after in zip([(), *by_order[:-1]], by_order, strict=True)]
+    first_of = {s: next(p for p in drawn if sequence_of([p], lengths) == [s]) for s in range(3)}
+    assert set(look(cut, n_sample=3, one_from=0).sample) == set(first_of.values())
+
+
+def test_a_larger_sample_of_one_a_sequence_contains_a_smaller_one():
+    cut = [sentences([7] * 100)]
+    small, large = look(cut, n_sample=20, one_from=1).sample, look(cut, n_sample=60, one_from=1).sample
+    assert set(small) < set(large) and len(large) == 60
+    assert len(set(sequence_of(large, [7] * 100))) == 60
+
+
+def test_places_within_a_sequence_are_drawn_evenly():
+    drawn = np.array(look([sentences([10] * 3000)], n_sample=3000, one_from=1).sample) % 10
+    counts = np.bincount(drawn, minlength=10)
+    # binomial with n = 3000, p = 1/9: mean 333, standard deviation 17.2
+    assert counts[0] == 0 and counts[1:].min() > 247 and counts[1:].max() < 420
+
+
+def test_samples_by_hash_grow_and_differ_by_layer_and_seed():
+    ids = np.arange(1000)
+    assert set(smallest(0, 2, ids, 10)) < set(smallest(0, 2, ids, 20))
+    assert smallest(0, 2, ids, 10).tolist() == smallest(0, 2, ids[::-1], 10).tolist() == sorted(smallest(0, 2, ids, 10))
+    assert len({tuple(smallest(seed, layer, ids, 10)) for seed in (-1, 0, 1) for layer in (0, 1, 2)}) == 9

@@ -37,6 +37,13 @@ BREAKS = {
     "candidate_rank": "UPDATE layer_activity SET candidate_rank_after = 1 WHERE position_id = 2 AND layer = 1",
     "residual_states": "DELETE FROM residual_state WHERE position_id = 2 AND layer = 1 AND site = 'resid_mid'",
     "shard_rows": "DELETE FROM coefficient WHERE position_id = 2 AND layer = 1",
+    "removal_complete": "DELETE FROM removal WHERE corpus_id = 0 AND layer = 2 AND neuron = 0 AND rank = 2 AND removed = 'random'",
+    "removal_triggers": "UPDATE removal SET rank = 4 WHERE corpus_id = 1 AND layer = 1 AND neuron = 0 AND rank = 2",
+    "next_token_ranks": "UPDATE next_token_rank SET token_id = 8 WHERE corpus_id = 0 AND layer = 0 AND neuron = 0",
+    "control_token_order": "DELETE FROM control_token WHERE control = 'ffn_update' AND layer = 0 AND item = 8 AND rank = 2",
+    "control_updates": "UPDATE control_token SET item = 3 WHERE control = 'ffn_update' AND layer = 0 AND item = 8",
+    "value_clusters_complete": "DELETE FROM value_cluster WHERE space = 'logits' AND layer = 2 AND neuron = 3",
+    "value_cluster_numbers": "UPDATE value_cluster SET cluster = 6 WHERE space = 'value' AND cluster = 5",
     "sweep_positions": 'UPDATE shard SET n_rows = \'{"sequence": 2, "position": 11}\' WHERE run_id = 1',
     "trigger: grain": "INSERT INTO trigger SELECT * FROM trigger LIMIT 1",
     "model: grain": "INSERT INTO model SELECT * FROM model",
@@ -62,6 +69,28 @@ def test_audit_sees_the_row_that_breaks_its_rule(tiny_copy: duckdb.DuckDBPyConne
     found = run_audit(tiny_copy, audit)
     assert found.n_rows >= 1
     assert found.example
+
+
+@pytest.mark.parametrize(
+    ("name", "statement"),
+    [
+        ("removal_triggers", "INSERT INTO removal VALUES (0, 0, 0, 3, 'first', 1.0)"),
+        ("removal_complete", "UPDATE removal SET removed = 'last' WHERE corpus_id = 1 AND rank = 2"),
+        ("next_token_ranks", "DELETE FROM next_token_rank WHERE corpus_id = 1 AND layer = 2 AND neuron = 3"),
+        ("next_token_ranks", "UPDATE next_token_rank SET value_rank = 13 WHERE corpus_id = 1 AND layer = 2 AND neuron = 3"),
+        ("control_token_order", "UPDATE control_token SET score = 9 WHERE rank = 2 AND item = 0 AND layer = 1"),
+        ("control_token_order", "UPDATE control_token SET rank = 3 WHERE rank = 2"),
+        ("control_token_order", "UPDATE control_token SET score = 3 WHERE item = 1"),
+        ("control_updates", "UPDATE position SET index = 0 WHERE position_id = 2"),
+        ("value_cluster_numbers", "UPDATE value_cluster SET cluster = 5 - cluster WHERE space = 'value'"),
+        ("shard_rows", "DELETE FROM next_token_rank WHERE corpus_id = 1 AND layer = 2"),
+        ("probabilities", "UPDATE next_token_rank SET value_prob = 1.5 WHERE corpus_id = 1 AND layer = 2"),
+        ("numbers_finite", "UPDATE control_token SET score = 'inf' WHERE rank = 1 AND layer = 2"),
+    ],
+)
+def test_audit_sees_other_breaks_of_its_rule_too(tiny_copy: duckdb.DuckDBPyConnection, name: str, statement: str) -> None:
+    tiny_copy.execute(statement)
+    assert run_audit(tiny_copy, next(audit for audit in audits(2) if audit.name == name)).n_rows >= 1
 
 
 def test_every_file_of_audits_is_shown_to_fail() -> None:

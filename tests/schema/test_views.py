@@ -45,7 +45,7 @@ def test_prediction_change_has_the_four_classes_and_one_for_each_position_and_la
         (2, 2): "ffn",
         (8, 0): "residual",
         (8, 1): "composition",
-        (8, 2): "ffn",
+        (8, 2): "composition",
         (101, 0): "ffn",
         (101, 1): "ffn",
         (101, 2): "agreement",

@@ -1,0 +1,129 @@
+"""Clusters of values: agglomerative, complete linkage, distance 1 - cosine (Geva et al. 2022, section 5 and its early exit).
+
+Two spaces are clustered: the values themselves, and their scores E·v over the vocabulary.
+"""
+
+import warnings
+from collections.abc import Callable
+from math import ceil, log2
+
+import numpy as np
+import pyarrow as pa
+import torch
+from scipy.cluster.hierarchy import linkage
+from scipy.cluster.vq import kmeans2
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from torch import Tensor
+
+from ingest.models import Model
+from schema.terms import CLUSTER_SPACES
+
+LARGEST_BLOCK = 15_000
+"""Values clustered at once: the distances of so many take 0.9 GB, and their linkage as much again."""
+
+PAPER_SHARE = 10_000 / 65_536
+"""Clusters a value in the paper: ten thousand for the 16 layers of 4,096 values."""
+
+ROWS = 1024
+"""Rows of E, or of distances, that are held at once in double precision."""
+
+
+def n_clusters(n_values: int) -> int:
+    return max(1, round(n_values * PAPER_SHARE))
+
+
+def n_blocks(n_values: int) -> int:
+    """Into how many blocks the values are divided first, a power of two: 1 where all distances fit into memory."""
+    return 2 ** max(0, ceil(log2(n_values / LARGEST_BLOCK)))
+
+
+def cluster_rows(model: Model, seed: int, progress: Callable[[float], None]) -> pa.Table:
+    """Rows of `value_cluster` for the whole model, both spaces. progress: called with shares of the whole."""
+    values = torch.stack([model.values(layer) for layer in range(model.n_layers)]).cpu()
+    n_layers, d_ffn, d_model = values.shape
+    flat = values.view(-1, d_model).double().numpy()
+    tables = []
+    for space in CLUSTER_SPACES:
+        vectors = flat if space == "value" else flat @ scores_root(model.unembedding)
+        labels = clusters(unit(vectors), n_clusters(len(flat)), n_blocks(len(flat)), seed, lambda share: progress(share / len(CLUSTER_SPACES)))
+        tables.append(
+            pa.table(
+                {
+                    "space": pa.repeat(space, len(flat)),
+                    "layer": np.repeat(np.arange(n_layers, dtype=np.int16), d_ffn),
+                    "neuron": np.tile(np.arange(d_ffn, dtype=np.int32), n_layers),
+                    "cluster": labels,
+                }
+            )
+        )
+    return pa.concat_tables(tables)
+
+
+def scores_root(embedding: Tensor) -> np.ndarray:
+    """R, [d_model, d_model] float64, with R·Rᵀ = EᵀE: v·R has the lengths and cosines of E·v, and d_model numbers instead of d_vocab."""
+    gram = np.zeros((embedding.shape[1], embedding.shape[1]))
+    for part in embedding.cpu().split(ROWS):
+        rows = part.double().numpy()
+        gram += rows.T @ rows
+    weights, vectors = np.linalg.eigh(gram)
+    return vectors * np.sqrt(np.maximum(weights, 0))
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    """Each row divided by its length; a row of zeros stays, and lies at distance 1 from every other."""
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 0)
+
+
+def clusters(units: np.ndarray, n: int, blocks: int, seed: int, progress: Callable[[float], None]) -> np.ndarray:
+    """Cluster of each unit vector [n_vectors, d], [n_vectors] int32: n of them, numbered from 0 in the order of their first member.
+
+    With several blocks each is clustered by itself, and has clusters in proportion to its size.
+    """
+    parts = divided(units, np.arange(len(units)), blocks, seed)
+    ends = np.round(np.cumsum([len(part) for part in parts]) * n / len(units)).astype(int)
+    labels = np.empty(len(units), np.int64)
+    for part, start, end in zip(parts, [0, *ends[:-1]], ends, strict=True):
+        labels[part] = start + complete_linkage(units[part], end - start)
+        progress(len(part) / len(units))
+    return in_order(labels)
+
+
+def divided(units: np.ndarray, members: np.ndarray, blocks: int, seed: int) -> list[np.ndarray]:
+    """Indices of each of `blocks` blocks: 2-means halves the vectors, and each half again, at the median so that no block is larger than another."""
+    if blocks == 1:
+        return [members]
+    with warnings.catch_warnings(action="ignore"):  # of vectors that are all one, which the median divides nonetheless
+        centres, _ = kmeans2(units[members], 2, minit="++", rng=np.random.default_rng([seed % 2**64, blocks, members[0]]))
+    nearer = members[np.argsort(units[members] @ (centres[1] - centres[0]), kind="stable")]
+    half = (len(members) + 1) // 2
+    return [part for side in (nearer[:half], nearer[half:]) for part in divided(units, np.sort(side), blocks // 2, seed)]
+
+
+def complete_linkage(units: np.ndarray, n: int) -> np.ndarray:
+    """Labels [n_vectors] of n clusters: the two whose furthest members are nearest are merged, until n are left."""
+    merges = linkage(distances(units), "complete")[: len(units) - n, :2].astype(np.int64) if len(units) > 1 else np.empty((0, 2), np.int64)
+    made = np.repeat(np.arange(len(units), len(units) + len(merges)), 2)
+    size = len(units) + len(merges)
+    edges = coo_array((np.ones(len(made)), (made, merges.ravel())), shape=(size, size))
+    return connected_components(edges, directed=False)[1][: len(units)]
+
+
+def distances(units: np.ndarray) -> np.ndarray:
+    """1 - cosine of every pair, condensed as scipy wants it: [n·(n-1)/2]."""
+    n = len(units)
+    condensed = np.empty(n * (n - 1) // 2)
+    at = 0
+    for start in range(0, n, ROWS):
+        block = 1 - units[start : start + ROWS] @ units[start:].T
+        for i, row in enumerate(block):
+            condensed[at : at + n - start - i - 1] = row[i + 1 :]
+            at += n - start - i - 1
+    return condensed.clip(0, out=condensed)
+
+
+def in_order(labels: np.ndarray) -> np.ndarray:
+    """The same clusters, numbered from 0 in the order of their first member: [n] int32."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse].astype(np.int32)

@@ -1,0 +1,59 @@
+"""The parts that tables are made of: DuckDB's own column types, and the columns that many tables share."""
+
+from sqlalchemy import BigInteger, CheckConstraint, Column, Integer, SmallInteger
+from sqlalchemy.types import TypeEngine, UserDefinedType
+
+
+class Vector(UserDefinedType):
+    """FLOAT[n]: a fixed-size DuckDB array, so that array_inner_product and its kin apply."""
+
+    cache_ok = True
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def get_col_spec(self, **_: object) -> str:
+        return f"FLOAT[{self.n}]"
+
+
+class Counts(UserDefinedType):
+    """BIGINT[]: a list of counts."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: object) -> str:
+        return "BIGINT[]"
+
+
+class Json(UserDefinedType):
+    """JSON text that DuckDB's ->> reads."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: object) -> str:
+        return "JSON"
+
+
+def column(name: str, kind: TypeEngine | type[TypeEngine], comment: str, references: str | None = None, null: bool = False) -> Column:
+    info = {"references": references} if references else {}
+    return Column(name, kind, comment=comment, info=info, nullable=null, autoincrement=False)
+
+
+def layer() -> Column:
+    return column("layer", SmallInteger, "Transformer block, counted from 0.")
+
+
+def neuron() -> Column:
+    return column("neuron", Integer, "FFN hidden unit of the layer, counted from 0; its address is L<layer>N<neuron>.")
+
+
+def corpus_id() -> Column:
+    return column("corpus_id", Integer, "The corpus the number was taken over.", "corpus.corpus_id")
+
+
+def position_id() -> Column:
+    return column("position_id", BigInteger, "The token occurrence.", "position.position_id")
+
+
+def one_of(name: str, words: tuple[str, ...]) -> CheckConstraint:
+    return CheckConstraint(f"{name} IN ({', '.join(repr(w) for w in words)})")

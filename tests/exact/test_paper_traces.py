@@ -1,0 +1,192 @@
+"""Figures and tables of both papers over traced positions, as the questions give them, against plain loops over positions."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from tests.exact.checks import Case
+from tests.exact.crafted import ask, same, softmax, telling, value_scores
+
+THRESHOLD = 3.0
+N_TRACED = {"crafted opt": 300, "reference": 100}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One FFN at one position: logits [d_vocab] at the sites around it, coefficients [d_ffn], and what the model predicts in the end."""
+
+    position: int
+    layer: int
+    mid: np.ndarray
+    ffn: np.ndarray
+    post: np.ndarray
+    m: np.ndarray
+    final: int
+
+    @property
+    def candidate(self) -> int:
+        return int(self.mid.argmax())
+
+
+@pytest.fixture(scope="module")
+def seen(c: Case) -> list[list[Seen]]:
+    """Every traced position as the list of its layers."""
+    lens = {(site, layer): c.lens(site, layer) for site in ("resid_mid", "ffn_out", "resid_post") for layer in range(c.n_layers)}
+    final = [int(logits.argmax()) for logits in c.activations.logits.numpy()]
+    found = []
+    for i, position in enumerate(c.activations.kept.tolist()):
+        sites = ([lens[site, layer][i] for site in ("resid_mid", "ffn_out", "resid_post")] for layer in range(c.n_layers))
+        found.append([Seen(position, layer, *of, c.kept_coefficients(layer)[i], final[i]) for layer, of in enumerate(sites)])
+    assert len(found) == N_TRACED[c.name]
+    return found
+
+
+def at_layers(seen: list[list[Seen]]) -> Iterator[tuple[int, list[Seen]]]:
+    for layer in range(len(seen[0])):
+        yield layer, [position[layer] for position in seen]
+
+
+def test_figure_7(c: Case, seen: list[list[Seen]]) -> None:
+    want = []
+    for layer, ffns in at_layers(seen):
+        want.append((layer, sum(sum(1 for m in s.m if m > 0) for s in ffns) / len(ffns) / c.d_ffn, len(ffns)))
+    assert all(0 < row[1] < 1 for row in want)
+    same(ask(c, "geva2021_fig7()", "layer, active_share, n_positions"), want)
+    rule = ask(c, "geva2021_fig7()", "DISTINCT activation, is_gated, threshold, active_means")
+    assert rule == [("relu", False, 0.0, "coefficient > 0: on or off, as in the paper")]
+
+
+def test_figure_8_and_its_agreeing_cases(c: Case, seen: list[list[Seen]]) -> None:
+    want, cases = [], []
+    stop = dict(c.published.rows("SELECT token_id, is_stop_word FROM token"))
+    for layer, ffns in at_layers(seen):
+        tops = [value_scores(c, layer, neuron).argmax() for neuron in range(c.d_ffn)]
+        zero, zero_block = 0, 0
+        for s in ffns:
+            active = {tops[neuron] for neuron in range(c.d_ffn) if s.m[neuron] > 0}
+            zero += s.ffn.argmax() not in active
+            zero_block += s.post.argmax() not in active
+            is_short = bool(c.cut.index[s.position] + 1 - (c.settings["bos"] is not None) < 5)
+            cases.append(("ffn_out", s.ffn.argmax() in active, stop[int(s.ffn.argmax())], is_short))
+            cases.append(("resid_post", s.post.argmax() in active, stop[int(s.post.argmax())], is_short))
+        want.append((layer, zero / len(ffns), zero_block / len(ffns)))
+    telling(c, all(0 < zero < 1 and 0 < block < 1 and zero != block for _, zero, block in want), "agreement comes and goes in every layer")
+    same(ask(c, "geva2021_fig8()", "layer, zero_agreement, zero_agreement_block"), want)
+    for got, site in zip(ask(c, "geva2021_fig8_agreeing()", "* EXCLUDE (active_means)"), ("ffn_out", "resid_post"), strict=True):
+        every = [case for case in cases if case[0] == site]
+        agreeing = [case for case in every if case[1]]
+        shares = [np.mean([case[place] for case in some]) for some in (agreeing, every) for place in (2, 3)]
+        telling(c, all(0 < share < 1 for share in shares), "no share is empty or full")
+        assert got[0] == site
+        same([got[1:]], [(len(every), len(agreeing), *shares)])
+
+
+def test_figures_9_and_10(c: Case, seen: list[list[Seen]]) -> None:
+    on_top, prob = [], []
+    for layer, ffns in at_layers(seen):
+        on_top.append((layer, sum(s.candidate == s.final for s in ffns) / len(ffns), len(ffns)))
+        prob.append((layer, sum(softmax(s.mid)[s.final] for s in ffns) / len(ffns), len(ffns)))
+    assert all(0 < row[1] < 1 for row in on_top)
+    same(ask(c, "geva2021_fig9()", "*"), on_top)
+    same(ask(c, "geva2021_fig10()", "*"), prob)
+
+
+def test_figure_11_and_the_last_layer(c: Case, seen: list[list[Seen]]) -> None:
+    want, last = [], []
+    for layer, ffns in at_layers(seen):
+        counts = {"agreement": 0, "residual": 0, "ffn": 0, "composition": 0}
+        for s in ffns:
+            o, r, y = s.post.argmax(), s.mid.argmax(), s.ffn.argmax()
+            if o == r == y:
+                counts["agreement"] += 1
+            elif o == r:
+                counts["residual"] += 1
+            elif o == y:
+                counts["ffn"] += 1
+            else:
+                counts["composition"] += 1
+                last += [s.position] if layer == c.n_layers - 1 else []
+        want.append((layer, *(n / len(ffns) for n in counts.values()), len(ffns)))
+    telling(c, all(sum(row[place] > 0 for row in want) >= 2 for place in (1, 2, 3, 4)), "each of the four is in two layers at least")
+    assert all(sum(row[1:5]) == pytest.approx(1) for row in want)
+    same(ask(c, "geva2021_fig11()", "*"), want)
+    assert ask(c, "geva2021_last_layer(n := 1000)", "position_id") == [(p,) for p in sorted(last)]
+    some = {p for (p,) in ask(c, "geva2021_last_layer(n := 5)", "position_id")}
+    assert len(some) == min(5, len(last)) and some <= set(last)
+
+
+def saturations(position: list[Seen]) -> list[int]:
+    """Layers before the last where the final prediction becomes the top candidate for good."""
+    found = []
+    for s in position[:-1]:
+        stays = all(later.post.argmax() == s.final for later in position[s.layer :])
+        if s.candidate != s.final and stays:
+            found.append(s.layer)
+    return found
+
+
+def largest_fall(position: list[Seen]) -> int | None:
+    """Layer where the candidate loses the top place and falls furthest, the lowest of several; None if it loses it nowhere."""
+    falls = {}
+    for s in position:
+        if s.post.argmax() != s.candidate:
+            own = s.post[s.candidate]
+            falls[s.layer] = sum(x > own or (x == own and w <= s.candidate) for w, x in enumerate(s.post))
+    return max(falls, key=lambda layer: (falls[layer], -layer)) if falls else None
+
+
+def test_events(c: Case, seen: list[list[Seen]]) -> None:
+    n_saturations, n_eliminations = [0] * c.n_layers, [0] * c.n_layers
+    for position in seen:
+        for layer in saturations(position):
+            n_saturations[layer] += 1
+        fall = largest_fall(position)
+        if fall is not None:
+            n_eliminations[fall] += 1
+    assert sum(n_saturations) > 0 and sum(n_eliminations) > 0
+    telling(c, n_saturations[0] > 0 and n_saturations[1] > 0 and all(n_eliminations), "events are in every layer they can be in")
+    want = [(layer, n_saturations[layer], n_eliminations[layer], len(seen)) for layer in range(c.n_layers)]
+    assert ask(c, "geva2022_events()", "*") == want
+
+
+def dominant(c: Case, s: Seen) -> list[tuple[float, int, float]]:
+    """(length, neuron, score of the candidate) of the 10 longest sub-updates."""
+    values = c.reference.values(s.layer).numpy()
+    found = [(abs(s.m[i]) * np.linalg.norm(values[i]), i, s.m[i] * (c.reference.embedding.numpy()[s.candidate] @ values[i])) for i in range(c.d_ffn)]
+    return sorted(found, key=lambda update: (-update[0], update[1]))[:10]
+
+
+def test_figure_3_of_2022(c: Case, seen: list[list[Seen]]) -> None:
+    drawn: dict[tuple[int, int], list[int]] = {}
+    for position, layer, neuron in c.published.rows("SELECT position_id, layer, neuron FROM sub_update WHERE selection = 'random'"):
+        drawn.setdefault((position, layer), []).append(neuron)
+    want = []
+    for layer, ffns in at_layers(seen):
+        scores: dict[str, list] = {"dominant": [], "random": []}
+        for s in ffns:
+            scores["dominant"].append([score for _, _, score in dominant(c, s)])
+            word = c.reference.embedding[s.candidate]
+            scores["random"].append([s.m[i] * float(word @ c.reference.values(layer)[i]) for i in drawn[s.position, layer]])
+        for selection, found in scores.items():
+            want.append((selection, layer, np.mean([np.mean(x) for x in found]), np.mean([max(x) for x in found]), np.mean([min(x) for x in found])))
+    want.sort(key=lambda row: (row[1], row[0]))
+    got = ask(c, "geva2022_fig3()", "selection, layer, mean_score, max_score, min_score")
+    assert [row[0] for row in got] == [row[0] for row in want]
+    same([row[1:] for row in got], [row[1:] for row in want])
+
+
+def test_extreme_sub_updates_and_the_dominant_share(c: Case, seen: list[list[Seen]]) -> None:
+    extremes, shares = [], []
+    for layer, ffns in at_layers(seen):
+        norms = np.linalg.norm(c.reference.values(layer).numpy(), axis=1)
+        found = [(neuron, score) for s in ffns for _, neuron, score in dominant(c, s)]
+        extreme = [(neuron, score) for neuron, score in found if abs(score) > THRESHOLD]
+        promoting = sum(score > 0 for _, score in extreme)
+        extremes.append((layer, len(found), len(extreme), promoting, len(extreme) - promoting, len({neuron for neuron, _ in extreme})))
+        share = [sum(length for length, _, _ in dominant(c, s)) / sum(np.abs(s.m) * norms) for s in ffns]
+        shares.append((layer, np.mean(share), min(share), max(share), 10 / c.d_ffn))
+    telling(c, all(row[3] > 0 and row[4] > 0 and row[5] < c.d_ffn for row in extremes), "extreme ones promote and demote in every layer")
+    assert ask(c, f"geva2022_extreme(threshold := {THRESHOLD})", "layer, n_sub_updates, n_extreme, n_promoting, n_demoting, n_values") == extremes
+    same(ask(c, "geva2022_dominant_share()", "layer, mean_share, min_share, max_share, dominant_of_values"), shares)
