@@ -1,0 +1,24 @@
+"""Cells of a sheet that no spreadsheet changes or runs: what begins like a formula is written as text, and read back as it was."""
+
+from atlas.export.visible import visible_line
+
+FORMULA_STARTS = "=+-@＝＋－＠"
+GUARD = "'"
+BEFORE, AFTER = "«", "»"
+
+
+def guarded(cell: str) -> str:
+    """The cell with an apostrophe before what a spreadsheet could take for a formula, or for an apostrophe of its own."""
+    start = cell.lstrip()[:1]
+    is_risky = (start != "" and start in FORMULA_STARTS) or cell[:1] in (GUARD, "\t", "\r", "\n")
+    return f"{GUARD}{cell}" if is_risky else cell
+
+
+def unguarded(cell: str) -> str:
+    """What was guarded; an apostrophe that a person typed before anything else stays."""
+    return cell[1:] if cell.startswith(GUARD) and guarded(cell[1:]) == cell else cell
+
+
+def marked(token: str, text_before: str = "") -> str:
+    """A token in « », after its text: no spreadsheet takes that for a number or a date, or strips a token's space. Line breaks are shown as ↵."""
+    return f"{visible_line(text_before)}{BEFORE}{visible_line(token)}{AFTER}"

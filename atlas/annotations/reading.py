@@ -1,0 +1,65 @@
+"""A sheet that comes back, as rows; nothing is judged here but its form."""
+
+import csv
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+from atlas.annotations.cells import unguarded
+from atlas.annotations.sheet import COLUMNS
+from schema.errors import AtlasError
+
+OPTIONAL = {"next_token", "document", "metadata"}
+"""Columns for reading alone."""
+
+SEPARATORS = ",;\t"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a sheet; `number` as spreadsheet programs count, from 1; `cells` by column, guards removed."""
+
+    number: int
+    cells: dict[str, str]
+
+    def __getitem__(self, column: str) -> str:
+        return self.cells[column]
+
+
+def read_sheet(path: Path) -> list[Row]:
+    """The rows under the heading, empty ones left out. Raises AtlasError if the file is no sheet, naming what it lacks."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+        return parse(text, path)
+    except OSError as error:
+        raise AtlasError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise AtlasError(f"{path} is not UTF-8: save the sheet as CSV with the character set UTF-8") from error
+    except csv.Error as error:
+        raise AtlasError(f"{path} is no CSV file: {error}") from error
+
+
+def parse(text: str, path: Path) -> list[Row]:
+    """Rows of the CSV text, whatever separator the spreadsheet program chose."""
+    heading = next((line for line in text.splitlines() if not line.lstrip('"').startswith("#")), "")
+    separator = max(SEPARATORS, key=heading.count)
+    rows = enumerate(csv.reader(io.StringIO(text, newline=""), delimiter=separator), start=1)
+    columns: list[str] | None = None
+    found = []
+    for number, cells in rows:
+        if not any(cells) or (columns is None and cells[0].startswith("#")):
+            continue
+        if columns is None:
+            columns = [cell.strip().lower() for cell in cells]
+            check_heading(columns, path)
+        else:
+            found.append(Row(number, {c: unguarded(cell) for c, cell in zip(columns, cells + [""] * len(columns), strict=False)}))
+    if not found:
+        raise AtlasError(f"{path} has no rows to load; `atlas annotate sheet` writes a sheet")
+    return found
+
+
+def check_heading(columns: list[str], path: Path) -> None:
+    missing = [c for c in COLUMNS if c not in columns and c not in OPTIONAL]
+    if missing:
+        raise AtlasError(f"{path} is not a sheet of `atlas annotate sheet`: its heading has no {', '.join(missing)}")

@@ -1,0 +1,125 @@
+"""What `atlas annotate` does: write a sheet, load one, propose patterns, say what there is."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import duckdb
+import polars as pl
+
+from atlas.annotations.checking import Faults, annotations, entries, refusal
+from atlas.annotations.keeping import MINER, annotated, insert, patterns_of, remove
+from atlas.annotations.mining import metadata_shares, proposals
+from atlas.annotations.reading import read_sheet
+from atlas.annotations.sheet import sheet
+from atlas.annotations.store import changing
+from atlas.annotations.subjects import SUBJECTS, Address, Annotation, Shown, batches, sample, shown
+from atlas.frames import fetch, fetch_rows
+from schema.errors import AtlasError
+
+STATUS = """
+WITH
+covered AS (
+    SELECT i.annotation_id, count(*) AS n_items, count(*) FILTER (i.n_patterns > 0) AS n_covered
+    FROM annotations.annotated_item AS i
+    GROUP BY i.annotation_id
+),
+found AS (SELECT p.annotation_id, count(*) AS n_patterns FROM annotations.pattern AS p GROUP BY p.annotation_id)
+SELECT
+    a.subject,
+    a.annotator,
+    if(a.is_proposed, 'proposed', 'person') AS annotator_kind,
+    count(*) AS n_annotated,
+    coalesce(sum(f.n_patterns), 0)::BIGINT AS n_patterns,
+    sum(c.n_items)::BIGINT AS n_items,
+    sum(c.n_covered) / sum(c.n_items) AS covered,
+    max(a.created_at) AS last_loaded
+FROM annotations.annotation AS a
+INNER JOIN covered AS c ON a.annotation_id = c.annotation_id
+LEFT JOIN found AS f ON a.annotation_id = f.annotation_id
+GROUP BY a.subject, a.annotator, a.is_proposed
+ORDER BY a.subject, a.is_proposed, a.annotator
+"""
+
+KEPT_ITEMS = """
+SELECT a.annotator, a.subject, a.corpus_id, a.layer, a.item, i.rank, coalesce(i.position_id, i.token_id), i.text_before, i.token
+FROM annotations.annotation AS a
+INNER JOIN annotations.annotation_item AS i ON a.annotation_id = i.annotation_id
+ORDER BY a.annotation_id, i.rank
+"""
+
+
+def make_sheet(con: duckdb.DuckDBPyConnection, subject: str, per_layer: int, seed: int, corpus: int | None, annotator: str | None) -> bytes:
+    """A sheet of a seeded sample; what `annotator` has annotated of it already is filled in."""
+    addresses = sample(con, SUBJECTS[subject], per_layer, seed, corpus)
+    former = patterns_of(con, annotator) if annotator else {}
+    return sheet(subject, shown(con, addresses), former)
+
+
+def load(con: duckdb.DuckDBPyConnection, path: Path, sheet_path: Path, annotator: str, *, is_replacing: bool) -> tuple[int, int]:
+    """Keep a filled-in sheet as the annotations of `annotator`, all of it or nothing. `con` has the atlas at `path` open.
+
+    Returns how many keys or vectors were annotated, and how many blocks were left empty. Raises AtlasError with every row that breaks a rule.
+    """
+    annotator = named(annotator)
+    faults = Faults()
+    blocks = entries(read_sheet(sheet_path), faults)
+    found = annotations(blocks, shown(con, blocks), faults)
+    with changing(path) as writer:
+        former = annotated(writer, annotator)
+        again = [a.address for a in found if a.address in former]
+        if not is_replacing:
+            for address in again:
+                faults.add(blocks[address][0].row, f"{annotator} has annotated {address} already; --replace puts this in its place")
+        if faults.found:
+            raise refusal(sheet_path, faults)
+        if not found:
+            raise AtlasError(f"{sheet_path} has nothing filled in; its first rows say how")
+        remove(writer, [former[address] for address in again])
+        insert(writer, found, annotator, weights(con))
+    return len(found), len(blocks) - len(found)
+
+
+def named(annotator: str) -> str:
+    name = annotator.strip()
+    if not name or name == MINER:
+        raise AtlasError(f"{annotator!r} cannot be an annotator's name: {'it is that of proposals' if name else 'it is empty'}")
+    return name
+
+
+def propose(con: duckdb.DuckDBPyConnection, path: Path, per_layer: int, seed: int, corpus: int | None) -> int:
+    """Put proposals for a seeded sample of keys in the place of earlier ones; returns for how many keys."""
+    addresses = sample(con, SUBJECTS["key"], per_layer, seed, corpus)
+    with changing(path) as writer:
+        remove(writer, annotated(writer, MINER).values())
+        for batch in batches(addresses):
+            insert(writer, mined(con, shown(con, batch)), MINER, weights(con))
+    return len(addresses)
+
+
+def mined(con: duckdb.DuckDBPyConnection, found: Mapping[Address, tuple[Shown, ...]]) -> list[Annotation]:
+    shares = {corpus: metadata_shares(con, corpus) for corpus in {address.corpus_id for address in found} if corpus is not None}
+    return [Annotation(a, items, proposals(items, shares[a.corpus_id])) for a, items in found.items() if a.corpus_id is not None]
+
+
+def weights(con: duckdb.DuckDBPyConnection) -> str:
+    return str(fetch_rows(con, "SELECT weights_sha256 FROM model")[0][0])
+
+
+def status(con: duckdb.DuckDBPyConnection) -> tuple[pl.DataFrame, list[tuple[str, Address, int]]]:
+    """One row per subject and annotator, and every item that the atlas no longer shows as it was annotated: (annotator, address, rank)."""
+    stale = list(stale_items(con))
+    counts = Counter((address.subject, annotator) for annotator, address, _ in stale)
+    frame = fetch(con, STATUS)
+    n_stale = [counts[look] for look in frame.select("subject", "annotator").iter_rows()]
+    return frame.with_columns(pl.Series("n_stale", n_stale, dtype=pl.Int64)), stale
+
+
+def stale_items(con: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, Address, int]]:
+    """Annotated items that the atlas no longer shows, or shows with another text. A new rank alone is no matter."""
+    kept = [(row[0], Address(*row[1:5]), row[5], row[6:]) for row in fetch_rows(con, KEPT_ITEMS)]
+    now = shown(con, {address for _, address, _, _ in kept})
+    texts = {address: {(i.id, i.text_before, i.token) for i in items} for address, items in now.items()}
+    for annotator, address, rank, text in kept:
+        if text not in texts.get(address, set()):
+            yield annotator, address, rank

@@ -1,0 +1,185 @@
+"""What can be annotated: keys by the texts that trigger them; values, random vectors and FFN updates by the tokens they promote."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import duckdb
+
+from atlas.frames import fetch_rows
+from schema.errors import AtlasError
+
+TRIGGERS = """
+SELECT t.corpus_id, t.layer, t.neuron::BIGINT AS item, t.rank, t.position_id, p.token_id
+FROM trigger AS t
+INNER JOIN position AS p ON t.position_id = p.position_id
+WHERE t.tail = 'max' AND t.rank <= 25
+"""
+VALUE_TOKENS = """
+SELECT NULL::INTEGER AS corpus_id, v.layer, v.neuron::BIGINT AS item, v.rank, NULL::BIGINT AS position_id, v.token_id
+FROM value_token AS v
+WHERE v.direction = 'promoted' AND v.rank <= 30
+"""
+RANDOM_VECTOR_TOKENS = """
+SELECT NULL::INTEGER AS corpus_id, c.layer, c.item, c.rank, NULL::BIGINT AS position_id, c.token_id
+FROM control_token AS c
+WHERE c.control = 'random_vector' AND c.rank <= 30
+"""
+UPDATE_TOKENS = """
+SELECT d.corpus_id, c.layer, c.item, c.rank, NULL::BIGINT AS position_id, c.token_id
+FROM control_token AS c
+INNER JOIN position AS p ON c.item = p.position_id
+INNER JOIN sequence AS s ON p.sequence_id = s.sequence_id
+INNER JOIN document AS d ON s.document_id = d.document_id
+WHERE c.control = 'ffn_update' AND c.rank <= 30
+"""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One kind of thing to annotate.
+
+    `name` is the stored word, `option` that of the command line, `title` how people call one. A pattern explains `least` of the things
+    shown, or more. `items` is SQL for what can be shown: corpus_id, layer, item, rank, position_id, token_id.
+    """
+
+    name: str
+    option: str
+    title: str
+    kinds: tuple[str, ...]
+    least: int
+    items: str
+    has_corpus: bool
+    missing: str
+
+
+BATCH = 500
+"""Addresses whose texts are cut at once: those of a whole model would not fit in memory."""
+
+CONCEPTS = ("semantic", "syntactic", "names")
+
+SUBJECTS = {
+    s.name: s
+    for s in (
+        Subject("key", "keys", "key", ("shallow", "semantic"), 3, TRIGGERS, True, "no triggers: `atlas ingest … --corpus …` sweeps a corpus for them"),
+        Subject("value", "values", "value", CONCEPTS, 4, VALUE_TOKENS, False, "no values: `atlas ingest … --model …` reads them"),
+        Subject("random_vector", "random-vectors", "random vector", CONCEPTS, 4, RANDOM_VECTOR_TOKENS, False, "no random vectors: `atlas ingest … --paper`"),
+        Subject("ffn_update", "updates", "update", CONCEPTS, 4, UPDATE_TOKENS, True, "no FFN updates of its own: `atlas ingest … --paper`"),
+    )
+}
+"""Stored word → subject. The rules are the papers': 3 prefixes (Geva et al. 2021, section 3), 4 tokens (Geva et al. 2022, section 4)."""
+
+
+@dataclass(frozen=True, order=True)
+class Address:
+    """One thing to annotate; `corpus_id` is None for values and random vectors, `item` is as in annotation.item."""
+
+    subject: str
+    corpus_id: int | None
+    layer: int
+    item: int
+
+    def __str__(self) -> str:
+        of_corpus = "" if self.corpus_id is None else f" of corpus {self.corpus_id}"
+        if self.subject in ("key", "value"):
+            return f"{self.subject} L{self.layer}N{self.item}{of_corpus}"
+        return f"{SUBJECTS[self.subject].title} {self.item} of layer {self.layer}"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One text or token that is shown: of a text, `token` is its last. `text_before`, `next_token` and `document` are None for tokens."""
+
+    rank: int
+    position_id: int | None
+    token_id: int
+    is_stop_word: bool
+    text_before: str | None
+    token: str
+    next_token: str | None
+    document: str | None
+    metadata: str | None
+
+    @property
+    def id(self) -> int:
+        """What tells it from others: position_id of a text, token_id of a token."""
+        return self.token_id if self.position_id is None else self.position_id
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """What several of the things shown have in common; `ranks` are those it explains."""
+
+    kind: str
+    description: str
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """One look at one address: everything that was shown, and the patterns found in it."""
+
+    address: Address
+    items: tuple[Shown, ...]
+    patterns: tuple[Pattern, ...]
+
+
+def sample(con: duckdb.DuckDBPyConnection, subject: Subject, per_layer: int, seed: int, corpus: int | None) -> list[Address]:
+    """At most `per_layer` addresses of each layer, drawn by the md5 of seed and address, so that neither order nor reloading changes them.
+
+    Raises AtlasError if the atlas has none, or if it has several corpora and none is named.
+    """
+    rows = f"SELECT i.corpus_id, i.layer, i.item FROM ({subject.items}) AS i WHERE i.rank = 1"
+    corpora = [c for (c,) in fetch_rows(con, f"SELECT DISTINCT r.corpus_id FROM ({rows}) AS r ORDER BY ALL")]
+    if not corpora:
+        raise AtlasError(f"this atlas has {subject.missing}")
+    if subject.has_corpus and corpus is None and len(corpora) > 1:
+        raise AtlasError(f"which corpus? Give --corpus, one of {', '.join(str(c) for c in corpora)}")
+    if subject.has_corpus and corpus is not None and corpus not in corpora:
+        raise AtlasError(f"no {subject.option} of corpus {corpus}; there are some of {', '.join(str(c) for c in corpora)}")
+    drawn = f"""
+    SELECT r.corpus_id, r.layer, r.item
+    FROM ({rows}) AS r
+    WHERE $corpus IS NULL OR r.corpus_id = $corpus
+    QUALIFY row_number() OVER (PARTITION BY r.layer ORDER BY md5(concat_ws(':', $seed, r.layer, r.item))) <= $per_layer
+    ORDER BY ALL
+    """
+    chosen = {"corpus": corpus if subject.has_corpus else None, "seed": seed, "per_layer": per_layer}
+    return [Address(subject.name, *row) for row in fetch_rows(con, drawn, chosen)]
+
+
+def shown(con: duckdb.DuckDBPyConnection, addresses: Iterable[Address]) -> dict[Address, tuple[Shown, ...]]:
+    """What the atlas shows of each address, by rank; addresses that it does not have are left out."""
+    found: dict[Address, list[Shown]] = {}
+    wanted = dict.fromkeys(addresses)
+    for subject in SUBJECTS.values():
+        for batch in batches([a for a in wanted if a.subject == subject.name]):
+            for address, item in shown_of(con, subject, batch):
+                found.setdefault(address, []).append(item)
+    return {address: tuple(items) for address, items in found.items()}
+
+
+def batches(addresses: Sequence[Address]) -> Iterator[Sequence[Address]]:
+    return (addresses[start : start + BATCH] for start in range(0, len(addresses), BATCH))
+
+
+def shown_of(con: duckdb.DuckDBPyConnection, subject: Subject, addresses: Sequence[Address]) -> list[tuple[Address, Shown]]:
+    sql = f"""
+    WITH
+    asked AS (
+        SELECT unnest($corpora::INTEGER[]) AS corpus_id, unnest($layers::INTEGER[]) AS layer, unnest($items::BIGINT[]) AS item
+    ),
+    hit AS MATERIALIZED (
+        SELECT i.*
+        FROM ({subject.items}) AS i
+        INNER JOIN asked AS a ON i.layer = a.layer AND i.item = a.item AND i.corpus_id IS NOT DISTINCT FROM a.corpus_id
+    )
+    SELECT
+        h.corpus_id, h.layer, h.item, h.rank, h.position_id, h.token_id, k.is_stop_word,
+        c.text_before, coalesce(c.token, k.text), c.next_token, c.document, c.metadata
+    FROM hit AS h
+    INNER JOIN token AS k ON h.token_id = k.token_id
+    LEFT JOIN token_context((SELECT list(t.position_id) FROM hit AS t)) AS c ON h.position_id = c.position_id
+    ORDER BY h.corpus_id, h.layer, h.item, h.rank
+    """
+    parameters = {"corpora": [a.corpus_id for a in addresses], "layers": [a.layer for a in addresses], "items": [a.item for a in addresses]}
+    return [(Address(subject.name, *row[:3]), Shown(*row[3:])) for row in fetch_rows(con, sql, parameters)]

@@ -1,0 +1,124 @@
+"""`atlas annotate`: sheets for people to fill in, and what comes back of them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from atlas.cli.options import db_option, emit, open_atlas, output_options
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+SUBJECTS = {"keys": "key", "values": "value", "random-vectors": "random_vector", "updates": "ffn_update"}
+"""As in atlas/annotations/subjects.py, which is not imported for --help."""
+
+
+@click.group()
+def command() -> None:
+    """Have people say what the texts of a key, or the tokens of a value, have in common.
+
+    \b
+    atlas annotate sheet --db demo.duckdb --subject keys -o keys.csv      a sample to fill in with a spreadsheet program
+    atlas annotate load keys.csv --db demo.duckdb --annotator anna        refused, with the row, where it breaks a rule
+    atlas ask geva2021_fig2 --db demo.duckdb                              the figures; also geva2022_concepts, annotation_agreement, …
+
+    Annotations are kept beside the atlas, in demo.annotations.duckdb, and stay when it is ingested again. In SQL they are the
+    database annotations: FROM annotations.pattern.
+    """
+
+
+def sample_options(command: F) -> F:
+    for option in (
+        click.option("--corpus", type=click.IntRange(min=0), metavar="ID", help="The corpus whose texts are shown. [default: the only one]"),
+        click.option("--seed", type=int, default=0, show_default=True, help="Another seed draws another sample."),
+        click.option("--per-layer", type=click.IntRange(min=1), default=10, show_default=True, help="Keys or vectors drawn from each layer."),
+    ):
+        command = option(command)
+    return command
+
+
+@command.command(name="sheet")
+@click.option("--subject", type=click.Choice(list(SUBJECTS)), required=True, help="Keys by their texts; the others by the tokens they promote.")
+@sample_options
+@click.option("--annotator", metavar="NAME", help="Fill in what NAME has annotated so far, to go on from; miner for the proposals.")
+@db_option
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="FILE", help="The sheet, CSV; must not exist yet.")
+def sheet_command(subject: str, per_layer: int, seed: int, corpus: int | None, annotator: str | None, db: Path | None, output: Path) -> None:
+    """Write a seeded sample as a sheet to fill in: the 25 texts that trigger a key most, or the 30 tokens that a vector promotes most.
+
+    Open it with LibreOffice or Excel (CSV, UTF-8, separated by commas). Its first rows say how to fill it in: where at least 3 texts (4 tokens)
+    of a block have something in common, give one row of the block a kind and a description, and write that row's letter in explained_by beside
+    every text it explains. Write none as kind where there is nothing; a block left empty counts as not looked at.
+    """
+    from atlas.annotations.steps import make_sheet
+    from atlas.export.formats import write_file
+    from schema.errors import AtlasError
+
+    if output.exists():
+        raise AtlasError(f"{output} exists and may hold somebody's work: name another file")
+    with open_atlas(db) as a:
+        data = make_sheet(a.con, SUBJECTS[subject], per_layer, seed, corpus, annotator)
+    write_file(output, data)
+    click.echo(f"{output}: its first rows say how to fill it in", err=True)
+
+
+@command.command(name="load")
+@click.argument("sheet", type=click.Path(path_type=Path))
+@click.option("--annotator", required=True, metavar="NAME", help="Who filled it in.")
+@click.option("--replace", is_flag=True, help="Where NAME has annotated the same key or vector before, put this in its place.")
+@db_option
+@output_options()
+def load_command(sheet: Path, annotator: str, replace: bool, db: Path | None, **out: Any) -> None:
+    """Load a filled-in SHEET, all of it or nothing, and print what NAME and others have annotated.
+
+    Refused, with every row: a pattern of fewer than 3 texts, a concept of fewer than 4 tokens, one without a description or of an unknown kind,
+    texts or tokens that are not those of this atlas, and what NAME has annotated before.
+    """
+    from atlas.annotations.steps import load
+
+    with open_atlas(db) as a:
+        n, n_empty = load(a.con, a.path, sheet, annotator, is_replacing=replace)
+    left = f"; {n_empty} blocks are empty and count as not looked at" if n_empty else ""
+    click.echo(f"{sheet}: {n} annotations by {annotator}{left}", err=True)
+    print_status(db, out)
+
+
+@command.command(name="propose")
+@sample_options
+@db_option
+@output_options()
+def propose_command(per_layer: int, seed: int, corpus: int | None, db: Path | None, **out: Any) -> None:
+    """Propose patterns of keys: endings that 3 or more texts share, and metadata values that their documents share more than by chance.
+
+    They are kept as those of the annotator miner in the place of earlier ones, and marked as proposed: no figure counts them as a person's.
+    """
+    from atlas.annotations.steps import propose
+
+    with open_atlas(db) as a:
+        n = propose(a.con, a.path, per_layer, seed, corpus)
+    click.echo(f"proposals for {n} keys", err=True)
+    print_status(db, out)
+
+
+@command.command(name="status")
+@db_option
+@output_options()
+def status_command(db: Path | None, **out: Any) -> None:
+    """Say who has annotated what, how much of it is covered, and what the atlas no longer shows as it was annotated (n_stale)."""
+    print_status(db, out)
+
+
+def print_status(db: Path | None, out: dict[str, Any]) -> None:
+    with open_atlas(db) as a:
+        from atlas.annotations.steps import status
+        from atlas.export.provenance import provenance
+
+        frame, stale = status(a.con)
+        source = provenance(a.con, a.path, sql="atlas annotate status", n_rows=frame.height)
+    if frame.is_empty():
+        click.echo("note: no annotations yet; `atlas annotate sheet` begins", err=True)
+    emit(frame, provenance=source, **out)
+    if stale:
+        annotator, address, rank = stale[0]
+        click.echo(f"note: {len(stale)} annotated items are no longer what this atlas shows, such as rank {rank} of {address} by {annotator}", err=True)

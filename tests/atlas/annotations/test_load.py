@@ -1,0 +1,176 @@
+"""What a sheet may say: the papers' rules, and the atlas's own texts; every refusal names its row, and leaves everything as it was.
+
+The sheet of these tests, rows as a spreadsheet numbers them:
+
+    8-15    key L0N0 of corpus 2, ranks 1-8 (nasty_atlas.py)
+    16      empty
+    17-24   value L0N0, ranks 1-8
+"""
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import atlas
+from atlas import AtlasError
+from atlas.annotations.keeping import patterns_of
+from atlas.annotations.sheet import COLUMNS, sheet
+from atlas.annotations.steps import load
+from atlas.annotations.subjects import Address, Pattern, shown
+from schema.store import annotation_path
+
+KEY, VALUE = Address("key", 2, 0, 0), Address("value", None, 0, 0)
+GOOD = {
+    (8, "kind"): "shallow",
+    (8, "description"): "first",
+    **{(row, "explained_by"): "a" for row in (8, 9, 10)},
+    (18, "kind"): "Names",
+    (18, "description"): "of things",
+    **{(row, "explained_by"): "b" for row in (17, 18, 19, 24)},
+}
+Change = dict[tuple[int, str], str]
+
+
+@pytest.fixture
+def path(nasty_path: Path) -> Path:
+    return nasty_path
+
+
+@pytest.fixture
+def load_sheet(path: Path, tmp_path: Path) -> Callable[..., tuple[int, int]]:
+    """Load the sheet of these tests with these cells changed, and these rows left out or written twice."""
+
+    def loaded(
+        cells: Change, *, without: tuple[int, ...] = (), twice: tuple[int, ...] = (), annotator: str = "anna", is_replacing: bool = False
+    ) -> tuple[int, int]:
+        target = tmp_path / "sheet.csv"
+        with atlas.open(path) as a:
+            found = shown(a.con, [KEY, VALUE])
+            lines = sheet("key", found, {}).decode("utf-8-sig").splitlines()
+            rows = [list(row) for row in csv.reader(lines)]
+            for (number, column), cell in cells.items():
+                rows[number - 1][COLUMNS.index(column)] = cell
+            kept = [row for number, row in enumerate(rows, start=1) if number not in without]
+            with target.open("w", encoding="utf-8", newline="") as file:
+                csv.writer(file).writerows([*kept, *(rows[number - 1] for number in twice)])
+            return load(a.con, path, target, annotator, is_replacing=is_replacing)
+
+    return loaded
+
+
+def kept(path: Path, annotator: str = "anna") -> dict[Address, tuple[Pattern, ...]]:
+    with atlas.open(path) as a:
+        return patterns_of(a.con, annotator)
+
+
+def test_a_good_sheet_is_kept(path: Path, load_sheet) -> None:
+    assert load_sheet(GOOD) == (2, 0)
+    assert kept(path) == {KEY: (Pattern("shallow", "first", (1, 2, 3)),), VALUE: (Pattern("names", "of things", (1, 2, 3, 8)),)}
+    with atlas.open(path) as a:
+        look = a.sql(
+            "SELECT annotation_id, subject, corpus_id, layer, item, n_items, annotator, is_proposed, weights_sha256 FROM annotations.annotation"
+        ).rows()
+        assert look == [(0, "key", 2, 0, 0, 8, "anna", False, "ww"), (1, "value", None, 0, 0, 8, "anna", False, "ww")]
+        joined = a.sql(
+            "SELECT t.position_id, p.description FROM trigger AS t "
+            "INNER JOIN annotations.annotation AS l ON t.corpus_id = l.corpus_id AND t.layer = l.layer AND t.neuron = l.item AND l.subject = 'key' "
+            "INNER JOIN annotations.annotation_item AS i ON l.annotation_id = i.annotation_id AND t.position_id = i.position_id "
+            "INNER JOIN annotations.pattern AS p ON l.annotation_id = p.annotation_id "
+            "INNER JOIN annotations.pattern_match AS m ON p.pattern_id = m.pattern_id AND i.rank = m.rank WHERE t.tail = 'max' ORDER BY ALL"
+        )
+        assert joined.rows() == [(200, "first"), (201, "first"), (202, "first")]
+
+
+def test_empty_blocks_were_not_looked_at_and_none_means_that_they_were(path: Path, load_sheet) -> None:
+    of_key = {place: cell for place, cell in GOOD.items() if place[0] < 16}
+    assert load_sheet(of_key) == (1, 1)
+    assert set(kept(path)) == {KEY}
+    assert load_sheet({(17, "kind"): "none"}, annotator="bert") == (1, 1)
+    assert kept(path, "bert") == {VALUE: ()}
+    assert load_sheet(of_key, without=tuple(range(17, 25)), annotator="carl") == (1, 0)
+
+
+REFUSALS: list[tuple[str, Change, str]] = [
+    ("3 prefixes", {(10, "explained_by"): ""}, "row 8: pattern a of key L0N0 of corpus 2 explains 2 texts; the rule is at least 3"),
+    ("4 tokens", {(24, "explained_by"): ""}, "row 18: pattern b of value L0N0 explains 3 tokens; the rule is at least 4"),
+    ("no description", {(8, "description"): "  "}, "row 8: pattern a of key L0N0 of corpus 2 has a kind and no description"),
+    ("no kind", {(8, "kind"): ""}, "row 8: a description without a kind"),
+    ("kind of values", {(8, "kind"): "names"}, "row 8: no kind 'names' for a key; they are shallow, semantic"),
+    ("kind of keys", {(18, "kind"): "shallow"}, "row 18: no kind 'shallow' for a value; they are semantic, syntactic, names"),
+    ("unknown letter", {(9, "explained_by"): "ac"}, "row 9: explained_by has 'c', but no row of key L0N0 of corpus 2 with that letter"),
+    ("a number for a letter", {(9, "explained_by"): "1"}, "row 9: explained_by has '1'"),
+    ("letter twice", {(9, "pattern"): "a", (9, "kind"): "shallow", (9, "description"): "x"}, "row 9: letter a of key .* is used in row 8 already"),
+    ("no letter", {(8, "pattern"): ""}, "row 8: the column pattern must have one letter here, not ''"),
+    ("none and a pattern", {(12, "kind"): "none"}, "row 12: kind is none, but key L0N0 of corpus 2 has a pattern"),
+    ("unknown subject", {(8, "subject"): "head"}, "row 8: no subject 'head'; they are key, value, random_vector, ffn_update"),
+    ("no number", {(9, "layer"): "1.5"}, "row 9: layer must be a whole number, not '1.5'"),
+    ("a corpus is missing", {(9, "corpus"): ""}, "row 9: corpus must be a whole number, not ''"),
+    ("no such key", dict.fromkeys([(r, "item") for r in range(8, 16)], "9"), "row 8: this atlas has no key L0N9 of corpus 2"),
+    ("another text", {(9, "text"): "The« cat»"}, "row 9: rank 2 of key L0N0 of corpus 2 is not what this atlas shows: it shows 201"),
+    ("another position", {(9, "id"): "3"}, "row 9: rank 2 of key L0N0 of corpus 2 is not what this atlas shows"),
+    ("another token", {(20, "text"): "«x»"}, "row 20: rank 4 of value L0N0 is not what this atlas shows: it shows 23, «漢»"),
+    ("rank that is not there", {(9, "rank"): "26"}, "row 9: rank 26 of key L0N0 of corpus 2 is not what this atlas shows: it shows nothing there"),
+]
+
+
+@pytest.mark.parametrize(("cells", "message"), [case[1:] for case in REFUSALS], ids=[case[0] for case in REFUSALS])
+def test_a_broken_rule_is_refused_with_its_row_and_changes_nothing(path: Path, load_sheet, cells: Change, message: str) -> None:
+    with pytest.raises(AtlasError, match=message) as error:
+        load_sheet({**GOOD, **cells})
+    assert "was not loaded, and nothing has changed" in str(error.value)
+    assert not annotation_path(path).exists()
+    assert kept(path) == {}
+
+
+def test_rows_must_be_there_once(load_sheet) -> None:
+    with pytest.raises(AtlasError, match="row 8: key L0N0 of corpus 2 lacks rank 5: keep every row"):
+        load_sheet(GOOD, without=(12,))
+    with pytest.raises(AtlasError, match="row 26: rank 2 of key L0N0 of corpus 2 stands in row 9 already"):
+        load_sheet(GOOD, twice=(9,))
+
+
+def test_every_fault_is_named(load_sheet) -> None:
+    with pytest.raises(AtlasError) as error:
+        load_sheet({**GOOD, (10, "explained_by"): "", (24, "explained_by"): "", (20, "kind"): "odd"})
+    assert [line.split(":")[0].strip() for line in str(error.value).splitlines()[1:]] == ["row 8", "row 18", "row 20"]
+    wrong = {(row, column): "xy" for row in range(8, 25) if row != 16 for column in ("explained_by", "kind")}
+    with pytest.raises(AtlasError) as error:
+        load_sheet(wrong)
+    lines = str(error.value).splitlines()
+    assert "row 8: explained_by has 'x, y', but no row of key L0N0 of corpus 2" in str(error.value)
+    assert (len(lines), lines[-1].strip()) == (22, "and 12 more")
+
+
+def test_the_order_of_rows_is_no_matter(path: Path, load_sheet) -> None:
+    assert load_sheet(GOOD, without=(8,), twice=(8,)) == (2, 0)
+    assert kept(path)[KEY] == (Pattern("shallow", "first", (1, 2, 3)),)
+
+
+def test_the_same_annotator_replaces_only_when_asked(path: Path, load_sheet) -> None:
+    load_sheet(GOOD)
+    load_sheet(GOOD, annotator="bert")
+    before = annotation_path(path).read_bytes()
+    changed = {**GOOD, (8, "description"): "second"}
+    with pytest.raises(AtlasError, match="row 8: anna has annotated key L0N0 of corpus 2 already; --replace"):
+        load_sheet(changed)
+    assert annotation_path(path).read_bytes() == before
+    assert load_sheet(changed, without=tuple(range(17, 25)), is_replacing=True) == (1, 0)
+    assert kept(path) == {KEY: (Pattern("shallow", "second", (1, 2, 3)),), VALUE: (Pattern("names", "of things", (1, 2, 3, 8)),)}
+    assert kept(path, "bert")[KEY][0].description == "first"
+    with atlas.open(path) as a:
+        assert a.sql("SELECT count(*) FROM annotations.annotation_item").item() == 4 * 8
+        assert a.sql("SELECT count(*) FROM annotations.pattern_match").item() == 2 * (3 + 4)
+
+
+@pytest.mark.parametrize(("name", "message"), [("miner", "it is that of proposals"), (" ", "it is empty")])
+def test_an_annotator_has_a_name_of_her_own(load_sheet, name: str, message: str) -> None:
+    with pytest.raises(AtlasError, match=message):
+        load_sheet(GOOD, annotator=name)
+
+
+def test_a_sheet_with_nothing_filled_in_is_said(path: Path, load_sheet) -> None:
+    with pytest.raises(AtlasError, match="has nothing filled in; its first rows say how"):
+        load_sheet({})
+    assert not annotation_path(path).exists()

@@ -1,0 +1,136 @@
+"""A sheet goes out and comes back: what is in it, what is drawn, and that nothing in it is changed or run on the way."""
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+import atlas
+from atlas import AtlasError
+from atlas.annotations.keeping import patterns_of
+from atlas.annotations.reading import parse
+from atlas.annotations.sheet import COLUMNS
+from atlas.annotations.steps import load, make_sheet
+from atlas.annotations.subjects import SUBJECTS, Address, Pattern, sample
+
+KEY = Address("key", 2, 0, 0)
+
+
+def cells_of(data: bytes) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(data.decode("utf-8-sig"), newline="")))
+
+
+def test_a_sheet_of_keys_shows_their_texts(a: atlas.Atlas) -> None:
+    rows = cells_of(make_sheet(a.con, "key", 4, 0, 0, None))
+    assert [row[0][:2] for row in rows[:6]] == ["# "] * 6
+    assert tuple(rows[6]) == COLUMNS
+    of_l0n1 = [row for row in rows if row[:3] == ["key", "0", "1"]]
+    assert of_l0n1 == [
+        ["key", "0", "1", "0", "1", "3", "The cat« sat»", "«.»", "first.txt", "year: 1790", "", "a", "", ""],
+        ["key", "0", "1", "0", "2", "9", "The dog« sat»", "", "first.txt", "year: 1790", "", "b", "", ""],
+        ["key", "0", "1", "0", "3", "2", "The« cat»", "« sat»", "first.txt", "year: 1790", "", "c", "", ""],
+    ]
+
+
+def test_a_sheet_of_vectors_shows_their_tokens(a: atlas.Atlas) -> None:
+    found = {s: [row for row in cells_of(make_sheet(a.con, s, 4, 0, None, None)) if row[:3] == [s, "1", "0"]] for s in ("value", "random_vector")}
+    assert [(row[4], row[5], row[6]) for row in found["value"]] == [("1", "2", "« cat»"), ("2", "10", "« dog»")]
+    assert [(row[4], row[5], row[6]) for row in found["random_vector"]] == [("1", "4", "«cat»"), ("2", "7", "« *»")]
+    updates = [row for row in cells_of(make_sheet(a.con, "ffn_update", 4, 0, 0, None)) if row[:3] == ["ffn_update", "1", "8"]]
+    assert [row[3:7] for row in updates] == [["0", "1", "5", "«.»"], ["0", "2", "9", "«↵»"]]
+
+
+def test_the_sample_rests_on_seed_and_address_alone(a: atlas.Atlas) -> None:
+    # md5 of 'seed:layer:neuron', the smallest of each layer; from `printf 0:0:N | md5sum` and so on
+    assert [(x.layer, x.item) for x in sample(a.con, SUBJECTS["value"], 1, 0, None)] == [(0, 1), (1, 0), (2, 0)]
+    assert sample(a.con, SUBJECTS["key"], 2, 0, 0) != sample(a.con, SUBJECTS["key"], 2, 1, 0)
+    assert [(x.layer, x.item) for x in sample(a.con, SUBJECTS["key"], 2, 3, 0)] == [(x.layer, x.item) for x in sample(a.con, SUBJECTS["value"], 2, 3, None)]
+
+
+@pytest.mark.parametrize(
+    ("subject", "corpus", "message"),
+    [("key", None, "which corpus.*one of 0, 1"), ("key", 5, "no keys of corpus 5; there are some of 0, 1"), ("ffn_update", 1, "no updates of corpus 1")],
+)
+def test_a_corpus_that_is_not_there_is_said(a: atlas.Atlas, subject: str, corpus: int | None, message: str) -> None:
+    with pytest.raises(AtlasError, match=message):
+        make_sheet(a.con, subject, 1, 0, corpus, None)
+
+
+def test_an_atlas_without_triggers_says_what_makes_them(empty_path: Path) -> None:
+    with atlas.open(empty_path) as a, pytest.raises(AtlasError, match="no triggers: `atlas ingest"):
+        make_sheet(a.con, "key", 1, 0, None, None)
+
+
+def test_no_cell_can_run(nasty_path: Path) -> None:
+    with atlas.open(nasty_path) as a:
+        rows = cells_of(make_sheet(a.con, "key", 1, 0, 2, None))
+    assert not [cell for row in rows for cell in row if cell.lstrip()[:1] in ("=", "+", "-", "@")]
+    shown = [row[6] for row in rows if row[:1] == ["key"]]
+    assert shown == [
+        "«=1+1»",
+        """'=1+1« "q",»""",
+        """'=1+1 "q",«→»""",
+        """'=1+1 "q",→«漢»""",
+        """'=1+1 "q",→漢«🙂»""",
+        """'=1+1 "q",→漢🙂«↵»""",
+        """'=1+1 "q",→漢🙂↵«*x»""",
+        """'=1+1 "q",→漢🙂↵*x«007»""",
+    ]
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_nasty_cells_come_back_exactly(nasty_path: Path, separator: str) -> None:
+    """As a spreadsheet program saves it: other quoting, its own separator, a pattern with every nasty character."""
+    patterns = (Pattern("shallow", "=cmd|' /C calc'!A0", (1, 2, 3)), Pattern("semantic", 'two\nlines, "quoted"; 漢字 🙂 *', (3, 6, 8)))
+    sheet = nasty_path.with_name("filled.csv")
+    with atlas.open(nasty_path) as a:
+        rows = cells_of(make_sheet(a.con, "key", 1, 0, 2, None))
+        fill(rows, ["a", "a", "ab", "", "", "B", "", "b"], [(p.kind, p.description) for p in patterns])
+        out = io.StringIO()
+        csv.writer(out, delimiter=separator, lineterminator="\n").writerows(rows)
+        sheet.write_text(out.getvalue(), encoding="utf-8", newline="")
+        assert load(a.con, nasty_path, sheet, "anna", is_replacing=False) == (1, 0)
+    with atlas.open(nasty_path) as a:
+        assert patterns_of(a.con, "anna") == {KEY: patterns}
+        kept = a.sql("SELECT i.token, i.text_before FROM annotations.annotation_item AS i WHERE i.rank IN (1, 2, 3, 8) ORDER BY i.rank").rows()
+        assert kept == [("=1+1", ""), (' "q",', "=1+1"), ("\t", '=1+1 "q",'), ("007", '=1+1 "q",\t漢🙂\n*x')]
+        # and out again, filled in, and in again
+        again = nasty_path.with_name("again.csv")
+        again.write_bytes(make_sheet(a.con, "key", 1, 0, 2, "anna"))
+        assert load(a.con, nasty_path, again, "bert", is_replacing=False) == (1, 0)
+    with atlas.open(nasty_path) as a:
+        assert patterns_of(a.con, "bert") == {KEY: patterns}
+
+
+def fill(rows: list[list[str]], explained_by: list[str], described: list[tuple[str, str]]) -> None:
+    block = [row for row in rows if row[:1] == ["key"]]
+    for row, letters in zip(block, explained_by, strict=True):
+        row[10] = letters
+    for row, (kind, description) in zip(block, described, strict=False):
+        row[12:] = [kind, description if description[0] != "=" else f"'{description}"]
+
+
+def test_rows_are_numbered_as_a_spreadsheet_numbers_them() -> None:
+    heading = ",".join(COLUMNS)
+    rows = parse(f'"# say\nhow"\n{heading}\n,,,\nkey,0,1\n\n"key\n",0,2', Path("x.csv"))
+    assert [(row.number, row["item"], row["kind"]) for row in rows] == [(4, "1", ""), (6, "2", "")]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"a,b\n1,2\n", "is not a sheet of .*: its heading has no subject, layer, item"),
+        (",".join(COLUMNS).encode(), "has no rows to load"),
+        (b"", "has no rows to load"),
+        ("ä,b".encode("latin-1"), "is not UTF-8"),
+        (b"PK\x03\x04\xff", "is not UTF-8"),
+    ],
+)
+def test_what_is_no_sheet_is_refused(a: atlas.Atlas, tmp_path: Path, data: bytes, message: str) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(data)
+    with pytest.raises(AtlasError, match=message):
+        load(a.con, a.path, path, "anna", is_replacing=False)
+    with pytest.raises(AtlasError, match="cannot read .*none.csv: No such file"):
+        load(a.con, a.path, tmp_path / "none.csv", "anna", is_replacing=False)
