@@ -10,12 +10,15 @@ import pytest
 import atlas
 from schema import store
 from schema.build import create_tables, install_derived
+from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
 from tests.atlas.tiny_atlas import write_tiny_atlas
 
 
 @pytest.fixture(scope="session")
 def tiny_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tiny_atlas(tmp_path_factory.mktemp("tiny") / "tiny.duckdb")
+    path = write_tiny_atlas(tmp_path_factory.mktemp("tiny") / "tiny.duckdb")
+    write_tiny_annotations(path)
+    return path
 
 
 @pytest.fixture

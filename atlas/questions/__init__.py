@@ -8,8 +8,11 @@ from functools import cache
 from pathlib import Path
 
 from schema.errors import AtlasError
+from schema.terms import ANNOTATION_CATALOG
 
 FOLDER = Path(__file__).parent
+ANNOTATION_FOLDER = FOLDER.parent / ANNOTATION_CATALOG / "questions"
+"""Questions over annotations: they live in the file beside the atlas, because a macro of the atlas cannot name another file."""
 PARAMETER = re.compile(r"(?P<name>\w+) \((?P<type>[\w\[\]]+)(?:, (?P<default>[^)]+))?\): (?P<meaning>.+)")
 
 
@@ -17,7 +20,7 @@ PARAMETER = re.compile(r"(?P<name>\w+) \((?P<type>[\w\[\]]+)(?:, (?P<default>[^)
 class Parameter:
     """One parameter of a question.
 
-    `type` is integer, bigint, text or bigint[]; `default` is the SQL literal, None where the parameter must be given.
+    `type` is integer, bigint, double, text or bigint[]; `default` is the SQL literal, None where the parameter must be given.
     """
 
     name: str
@@ -30,11 +33,13 @@ class Parameter:
         return self.default is None
 
     @property
-    def default_value(self) -> int | str | None:
+    def default_value(self) -> int | float | str | None:
         """The default as a Python value; None for SQL NULL."""
         if self.default is None or self.default == "NULL":
             return None
-        return self.default.strip("'") if self.default.startswith("'") else int(self.default)
+        if self.default.startswith("'"):
+            return self.default.strip("'")
+        return float(self.default) if self.type == "double" else int(self.default)
 
 
 @dataclass(frozen=True)
@@ -49,11 +54,17 @@ class Question:
     columns: dict[str, str]
     chart: str
     sql: str
+    catalog: str = ""
+
+    @property
+    def macro(self) -> str:
+        """The macro's name in SQL, that of its database before it where it is not the atlas's own."""
+        return f"{self.catalog}.{self.name}" if self.catalog else self.name
 
     @property
     def call(self) -> str:
         """The statement that asks it, every parameter bound by name: `FROM top_triggers(layer := $layer, …)`."""
-        return f"FROM {self.name}({', '.join(f'{p.name} := ${p.name}' for p in self.parameters)})"
+        return f"FROM {self.macro}({', '.join(f'{p.name} := ${p.name}' for p in self.parameters)})"
 
     @property
     def sentence(self) -> str:
@@ -71,7 +82,7 @@ class Question:
     @property
     def signature(self) -> str:
         """`top_triggers(layer, neuron, n := 25)`, as people write it."""
-        return f"{self.name}({', '.join(p.name if p.is_required else f'{p.name} := {p.default}' for p in self.parameters)})"
+        return f"{self.macro}({', '.join(p.name if p.is_required else f'{p.name} := {p.default}' for p in self.parameters)})"
 
 
 def header(sql: str) -> Iterator[tuple[str, str]]:
@@ -90,8 +101,11 @@ def parse_parameter(name: str, text: str) -> Parameter:
     return Parameter(**match.groupdict())
 
 
-def parse_question(name: str, sql: str) -> Question:
-    """Read the header of a question's file. Raises AtlasError naming the file and what its header lacks."""
+def parse_question(name: str, sql: str, catalog: str = "") -> Question:
+    """Read the header of a question's file; `catalog` is the attached database its macro lives in, '' for the atlas.
+
+    Raises AtlasError naming the file and what its header lacks.
+    """
     lines = list(header(sql))
     found = {key: text for key, text in lines if key not in ("param", "column")}
     missing = {"title", "source", "grain", "chart"} - set(found)
@@ -106,13 +120,15 @@ def parse_question(name: str, sql: str) -> Question:
         columns=dict(text.split(": ", 1) for key, text in lines if key == "column"),
         chart=found["chart"],
         sql=sql,
+        catalog=catalog,
     )
 
 
 @cache
 def questions() -> dict[str, Question]:
     """Every question by name, in alphabetical order."""
-    return {path.stem: parse_question(path.stem, path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.sql"))}
+    files = [(path, "") for path in FOLDER.glob("*.sql")] + [(path, ANNOTATION_CATALOG) for path in ANNOTATION_FOLDER.glob("*.sql")]
+    return {path.stem: parse_question(path.stem, path.read_text(encoding="utf-8"), catalog) for path, catalog in sorted(files, key=lambda f: f[0].stem)}
 
 
 def question(name: str) -> Question:
@@ -123,6 +139,10 @@ def question(name: str) -> Question:
     raise AtlasError(f"no question '{name}'; " + (f"did you mean {', '.join(near)}?" if near else f"they are {', '.join(questions())}"))
 
 
-def macro_files() -> dict[str, str]:
-    """Name → SQL that installs the question in an atlas, its title as the macro's comment."""
-    return {name: f"{q.sql}\nCOMMENT ON MACRO TABLE {name} IS '{q.title.replace(chr(39), chr(39) * 2)}';\n" for name, q in questions().items()}
+def macro_files(catalog: str = "") -> dict[str, str]:
+    """Name → SQL that installs the question in an atlas (or in its annotations), its title as the macro's comment."""
+    return {name: f"{q.sql}\n{comment(q)}\n" for name, q in questions().items() if q.catalog == catalog}
+
+
+def comment(q: Question) -> str:
+    return f"COMMENT ON MACRO TABLE {q.macro} IS '{q.title.replace(chr(39), chr(39) * 2)}';"

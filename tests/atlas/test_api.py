@@ -61,6 +61,9 @@ def test_an_unknown_method_names_the_nearest(a: atlas.Atlas) -> None:
         ("top_triggers", {"layer": True, "neuron": 0}, "layer must be a whole number, not True"),
         ("top_triggers", {"layer": 1, "neuron": 0, "n": None}, "n must not be None"),
         ("top_triggers", {"layer": 1, "neuron": 0, "n": 0}, "at least 1, not 0"),
+        ("geva2022_extreme", {"threshold": "x"}, "threshold must be a number, not 'x'"),
+        ("geva2022_extreme", {"threshold": True}, "threshold must be a number, not True"),
+        ("geva2022_extreme_clusters", {"space": "values"}, "no space 'values'; they are value, logits"),
         ("neurons_promoting", {"token": 5}, "token must be text, not 5"),
         ("neurons_promoting", {"token": ""}, "the token is empty"),
         ("token_context", {"position_ids": 1}, "position_ids must be a list of whole numbers, not 1"),
@@ -98,7 +101,8 @@ def test_status_counts_what_is_inside(a: atlas.Atlas, tiny_path: Path) -> None:
     assert status["model"]["name"] == "tiny"
     assert status["bytes"] == tiny_path.stat().st_size
     assert [c["name"] for c in status["corpora"]] == ["tales", "more"]
-    assert [(r["kind"], r["n_shards_loaded"]) for r in status["runs"]] == [("weights", 1), ("sweep", 1), ("sweep", 1), ("trace", 1), ("trace", 1)]
+    kinds = ["weights", "sweep", "sweep", "trace", "trace", "paper", "paper"]
+    assert [(r["kind"], r["n_shards_loaded"]) for r in status["runs"]] == [(kind, 1) for kind in kinds]
     assert status["rows"]["trigger"] == 144
 
 
@@ -175,6 +179,7 @@ def test_another_distributions_schema_package_is_named(tmp_path: Path) -> None:
 def test_numpys_integers_are_numbers(a: atlas.Atlas) -> None:
     assert a.top_triggers(np.int64(0), np.int16(1), n=np.int32(2)).equals(a.top_triggers(0, 1, n=2))
     assert a.token_context(np.array([1, 2])).equals(a.token_context(range(1, 3)))
+    assert a.geva2022_extreme(np.float32(5)).equals(a.geva2022_extreme(5))
 
 
 def test_an_atlas_is_opened_twice_in_one_process_and_stays_locked_down(a: atlas.Atlas) -> None:

@@ -104,6 +104,8 @@ def test_ask_takes_lists_and_text(call) -> None:
     assert [row["token"] for row in rows] == ["<s>", " cat"]
     rows = json.loads(call("ask", "neurons_promoting", "--token", " *", "--format", "json")[1])
     assert {row["neuron"] for row in rows} == {1}
+    rows = json.loads(call("ask", "geva2022_extreme", "--threshold", "0.5", "--format", "json")[1])
+    assert [row["n_extreme"] for row in rows] == [2, 3, 1]
     code, _, err = call("ask", "token_context", "--position-ids", "1,x")
     assert code == 2
     assert "no list of whole numbers" in err
@@ -253,7 +255,7 @@ def test_verify_passes_a_good_atlas_and_fails_a_bad_one(call, tiny_copy, tmp_pat
     assert err == ""
     assert code == 0
     assert "ok      trigger_ranks" in out and "rules hold" in out
-    tiny_copy.execute("DELETE FROM trigger WHERE corpus_id = 0 AND layer = 0 AND neuron = 0 AND tail = 'max' AND rank = 2")
+    tiny_copy.execute("DELETE FROM trigger WHERE corpus_id = 0 AND layer = 0 AND neuron = 2 AND tail = 'max' AND rank = 2")
     tiny_copy.close()
     code, out, err = call("verify", str(tmp_path / "copy.duckdb"), "--quiet", db=False)
     assert code == 1

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,8 +14,9 @@ import pytest
 import atlas
 from atlas.export.formats import FORMATS, Style, format_of, render, save
 from atlas.export.markdown import markdown_table
-from atlas.export.provenance import provenance
+from atlas.export.provenance import commit, provenance
 from atlas.export.terminal import terminal_table
+from schema import SCHEMA_VERSION
 from schema.errors import AtlasError
 
 EVERYTHING = """
@@ -149,11 +151,48 @@ def test_without_a_terminal_nothing_is_cropped() -> None:
 def test_provenance_names_model_corpora_sql_and_versions(a: atlas.Atlas, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
     found = provenance(a.con, a.path, sql="SELECT 1", n_rows=1, question="q", parameters={"layer": 1})
-    assert found["model"] == {"name": "tiny", "revision": "r0", "model_type": "llama", "dtype": "float32", "weights_sha256": "ww", "schema_version": 1}
+    assert found["model"] == {
+        "name": "tiny",
+        "revision": "r0",
+        "model_type": "llama",
+        "dtype": "float32",
+        "weights_sha256": "ww",
+        "schema_version": SCHEMA_VERSION,
+    }
     assert [(c["name"], c["split"], c["sha256"]) for c in found["corpora"]] == [("tales", "all", "aa"), ("more", "test", "bb")]
     assert (found["question"], found["parameters"], found["sql"], found["n_rows"]) == ("q", {"layer": 1}, "SELECT 1", 1)
     assert {"python", "activation-atlas", "duckdb", "polars"} == set(found["versions"])
     assert found["created"] == datetime(1970, 1, 1, tzinfo=UTC).isoformat()
+
+
+def test_provenance_has_the_runs_that_the_rows_rest_on(a: atlas.Atlas) -> None:
+    def kinds(**chosen: object) -> list[tuple[object, object]]:
+        found = provenance(a.con, a.path, sql="SELECT 1", n_rows=1, **chosen)  # type: ignore[arg-type]
+        return [(run["kind"], run["corpus_id"]) for run in found["runs"]]  # type: ignore[attr-defined]
+
+    assert len(kinds()) == 7
+    assert kinds(kinds={"sweep"}) == [("sweep", 0), ("sweep", 1)]
+    assert kinds(kinds={"weights", "trace"}, parameters={"corpus": 1}) == [("weights", None), ("trace", 1)]
+    run = provenance(a.con, a.path, sql="SELECT 1", n_rows=1)["runs"][0]  # type: ignore[index]
+    assert (run["settings"], run["versions"], run["seed"], run["device"]) == ({}, {}, 0, "cpu")
+
+
+def test_the_commit_is_that_of_the_checkout_and_none_elsewhere(tmp_path: Path) -> None:
+    assert commit(tmp_path) is None
+
+    def git(*arguments: str) -> str:
+        identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        return subprocess.run(["git", *identity, *arguments], cwd=tmp_path, capture_output=True, text=True, check=True).stdout.strip()
+
+    git("init", "-q")
+    (tmp_path / "a").write_text("1")
+    git("add", "a")
+    git("commit", "-q", "-m", "a")
+    commit.cache_clear()
+    assert commit(tmp_path) == git("rev-parse", "HEAD")
+    (tmp_path / "a").write_text("2")
+    commit.cache_clear()
+    assert commit(tmp_path) == f"{git('rev-parse', 'HEAD')}-dirty"
 
 
 def test_the_sidecar_lies_beside_the_file(tmp_path: Path) -> None:

@@ -54,12 +54,12 @@ def test_header_parameters_are_those_of_the_macro(a: atlas.Atlas, name: str) -> 
     assert found == [p.name for p in q.parameters]
     # DuckDB prints the signature, defaults included, only when a call does not match
     with pytest.raises(duckdb.BinderException) as error:
-        a.con.execute(f"FROM {name}(no_such_parameter := 1)")
+        a.con.execute(f"FROM {q.macro}(no_such_parameter := 1)")
     # up to the position of the macro's parameters; a macro without parameters has no defaults to compare
     printed = re.search(rf"\t{name}\((.*)\)", str(error.value))
     if q.parameters:
         assert printed is not None
-        assert f"{name}({printed[1]})" == q.signature
+        assert f"{q.macro}({printed[1]})" == q.signature
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -74,13 +74,13 @@ def test_header_says_where_the_question_comes_from(name: str) -> None:
     q = question(name)
     assert q.title and q.source and q.chart and q.grain
     assert all(p.meaning for p in q.parameters)
-    assert {p.type for p in q.parameters} <= {"integer", "bigint", "text", "bigint[]"}
+    assert {p.type for p in q.parameters} <= {"integer", "bigint", "double", "text", "bigint[]"}
 
 
 def test_the_title_is_stored_as_the_macros_comment(a: atlas.Atlas) -> None:
     found = dict(a.sql("SELECT f.function_name, f.comment FROM duckdb_functions() AS f WHERE f.function_type = 'table_macro' AND NOT f.internal").iter_rows())
     assert found == {name: q.title for name, q in questions().items()}
-    assert set(macro_files()) == set(NAMES)
+    assert {*macro_files(), *macro_files("annotations")} == set(NAMES)
 
 
 def test_unknown_question_is_answered_with_the_nearest() -> None:

@@ -76,13 +76,16 @@ LENS = {
     (2, 0): (2, 2, 2, 0.125, 0.125, 6, 6, 1),
     (2, 1): (2, 3, 3, 0.125, 0.5, 5, 1, 4),
     (2, 2): (10, 3, 3, 0.25, 0.75, 2, 1, 2),
-    (8, 0): (5, 9, 5, 0.5, 0.5, 1, 1, 1),
+    (8, 0): (5, 10, 5, 0.5, 0.5, 1, 1, 1),
     (8, 1): (5, 9, 2, 0.5, 0.0625, 1, 7, 7),
-    (8, 2): (2, 5, 5, 0.25, 0.5, 3, 1, 7),
+    (8, 2): (2, 7, 5, 0.25, 0.5, 3, 1, 7),
     (101, 0): (7, 6, 6, 0.25, 0.5, 2, 1, 3),
     (101, 1): (7, 6, 6, 0.25, 0.75, 2, 1, 2),
     (101, 2): (6, 6, 6, 0.75, 1.0, 1, 1, 1),
 }
+AGREEING = {(2, 1): (1, 1), (2, 2): (1, 1), (8, 0): (1, 0)}
+"""(position, layer): active neurons whose value's top token leads at ffn_out, and at resid_post; 0 elsewhere. Neuron 0 is never active."""
+
 TOP_PROB = 0.75
 OTHER_PROB = 0.0625
 """Probability of the final prediction at resid_pre, attn_out and ffn_out, where its rank is 4, unless it is on top there."""
@@ -93,6 +96,7 @@ SCORES = {
     (2, 1, "random"): ((0.5, -1.0), (0.5, -0.5)),
     (8, 1, "dominant"): ((-4.0, 0.0), (0.0, 0.0)),
     (8, 1, "random"): ((0.25, 0.25), (0.0, 0.0)),
+    (8, 2, "dominant"): ((0.0, 6.0), (0.0, 0.0)),
     (101, 0, "dominant"): ((1.0, -3.0), (2.0, 1.0)),
     (101, 0, "random"): ((0.0, 0.0), (0.25, 0.25)),
     (101, 1, "dominant"): ((0.0, 0.0), (6.0, 0.0)),
@@ -104,6 +108,35 @@ COEFFICIENTS = {0: {2: 2.0, 0: -2.0, 1: 1.0, 3: 0.5}, 1: {2: 2.0, 0: -2.0, 1: 1.
 
 STATES = {2: (1.0, 0.0), 8: (1.0, 1.0), 101: (0.0, 1.0)}
 """Traced position → direction of its residual stream at every site; its length grows with the layer."""
+
+REMOVED = {
+    # (corpus, layer, neuron, rank): coefficient without the first token, the last, a random one; prefixes of one token beside BOS are left out
+    (0, 0, 0, 1): (1.5, 0.75, 1.5),
+    (0, 0, 0, 2): (2.5, -1.0, 2.0),
+    (0, 0, 1, 1): (4.0, -1.0, 3.0),
+    (0, 0, 1, 2): (2.0, 0.0, 1.0),
+    (0, 0, 1, 3): (0.5, 0.25, 0.75),
+    (0, 2, 0, 1): (3.0, 1.5, 3.0),
+    (0, 2, 0, 2): (1.0, 1.0, 1.0),
+    (1, 1, 0, 1): (2.0, 1.0, 2.0),
+    (1, 1, 0, 2): (3.0, 2.5, 2.0),
+}
+
+NEXT_RANKS = {
+    # (corpus, layer): rank, for the values of neurons 0 to 3, of the token that follows the key's top trigger
+    (0, 0): (5, 4, 10, 3),
+    (0, 1): (4, 1, 7, 8),
+    (0, 2): (3, 1, 5, 4),
+    (1, 0): (6, 5, 4, 3),
+    (1, 1): (3, 4, 5, 6),
+    (1, 2): (4, 4, 8, 8),
+}
+
+CONTROLS = {"random_vector": {0: (4, 7), 1: (9, 6)}, "ffn_update": {2: (3, 1), 8: (5, 9)}}
+"""Control → item → token_ids it promotes, ranks 1 and 2, in every layer."""
+
+VALUE_CLUSTERS = {0: (0, 1, 2, 3), 1: (0, 4, 2, 2), 2: (3, 1, 5, 2)}
+"""Layer → cluster of its 4 values: six by direction, east, north, north-east, south, west, south-east. By logits the cluster is the neuron."""
 
 LAYERS, NEURONS = range(3), range(4)
 
@@ -137,7 +170,7 @@ def corpus_rows() -> dict[str, list[tuple]]:
 
 def run_rows() -> dict[str, list[tuple]]:
     when = "2026-01-02 03:04:05+00"
-    kinds = [("weights", None), ("sweep", 0), ("sweep", 1), ("trace", 0), ("trace", 1)]
+    kinds = [("weights", None), ("sweep", 0), ("sweep", 1), ("trace", 0), ("trace", 1), ("paper", 0), ("paper", 1)]
     runs = [(i, k, c, "{}", "{}", 0, "cpu", 1, when, when, "finished") for i, (k, c) in enumerate(kinds)]
     traced = {name: len(rows) for name, rows in trace_rows().items()}
     n_rows = [
@@ -146,6 +179,8 @@ def run_rows() -> dict[str, list[tuple]]:
         {"document": 1, "sequence": 1, "position": 4, "trigger": 72, "neuron_statistics": 12},
         {name: n * 2 // 3 for name, n in traced.items()},
         {name: n // 3 for name, n in traced.items()},
+        {"removal": 21, "next_token_rank": 12, "control_token": 24, "value_cluster": 24},
+        {"removal": 6, "next_token_rank": 12},
     ]
     return {"run": runs, "shard": [(i, 0, json.dumps(n), "cc", "host:1", when) for i, n in enumerate(n_rows)]}
 
@@ -201,7 +236,9 @@ def trace_rows() -> dict[str, list[tuple]]:
         states += [(position, 0, "resid_pre", (x, y))] if layer == 0 else []
         states += [(position, layer, site, (x * scale, y * scale)) for site in ("resid_mid", "resid_post")]
         lengths = {n: abs(c) * norm(layer, n) for n, c in COEFFICIENTS[layer].items()}
-        activity.append((position, layer, 3, sum(lengths.values()), lengths[2] + lengths[0], 0, 0, LENS[position, layer][7]))
+        activity.append(
+            (position, layer, 3, sum(lengths.values()), lengths[2] + lengths[0], *AGREEING.get((position, layer), (0, 0)), LENS[position, layer][7])
+        )
         coefficients += [(position, layer, n, COEFFICIENTS[layer][n], lengths[n]) for n in (0, 2)]
         for selection, neurons in (("dominant", (2, 0)), ("random", (1, 3))):
             candidate, final = SCORES.get((position, layer, selection), ((0.0, 0.0), (0.0, 0.0)))
@@ -217,10 +254,28 @@ def trace_rows() -> dict[str, list[tuple]]:
     }
 
 
+def paper_rows() -> dict[str, list[tuple]]:
+    cells = list(product(LAYERS, NEURONS))
+    follows = {position: following for position, _, _, _, following, _, _ in POSITIONS}
+    top = {(c, cell): TRIGGERS[c, cell == (0, 1)]["max"][0][0] for c in (0, 1) for cell in cells}
+    ranks = [(c, *cell, follows[position], NEXT_RANKS[c, cell[0]][cell[1]]) for (c, cell), position in top.items()]
+    return {
+        "removal": [(*key, removed, m) for key, found in REMOVED.items() for removed, m in zip(("first", "last", "random"), found, strict=True)],
+        "next_token_rank": [(*row, 0.5 if row[-1] == 1 else 0.25 / row[-1]) for row in ranks],
+        "control_token": [
+            (control, layer, item, rank, token, 5.0 - rank)
+            for (control, items), layer in product(CONTROLS.items(), LAYERS)
+            for item, tokens in items.items()
+            for rank, token in enumerate(tokens, start=1)
+        ],
+        "value_cluster": [("value", i, n, VALUE_CLUSTERS[i][n]) for i, n in cells] + [("logits", i, n, n) for i, n in cells],
+    }
+
+
 def rows() -> dict[str, list[tuple]]:
     """Every table's rows, columns in the order of schema/tables.py."""
     model = ("tiny", "r0", "llama", 3, 2, 4, 1, 1, 2, len(TOKENS), "silu", True, False, False, True, "float32", "ww", SCHEMA_VERSION)
-    return {"model": [model], "token": token_rows(), **corpus_rows(), **run_rows(), **weight_rows(), **sweep_rows(), **trace_rows()}
+    return {"model": [model], "token": token_rows(), **corpus_rows(), **run_rows(), **weight_rows(), **sweep_rows(), **trace_rows(), **paper_rows()}
 
 
 def write_tiny_atlas(path: Path) -> Path:

@@ -1,0 +1,18 @@
+-- title:  Probability that the residual before the FFN gives the final prediction
+-- source: Geva et al. 2021, section 5.2 and figure 10
+-- grain:  layer
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
+-- column: layer: transformer block, from 0
+-- column: mean_final_prob: mean softmax probability, at resid_mid, of the model's prediction, in [0, 1]
+-- column: n_positions: traced positions averaged over
+-- chart:  line(layer, mean_final_prob)
+CREATE OR REPLACE MACRO geva2021_fig10(corpus := NULL) AS TABLE
+SELECT
+    l.layer,
+    avg(l.final_token_prob) AS mean_final_prob,
+    count(*) AS n_positions
+FROM logit_lens AS l
+INNER JOIN traced_position AS t ON l.position_id = t.position_id
+WHERE l.site = 'resid_mid' AND (corpus IS NULL OR t.corpus_id = corpus)
+GROUP BY l.layer
+ORDER BY l.layer;

@@ -1,0 +1,26 @@
+-- title:  How a trigger's coefficient changes when the first, the last or a random token is removed
+-- source: Geva et al. 2021, section 3.1 and figure 3
+-- grain:  layer, removed
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
+-- column: layer: transformer block, from 0
+-- column: removed: which token of the prefix was left out: first, last or random; BOS stays
+-- column: mean_change: mean of (m' - m)/m over the triggers, m before and m' after, no unit; -0.5 is a loss of half
+-- column: n_keys: keys that the triggers belong to, each counted in each corpus
+-- column: n_triggers: triggers averaged over
+-- chart:  bar(layer, mean_change)
+--
+-- A seeded sample of keys with at most their first 50 triggers (run `paper` says how many). Left out: prefixes of one token, which have nothing left,
+-- and triggers whose coefficient is not above 0, against which no change can be measured.
+CREATE OR REPLACE MACRO geva2021_fig3(corpus := NULL) AS TABLE
+SELECT
+    r.layer,
+    r.removed,
+    avg((r.coefficient - t.coefficient) / t.coefficient) AS mean_change,
+    count(DISTINCT row(r.corpus_id, r.neuron)) AS n_keys,
+    count(*) AS n_triggers
+FROM removal AS r
+INNER JOIN trigger AS t
+    ON r.corpus_id = t.corpus_id AND r.layer = t.layer AND r.neuron = t.neuron AND r.rank = t.rank
+WHERE t.tail = 'max' AND t.coefficient > 0 AND (corpus IS NULL OR r.corpus_id = corpus)
+GROUP BY r.layer, r.removed
+ORDER BY r.layer, list_position(['first', 'last', 'random'], r.removed);

@@ -1,0 +1,27 @@
+-- title:  Share of values whose top token follows their key's top trigger
+-- source: Geva et al. 2021, section 4.2 and figure 4: agreement rate
+-- grain:  layer
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora, each key once in each
+-- column: layer: transformer block, from 0
+-- column: agreement_rate: share of keys whose value's argmax is the token after their top trigger, in [0, 1]
+-- column: chance: what a random token of the vocabulary would give, 1/d_vocab
+-- column: n_keys: keys counted
+-- column: n_agreeing: of them agreeing
+-- column: n_left_out: keys left out
+-- chart:  line(layer, agreement_rate)
+--
+-- The next token is the corpus token that follows the trigger (the authors' script reads the trigger's own last token).
+-- Left out: keys whose top trigger ends its document, and keys that no text of the corpus switches on (largest coefficient not above 0).
+CREATE OR REPLACE MACRO geva2021_fig4(corpus := NULL) AS TABLE
+SELECT
+    a.layer,
+    avg(CAST(a.agrees AS INTEGER)) AS agreement_rate,
+    1 / any_value(m.d_vocab) AS chance,
+    count(a.agrees) AS n_keys,
+    count(*) FILTER (a.agrees) AS n_agreeing,
+    count(*) - count(a.agrees) AS n_left_out
+FROM key_agreement AS a
+CROSS JOIN model AS m
+WHERE corpus IS NULL OR a.corpus_id = corpus
+GROUP BY a.layer
+ORDER BY a.layer;

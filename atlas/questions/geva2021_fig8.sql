@@ -1,0 +1,31 @@
+-- title:  How often no active value alone predicts what the layer predicts
+-- source: Geva et al. 2021, section 5.1 and figure 8: zero agreement
+-- grain:  layer
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
+-- column: layer: transformer block, from 0
+-- column: zero_agreement: share of traced positions where no active value's top token is the top token of ffn_out, in [0, 1]
+-- column: zero_agreement_block: the same against the top token of resid_post, as in the authors' code
+-- column: n_positions: traced positions counted
+-- column: activation: activation function of the FFN
+-- column: is_gated: the coefficient is act(gate·x)·(up·x), whose sign the model does not fix
+-- column: threshold: a value counts as active where its coefficient is above this
+-- column: active_means: the rule in words, and whether it is the paper's
+-- chart:  line(layer, zero_agreement)
+--
+-- A value's top token is taken by the raw projection, the top of ffn_out and resid_post by the logit lens (final_norm).
+CREATE OR REPLACE MACRO geva2021_fig8(corpus := NULL) AS TABLE
+SELECT
+    a.layer,
+    avg(if(a.n_agreeing_values = 0, 1, 0)) AS zero_agreement,
+    avg(if(a.n_agreeing_values_block = 0, 1, 0)) AS zero_agreement_block,
+    count(*) AS n_positions,
+    r.activation,
+    r.is_gated,
+    r.threshold,
+    r.active_means
+FROM layer_activity AS a
+INNER JOIN traced_position AS t ON a.position_id = t.position_id
+CROSS JOIN active_rule AS r
+WHERE corpus IS NULL OR t.corpus_id = corpus
+GROUP BY a.layer, r.activation, r.is_gated, r.threshold, r.active_means
+ORDER BY a.layer;

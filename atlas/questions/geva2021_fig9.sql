@@ -1,0 +1,18 @@
+-- title:  Share of positions whose final prediction already leads before the FFN
+-- source: Geva et al. 2021, section 5.2 and figure 9
+-- grain:  layer
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
+-- column: layer: transformer block, from 0
+-- column: final_on_top_share: share of traced positions whose top token at resid_mid is the model's prediction, in [0, 1]
+-- column: n_positions: traced positions counted
+-- chart:  line(layer, final_on_top_share)
+CREATE OR REPLACE MACRO geva2021_fig9(corpus := NULL) AS TABLE
+SELECT
+    l.layer,
+    avg(if(l.top_token_id = t.final_token_id, 1, 0)) AS final_on_top_share,
+    count(*) AS n_positions
+FROM logit_lens AS l
+INNER JOIN traced_position AS t ON l.position_id = t.position_id
+WHERE l.site = 'resid_mid' AND (corpus IS NULL OR t.corpus_id = corpus)
+GROUP BY l.layer
+ORDER BY l.layer;

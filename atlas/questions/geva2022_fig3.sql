@@ -1,0 +1,39 @@
+-- title:  How sub-updates score the current top candidate, layer by layer
+-- source: Geva et al. 2022, section 5.1 and figure 3
+-- grain:  layer, selection
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
+-- column: layer: transformer block, from 0
+-- column: selection: dominant: the 10 sub-updates largest by |m|·‖v‖; random: 10 others of the same position and layer
+-- column: mean_score: mean score m·(e_w·v) of the 10 for the top token at resid_mid, averaged over positions, raw logits
+-- column: max_score: largest of the 10, averaged over positions
+-- column: min_score: smallest of the 10, averaged over positions
+-- column: n_positions: traced positions averaged over
+-- chart:  line(layer, max_score)
+--
+-- A score multiplies the token's unnormalised probability by its exponential: positive promotes, negative demotes.
+CREATE OR REPLACE MACRO geva2022_fig3(corpus := NULL) AS TABLE
+WITH
+by_position AS (
+    SELECT
+        u.layer,
+        u.selection,
+        u.position_id,
+        avg(u.candidate_score) AS mean_score,
+        max(u.candidate_score) AS max_score,
+        min(u.candidate_score) AS min_score
+    FROM sub_update AS u
+    INNER JOIN traced_position AS t ON u.position_id = t.position_id
+    WHERE corpus IS NULL OR t.corpus_id = corpus
+    GROUP BY u.layer, u.selection, u.position_id
+)
+
+SELECT
+    b.layer,
+    b.selection,
+    avg(b.mean_score) AS mean_score,
+    avg(b.max_score) AS max_score,
+    avg(b.min_score) AS min_score,
+    count(*) AS n_positions
+FROM by_position AS b
+GROUP BY b.layer, b.selection
+ORDER BY b.layer, b.selection;
