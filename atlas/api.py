@@ -11,6 +11,7 @@ import polars as pl
 
 from atlas import guard
 from atlas.address import parse_address
+from atlas.annotations.store import attach_annotations
 from atlas.arguments import bind, signature
 from atlas.card import Card, read_card
 from atlas.dictionary import describe
@@ -30,7 +31,7 @@ class Atlas:
 
     def __init__(self, path: Path | str, *, memory: str = "4GB") -> None:
         self.path = Path(path)
-        self.con = store.open_reader(self.path, memory=memory)
+        self.con = store.open_reader(self.path, memory=memory, attach=attach_annotations)
 
     def ask(self, name: str, *args: object, **kwargs: object) -> pl.DataFrame:
         """Ask a question by name; arguments in the order of its parameters, or by name.

@@ -7,7 +7,7 @@ from operator import index
 from atlas.questions import Parameter, Question
 from schema.errors import AtlasError
 
-PYTHON_TYPES = {"integer": int, "bigint": int, "text": str, "bigint[]": list[int]}
+PYTHON_TYPES = {"integer": int, "bigint": int, "double": float, "text": str, "bigint[]": list[int]}
 
 
 def signature(q: Question) -> inspect.Signature:
@@ -51,6 +51,13 @@ def whole(value: object) -> int:
     return index(value)  # type: ignore[arg-type]
 
 
+def real(value: object) -> float:
+    """Python's and numpy's numbers; True is no number here."""
+    if isinstance(value, bool | str):
+        raise TypeError
+    return float(value)  # type: ignore[arg-type]
+
+
 def text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError
@@ -66,6 +73,7 @@ def wholes(value: object) -> list[int]:
 CONVERSIONS: dict[str, tuple[Callable[[object], object], str]] = {
     "integer": (whole, "a whole number"),
     "bigint": (whole, "a whole number"),
+    "double": (real, "a number"),
     "text": (text, "text"),
     "bigint[]": (wholes, "a list of whole numbers"),
 }

@@ -1,8 +1,9 @@
-"""The data dictionary: every table, view and column with type and meaning, from an open atlas or from the metadata alone."""
+"""The data dictionary: every table, view and column with type and meaning, annotations too, from an open atlas or from the metadata alone."""
 
 import duckdb
 import polars as pl
 
+from atlas.annotations.store import attach_blank
 from atlas.frames import fetch
 from schema.build import create_tables, install_derived
 from schema.store import open_writer
@@ -11,7 +12,7 @@ ANY_WIDTH = 768
 
 COLUMNS = """
 SELECT
-    c.table_name AS relation,
+    if(c.database_name = current_database(), '', c.database_name || '.') || c.table_name AS relation,
     if(v.view_name IS NULL, 'table', 'view') AS kind,
     coalesce(t.comment, v.comment) AS description,
     c.column_name AS column,
@@ -21,8 +22,8 @@ SELECT
 FROM duckdb_columns() AS c
 LEFT JOIN duckdb_tables() AS t ON c.table_oid = t.table_oid AND c.database_oid = t.database_oid AND c.schema_oid = t.schema_oid
 LEFT JOIN duckdb_views() AS v ON c.table_oid = v.view_oid AND c.database_oid = v.database_oid AND c.schema_oid = v.schema_oid
-WHERE NOT c.internal AND c.database_name = current_database()
-ORDER BY kind, c.table_oid, c.column_index
+WHERE NOT c.internal AND c.database_name IN (current_database(), 'annotations')
+ORDER BY kind, c.database_name <> current_database(), c.table_oid, c.column_index
 """
 
 
@@ -36,6 +37,7 @@ def describe_blank() -> pl.DataFrame:
     con = open_writer(":memory:")
     create_tables(con, ANY_WIDTH)
     install_derived(con)
+    attach_blank(con)
     try:
         return describe(con).with_columns(pl.col("type").str.replace(f"[{ANY_WIDTH}]", "[d_model]", literal=True))
     finally:

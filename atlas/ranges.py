@@ -8,9 +8,9 @@ import duckdb
 
 from atlas.frames import fetch_rows
 from schema.errors import AtlasError
-from schema.terms import DIRECTIONS, SITES, TAILS
+from schema.terms import CLUSTER_SPACES, DIRECTIONS, SITES, SUBJECTS, TAILS
 
-WORDS = {"direction": DIRECTIONS, "tail": TAILS, "site": SITES}
+WORDS = {"direction": DIRECTIONS, "tail": TAILS, "site": SITES, "space": CLUSTER_SPACES, "subject": SUBJECTS}
 
 
 def check_arguments(con: duckdb.DuckDBPyConnection, arguments: Mapping[str, object]) -> None:
@@ -80,12 +80,22 @@ def check_token(con: duckdb.DuckDBPyConnection, token: object) -> None:
     raise AtlasError(f"no token {token!r} in the vocabulary, with or without a leading space{hint}. Longer words are several tokens; ␣ is shown for a space.")
 
 
-READERS = {"sweep": ("trigger", "neuron_statistics"), "trace": ("trace", "logit_lens", "sub_update", "residual_state", "saturation", "elimination")}
+def check_annotator(con: duckdb.DuckDBPyConnection, annotator: object) -> None:
+    names = [name for (name,) in fetch_rows(con, "SELECT DISTINCT annotator FROM annotations.annotation ORDER BY annotator")]
+    if annotator not in names:
+        raise AtlasError(f"no annotator {annotator!r}; they are {', '.join(names) or 'none yet: `atlas annotate sheet` begins'}")
+
+
+READERS = {
+    "sweep": ("trigger", "neuron_statistics", "key_agreement", "value_precision"),
+    "trace": ("trace", "traced_position", "logit_lens", "sub_update", "residual_state", "saturation", "elimination"),
+    "paper": ("removal", "next_token_rank", "control_token", "value_cluster"),
+}
 """Run → the tables and views that it alone fills."""
 
 
 def missing_run(con: duckdb.DuckDBPyConnection, sql: str) -> str | None:
-    """The run, of the sweep and the trace, that a question reads from and that this atlas does not have."""
+    """The run, of sweep, trace and paper, that a question reads from and that this atlas does not have."""
     words = set(re.findall(r"(?:FROM|JOIN) (\w+)", sql))
     done = {kind for (kind,) in fetch_rows(con, "SELECT DISTINCT kind FROM run")}
     return next((run for run, tables in READERS.items() if run not in done and words.intersection(tables)), None)
@@ -98,4 +108,5 @@ CHECKS: dict[str, Callable[[duckdb.DuckDBPyConnection, object], None]] = {
     "position_id": check_traced,
     "position_ids": check_positions,
     "token": check_token,
+    "annotator": check_annotator,
 }

@@ -23,8 +23,9 @@ from schema.tables import metadata
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GLOSSARY = (ROOT / "GLOSSARY.md").read_text(encoding="utf-8")
+PAPERS = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-DOCUMENTS = {"README.md": README, "GLOSSARY.md": GLOSSARY, "docs/architecture.md": ARCHITECTURE}
+DOCUMENTS = {"README.md": README, "GLOSSARY.md": GLOSSARY, "docs/architecture.md": ARCHITECTURE, "docs/papers.md": PAPERS}
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 TOUR = re.compile("<!-- tour -->.*<!-- /tour -->", re.DOTALL)
 
@@ -34,11 +35,11 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", TOUR.sub("", README), re.DOTALL)
 
 
-def table_names(heading: str) -> set[str]:
-    """First cells, in backticks, of README's table under `| heading | … |`."""
-    table = re.search(rf"^\| {heading} \|.*\n\|[-|]+\n((?:\|.*\n)+)", README, re.MULTILINE)
-    assert table, f"README has no table of {heading}s"
-    return set(re.findall(r"^\| `([^`]+)` \|", table[1], re.MULTILINE))
+def table_names(heading: str, text: str = README) -> set[str]:
+    """First cells, in backticks, of the tables under `| heading | … |`."""
+    tables = re.findall(rf"^\| {heading} \|.*\n\|[-|]+\n((?:\|.*\n)+)", text, re.MULTILINE)
+    assert tables, f"no table of {heading}s"
+    return {name for table in tables for name in re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)}
 
 
 def test_readme_lists_every_table() -> None:
@@ -49,8 +50,9 @@ def test_readme_lists_every_view() -> None:
     assert table_names("view") == set(view_files())
 
 
-def test_readme_lists_every_question_with_what_it_must_be_given() -> None:
-    assert table_names("question") == {f"{q.name}({', '.join(p.name for p in q.parameters if p.is_required)})" for q in questions().values()}
+def test_readme_and_papers_list_every_question_with_what_it_must_be_given() -> None:
+    listed = table_names("question") | {name for name in table_names("question", PAPERS) if name.endswith(")")}
+    assert listed == {f"{q.macro}({', '.join(p.name for p in q.parameters if p.is_required)})" for q in questions().values()}
 
 
 def test_readme_lists_every_command() -> None:

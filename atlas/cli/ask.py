@@ -22,7 +22,7 @@ class PositionIds(click.ParamType):
         return [int(part) for part in parts]
 
 
-TYPES: dict[str, Any] = {"integer": int, "bigint": int, "text": str, "bigint[]": PositionIds()}
+TYPES: dict[str, Any] = {"integer": int, "bigint": int, "double": float, "text": str, "bigint[]": PositionIds()}
 
 
 class Asks(click.Group):
@@ -83,7 +83,8 @@ def answer(q: Question, arguments: dict[str, object], db: Path | None, **out: An
         frame = a.ask(q.name, **arguments)
         if frame.is_empty():
             run = missing_run(a.con, q.sql)
-            click.echo(f"note: no rows{f', because this atlas has no {run}' if run else ''}", err=True)
+            lacks = f"{run} run" if run else "annotations that it counts (atlas annotate status)" if q.catalog else None
+            click.echo(f"note: no rows{f', because this atlas has no {lacks}' if lacks else ''}", err=True)
         source = provenance(a.con, a.path, sql=q.sql, n_rows=frame.height, question=q.name, parameters=arguments)
     emit(frame, provenance=source, **with_caption(q, out))
 

@@ -12,8 +12,10 @@ from atlas.cli.near import did_you_mean
 from schema.errors import AtlasError
 
 COMMANDS = {
+    "annotate": ("atlas.cli.annotate", "Say what keys and values have in common: sheets, proposals, agreement."),
     "ask": ("atlas.cli.ask", "Ask a question by name."),
     "export": ("atlas.cli.export", "Write a question or a SELECT to a file, with its provenance."),
+    "paper": ("atlas.cli.paper", "Write every figure and table of a paper: atlas paper geva2021 FILE -o out/."),
     "questions": ("atlas.cli.questions", "List the questions, or print one with its SQL."),
     "schema": ("atlas.cli.dictionary", "Print the data dictionary."),
     "show": ("atlas.cli.show", "Show one neuron on one page: atlas show L3N17."),

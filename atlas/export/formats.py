@@ -104,8 +104,13 @@ def render(frame: pl.DataFrame, format: str, style: Style) -> bytes:
 
 def save(frame: pl.DataFrame, path: Path, format: str, style: Style) -> None:
     """Write `path`, and beside it `path`.provenance.json. Raises AtlasError if the folder is missing or not writable."""
-    write_file(path, render(frame, format, style))
-    sidecar = json.dumps(style.provenance, ensure_ascii=False, indent=2) + "\n"
+    save_bytes(render(frame, format, style), path, style.provenance)
+
+
+def save_bytes(content: bytes, path: Path, provenance: dict[str, object]) -> None:
+    """The same for what is rendered already."""
+    write_file(path, content)
+    sidecar = json.dumps(provenance, ensure_ascii=False, indent=2) + "\n"
     write_file(path.with_name(f"{path.name}.provenance.json"), sidecar.encode())
 
 

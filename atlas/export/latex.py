@@ -4,6 +4,7 @@ The traps: `\\\\` reads a following `*` or `[` as its argument, so every row beg
 turn curly; a character without a glyph stops pdflatex, so it is printed as U+XXXX.
 """
 
+import re
 from collections.abc import Mapping
 
 import polars as pl
@@ -44,9 +45,12 @@ NO_GLYPH = set("\u00a0\u00ad\u0126\u0127\u0138\u013f\u0140\u0149\u0166\u0167\u01
 MORE_GLYPHS = set("–—‘’‚“”„†‡•…‹›€™")
 
 
+LIGATURE = re.compile(r"([-,])\{\}(?!\1)")
+
+
 def tex(text: str) -> str:
     """Escape `text` so that pdflatex prints each of its characters."""
-    return "".join(map(tex_character, text))
+    return LIGATURE.sub(r"\1", "".join(map(tex_character, text)))
 
 
 def tex_character(character: str) -> str:

@@ -1,8 +1,12 @@
 """Where a table comes from: enough to make it again, or to say in a paper what it is of."""
 
+import json
 import os
 import platform
+import subprocess
+from collections.abc import Collection
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -15,24 +19,61 @@ PACKAGES = ("activation-atlas", "duckdb", "polars")
 
 MODEL = "SELECT m.name, m.revision, m.model_type, m.dtype, m.weights_sha256, m.schema_version FROM model AS m"
 CORPORA = "SELECT c.corpus_id, c.name, c.split, c.revision, c.sha256 FROM corpus AS c ORDER BY c.corpus_id"
+RUNS = """
+SELECT r.run_id, r.kind, r.corpus_id, r.settings, r.seed, r.device, r.versions, r.finished_at
+FROM run AS r
+WHERE $corpus IS NULL OR r.corpus_id IS NULL OR r.corpus_id = $corpus
+ORDER BY r.run_id
+"""
 
 
 def provenance(
-    con: duckdb.DuckDBPyConnection, path: Path, *, sql: str, n_rows: int, question: str | None = None, parameters: dict[str, object] | None = None
+    con: duckdb.DuckDBPyConnection,
+    path: Path,
+    *,
+    sql: str,
+    n_rows: int,
+    question: str | None = None,
+    parameters: dict[str, object] | None = None,
+    kinds: Collection[str] | None = None,
+    packages: Collection[str] = (),
 ) -> dict[str, object]:
-    """Atlas, model, corpora, the SQL with its parameters, rows and versions. The time is SOURCE_DATE_EPOCH where that is set."""
+    """Atlas, model, corpora, runs, the SQL with its parameters, rows, and versions of this, its libraries and `packages`.
+
+    `kinds` are the kinds of run that the rows rest on, None for all. The time is SOURCE_DATE_EPOCH where that is set.
+    """
     model = plain_rows(fetch(con, MODEL))
     return {
         "atlas": path.name,
         "model": model[0] if model else None,
         "corpora": plain_rows(fetch(con, CORPORA)),
+        "runs": runs(con, (parameters or {}).get("corpus"), kinds),
         "question": question,
         "parameters": parameters or {},
         "sql": sql,
         "n_rows": n_rows,
-        "versions": {"python": platform.python_version(), **{p: version(p) for p in PACKAGES}},
+        "versions": {"python": platform.python_version(), **{p: version(p) for p in (*PACKAGES, *packages)}},
+        "commit": commit(Path(__file__).parents[2]),
         "created": created().isoformat(timespec="seconds"),
     }
+
+
+def runs(con: duckdb.DuckDBPyConnection, corpus: object, kinds: Collection[str] | None) -> list[dict[str, object]]:
+    """The runs of these kinds, over that corpus and over none, with their settings and versions as values."""
+    found = [row for row in plain_rows(fetch(con, RUNS, {"corpus": corpus})) if kinds is None or row["kind"] in kinds]
+    return [{**row, **{key: json.loads(str(row[key])) for key in ("settings", "versions")}} for row in found]
+
+
+@cache
+def commit(root: Path) -> str | None:
+    """The commit that the checkout `root` is at, with '-dirty' if files differ from it; None for an installed package."""
+    if not (root / ".git").exists():
+        return None
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
 
 
 def created() -> datetime:

@@ -1,0 +1,36 @@
+"""Charts as PDF, SVG and PNG. The renderer, its JavaScript and its font come with vl-convert: nothing is fetched."""
+
+from typing import TYPE_CHECKING
+
+from schema.errors import AtlasError
+
+if TYPE_CHECKING:
+    import altair as alt
+
+DPI = 300
+"""Of PNG; a length of 1 in a chart is 1 pt, in PDF and SVG too."""
+
+FIGURE_FORMATS = ("pdf", "svg", "png")
+
+PACKAGES = ("altair", "vl-convert-python")
+
+
+def need_renderer() -> None:
+    """Raise AtlasError, saying what to install, unless charts can be made and rendered."""
+    try:
+        import altair  # noqa: F401
+        import vl_convert  # noqa: F401
+    except ImportError as error:
+        raise AtlasError(f"figures need {' and '.join(PACKAGES)}: pip install 'activation-atlas[export]' ({error})") from error
+
+
+def render_figure(chart: "alt.Chart | alt.LayerChart", format: str) -> bytes:
+    """The chart in one of FIGURE_FORMATS. SVG and PNG are the same bytes every time; PDF holds the fonts it uses."""
+    import vl_convert as vlc
+
+    spec = chart.to_dict()
+    if format == "pdf":
+        return vlc.vegalite_to_pdf(spec, allowed_base_urls=[])
+    if format == "png":
+        return vlc.vegalite_to_png(spec, ppi=DPI, allowed_base_urls=[])
+    return vlc.vegalite_to_svg(spec, allowed_base_urls=[]).encode()

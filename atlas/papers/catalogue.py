@@ -1,0 +1,6 @@
+"""The papers whose items can be made."""
+
+from atlas.papers.geva2021 import GEVA2021
+from atlas.papers.geva2022 import GEVA2022
+
+PAPERS = {paper.name: paper for paper in (GEVA2021, GEVA2022)}

@@ -1,0 +1,209 @@
+"""Kinds of chart: frame in, Altair chart out, sized for print. Nothing is read or written here, so that screen and paper show the same.
+
+A length of 1 is 1 pt. Every series has its own colour, dash and marker, and colours differ in lightness: a chart survives grey printing.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+if TYPE_CHECKING:
+    import altair as alt
+
+COLUMN, PAGE = 234, 486
+"""Widths in pt: one column (3.25 in) and a whole page (6.75 in)."""
+
+HEIGHT = 150
+
+OKABE_ITO = ["#0072B2", "#D55E00", "#009E73", "#000000", "#CC79A7", "#56B4E9", "#E69F00"]
+"""Okabe and Ito's palette without its yellow, which is too light for lines."""
+
+VIRIDIS = ["#440154", "#31688E", "#35B779", "#FDE725"]
+"""Four steps from dark to light, for areas."""
+
+DASHES: list[list[float]] = [[1, 0], [5, 2], [1.5, 1.5], [6, 2, 1.5, 2], [3, 3], [8, 2], [2, 4]]
+MARKERS = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "stroke"]
+
+SYMBOL, CHARACTER, AXIS = 20, 3.9, 42
+"""Widths in pt: a legend's symbol with the space about it, a character of 8 pt on average, and what the y axis takes."""
+
+
+def themed(chart: Any, *, width: int, height: int) -> Any:
+    """The chart in print dress, `width` × `height` pt all told."""
+    import altair as alt
+
+    small = {"labelFontSize": 8, "titleFontSize": 8, "titleFontWeight": "normal", "labelLimit": 0, "titleLimit": 0}
+    return (
+        chart.properties(width=width, height=height, autosize=alt.AutoSizeParams(type="fit", contains="padding"), background="white", padding=3)
+        .configure(font="Liberation Sans, Arial, Helvetica, sans-serif")
+        .configure_axis(**small, gridColor="#DDDDDD", gridWidth=0.5, domainColor="#333333", tickColor="#333333", tickSize=3, labelPadding=2, titlePadding=4)
+        .configure_legend(**small, orient="top", title=None, symbolStrokeWidth=1.2, symbolSize=30, columnPadding=8, rowPadding=1, offset=2, padding=0)
+        .configure_view(stroke=None)
+    )
+
+
+def layer_axis() -> "alt.X":
+    """Layers as whole numbers, every second or so where they would touch."""
+    import altair as alt
+
+    return alt.X("layer:O", title="Layer (from 0)", axis=alt.Axis(labelAngle=0, labelOverlap="parity", labelSeparation=2, grid=False))
+
+
+def group_axis(x: str, groups: Sequence[str]) -> "alt.X":
+    """Groups in the order given, their names broken into lines at |."""
+    import altair as alt
+
+    return alt.X(f"{x}:N", title=None, sort=list(groups), axis=alt.Axis(labelAngle=0, labelExpr="split(datum.label, '|')", ticks=False))
+
+
+def y_axis(y: str, title: str, format: str, kind: str = "linear") -> "alt.Y":
+    import altair as alt
+
+    return alt.Y(f"{y}:Q", title=title, scale=alt.Scale(type=kind, nice=True), axis=alt.Axis(format=format, tickCount=5))  # type: ignore[arg-type]
+
+
+def legend(names: Sequence[str], width: int, **options: Any) -> "alt.Legend":
+    """In one row above the chart if the names fit there, else in rows of two: what is too wide would be cut."""
+    import altair as alt
+
+    room = sum(SYMBOL + CHARACTER * len(name) for name in names)
+    return alt.Legend(columns=len(names) if room <= width - AXIS else 2, **options)
+
+
+def lines(
+    frame: pl.DataFrame,
+    *,
+    y: str,
+    y_title: str,
+    series: str | None = None,
+    order: Sequence[str] = (),
+    format: str = "~r",
+    colors: Sequence[str] = OKABE_ITO,
+    markers: Sequence[str] = MARKERS,
+    width: int = COLUMN,
+) -> "alt.LayerChart":
+    """A line over the layers for each series of the column `series`, in the order given; a point at every layer."""
+    import altair as alt
+
+    base = alt.Chart(frame).encode(x=layer_axis(), y=y_axis(y, y_title, format))
+    point = base.mark_point(filled=True, size=14, opacity=1)
+    if series is None:
+        color = alt.value(colors[0])
+        return themed(alt.layer(base.mark_line(strokeWidth=1.2).encode(color=color), point.encode(color=color)), width=width, height=HEIGHT)
+    domain, n, shown = list(order), len(order), legend(order, width)
+    hue = alt.Color(f"{series}:N", scale=alt.Scale(domain=domain, range=list(colors[:n])), legend=shown)
+    shape = alt.Shape(f"{series}:N", scale=alt.Scale(domain=domain, range=list(markers[:n])), legend=shown)
+    # a mark for each dash: a scale of dashes would fray the legend's symbols
+    drawn = [
+        base.transform_filter(alt.FieldEqualPredicate(field=series, equal=name)).mark_line(strokeWidth=1.2, strokeDash=dash).encode(color=hue)
+        for name, dash in zip(order, DASHES, strict=False)
+    ]
+    return themed(alt.layer(*drawn, point.encode(color=hue, shape=shape)), width=width, height=HEIGHT)
+
+
+def compared(frame: pl.DataFrame, columns: dict[str, str], *, y_title: str, format: str = "~r") -> "alt.LayerChart":
+    """Several columns over the layers, one line for each: column → name in the legend."""
+    long = frame.select("layer", *columns).rename(columns).unpivot(index="layer", variable_name="series", value_name="value")
+    return lines(long, y="value", y_title=y_title, series="series", order=list(columns.values()), format=format)
+
+
+def every_layer(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with a row of zeros for each lower layer that it lacks."""
+    layers = pl.DataFrame({"layer": range(int(frame["layer"].max() or 0) + 1)}, schema_overrides={"layer": frame.schema["layer"]})  # type: ignore[arg-type]
+    return layers.join(frame, on="layer", how="left", maintain_order="left").fill_null(0)
+
+
+def stacked(
+    frame: pl.DataFrame,
+    *,
+    parts: dict[str, str],
+    y_title: str,
+    x: str = "layer",
+    is_share: bool = False,
+    colors: Sequence[str] = VIRIDIS,
+) -> "alt.Chart":
+    """Stacked bars, one for each `x`: the columns `parts` (column → name in the legend), the first at the bottom; shares fill the axis from 0 to 1."""
+    import altair as alt
+
+    names = list(parts.values())
+    long = frame.select(x, *parts).rename(parts).unpivot(index=x, variable_name="part", value_name="amount")
+    long = long.with_columns(place=pl.col("part").replace_strict(names, list(range(len(names)))))
+    axis = alt.Axis(format="%", tickCount=5) if is_share else alt.Axis(format="d", tickMinStep=1, tickCount=5)
+    drawn = (
+        alt.Chart(long)
+        .mark_bar(stroke="#333333", strokeWidth=0.3)
+        .encode(
+            x=layer_axis() if x == "layer" else group_axis(x, frame[x].to_list()),
+            y=alt.Y("amount:Q", title=y_title, stack="zero", scale=alt.Scale(domain=[0, 1]) if is_share else alt.Scale(), axis=axis),
+            color=alt.Color("part:N", scale=alt.Scale(domain=names, range=list(colors[: len(names)])), legend=legend(names, COLUMN, symbolType="square")),
+            order=alt.Order("place:Q"),
+        )
+    )
+    return themed(drawn, width=COLUMN, height=HEIGHT)
+
+
+def counted_points(frame: pl.DataFrame, *, x: str, x_title: str, x_domain: Sequence[float], y: str, y_title: str, n: str) -> "alt.LayerChart":
+    """Points over a logarithmic axis, joined, each with the number of cases behind it."""
+    import altair as alt
+
+    scale = alt.Scale(type="log", domain=list(x_domain), nice=False)
+    base = alt.Chart(frame).encode(
+        x=alt.X(f"{x}:Q", title=x_title, scale=scale, axis=alt.Axis(format="~g", tickCount=5, labelOverlap=True, grid=False)),
+        y=y_axis(y, y_title, "~%"),
+    )
+    line = base.mark_line(strokeWidth=1.2, color=OKABE_ITO[0])
+    point = base.mark_point(filled=True, size=18, opacity=1, color=OKABE_ITO[0])
+    counts = alt.Text(f"{n}:Q", format=".3~s")
+    halo = base.mark_text(dy=-7, fontSize=7, stroke="white", strokeWidth=2).encode(text=counts)
+    count = base.mark_text(dy=-7, fontSize=7, color="#333333").encode(text=counts)
+    return themed(alt.layer(line, point, halo, count), width=COLUMN, height=HEIGHT)
+
+
+def ranked(frame: pl.DataFrame, *, y: str, x: str, x_title: str, format: str) -> "alt.Chart":
+    """Horizontal bars in the frame's order, one per text in `y`."""
+    import altair as alt
+
+    drawn = (
+        alt.Chart(frame)
+        .mark_bar(color=VIRIDIS[1])
+        .encode(
+            y=alt.Y(f"{y}:N", title=None, sort=frame[y].to_list(), axis=alt.Axis(ticks=False)),
+            x=alt.X(f"{x}:Q", title=x_title, axis=alt.Axis(format=format, tickCount=5)),
+        )
+    )
+    return themed(drawn, width=COLUMN, height=30 + 11 * frame.height)
+
+
+def boxes(frame: pl.DataFrame, *, low: str, q1: str, median: str, q3: str, high: str, y_title: str, kind: str = "linear") -> "alt.LayerChart":
+    """A box for each layer from columns that hold its quantiles; whiskers from `low` to `high`."""
+    import altair as alt
+
+    base = alt.Chart(frame).encode(x=layer_axis())
+    y = y_axis(low, y_title, "~s", kind=kind)
+    step = (COLUMN - 40) / max(frame.height, 1)
+    box = max(min(0.6 * step, 14), 2)
+    whisker = base.mark_rule(color="#333333", strokeWidth=0.8).encode(y=y, y2=f"{high}:Q")
+    body = base.mark_bar(size=box, fill="#9ECAE1", stroke="#333333", strokeWidth=0.6).encode(y=alt.Y(f"{q1}:Q", title=y_title), y2=f"{q3}:Q")
+    middle = base.mark_tick(color="black", thickness=1.6, size=box).encode(y=alt.Y(f"{median}:Q", title=y_title))
+    return themed(alt.layer(whisker, body, middle), width=COLUMN, height=HEIGHT)
+
+
+def bars(frame: pl.DataFrame, *, x: str, y: str, y_title: str, series: str, order: Sequence[str], format: str = "~r") -> "alt.Chart":
+    """Bars side by side: a group for each text in `x`, in the frame's order and broken into lines at |, with a bar in it for each series."""
+    import altair as alt
+
+    groups = frame[x].unique(maintain_order=True).to_list()
+    drawn = (
+        alt.Chart(frame)
+        .mark_bar(stroke="#333333", strokeWidth=0.4)
+        .encode(
+            x=group_axis(x, groups),
+            xOffset=alt.XOffset(f"{series}:N", sort=list(order)),
+            y=y_axis(y, y_title, format),
+            color=alt.Color(
+                f"{series}:N", scale=alt.Scale(domain=list(order), range=VIRIDIS[1 : 1 + len(order)]), legend=legend(order, COLUMN, symbolType="square")
+            ),
+        )
+    )
+    return themed(drawn, width=COLUMN, height=HEIGHT)

@@ -1,0 +1,100 @@
+"""Early exit from the FFN's dominant sub-updates (Geva et al. 2022, section 6.2 and table 6), beside classifiers that learn when to stop.
+
+Every traced position is an example. Half of the sequences, drawn by seed, teach; the other half is predicted.
+A prediction at layer l is the top token at resid_post of l; exiting there saves the n_layers - 1 - l layers above.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from atlas.papers.exit_classifiers import CLUSTER_CLASSIFIERS, STATE_CLASSIFIERS, first_exit, indicator
+from atlas.papers.traced import Examples, read_examples
+from schema.terms import CLUSTER_SPACES
+
+if TYPE_CHECKING:
+    from atlas.api import Atlas
+
+SEEDS = 5
+
+Rule = Callable[[Examples, Examples], np.ndarray]
+"""What teaches, what is asked → layer of the exit of each that is asked, [n]."""
+
+
+def early_exit(a: "Atlas", corpus: int | None = None) -> pl.DataFrame:
+    """Accuracy and layers saved of each rule, mean and standard deviation over SEEDS splits.
+
+    corpus: one corpus_id; None takes all. Columns: rule; clusters (what stands for the sub-updates: clusters of the values or of their
+    logits, null where the rule does not look at them); accuracy (share of predictions that are the model's final one); accuracy_std;
+    saved_layers; saved_layers_std; saved_share (of all layers); n_examples (predicted in a split).
+    Raises AtlasError if nothing is traced or the values were not clustered.
+    """
+    spaces = {space: read_examples(a, space, corpus) for space in CLUSTER_SPACES}
+    by_cluster = [row(name, space, rule, examples) for space, examples in spaces.items() for name, rule in CLUSTER_RULES.items()]
+    return pl.DataFrame([*by_cluster, *(row(name, None, rule, spaces["value"]) for name, rule in OTHER_RULES.items())], infer_schema_length=None)
+
+
+def row(name: str, space: str | None, rule: Rule, examples: Examples) -> dict[str, object]:
+    accuracy, saved = np.array([score(rule, examples, seed) for seed in range(SEEDS)]).T
+    return {
+        "rule": name, "clusters": space, "accuracy": accuracy.mean(), "accuracy_std": accuracy.std(ddof=1), "saved_layers": saved.mean(),
+        "saved_layers_std": saved.std(ddof=1), "saved_share": saved.mean() / examples.n_layers, "n_examples": int((~is_taught(examples, 0)).sum()),
+    }  # fmt: skip
+
+
+def is_taught(examples: Examples, seed: int) -> np.ndarray:
+    """Which examples teach: those of half the sequences, [n]. Whole sequences, so that no text is on both sides."""
+    sequences = np.unique(examples.sequence)
+    taught = np.random.default_rng(seed).permutation(sequences)[: len(sequences) // 2]
+    return np.isin(examples.sequence, taught)
+
+
+def score(rule: Rule, examples: Examples, seed: int) -> tuple[float, float]:
+    """Accuracy and mean layers saved of a rule that learns from one half."""
+    taught = is_taught(examples, seed)
+    asked = examples.chosen(~taught)
+    exits = rule(examples.chosen(taught), asked)
+    predicted = np.take_along_axis(asked.after, exits[:, None], 1)[:, 0]
+    return float((predicted == asked.final).mean()), float((examples.n_layers - 1 - exits).mean())
+
+
+def dominant_sub_updates(taught: Examples, asked: Examples, *, at_own_layer: bool = False) -> np.ndarray:
+    """The paper's rule: exit at l when the clusters of the dominant values at l overlap more with the taught events that saturate at l
+    than with those of every later layer, both on average and at most.
+
+    Of an event its dominant values at l are compared, or, at_own_layer, those at the layer where it saturates. The paper can be read either way;
+    clusters seldom span layers, and the second reading then finds any text nearest to the events of the layer it is asked at.
+    """
+    events = taught.chosen(taught.is_event)
+    at = events.saturated_at
+    wants = np.zeros(asked.after.shape, bool)
+    for layer in range(asked.n_layers - 1):
+        known = [events.clusters[at == later, later if at_own_layer else layer] for later in range(layer, asked.n_layers)]
+        (mean, most), *rest = (overlap(asked.clusters[:, layer], clusters) for clusters in known)
+        wants[:, layer] = np.all([(mean > m) & (most > x) for m, x in rest], axis=0)
+    return first_exit(wants)
+
+
+def overlap(asked: np.ndarray, events: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and largest number of clusters that each row of asked [n, k] shares with the rows of events [m, k]; 0 without events."""
+    if not len(events):
+        return np.zeros(len(asked)), np.zeros(len(asked))
+    n_clusters = int(max(asked.max(), events.max())) + 1
+    shared = indicator(asked, n_clusters) @ indicator(events, n_clusters).T
+    return shared.mean(1), shared.max(1)
+
+
+CLUSTER_RULES: dict[str, Rule] = {
+    "dominant sub-updates": dominant_sub_updates,
+    "dominant sub-updates, events at their own layer": partial(dominant_sub_updates, at_own_layer=True),
+    **CLUSTER_CLASSIFIERS,
+}
+OTHER_RULES: dict[str, Rule] = {
+    **STATE_CLASSIFIERS,
+    "oracle": lambda _, asked: asked.saturated_at,
+    "never": lambda _, asked: np.full(len(asked.final), asked.n_layers - 1),
+}
+"""Name → rule; the oracle knows where each example saturates."""

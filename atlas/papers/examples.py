@@ -1,0 +1,44 @@
+"""Example keys with their triggers, as in table 1 of Geva et al. 2021: one key of each layer, drawn by a hash."""
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from atlas.frames import fetch_rows
+from atlas.papers.items import Item
+
+if TYPE_CHECKING:
+    from atlas.api import Atlas
+
+TRIGGERS = 3
+"""Of each key."""
+
+KEYS = "SELECT n.layer, arg_min(n.neuron, md5(n.layer || ' ' || n.neuron)) AS neuron FROM neuron AS n GROUP BY n.layer ORDER BY n.layer"
+
+SOURCE = f"-- of each layer a key drawn by a hash\n{KEYS};\n-- and of each of them\nFROM sequence_triggers(layer, neuron, n := {TRIGGERS}, corpus := $corpus);"
+
+
+def examples(a: "Atlas", *, corpus: int | None) -> pl.DataFrame:
+    """The first triggers of a key of each layer, at most one of a sequence: layer, neuron and the columns of sequence_triggers."""
+    found = [
+        a.ask("sequence_triggers", layer=layer, neuron=neuron, n=TRIGGERS, corpus=corpus).select(
+            pl.lit(layer).alias("layer"), pl.lit(neuron).alias("neuron"), pl.all()
+        )
+        for layer, neuron in fetch_rows(a.con, KEYS)
+    ]
+    return pl.concat(found) if found else pl.DataFrame()
+
+
+EXAMPLES = Item(
+    "geva2021_table1",
+    "Table 1",
+    needs=("sweep",),
+    title="Example keys and the texts that trigger them most",
+    compute=examples,
+    accepts=("corpus",),
+    source=SOURCE,
+    caption=lambda f: f"The {TRIGGERS} strongest triggers, at most one of a sequence, of a key of each layer, and the token that follows each.",
+    n=lambda f: f"{f.n_unique(['layer', 'neuron'])} keys, {f.height} triggers",
+    exclusions="other triggers of the same sequence",
+    columns={"layer": "layer", "neuron": "neuron", "coefficient": "coefficient", "text_before": "text before", "token": "token", "next_token": "next"},
+)

@@ -1,0 +1,77 @@
+"""Classifiers that learn at which layer to stop: the baselines of early exit (Geva et al. 2022, table 6).
+
+One logistic regression a layer, on standardised features of that layer; a layer that taught only one answer always gives it.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from atlas.papers.traced import Examples
+
+ITERATIONS = 200
+
+
+def first_exit(wants: np.ndarray) -> np.ndarray:
+    """The first layer at which each example wants to stop, else the last: [n, L] bool → [n]."""
+    return np.where(wants.any(1), wants.argmax(1), wants.shape[1] - 1)
+
+
+def indicator(clusters: np.ndarray, n_clusters: int) -> np.ndarray:
+    """[n, k] cluster numbers → [n, n_clusters], 1 where the cluster is among them."""
+    found = np.zeros((len(clusters), n_clusters), np.float32)
+    np.put_along_axis(found, clusters, 1, 1)
+    return found
+
+
+def states(examples: Examples, layer: int, _: int) -> np.ndarray:
+    return examples.states[:, layer]
+
+
+def clusters(examples: Examples, layer: int, n_clusters: int) -> np.ndarray:
+    return indicator(examples.clusters[:, layer], n_clusters)
+
+
+def exits(
+    taught: Examples, asked: Examples, features: Callable[[Examples, int, int], np.ndarray], target: Callable[[np.ndarray, int], np.ndarray]
+) -> np.ndarray:
+    """Exit at the first layer whose classifier says that the prediction has saturated by then.
+
+    features: of a layer, [n, ·]. target: saturation layers and a layer → classes, of which those <= layer mean: stop.
+    """
+    n_clusters = int(max(taught.clusters.max(), asked.clusters.max())) + 1
+    wants = np.zeros(asked.after.shape, bool)
+    for layer in range(asked.n_layers - 1):
+        known, unknown = features(taught, layer, n_clusters), features(asked, layer, n_clusters)
+        wants[:, layer] = classified(known, target(taught.saturated_at, layer), unknown) <= layer
+    return first_exit(wants)
+
+
+def classified(known: np.ndarray, classes: np.ndarray, unknown: np.ndarray) -> np.ndarray:
+    """The class of each unknown row [m, f], learned from known rows [n, f]."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    if len(np.unique(classes)) == 1:
+        return np.full(len(unknown), classes[0])
+    return make_pipeline(StandardScaler(), LogisticRegression(max_iter=ITERATIONS)).fit(known, classes).predict(unknown)
+
+
+def by_then(saturated_at: np.ndarray, layer: int) -> np.ndarray:
+    """Two classes: the layer where it has saturated, one more where it has not."""
+    return np.where(saturated_at <= layer, layer, layer + 1)
+
+
+def at_which(saturated_at: np.ndarray, _: int) -> np.ndarray:
+    """One class a layer."""
+    return saturated_at
+
+
+CLUSTER_CLASSIFIERS: dict[str, Callable[[Examples, Examples], np.ndarray]] = {
+    "binary classifiers of dominant sub-updates": lambda taught, asked: exits(taught, asked, clusters, by_then),
+}
+STATE_CLASSIFIERS: dict[str, Callable[[Examples, Examples], np.ndarray]] = {
+    "binary classifiers of residual states": lambda taught, asked: exits(taught, asked, states, by_then),
+    "multiclass classifiers of residual states": lambda taught, asked: exits(taught, asked, states, at_which),
+}

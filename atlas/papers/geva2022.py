@@ -1,0 +1,222 @@
+"""The items of Geva et al. 2022, in the paper's order."""
+
+import polars as pl
+
+from atlas.papers import geva2022_charts as charts
+from atlas.papers.early_exit import early_exit
+from atlas.papers.items import Item, Paper
+from atlas.papers.words import at_layer, each, mean, percent, proposed, ratio, total
+
+NO_EXTREME = "no dominant sub-update scores its candidate beyond the threshold; --threshold sets another"
+SPACES = {"value": "the values themselves", "logits": "their scores over the vocabulary"}
+
+
+def table4_scores(frame: pl.DataFrame) -> str:
+    rows = frame.filter(pl.col("selection") == "dominant").select("event", "max_score", "mean_score", "min_score").iter_rows()
+    return "; ".join(f"{event}: largest {largest:.2f}, mean {mean:.2f}, smallest {smallest:.2f}" for event, largest, mean, smallest in rows)
+
+
+def table4_events(frame: pl.DataFrame) -> str:
+    rows = frame.unique("event", keep="first", maintain_order=True).select("event", "n_events").iter_rows()
+    return " and ".join(f"{n:,} {event}s" for event, n in rows)
+
+
+CONCEPTS = Item(
+    "geva2022_concepts",
+    "Tables 1 and 2",
+    needs=("annotated vectors",),
+    chart=charts.concepts,
+    caption=lambda f: (
+        "Share of the top 30 tokens of values, of random vectors with the values' mean and standard deviation, and of whole FFN updates, that belong to "
+        f"a concept of at least 4 tokens.{proposed(f)}"
+    ),
+    n=lambda f: "; ".join(f"{n:,} tokens of {vectors:,} {subject}s" for subject, vectors, n in f.select("subject", "n_vectors", "n_tokens").iter_rows()),
+    columns={
+        "subject": "vectors", "n_vectors": "n", "n_concepts": "concepts", "n_tokens": "tokens", "in_concept": "in a concept",
+        "in_concept_without_stop_words": "no stop words", "semantic": "semantic", "syntactic": "syntactic", "names": "names", "several": "several",
+    },
+    headline=(
+        "55.1% of the values' tokens are in a concept and 22.7% of random vectors' (for GPT-2: 37% and 16%); "
+        "of FFN updates' 39.4%, without stop words 19.7% (46% and 11.8%)"
+    ),
+    ours=lambda f: "; ".join(f"{subject} {percent(share)}" for subject, share in f.select("subject", "in_concept").iter_rows()),
+)  # fmt: skip
+
+FIG2 = Item(
+    "geva2022_fig2",
+    "Figure 2",
+    needs=("annotated values",),
+    chart=charts.fig2,
+    caption=lambda f: f"Share of the values' top 30 tokens in concepts of each kind, by layer.{proposed(f)}",
+    n=lambda f: f"{total(f, 'n_tokens', 'tokens')} of {total(f, 'n_vectors', 'values')}",
+    columns={"layer": "layer", "n_vectors": "values", "n_tokens": "tokens"} | {c: c for c in charts.CONCEPTS},
+)
+
+DOMINANT_SHARE = Item(
+    "geva2022_dominant_share",
+    "Section 5.1",
+    needs=("trace",),
+    chart=charts.dominant_share,
+    caption=lambda f: (
+        f"Share of the 10 dominant sub-updates, {percent(f['dominant_of_values'][0], 2)} of a layer's values, in the summed length of all: "
+        "mean, largest and smallest over the positions."
+    ),
+    n=lambda f: each(f, "n_positions", "traced positions"),
+    exclusions="positions where every coefficient of the layer is 0",
+    columns={
+        "layer": "layer", "mean_share": "mean", "min_share": "smallest", "max_share": "largest", "dominant_of_values": "of the values",
+        "n_positions": "positions",
+    },
+    headline="about 0.24% of the values carry 5-20% of the summed size",
+    ours=lambda f: (
+        f"{percent(f['dominant_of_values'][0], 2)} of the values carry "
+        f"{at_layer(f, 'mean_share', largest=False)} to {at_layer(f, 'mean_share')} of it, mean over positions"
+    ),
+)  # fmt: skip
+
+FIG3 = Item(
+    "geva2022_fig3",
+    "Figure 3",
+    needs=("trace",),
+    chart=charts.fig3,
+    caption=lambda f: (
+        "Scores of the 10 dominant sub-updates, and of 10 random ones, for the top candidate before the FFN (resid_mid): mean, largest and smallest of "
+        "the ten, averaged over the positions."
+    ),
+    n=lambda f: each(f, "n_positions", "traced positions"),
+    columns={"layer": "layer", "selection": "sub-updates", "mean_score": "mean", "max_score": "largest", "min_score": "smallest", "n_positions": "positions"},
+    headline="the largest stands out in layers 4-11 (for GPT-2: 3-5); the last layers diverge",
+)
+
+EVENTS = Item(
+    "geva2022_events",
+    "Section 5.2",
+    needs=("trace",),
+    chart=charts.events,
+    caption=lambda f: (
+        "Saturation events, where the FFN lifts the final prediction to the top for good, and elimination events, where it takes the top place from its "
+        "candidate, by layer."
+    ),
+    n=lambda f: each(f, "n_positions", "traced positions"),
+    exclusions="saturations at the last layer; of each position all eliminations but the one where the candidate falls furthest",
+    columns={"layer": "layer", "n_saturations": "saturations", "n_eliminations": "eliminations", "n_positions": "positions"},
+    headline="1,184 saturation and 1,909 elimination events from 2,000 examples (for GPT-2: 1,579 and 1,996)",
+    ours=lambda f: f"{total(f, 'n_saturations', 'and')} {total(f, 'n_eliminations', 'from')} {each(f, 'n_positions', 'positions')}",
+)
+
+TABLE4 = Item(
+    "geva2022_table4",
+    "Table 4",
+    question="promotion_vs_elimination",
+    needs=("trace",),
+    chart=charts.table4,
+    caption=lambda f: (
+        "Scores of the 10 dominant sub-updates, and of 10 random ones, for the reference token of an event: at a saturation the final prediction, "
+        "at an elimination the candidate that loses its place. Mean, largest and smallest of the ten, averaged over the events."
+    ),
+    n=table4_events,
+    exclusions=EVENTS.exclusions,
+    if_empty="no saturation and no elimination event among the traced positions",
+    columns={"event": "event", "selection": "sub-updates", "n_events": "events", "mean_score": "mean", "max_score": "largest", "min_score": "smallest"},
+    headline=(
+        "largest 1.2 at saturations and 0.5 at eliminations, smallest -0.8 and -0.5, mean at eliminations about 0 "
+        "(for GPT-2: 8.5 and 4.0, -4.9 and -3.6, about 0)"
+    ),
+    ours=table4_scores,
+)
+
+EXTREME = Item(
+    "geva2022_extreme",
+    "Section 5.3",
+    needs=("trace",),
+    chart=charts.extreme,
+    caption=lambda f: "Dominant sub-updates that score the top candidate before the FFN beyond the threshold, either way, and the different values among them.",
+    n=lambda f: total(f, "n_sub_updates", "dominant sub-updates"),
+    columns={
+        "layer": "layer", "n_sub_updates": "sub-updates", "n_extreme": "extreme", "n_promoting": "promoting", "n_demoting": "demoting",
+        "n_values": "values", "values_share": "of the values",
+    },
+    headline="1.7% of GPT-2's values are extreme beyond 10 (WikiLM: beyond 5)",
+    ours=lambda f: f"{percent(mean(f, 'values_share'))} of the values, {percent(ratio(f, 'n_extreme', 'n_sub_updates'), 2)} of the sub-updates",
+)  # fmt: skip
+
+
+def clusters(space: str) -> Item:
+    return Item(
+        f"geva2022_extreme_clusters_{space}",
+        "Section 5.3",
+        question="geva2022_extreme_clusters",
+        fixed={"space": space},
+        needs=("trace", "paper"),
+        chart=charts.extreme_clusters,
+        caption=lambda f: (
+            f"Clusters of values that recur in extreme sub-updates, and tokens they promote; clustered were {SPACES[space]}, "
+            "agglomeratively with complete linkage on 1 - cosine."
+        ),
+        n=lambda f: f"{total(f, 'n_updates', 'extreme sub-updates')} in {f.height} clusters",
+        if_empty=NO_EXTREME,
+        columns={
+            "cluster": "cluster", "n_updates": "updates", "n_values": "values", "lowest_layer": "from layer", "highest_layer": "to",
+            "mean_sign": "sign", "unlikely_share": "unlikely", "tokens": "tokens",
+        },
+    )  # fmt: skip
+
+
+def groups(space: str) -> Item:
+    return Item(
+        f"geva2022_value_groups_{space}",
+        "Section 5.3",
+        question="geva2022_value_groups",
+        fixed={"space": space},
+        needs=("trace", "paper"),
+        chart=charts.value_groups,
+        caption=lambda f: (
+            "Functional groups of the clusters of extreme sub-updates, by rule: unlikely, upper layers, where all values lie in the upper half and half of "
+            "the tokens promoted are outside the commonest that make 99% of the text; common, any layer, where half are among the commonest that make "
+            f"half of it; other. Clustered were {SPACES[space]}."
+        ),
+        n=lambda f: f"{total(f, 'n_updates', 'extreme sub-updates')} in {total(f, 'n_clusters', 'clusters')}",
+        if_empty=NO_EXTREME,
+        columns={
+            "value_group": "group", "n_clusters": "clusters", "updates_share": "share", "lowest_layer": "from layer",
+            "highest_layer": "to", "mean_sign": "sign", "tokens": "tokens",
+        },
+        headline="two groups: values of upper layers that promote unlikely tokens, and values anywhere that promote common ones",
+        ours=lambda f: "; ".join(f"{name} {percent(share, 0)}" for name, share in f.select("value_group", "updates_share").iter_rows()),
+    )  # fmt: skip
+
+
+TABLE6 = Item(
+    "geva2022_table6",
+    "Table 6",
+    needs=("trace", "paper"),
+    compute=early_exit,
+    accepts=("corpus",),
+    title="Early exit from the FFN's dominant sub-updates, beside classifiers",
+    source="atlas.papers.early_exit.early_exit(a, corpus=$corpus)",
+    caption=lambda f: (
+        "Accuracy against the model's own prediction, and layers saved, of rules that stop at a layer; mean and standard deviation over five splits of the "
+        "traced sequences into halves. Sub-updates stand for clusters of their values, or of the values' scores over the vocabulary (logits). "
+        "The paper's rule compares a text with taught events by their sub-updates at the layer asked about, or at the layer where each event saturates."
+    ),
+    n=lambda f: f"{each(f, 'n_examples', 'positions')} predicted in a split",
+    columns={
+        "rule": "rule", "clusters": "clusters of", "accuracy": "accuracy", "accuracy_std": "sd", "saved_layers": "layers saved", "saved_layers_std": "sd ",
+        "saved_share": "of all layers", "n_examples": "positions",
+    },
+    headline="94.1% accuracy at 20% of the layers saved (in their notebook 94.9 ± 0.6% at 3.4 ± 0.1 of 16 layers)",
+    ours=lambda f: f"{percent(f['accuracy'][0])} accuracy at {percent(f['saved_share'][0])} of the layers saved",
+)  # fmt: skip
+
+
+GEVA2022 = Paper(
+    name="geva2022",
+    citation="Geva et al. 2022, Transformer Feed-Forward Layers Build Predictions by Promoting Concepts in the Vocabulary Space",
+    authors="Geva et al. 2022",
+    model="WikiLM",
+    model_note="16 layers × 4,096 neurons, ReLU, WikiText-103.",
+    items=(
+        CONCEPTS, FIG2, DOMINANT_SHARE, FIG3, EVENTS, TABLE4, EXTREME, clusters("value"), clusters("logits"), groups("value"), groups("logits"),
+        TABLE6,
+    ),
+)  # fmt: skip

@@ -1,0 +1,58 @@
+"""What an item must find in an atlas, and the command that puts it there."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import duckdb
+
+from atlas.frames import fetch_rows
+from schema.terms import ANNOTATION_CATALOG as ANNOTATIONS
+
+INGEST = "atlas ingest {path} --model … --corpus …"
+SHEET = "atlas annotate sheet --db {path} --subject"
+LOAD = "` and `atlas annotate load"
+
+
+@dataclass(frozen=True)
+class Need:
+    """`rows` are rows that the atlas must have, of the corpus $corpus where that is given; `kind` is the run that makes them, None for none."""
+
+    what: str
+    rows: str
+    command: str
+    kind: str | None = None
+
+
+def run_need(kind: str, what: str, command: str) -> Need:
+    rows = f"FROM run WHERE kind = '{kind}' AND status = 'finished' AND ($corpus IS NULL OR corpus_id IS NULL OR corpus_id = $corpus)"
+    return Need(what, rows, command, kind)
+
+
+def annotation_need(subjects: str, what: str, option: str) -> Need:
+    rows = f"FROM {ANNOTATIONS}.annotation WHERE subject IN ({subjects}) AND ($corpus IS NULL OR corpus_id IS NULL OR corpus_id = $corpus)"
+    return Need(f"annotated {what}", rows, f"{SHEET} {option}{LOAD}")
+
+
+NEEDS = {
+    "sweep": run_need("sweep", "sweep", INGEST),
+    "trace": run_need("trace", "trace", f"{INGEST} --trace 4000"),
+    "paper": run_need("paper", "paper run", f"{INGEST} --paper"),
+    "annotated keys": annotation_need("'key'", "keys", "keys"),
+    "annotated values": annotation_need("'value'", "values", "values"),
+    "annotated vectors": annotation_need("'value', 'random_vector', 'ffn_update'", "values, random vectors or updates", "values"),
+}
+
+
+def missing(con: duckdb.DuckDBPyConnection, path: str, needs: Iterable[str], corpus: object) -> str | None:
+    """The first need that this atlas does not meet, with the command that would: 'no trace: `atlas ingest … --trace 4000`'. None if all are met."""
+    for name in needs:
+        need = NEEDS[name]
+        if not fetch_rows(con, f"SELECT 1 {need.rows} LIMIT 1", {"corpus": corpus}):
+            of_corpus = f" of corpus {corpus}" if corpus is not None else ""
+            return f"no {need.what}{of_corpus}: `{need.command.format(path=path)}`"
+    return None
+
+
+def kinds(needs: Iterable[str]) -> set[str]:
+    """The kinds of run that rows with these needs rest on; weights always."""
+    return {"weights", *(kind for name in needs if (kind := NEEDS[name].kind))}

@@ -1,0 +1,76 @@
+"""What of an item is printed: the columns under their headings, the first rows, and the words around them."""
+
+from collections.abc import Mapping
+
+import duckdb
+import polars as pl
+
+from atlas.export.cells import display, plain_rows
+from atlas.export.terminal import LEFT_CROPPED
+from atlas.frames import fetch
+from atlas.papers.items import Item, Paper
+
+ROWS = 40
+"""A printed table has no more; CSV and Parquet hold all."""
+
+TEXT = 28
+"""Characters of a printed cell, so that a table keeps within a page."""
+
+TAILS = {*LEFT_CROPPED, "example"}
+"""Columns of which the end is kept."""
+
+
+def printed(frame: pl.DataFrame, item: Item) -> pl.DataFrame:
+    """The rows and columns of a printed table, under their headings; long text cut with … at the side away from the token."""
+    shown = frame.head(ROWS).select(list(item.columns))
+    cut = [short(shown[c], at_start=c in TAILS) for c in shown.columns if not shown.schema[c].is_numeric()]
+    return shown.with_columns(cut).rename(dict(item.columns))
+
+
+def short(cells: pl.Series, *, at_start: bool) -> pl.Series:
+    """Text as it is or cut; of a list its members, each with its hidden characters visible, joined and cut."""
+
+    def one(cell: object) -> object:
+        text = cell if isinstance(cell, str) else display(cell) if isinstance(cell, list) else None
+        if text is None or len(text) <= TEXT:
+            return cell if text is None else text
+        return f"…{text[1 - TEXT :]}" if at_start else f"{text[: TEXT - 1]}…"
+
+    return pl.Series(cells.name, [one(cell) for cell in cells.to_list()])
+
+
+def caption(frame: pl.DataFrame, item: Item, arguments: Mapping[str, object], setting: str, active: str) -> str:
+    """What is shown, with which arguments, over how many, of which model and text; for definitions that rest on ReLU what active means in this model."""
+    given = ", ".join(f"{name} = {value}" for name, value in arguments.items() if value is not None and name != "corpus")
+    parts = [item.caption(frame), f"Asked with {given}." if given else "", f"n: {item.n(frame)}.", setting, active if item.assumes_relu else ""]
+    return " ".join(part for part in parts if part)
+
+
+def cut_note(frame: pl.DataFrame) -> str:
+    """What a printed table leaves out, in a sentence; empty if nothing."""
+    return f"The first {ROWS} of {frame.height:,} rows." if frame.height > ROWS else ""
+
+
+def active_of(con: duckdb.DuckDBPyConnection) -> str:
+    """A sentence on what active means in this model, with its threshold; empty for an atlas without a model."""
+    rules = fetch(con, "SELECT activation || if(is_gated, ', gated', '') AS activation, active_means FROM active_rule").rows()
+    return "".join(f"Active, in this model ({activation}), means {means}." for activation, means in rules)
+
+
+def setting_of(con: duckdb.DuckDBPyConnection, corpus: object) -> str:
+    """The model and the texts in a sentence or two."""
+    model = plain_rows(fetch(con, "FROM model"))
+    if not model:
+        return ""
+    m = model[0]
+    texts = plain_rows(fetch(con, "SELECT name, split, n_positions FROM corpus WHERE $c IS NULL OR corpus_id = $c ORDER BY corpus_id", {"c": corpus}))
+    of = "; ".join(f"{t['name']} ({t['split']}), {t['n_positions']:,} positions" for t in texts)
+    return f"Model: {m['name']} @ {m['revision']}, {m['n_layers']} layers × {m['d_ffn']:,} neurons." + (f" Text: {of}." if of else "")
+
+
+def comparison(frame: pl.DataFrame, item: Item, paper: Paper) -> list[str]:
+    """The paper's figure, marked as theirs, and ours; nothing where the paper gives none."""
+    if item.headline is None:
+        return []
+    theirs = f"{paper.authors} report, for {paper.model}: {item.headline}"
+    return [theirs, item.ours(frame)] if item.ours else [theirs]

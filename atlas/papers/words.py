@@ -1,0 +1,53 @@
+"""Numbers of a frame in words, for captions and comparisons; – where there is none."""
+
+import polars as pl
+
+NONE = "–"
+
+
+def percent(share: float | None, digits: int = 1) -> str:
+    return NONE if share is None else f"{share:.{digits}%}"
+
+
+def number(value: float | None, format: str = ",.0f") -> str:
+    return NONE if value is None else f"{value:{format}}"
+
+
+def total(frame: pl.DataFrame, column: str, what: str) -> str:
+    """'46,080 keys': the sum of a column of counts."""
+    return f"{int(frame[column].sum()):,} {what}"
+
+
+def each(frame: pl.DataFrame, column: str, what: str) -> str:
+    """'320 traced positions': a count that every row has, the largest where they differ."""
+    return f"{int(frame[column].max() or 0):,} {what}"  # type: ignore[arg-type]
+
+
+def mean(frame: pl.DataFrame, column: str) -> float | None:
+    found = frame[column].mean()
+    return None if found is None else float(found)  # type: ignore[arg-type]
+
+
+def ratio(frame: pl.DataFrame, part: str, whole: str) -> float | None:
+    """Sum of one column over that of another; None where that is 0."""
+    n = int(frame[whole].sum())
+    return int(frame[part].sum()) / n if n else None
+
+
+def at_layer(frame: pl.DataFrame, column: str, *, largest: bool = True, digits: int = 1) -> str:
+    """'3.5% at layer 15': a share's extreme and the first layer that has it."""
+    found = frame.drop_nulls(column).sort(column, "layer", descending=[largest, False])
+    return NONE if found.is_empty() else f"{percent(found[column][0], digits)} at layer {found['layer'][0]}"
+
+
+def ends(frame: pl.DataFrame, column: str, digits: int = 1) -> str:
+    """'2.0% at layer 0, 60.1% at layer 29': a share at the first and the last layer."""
+    found = frame.drop_nulls(column).sort("layer")
+    if found.is_empty():
+        return NONE
+    return ", ".join(f"{percent(found[column][i], digits)} at layer {found['layer'][i]}" for i in (0, -1))
+
+
+def proposed(frame: pl.DataFrame) -> str:
+    """A sentence that says so where the program proposed what people would have found."""
+    return " Proposed by the program, not found by a person." if (frame["annotator_kind"] == "proposed").any() else ""

@@ -1,0 +1,109 @@
+"""Every chart is valid, draws columns that exist, and keeps all its text inside the picture in a font that the file holds."""
+
+import re
+import subprocess
+from pathlib import Path
+from xml.etree import ElementTree
+
+import polars as pl
+import pytest
+
+import atlas
+from atlas.export.figures import DPI, FIGURE_FORMATS, render_figure
+from atlas.papers import charts
+from tests.atlas.papers.rows import ITEMS, rows_of
+
+DRAWN = [name for name, item in ITEMS.items() if item.chart is not None]
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def fields(spec: object) -> set[str]:
+    """Every column that an encoding reads."""
+    if isinstance(spec, list):
+        return {field for part in spec for field in fields(part)}
+    if not isinstance(spec, dict):
+        return set()
+    own = {spec["field"]} if isinstance(spec.get("field"), str) else set()
+    return own | {field for key, part in spec.items() if key != "datasets" for field in fields(part)}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_chart_is_valid_and_reads_columns_that_exist(a: atlas.Atlas, name: str) -> None:
+    chart = ITEMS[name].chart
+    assert chart is not None
+    spec = chart(rows_of(a, ITEMS[name])).to_dict(validate=True)
+    columns = {column for rows in spec["datasets"].values() for row in rows for column in row}
+    assert fields(spec) <= columns
+    assert spec["width"] in (charts.COLUMN, charts.PAGE)
+
+
+def titles(spec: dict) -> set[str]:
+    """Titles of the axes."""
+    encodings = [layer["encoding"] for layer in spec.get("layer", [spec])]
+    return {encoding[axis]["title"] for encoding in encodings for axis in ("x", "y") if encoding.get(axis, {}).get("title")}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_all_text_lies_inside_the_picture(a: atlas.Atlas, tmp_path: Path, name: str) -> None:
+    chart = ITEMS[name].chart
+    assert chart is not None
+    drawn = chart(rows_of(a, ITEMS[name]))
+    (tmp_path / "t.pdf").write_bytes(render_figure(drawn, "pdf"))
+    page = subprocess.run(["pdftotext", "-bbox", tmp_path / "t.pdf", "-"], capture_output=True, text=True, check=True).stdout
+    width, height = (float(re.search(rf'<page .*{side}="([\d.]+)"', page)[1]) for side in ("width", "height"))  # type: ignore[index]
+    words = re.findall(r'<word xMin="([-\d.]+)" yMin="([-\d.]+)" xMax="([-\d.]+)" yMax="([-\d.]+)">(.*?)</word>', page)
+    assert width == drawn.width
+    assert len(words) > 5
+    for left, top, right, bottom, word in words:
+        assert float(left) >= 0 and float(top) >= 0 and float(right) <= width and float(bottom) <= height, word
+    fonts = subprocess.run(["pdffonts", tmp_path / "t.pdf"], capture_output=True, text=True, check=True).stdout.splitlines()[2:]
+    assert fonts and all(re.search(r"LiberationSans\S* +CID TrueType +Identity-H +yes yes yes", line) for line in fonts)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_the_text_of_an_svg_is_text(a: atlas.Atlas, name: str) -> None:
+    chart = ITEMS[name].chart
+    assert chart is not None
+    drawn = chart(rows_of(a, ITEMS[name]))
+    root = ElementTree.fromstring(render_figure(drawn, "svg"))
+    texts = ["".join(element.itertext()) for element in root.iter(f"{SVG}text")]
+    named = titles(drawn.to_dict())
+    assert named and named <= set(texts)
+
+
+def test_svg_and_png_are_the_same_bytes_every_time_and_png_is_fit_for_print(a: atlas.Atlas) -> None:
+    chart = ITEMS["geva2022_table4"].chart
+    assert chart is not None
+    for format in ("svg", "png"):
+        first, second = (render_figure(chart(rows_of(a, ITEMS["geva2022_table4"])), format) for _ in range(2))
+        assert first == second
+    width = int.from_bytes(first[16:20], "big")
+    assert abs(width - charts.COLUMN / 72 * DPI) < 2
+    assert render_figure(chart(rows_of(a, ITEMS["geva2022_table4"])), "pdf").startswith(b"%PDF")
+    assert set(FIGURE_FORMATS) == {"pdf", "svg", "png"}
+
+
+@pytest.mark.parametrize(("n_layers", "step"), [(3, 1), (16, 1), (30, 2), (48, 4), (96, 8)])
+def test_layers_are_whole_numbers_that_do_not_touch(n_layers: int, step: int) -> None:
+    frame = pl.DataFrame({"layer": list(range(n_layers)), "share": [i / n_layers for i in range(n_layers)]})
+    shown = [text for text in svg_texts(charts.lines(frame, y="share", y_title="Share", format="%")) if text.isdigit()]
+    assert shown == [str(layer) for layer in range(0, n_layers, step)]
+
+
+def test_a_long_legend_is_broken_into_rows() -> None:
+    names = [f"a series of some length {i}" for i in range(4)]
+    frame = pl.DataFrame({"layer": [0, 1] * 4, "series": [n for n in names for _ in range(2)], "value": range(8)})
+    assert set(names) <= set(svg_texts(charts.lines(frame, y="value", y_title="Value", series="series", order=names)))
+    assert charts.legend(names, charts.COLUMN).to_dict()["columns"] == 2
+    assert charts.legend(["a", "b", "c"], charts.COLUMN).to_dict()["columns"] == 3
+
+
+def test_missing_layers_are_drawn_as_none() -> None:
+    found = charts.every_layer(pl.DataFrame({"layer": [2, 0], "n": [5, 1]}, schema_overrides={"layer": pl.Int16}))
+    assert found.rows() == [(0, 1), (1, 0), (2, 5)]
+
+
+def svg_texts(chart: object) -> list[str]:
+    """What a reader sees: labels that would touch are there, and invisible."""
+    root = ElementTree.fromstring(render_figure(chart, "svg"))  # type: ignore[arg-type]
+    return ["".join(element.itertext()) for element in root.iter(f"{SVG}text") if element.get("opacity") != "0"]
