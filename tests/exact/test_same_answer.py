@@ -109,7 +109,7 @@ def after_commits(n: int) -> Callable:
     return interrupted
 
 
-@pytest.mark.parametrize("n", [2, 5, 8])
+@pytest.mark.parametrize("n", [2, 5, 8, 11])
 def test_an_interrupted_run_goes_on_to_the_same_end(tiny: Tiny, undisturbed: dict, n: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     request = tiny.request(tmp_path / "a.duckdb", trace=TRACED)
     with monkeypatch.context() as patched:
@@ -122,8 +122,15 @@ def test_an_interrupted_run_goes_on_to_the_same_end(tiny: Tiny, undisturbed: dic
 
 @pytest.mark.parametrize(
     ("shard", "is_loaded"),
-    [((0, 1), False), ((1, 2), False), ((1, 2), True), ((2, 0), True)],
-    ids=["weights, not loaded", "sweep, not loaded", "sweep, loaded and not removed", "trace, loaded and not removed"],
+    [((0, 1), False), ((1, 2), False), ((1, 2), True), ((2, 0), True), ((3, 1), False), ((3, 3), True)],
+    ids=[
+        "weights, not loaded",
+        "sweep, not loaded",
+        "sweep, loaded and not removed",
+        "trace, loaded and not removed",
+        "paper, not loaded",
+        "paper, loaded and not removed",
+    ],
 )
 def test_a_run_that_dies_within_a_commit_repeats_and_loses_no_shard(
     tiny: Tiny, undisturbed: dict, shard: tuple[int, int], is_loaded: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
