@@ -1,11 +1,15 @@
 """Figures and tables of both papers over traced positions, as the questions give them, against plain loops over positions."""
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import atlas
+from atlas.papers.traced import read_examples
 from tests.exact.checks import Case
 from tests.exact.crafted import ask, same, softmax, telling, value_scores
 
@@ -151,10 +155,10 @@ def test_events(c: Case, seen: list[list[Seen]]) -> None:
     assert ask(c, "geva2022_events()", "*") == want
 
 
-def dominant(c: Case, s: Seen) -> list[tuple[float, int, float]]:
-    """(length, neuron, score of the candidate) of the 10 longest sub-updates."""
-    values = c.reference.values(s.layer).numpy()
-    found = [(abs(s.m[i]) * np.linalg.norm(values[i]), i, s.m[i] * (c.reference.embedding.numpy()[s.candidate] @ values[i])) for i in range(c.d_ffn)]
+def dominant(c: Case, s: Seen, word: int | None = None) -> list[tuple[float, int, float]]:
+    """(length, neuron, score of the word, else of the candidate) of the 10 longest sub-updates."""
+    values, row = c.reference.values(s.layer).numpy(), c.reference.embedding.numpy()[s.candidate if word is None else word]
+    found = [(abs(s.m[i]) * np.linalg.norm(values[i]), i, s.m[i] * (row @ values[i])) for i in range(c.d_ffn)]
     return sorted(found, key=lambda update: (-update[0], update[1]))[:10]
 
 
@@ -190,3 +194,51 @@ def test_extreme_sub_updates_and_the_dominant_share(c: Case, seen: list[list[See
     telling(c, all(row[3] > 0 and row[4] > 0 and row[5] < c.d_ffn for row in extremes), "extreme ones promote and demote in every layer")
     assert ask(c, f"geva2022_extreme(threshold := {THRESHOLD})", "layer, n_sub_updates, n_extreme, n_promoting, n_demoting, n_values") == extremes
     same(ask(c, "geva2022_dominant_share()", "layer, mean_share, min_share, max_share, dominant_of_values"), shares)
+
+
+def test_table_4_of_2022(c: Case, seen: list[list[Seen]]) -> None:
+    events = [("saturation", position[layer], position[layer].final) for position in seen for layer in saturations(position)]
+    events += [("elimination", position[fall], position[fall].candidate) for position in seen if (fall := largest_fall(position)) is not None]
+    want = {}
+    for name in ("saturation", "elimination"):
+        scores = [[score for _, _, score in dominant(c, s, word)] for event, s, word in events if event == name]
+        want[name] = (len(scores), *(np.mean([of(ten) for ten in scores]) for of in (np.mean, max, min)))
+    got = ask(c, "promotion_vs_elimination()", "event, n_events, mean_score, max_score, min_score, selection")
+    same([row[1:5] for row in got if row[5] == "dominant"], [want[row[0]] for row in got if row[5] == "dominant"])
+    assert {row[0] for row in got} == set(want)
+
+
+def test_extreme_clusters(c: Case, seen: list[list[Seen]]) -> None:
+    cluster = {(layer, neuron): k for layer, neuron, k in c.published.rows("SELECT layer, neuron, cluster FROM value_cluster WHERE space = 'logits'")}
+    found: dict[int, list[tuple[int, int, int, float]]] = {}
+    for _, ffns in at_layers(seen):
+        for s in ffns:
+            for _, neuron, score in dominant(c, s):
+                if abs(score) > THRESHOLD:
+                    found.setdefault(cluster[s.layer, neuron], []).append((s.position, s.layer, neuron, score))
+    want = {}
+    for k, updates in found.items():
+        layers = [layer for _, layer, _, _ in updates]
+        n_positions, n_values = len({p for p, *_ in updates}), len({(layer, neuron) for _, layer, neuron, _ in updates})
+        want[k] = (len(updates), n_positions, n_values, min(layers), max(layers), np.mean([np.sign(score) for *_, score in updates]))
+    telling(c, len(want) > 1, "several clusters hold extreme sub-updates")
+    columns = "cluster, n_updates, n_positions, n_values, lowest_layer, highest_layer, mean_sign"
+    got = ask(c, f"geva2022_extreme_clusters('logits', threshold := {THRESHOLD}, n := NULL)", columns)
+    assert {row[0] for row in got} == set(want)
+    same([row[1:] for row in got], [want[row[0]] for row in got])
+
+
+def test_what_early_exit_learns_from(c: Case, seen: list[list[Seen]], tmp_path: Path) -> None:
+    cluster = {(layer, neuron): k for layer, neuron, k in c.published.rows("SELECT layer, neuron, cluster FROM value_cluster WHERE space = 'value'")}
+    # one process opens a file in one way only
+    file = shutil.copy(c.published.rows("SELECT path FROM duckdb_databases() WHERE NOT internal")[0][0], tmp_path)
+    with atlas.open(file) as a:
+        examples = read_examples(a, "value")
+    for i, position in enumerate(seen):
+        assert examples.final[i] == position[0].final
+        assert examples.before[i].tolist() == [s.candidate for s in position]
+        assert examples.after[i].tolist() == [s.post.argmax() for s in position]
+        assert examples.clusters[i].tolist() == [[cluster[s.layer, neuron] for _, neuron, _ in dominant(c, s)] for s in position]
+        at = next(layer for layer in range(c.n_layers) if all(s.post.argmax() == s.final for s in position[layer:]))
+        assert examples.saturated_at[i] == at
+        assert examples.is_event[i] == (position[at].candidate != position[at].final)
