@@ -10,7 +10,8 @@ import numpy as np
 from atlas.papers.traced import Examples
 
 STRENGTH = 0.01
-"""Inverse of the penalty's weight: scikit-learn's own 1.0 overfits so few examples, and does not converge on them."""
+"""Inverse of the penalty's weight: scikit-learn's own 1.0 does not converge on so few examples. Of 1, 0.1 and 0.01 the one with the most accurate
+classifiers of states on the reference atlas, judged on the examples that table 6 reports: it favours these baselines, and no third set confirmed it."""
 
 ITERATIONS = 1000
 
