@@ -1,6 +1,9 @@
 """The only place that opens DuckDB: read-only for questions, read-write for the loader, and never by accident a new file."""
 
-from collections.abc import Callable
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import duckdb
@@ -34,7 +37,8 @@ def open_reader(path: Path | str, *, memory: str = "4GB", attach: Callable[[duck
     path = Path(path)
     if not path.exists():
         raise NotAnAtlas(f"no atlas at {path}: no such file{_neighbours(path)}")
-    con = _connect(path, read_only=True, config={**OFFLINE, "memory_limit": memory})
+    with own_name(path) as name:
+        con = _connect(name, read_only=True, config={**OFFLINE, "memory_limit": memory}, shown=path)
     try:
         check_version(con, path)
         if attach is not None:
@@ -44,6 +48,25 @@ def open_reader(path: Path | str, *, memory: str = "4GB", attach: Callable[[duck
         con.close()
         raise
     return con
+
+
+@contextmanager
+def own_name(path: Path) -> Iterator[Path]:
+    """Another name of the file for as long as it is being opened; its own where the folder allows no second, or a log lies beside it.
+
+    Within a process DuckDB hands out what it first opened under a name, for as long as that is open: not the snapshot that has been
+    published since, nor the annotations that have changed.
+    """
+    with ExitStack() as stack:
+        name = path
+        if not path.with_name(f"{path.name}.wal").exists():
+            with suppress(OSError):
+                folder = tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent)
+                stack.callback(shutil.rmtree, folder)
+                link = Path(folder) / path.name
+                link.hardlink_to(path.resolve())
+                name = link
+        yield name
 
 
 def lock_down(con: duckdb.DuckDBPyConnection) -> None:
@@ -62,17 +85,19 @@ def open_writer(path: Path | str) -> duckdb.DuckDBPyConnection:
     return _connect(Path(path), read_only=False, config={**OFFLINE, "memory_limit": WRITER_MEMORY, "storage_compatibility_version": STORAGE_VERSION})
 
 
-def _connect(path: Path, *, read_only: bool, config: dict) -> duckdb.DuckDBPyConnection:
+def _connect(path: Path, *, read_only: bool, config: dict, shown: Path | None = None) -> duckdb.DuckDBPyConnection:
+    """shown: the name for errors, where the file has another."""
+    shown = shown or path
     try:
         return duckdb.connect(str(path), read_only=read_only, config=config)
     except duckdb.IOException as error:
         if "lock" in str(error):
-            raise Locked(f"{path} is in use by another process: {_holder(str(error))}. Wait for it, or close it there.") from error
+            raise Locked(f"{shown} is in use by another process: {_holder(str(error))}. Wait for it, or close it there.") from error
         if "not a valid DuckDB" in str(error) or "database file" in str(error):
-            raise NotAnAtlas(f"{path} is not an atlas: it is no DuckDB file") from error
-        raise AtlasError(f"cannot open {path}: {str(error).splitlines()[0]}") from error
+            raise NotAnAtlas(f"{shown} is not an atlas: it is no DuckDB file") from error
+        raise AtlasError(f"cannot open {shown}: {str(error).splitlines()[0]}") from error
     except duckdb.Error as error:
-        raise AtlasError(f"cannot open {path}: {str(error).splitlines()[0]}") from error
+        raise AtlasError(f"cannot open {shown}: {str(error).splitlines()[0]}") from error
 
 
 def _holder(message: str) -> str:
