@@ -39,6 +39,7 @@ STREAM_VECTORS = ("resid_pre", "resid_mid", "resid_post")
 @click.option("--coefficients", type=click.IntRange(1), default=100, show_default=True, help="Largest coefficients kept of each traced position and layer.")
 @click.option("--paper", is_flag=True, help="Record what the figures of Geva et al. 2021 and 2022 need beyond sweep and trace.")
 @click.option("--paper-keys", type=click.IntRange(1), default=100, show_default=True, help="Keys of each layer whose triggers --paper reads again.")
+@click.option("--map", is_flag=True, help="Place the values, and the traced states, in two dimensions for the map.")
 @click.option("--batch-size", type=click.IntRange(1), default=8, show_default=True, help="Sequences in a forward pass.")
 @click.option(
     "--shard-positions", type=click.IntRange(1), default=65536, show_default=True, help="Positions of a sweep shard: what an interruption loses at most."

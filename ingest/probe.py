@@ -9,6 +9,7 @@ import numpy as np
 from ingest.checks import check_identities
 from ingest.corpora import Corpus
 from ingest.hooks import capture
+from ingest.map_probe import map_row_counts, probe_map
 from ingest.models import Model, load_model
 from ingest.paper_probe import paper_rows, probe_paper, timed
 from ingest.recorders.keys import new_keys
@@ -24,9 +25,9 @@ from schema.terms import SITES
 BYTES_PER_ROW = {
     "neuron": 40, "value_token": 11, "value_neighbour": 7, "neuron_statistics": 143, "trigger": 7, "position": 8, "trace": 40,
     "logit_lens": 40, "logit_lens_token": 11, "coefficient": 12, "layer_activity": 24, "sub_update": 28,
-    "removal": 6, "next_token_rank": 13, "control_token": 13, "value_cluster": 5,
+    "removal": 6, "next_token_rank": 13, "control_token": 13, "value_cluster": 5, "map_point": 14,
 }  # fmt: skip
-"""Measured in published snapshots over the annual messages: SmolLM2-135M, the last four a ReLU model of 5 layers.
+"""Measured in published snapshots over the annual messages: SmolLM2-135M, those of --paper a ReLU model of 5 layers.
 A residual state takes 4 bytes a dimension."""
 
 
@@ -48,13 +49,15 @@ def dry_run_report(request: Request) -> str:
             seconds["trace"] = probe_trace(model, sequences, request) * len(seen.sample)
         if request.paper:
             seconds["paper"] = probe_paper(model, sequences, request, seen)
+    if request.map:
+        seconds["map"] = probe_map(model, seen)
     return report(model, seen, rows, seconds)
 
 
 def row_counts(model: Model, request: Request, seen: Survey | None) -> dict[str, int]:
     """Rows each table will have."""
     neurons, layers = model.n_layers * model.d_ffn, model.n_layers
-    rows = {"neuron": neurons, "value_token": 2 * N_TOKENS * neurons, "value_neighbour": N_NEIGHBOURS * neurons}
+    rows = {"neuron": neurons, "value_token": 2 * N_TOKENS * neurons, "value_neighbour": N_NEIGHBOURS * neurons, **map_row_counts(model, request, seen)}
     if seen is None:
         return rows
     rows["position"] = seen.n_positions

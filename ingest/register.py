@@ -77,14 +77,14 @@ def register_corpus(con: duckdb.DuckDBPyConnection, corpus_id: int, name: str, s
 def register_run(con: duckdb.DuckDBPyConnection, kind: str, corpus_id: int | None, settings: dict, seed: int, device: str, n_shards: int) -> int:
     """run_id of the run with these settings: the one that is there, finished or not, or a new one.
 
-    Raises AtlasError where a run of this kind and corpus has other settings (a trace or paper run may be repeated with others, once the last is finished).
+    Raises AtlasError where a run of this kind and corpus has other settings (a trace, paper or map run may be repeated with others, once the last is finished).
     """
     settings = json.loads(json.dumps(settings))
     found = con.execute("SELECT run_id, settings, status FROM run WHERE kind = ? AND corpus_id IS NOT DISTINCT FROM ?", [kind, corpus_id]).fetchall()
     for run_id, stored, _ in found:
         if json.loads(stored) == settings:
             return run_id
-    blocking = [(run_id, json.loads(stored)) for run_id, stored, status in found if kind not in ("trace", "paper") or status == "running"]
+    blocking = [(run_id, json.loads(stored)) for run_id, stored, status in found if kind not in ("trace", "paper", "map") or status == "running"]
     if blocking:
         run_id, stored = blocking[0]
         differs = ", ".join(f"{k} was {stored.get(k)!r} and is now {settings.get(k)!r}" for k in sorted(stored | settings) if stored.get(k) != settings.get(k))
@@ -100,7 +100,7 @@ def finish_run(con: duckdb.DuckDBPyConnection, run_id: int) -> None:
 
 
 def versions() -> dict[str, str]:
-    packages = ("activation-atlas", "torch", "transformers", "duckdb", "numpy", "numba", "scipy")
+    packages = ("activation-atlas", "torch", "transformers", "duckdb", "numpy", "numba", "scipy", "umap-learn")
     return {"python": platform.python_version(), **{p: version(p) for p in packages}}
 
 

@@ -13,6 +13,7 @@ class Request:
 
     triggers: k of the sweep's top-k, 0 for no sweep. trace: number of sampled positions, 0 for no trace.
     paper: whether to record what the papers' figures need beyond these; paper_keys: keys of each layer whose triggers it reads again.
+    map: whether to place values and traced states in the plane.
     """
 
     target: Path
@@ -37,6 +38,7 @@ class Request:
     coefficients: int
     paper: bool
     paper_keys: int
+    map: bool
     batch_size: int
     shard_positions: int
     seed: int

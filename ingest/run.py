@@ -1,6 +1,6 @@
 """The driver: from a request to a published atlas, resuming what is there already.
 
-    work file ← weights shards ← sweep shards ← trace shards ← paper shards → snapshot
+    work file ← weights shards ← sweep shards ← trace shards ← paper shards ← map shards → snapshot
 
 One machine and one worker; the worker computes shards, this loads them. Every shard is on disk before it is loaded and in the
 manifest once it is, so a run that dies at any moment goes on with the first shard the manifest lacks.
@@ -22,6 +22,7 @@ from ingest.checks import check_identities
 from ingest.corpora import Corpus
 from ingest.faults import explained
 from ingest.load import load_shard, loaded_shards
+from ingest.map import layouts, map_rows, map_settings, settle
 from ingest.models import Model, load_model
 from ingest.paper import has_clusters, layer_work, left_out, paper_settings, paper_shard
 from ingest.publish import publish
@@ -102,6 +103,8 @@ def fill(request: Request, model: Model, corpus: Corpus | None, bar: Progress) -
         ingest_weights(committer, model, request, bar)
         if corpus is not None:
             seen = ingest_corpus(committer, model, request, corpus, bar)
+        if request.map:
+            ingest_map(committer, model, request, bar)
         task = bar.add_task("publish", total=1, unit="snapshot")
         committer.publish()
         bar.advance(task)
@@ -268,6 +271,20 @@ def ingest_paper(committer: Committer, model: Model, request: Request, corpus_id
         done.add(shard_id)
         bar.update(task, completed=sum(cost[i] for i in done))
     finish_run(con, run_id)
+
+
+def ingest_map(committer: Committer, model: Model, request: Request, bar: Progress) -> None:
+    """Layouts of what the atlas holds: its values, and its traced states where it has any."""
+    con = committer.con
+    settle(con)
+    wanted = layouts(con)
+    task = bar.add_task("map", total=len(wanted), unit="layouts")
+    for layout in wanted:
+        run_id = register_run(con, "map", None, map_settings(con, request, layout), request.seed, str(model.device), 1)
+        if not loaded_shards(con, run_id):
+            committer.commit(run_id, 0, {"map_point": map_rows(con, model, layout, run_id, request.seed)})
+        finish_run(con, run_id)
+        bar.advance(task)
 
 
 def documents_of_parts(parts: dict[int, np.ndarray], documents: Iterator[CutDocument]) -> Iterator[tuple[int, list[CutDocument]]]:

@@ -15,7 +15,7 @@ DIRECTIONS = ("promoted", "suppressed")
 SELECTIONS = ("dominant", "random")
 """How sub-updates of a position and layer were chosen: largest by norm, or seeded at random among the others."""
 
-RUN_KINDS = ("weights", "sweep", "trace", "paper")
+RUN_KINDS = ("weights", "sweep", "trace", "paper", "map")
 
 REMOVALS = ("first", "last", "random")
 """Which token of a trigger's prefix was left out; BOS is never one of them."""
@@ -25,6 +25,9 @@ CONTROLS = ("random_vector", "ffn_update")
 
 CLUSTER_SPACES = ("value", "logits")
 """What was clustered: the values themselves, or their scores E·v over the vocabulary."""
+
+LAYOUTS = ("value", "resid_post")
+"""What a map places in the plane: the values of all layers, or the states of traced positions after each layer."""
 
 SUBJECTS = ("key", "value", *CONTROLS)
 """What people annotate: the texts that trigger a key, or the tokens that a value, a random vector or an FFN update promotes."""

@@ -1,4 +1,4 @@
--- rule: no coefficient, score, norm or statistic is NaN or infinite
+-- rule: no coefficient, score, norm, statistic or coordinate is NaN or infinite
 WITH
 number AS (
     SELECT
@@ -45,6 +45,11 @@ number AS (
         'control_token' AS place,
         c.score AS number
     FROM control_token AS c
+    UNION ALL
+    SELECT
+        'map_point' AS place,
+        unnest([p.x, p.y]) AS number
+    FROM map_point AS p
 )
 
 SELECT

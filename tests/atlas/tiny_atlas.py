@@ -140,6 +140,8 @@ VALUE_CLUSTERS = {0: (0, 1, 2, 3), 1: (0, 4, 2, 2), 2: (3, 1, 5, 2)}
 
 LAYERS, NEURONS = range(3), range(4)
 
+# The map places values, and states after each layer, where their own coordinates are.
+
 
 def norm(layer: int, neuron: int) -> float:
     x, y = VALUES[layer][neuron]
@@ -170,7 +172,7 @@ def corpus_rows() -> dict[str, list[tuple]]:
 
 def run_rows() -> dict[str, list[tuple]]:
     when = "2026-01-02 03:04:05+00"
-    kinds = [("weights", None), ("sweep", 0), ("sweep", 1), ("trace", 0), ("trace", 1), ("paper", 0), ("paper", 1)]
+    kinds = [("weights", None), ("sweep", 0), ("sweep", 1), ("trace", 0), ("trace", 1), ("paper", 0), ("paper", 1), ("map", None), ("map", None)]
     runs = [(i, k, c, "{}", "{}", 0, "cpu", 1, when, when, "finished") for i, (k, c) in enumerate(kinds)]
     traced = {name: len(rows) for name, rows in trace_rows().items()}
     n_rows = [
@@ -181,6 +183,8 @@ def run_rows() -> dict[str, list[tuple]]:
         {name: n // 3 for name, n in traced.items()},
         {"removal": 21, "next_token_rank": 12, "control_token": 24, "value_cluster": 24},
         {"removal": 6, "next_token_rank": 12},
+        {"map_point": 12},
+        {"map_point": 9},
     ]
     return {"run": runs, "shard": [(i, 0, json.dumps(n), "cc", "host:1", when) for i, n in enumerate(n_rows)]}
 
@@ -272,10 +276,26 @@ def paper_rows() -> dict[str, list[tuple]]:
     }
 
 
+def map_rows() -> dict[str, list[tuple]]:
+    values = [(7, "value", layer, neuron, None, *VALUES[layer][neuron]) for layer, neuron in product(LAYERS, NEURONS)]
+    states = [(8, "resid_post", layer, None, p, x * (layer + 1), y * (layer + 1)) for layer, (p, (x, y)) in product(LAYERS, STATES.items())]
+    return {"map_point": values + states}
+
+
 def rows() -> dict[str, list[tuple]]:
     """Every table's rows, columns in the order of schema/tables.py."""
     model = ("tiny", "r0", "llama", 3, 2, 4, 1, 1, 2, len(TOKENS), "silu", True, False, False, True, "float32", "ww", SCHEMA_VERSION)
-    return {"model": [model], "token": token_rows(), **corpus_rows(), **run_rows(), **weight_rows(), **sweep_rows(), **trace_rows(), **paper_rows()}
+    return {
+        "model": [model],
+        "token": token_rows(),
+        **corpus_rows(),
+        **run_rows(),
+        **weight_rows(),
+        **sweep_rows(),
+        **trace_rows(),
+        **paper_rows(),
+        **map_rows(),
+    }
 
 
 def write_tiny_atlas(path: Path) -> Path:

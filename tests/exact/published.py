@@ -31,6 +31,7 @@ GRAINS = {
     "next_token_rank": "corpus_id, layer, neuron",
     "control_token": "control, layer, item, rank",
     "value_cluster": "space, layer, neuron",
+    "map_point": "run_id, layout, layer, neuron, position_id",
 }
 
 
