@@ -41,7 +41,7 @@ def profiles(layers: pl.DataFrame, measures: dict[str, str]) -> alt.Chart:
     )
     line = base.mark_line(color=OKABE_ITO[0])
     points = base.mark_point(color=OKABE_ITO[0], filled=True).encode(size=alt.condition(hovered, alt.value(120), alt.value(20))).add_params(hovered)
-    panels = alt.layer(line, points).properties(width=PANEL * 1.4, height=PANEL * 0.7)
+    panels = alt.layer(line, points).properties(width=PANEL * 0.85, height=PANEL * 0.65)
     return panels.facet(facet=alt.Facet("measure:N", title=None, sort=list(measures.values())), columns=3).resolve_scale(y="independent")
 
 

@@ -124,7 +124,7 @@ def check_model(c: Case) -> None:
         "name": c.settings["model_name"], "model_type": config.model_type, "n_layers": c.n_layers, "d_model": d_model, "d_ffn": c.d_ffn,
         "n_heads": heads, "n_kv_heads": getattr(config, "num_key_value_heads", heads), "d_head": getattr(config, "head_dim", None) or d_model // heads,
         "d_vocab": d_vocab, "activation": getattr(config, family.activation), "is_gated": family.gate is not None, "is_parallel": family.is_parallel,
-        "is_ffn_output_normed": family.after_norm is not None, "is_tied": bool(config.tie_word_embeddings), "dtype": "float32", "schema_version": 2,
+        "is_ffn_output_normed": family.after_norm is not None, "is_tied": bool(config.tie_word_embeddings), "dtype": "float32", "schema_version": 3,
     }  # fmt: skip
     assert {column: model[column][0] for column in expected} == expected
     assert re.fullmatch("[0-9a-f]{64}", model["weights_sha256"][0])

@@ -4,6 +4,7 @@ import re
 import urllib.parse
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -80,6 +81,7 @@ def test_every_page_is_whole_and_asks_nobody_else(open_window: Callable[..., Vis
         found = Axe().run(page).response["violations"]
         ours = [v for v in found if v["impact"] in ("serious", "critical") and not of_streamlit(v)]
         assert not ours, f"{title} in {scheme}: {[(v['id'], [n['target'] for n in v['nodes']]) for v in ours]}"
+        assert page.locator("img[src=x], main script, a[href='http://example.org']").count() == 0, f"{title} took a token for markup"
     assert visitor.elsewhere == []
     assert visitor.complaints == []
 
@@ -92,6 +94,17 @@ OF_STREAMLIT = re.compile(
 def of_streamlit(violation: dict) -> bool:
     """Whether all nodes of a violation are parts that Streamlit or Vega draws and we cannot change."""
     return all(OF_STREAMLIT.search(" ".join(map(str, node["target"])) + node["html"]) for node in violation["nodes"])
+
+
+def test_the_server_listens_to_this_machine_alone_and_holds_no_model_library(server: Server) -> None:
+    port = f"{int(server.url.rpartition(':')[2]):04X}"
+    listening = [
+        line.split()[1] for table in ("tcp", "tcp6") for line in Path(f"/proc/{server.pid}/net/{table}").read_text().splitlines()[1:] if line.split()[3] == "0A"
+    ]
+    assert [address for address in listening if address.endswith(f":{port}")] == [f"0100007F:{port}"]
+    mapped = Path(f"/proc/{server.pid}/maps").read_text()
+    assert "duckdb" in mapped
+    assert "torch" not in mapped and "numba" not in mapped
 
 
 def test_a_click_through_of_all_pages_and_back(open_window: Callable[..., Visitor]) -> None:
