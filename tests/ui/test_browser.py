@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
 from tests.ui.browser import PAGES, Server, settled
 from tests.ui.large_atlas import NASTY
@@ -59,9 +59,18 @@ def is_probe(message: ConsoleMessage) -> bool:
     return "404" in message.text and "/_stcore/" in message.location["url"]
 
 
-def downloads(page: Page) -> Locator:
-    """Our own buttons; tables of Streamlit have one as well."""
-    return page.get_by_test_id("stPopover").filter(has_text="Download").get_by_role("button")
+def open_downloads(page: Page, n: int) -> None:
+    """Open the n-th of our own buttons, tables of Streamlit have one as well. It closes again where the page is drawn anew meanwhile."""
+    button = page.get_by_test_id("stPopover").filter(has_text="Download").get_by_role("button").nth(n)
+    provenance = page.get_by_role("button", name="Provenance", exact=True)
+    for _ in range(3):
+        button.click()
+        try:
+            expect(provenance.last).to_be_visible(timeout=5000)
+        except AssertionError:
+            continue
+        return
+    raise AssertionError(f"download {n} does not open")
 
 
 def shown_error(page: Page) -> str | None:
@@ -168,7 +177,7 @@ def test_nasty_tokens_are_text(open_window: Callable[..., Visitor], address: str
 
 def test_a_table_is_downloaded_with_its_provenance(open_window: Callable[..., Visitor]) -> None:
     page = open_window().go("neuron?layer=3&neuron=17")
-    downloads(page).first.click()
+    open_downloads(page, 0)
     for label, start in (("CSV", b"rank,coefficient"), ("LaTeX", b"% "), ("Provenance", b"{")):
         with page.expect_download() as download:
             page.get_by_role("button", name=label, exact=True).last.click()
@@ -177,7 +186,7 @@ def test_a_table_is_downloaded_with_its_provenance(open_window: Callable[..., Vi
 
 def test_a_figure_is_downloaded(open_window: Callable[..., Visitor]) -> None:
     page = open_window().go("")
-    downloads(page).nth(1).click()
+    open_downloads(page, 1)
     for label, start in (("SVG", b"<svg"), ("PDF", b"%PDF"), ("PNG", b"\x89PNG")):
         with page.expect_download() as download:
             page.get_by_role("button", name=label, exact=True).last.click()
