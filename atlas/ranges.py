@@ -7,6 +7,7 @@ from difflib import get_close_matches
 import duckdb
 
 from atlas.frames import fetch_rows
+from atlas.questions import questions
 from schema.errors import AtlasError
 from schema.terms import CLUSTER_SPACES, DIRECTIONS, LAYOUTS, SITES, SUBJECTS, TAILS
 
@@ -108,10 +109,16 @@ READERS = {
 
 
 def missing_run(con: duckdb.DuckDBPyConnection, sql: str) -> str | None:
-    """The run, of those that bring them, that a question reads from and that this atlas does not have."""
-    words = set(re.findall(r"(?:FROM|JOIN) (\w+)", sql))
+    """The run, of those in READERS, that a question reads from, itself or by another question, and that this atlas does not have."""
+    read = relations(sql)
     done = {kind for (kind,) in fetch_rows(con, "SELECT DISTINCT kind FROM run")}
-    return next((run for run, tables in READERS.items() if run not in done and words.intersection(tables)), None)
+    return next((run for run, tables in READERS.items() if run not in done and read.intersection(tables)), None)
+
+
+def relations(sql: str) -> set[str]:
+    """The tables, views and questions that a question's SQL names, and those that these questions name."""
+    named = set(re.findall(r"(?:FROM|JOIN) (\w+)", sql))
+    return named.union(*(relations(questions()[name].sql) for name in named if name in questions()))
 
 
 CHECKS: dict[str, Callable[[duckdb.DuckDBPyConnection, object], None]] = {

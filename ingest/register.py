@@ -11,7 +11,6 @@ import numpy as np
 from ingest.merges import merged
 from ingest.models import Model
 from ingest.recorders.kernel import NOWHERE
-from ingest.recorders.keys import KeyTriggers
 from ingest.survey import Survey
 from ingest.tokens import token_rows
 from schema import SCHEMA_VERSION
@@ -108,8 +107,8 @@ def insert_row(con: duckdb.DuckDBPyConnection, table: str, row: dict[str, object
     con.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", list(row.values()))
 
 
-def known_triggers(con: duckdb.DuckDBPyConnection, corpus_id: int, n_layers: int, d_ffn: int, k: int) -> KeyTriggers:
-    """The triggers that are loaded, as the reductions take them: a resumed sweep goes on from there."""
+def known_triggers(con: duckdb.DuckDBPyConnection, corpus_id: int, n_layers: int, d_ffn: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients and positions of the triggers that are loaded, [n_layers, tails, d_ffn, k], from which a resumed sweep goes on."""
     coefficients = np.zeros((n_layers, len(TAILS), d_ffn, k), np.float32)
     positions = np.full(coefficients.shape, NOWHERE, np.int64)
     for layer in range(n_layers):
@@ -117,7 +116,7 @@ def known_triggers(con: duckdb.DuckDBPyConnection, corpus_id: int, n_layers: int
         tail = (np.asarray(columns["tail"], str) == TAILS[1]).astype(int)
         place = (layer, tail, columns["neuron"], columns["rank"] - 1)
         coefficients[place], positions[place] = columns["coefficient"], columns["position_id"]
-    return KeyTriggers(coefficients, positions)
+    return coefficients, positions
 
 
 def top_tokens(con: duckdb.DuckDBPyConnection, n_layers: int) -> np.ndarray:

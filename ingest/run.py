@@ -214,7 +214,7 @@ def ingest_sweep(committer: Committer, model: Model, request: Request, corpus: C
         n_done = sum(s.n_positions for s in seen.spans if s.shard_id in done)
         task = bar.add_task("sweep", total=seen.n_positions, completed=n_done, unit="tokens")
         keys = new_keys(model.n_layers, model.d_ffn, request.triggers, model.device)
-        keys.seed(known_triggers(con, corpus_id, model.n_layers, model.d_ffn, request.triggers))
+        keys.seed(*known_triggers(con, corpus_id, model.n_layers, model.d_ffn, request.triggers))
         documents = cut_corpus(corpus, model, request, corpus_id)
         for first in documents:
             span = spans[first.document_id]

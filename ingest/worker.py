@@ -47,7 +47,7 @@ def padded(batch: Iterable[Sequence], device: torch.device) -> tuple[torch.Tenso
 
 def into(keys: CpuKeys | TorchKeys, positions: np.ndarray) -> Callable[[int, torch.Tensor], None]:
     """What a forward pass over these positions calls with every layer's coefficients, [batch, seq, d_ffn]."""
-    return lambda layer, m: keys.add(layer, m.flatten(0, 1), positions)
+    return lambda layer, m: keys.add(layer, m.flatten(0, 1), positions, np.tile(np.arange(m.shape[1]), m.shape[0]))
 
 
 def sweep_shard(

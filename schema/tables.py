@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 
 from schema import terms
-from schema.columns import Counts, Json, Vector, column, corpus_id, layer, neuron, one_of, position_id
+from schema.columns import Counts, Json, Levels, Vector, column, corpus_id, layer, neuron, one_of, position_id
 from schema.map_tables import map_tables
 from schema.paper_tables import paper_tables
 
@@ -233,6 +233,13 @@ def sweep_tables(m: MetaData) -> None:
         column("rank", SmallInteger, "From 1 to k; ties go to the smaller position_id."),
         column("position_id", BigInteger, "Where the coefficient was read: the prefix ends here.", "position.position_id"),
         column("coefficient", REAL, "m_i, signed: what multiplies the value."),
+        column(
+            "preceding",
+            Levels,
+            f"m_i at up to {terms.PRECEDING} tokens before, the farthest first, in units of preceding_scale; null after rank {terms.PRECEDING_RANKS}.",
+            null=True,
+        ),
+        column("preceding_scale", REAL, "The largest |m_i| among them, divided by 127; null after that rank.", null=True),
         one_of("tail", terms.TAILS),
         comment="The exact top-k positions of every key over a corpus, both tails (Geva et al. 2021, section 3).",
         info={"grain": ("corpus_id", "layer", "neuron", "tail", "rank"), "sort": ("corpus_id", "layer", "neuron", "tail", "rank")},

@@ -9,6 +9,12 @@ STREAM_SITES = ("resid_pre", "resid_mid", "resid_post")
 TAILS = ("max", "min")
 """Which end of a key's coefficients a trigger belongs to: the largest, or the smallest (most negative)."""
 
+PRECEDING = 16
+"""Tokens before a trigger whose coefficients are kept with it: as many as a page shows of a text."""
+
+PRECEDING_RANKS = 20
+"""Triggers of each key and tail that keep them, from rank 1."""
+
 DIRECTIONS = ("promoted", "suppressed")
 """Which end of a value's projection a token belongs to."""
 

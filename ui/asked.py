@@ -7,7 +7,9 @@ from typing import Any
 
 import streamlit as st
 
+from atlas.ranges import check_below
 from schema.errors import AtlasError
+from ui import data
 
 
 def number(label: str, key: str, **options: Any) -> int | None:
@@ -17,6 +19,23 @@ def number(label: str, key: str, **options: Any) -> int | None:
     if asked and not re.fullmatch(r"-?[0-9]{1,15}", asked):
         raise AtlasError(f"the address asks for {key} {asked}, which is no whole number")
     return value
+
+
+def beyond(key: str, name: str, n: int, default: int = 0) -> str | None:
+    """What is wrong with a number below `n` in the address, None if nothing is: its widget puts the default in its place without a word."""
+    asked = st.query_params.get(key, str(default))
+    try:
+        check_below(int(asked) if asked.isdecimal() else asked, name, n)
+    except AtlasError as error:
+        return str(error)
+    return None
+
+
+def corpus() -> int | None:
+    """A corpus_id; None takes all. Not asked where there is one corpus only, unless the address names one."""
+    if data.status().corpora.height < 2 and "corpus" not in st.query_params:
+        return None
+    return number("Corpus (corpus_id)", "corpus", value=None, placeholder="all", width=180)
 
 
 def word(label: str, key: str, words: Sequence[str], **options: Any) -> str:

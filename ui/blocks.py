@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any, Literal
+from functools import partial, wraps
+from typing import Any, Literal, ParamSpec
 
 import polars as pl
 import streamlit as st
@@ -13,6 +13,7 @@ from atlas.export.figures import FIGURE_FORMATS, render_figure
 from atlas.export.formats import Style, render
 from atlas.export.latex import tex
 from atlas.export.visible import visible
+from schema.errors import AtlasError
 from ui import charts, links
 from ui.data import Answer, source
 
@@ -23,6 +24,23 @@ LONGEST_CELL = 2048
 """Characters."""
 
 NOTHING = "Nothing of the kind is in this atlas."
+
+
+P = ParamSpec("P")
+
+
+def alone(draw: Callable[P, None]) -> Callable[P, None]:
+    """A part of a page that is drawn anew by itself when a widget in it changes, its errors where it stands."""
+
+    @st.fragment
+    @wraps(draw)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            draw(*args, **kwargs)
+        except AtlasError as error:
+            failure(error)
+
+    return drawn
 
 
 def table(

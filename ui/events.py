@@ -1,4 +1,4 @@
-"""The parts of the page on promotion and elimination: the corpus it is of, and the events as a list."""
+"""The parts of the page on promotion and elimination: the events as a list."""
 
 import streamlit as st
 
@@ -15,24 +15,18 @@ MEANINGS = {
     "elimination": "An FFN takes the top candidate down; of each position the largest fall. Those first whose candidate falls furthest.",
 }
 
-NO_TRACE = "No position of this atlas has been traced yet, and only traced positions have events."
+NO_TRACE = "No position of this atlas has been traced yet."
 
 
 def is_traced() -> bool:
-    """Whether there are events to look for; if not, what to run is said."""
+    """Whether any position is traced; if not, what to run is said."""
     if data.status().corpora["n_traced"].sum():
         return True
     blocks.empty(NO_TRACE, "atlas ingest NAME.duckdb --model … --corpus … --trace 300")
     return False
 
 
-def choose_corpus() -> int | None:
-    """A corpus_id; None takes all. Not asked where there is one corpus only, unless the address names one."""
-    if data.status().corpora.height < 2 and "corpus" not in st.query_params:
-        return None
-    return asked.number("Corpus (corpus_id)", "corpus", value=None, placeholder="all", width=180)
-
-
+@blocks.alone
 def listing(corpus: int | None) -> None:
     """The events, filtered by widgets that are kept in the address, each opening its prediction."""
     with st.container(horizontal=True, vertical_alignment="bottom"):

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 import streamlit as st
 
 from atlas.address import format_address, parse_address
+from atlas.ranges import check_below
 from schema.errors import AtlasError
-from ui import blocks, data, tokens
+from schema.terms import PRECEDING, PRECEDING_RANKS
+from ui import asked, blocks, data, tokens
 
 WIDTHS = {"narrow": 5, "snippet": 16, "wide": 64}
 """Name → tokens shown before the trigger."""
@@ -15,6 +17,11 @@ WIDTHS = {"narrow": 5, "snippet": 16, "wide": 64}
 TAILS = {"max": "Largest coefficients", "min": "Smallest coefficients"}
 
 N_TEXTS = 20
+
+LEGEND = (
+    f"The framed token is the trigger, its coefficient on the left. Tokens are shaded by this neuron's coefficient at each: at up to {PRECEDING} before the "
+    f"first {PRECEDING_RANKS} triggers, at other triggers, and at traced positions."
+)
 
 
 @dataclass(frozen=True)
@@ -31,7 +38,7 @@ class Where:
 
 def choose(n_layers: int, d_ffn: int) -> Where:
     """Widgets for layer and neuron, kept in the address; an address that this model does not have is said, never another shown in its place."""
-    fault = unknown("layer", n_layers) or unknown("neuron", d_ffn)
+    fault = asked.beyond("layer", "layer", n_layers) or asked.beyond("neuron", "neuron", d_ffn)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         layer = st.number_input("Layer", 0, n_layers - 1, 0, key="layer", bind="query-params", width=120)
         neuron = st.number_input("Neuron", 0, d_ffn - 1, 0, key="neuron", bind="query-params", width=140)
@@ -59,23 +66,17 @@ def jump(n_layers: int, d_ffn: int) -> None:
     typed = st.session_state["jump"]
     try:
         layer, neuron = parse_address(typed)
-        if layer >= n_layers or neuron >= d_ffn:
-            raise AtlasError(f"no {typed}: this model has layers 0 to {n_layers - 1} and neurons 0 to {d_ffn - 1}")
+        check_below(layer, "layer", n_layers)
+        check_below(neuron, "neuron", d_ffn)
     except AtlasError as error:
         st.session_state["jump_fault"] = str(error)
         return
     st.session_state["layer"], st.session_state["neuron"], st.session_state["jump"] = layer, neuron, ""
 
 
-def unknown(name: str, n: int) -> str | None:
-    """What is wrong with a number in the address: widgets put their default in its place without a word."""
-    asked = st.query_params.get(name, "0")
-    return None if asked.isdigit() and int(asked) < n else f"no {name} {asked}: this model has {name}s 0 to {n - 1}"
-
-
 def triggers(where: Where, width: int) -> None:
     """Both tails as coloured text, on one scale."""
-    st.text("The framed token is the trigger, its coefficient on the left. Shaded tokens before it are triggers of this key too; other tokens are not.")
+    st.text(LEGEND)
     answers = {tail: data.ask("trigger_contexts", layer=where.layer, neuron=where.neuron, tail=tail, n=N_TEXTS, width=width) for tail in TAILS}
     largest = max((abs(c) for answer in answers.values() for c in answer.frame["coefficient"]), default=0.0)
     for column, (tail, answer) in zip(st.columns(2), answers.items(), strict=True):

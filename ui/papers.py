@@ -16,7 +16,6 @@ from atlas.ranges import check_arguments
 from atlas.statement import statement
 from schema.errors import AtlasError
 from ui import asked, blocks, data
-from ui.events import choose_corpus
 from ui.snapshot import Snapshot
 
 TABLES = {"LaTeX": "tex", "Markdown": "md", "CSV": "csv", "Parquet": "parquet"}
@@ -29,7 +28,7 @@ def choose_paper() -> tuple[Paper, int | None]:
     """The paper and the corpus_id, None for all corpora together; beneath, what paper it is and what it is compared with."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         paper = PAPERS[asked.word("Paper", "paper", list(PAPERS), on_change=begin_anew)]
-        corpus = choose_corpus()
+        corpus = asked.corpus()
     check_arguments(data.atlas().con, {"corpus": corpus})
     st.text(f"{paper.citation}\n{paper.model}: {paper.model_note} The paper counts layers from 1; here they count from 0.")
     st.text(setting_of(data.atlas().con, corpus))

@@ -6,7 +6,8 @@ import polars as pl
 import streamlit as st
 
 from schema.errors import AtlasError
-from ui import blocks, data, lens, prediction_charts
+from ui import asked, blocks, data, lens, prediction_charts
+from ui.events import is_traced
 from ui.tokens import facts
 
 N_LISTED = 500
@@ -32,8 +33,7 @@ def choose() -> int | None:
 
 def listing() -> None:
     """The traced positions, to choose one from."""
-    if not data.status().corpora["n_traced"].sum():
-        blocks.empty("No position of this atlas has been traced yet.", "atlas ingest NAME.duckdb --model … --corpus … --trace 300")
+    if not is_traced():
         return
     words = st.text_input("Text contains", key="words", bind="query-params", placeholder="any text").strip(" ")
     found = data.ask("traced_positions", words=words or None, n=N_LISTED)
@@ -66,16 +66,22 @@ def grid(position: int, trace: data.Answer) -> data.Answer:
     return events
 
 
+@blocks.alone
+def dominant(position: int, n_layers: int, trace: pl.DataFrame, events: data.Answer) -> None:
+    """A layer to choose, and its dominant sub-updates."""
+    sub_updates(position, choose_layer(n_layers, events), trace)
+
+
 def choose_layer(n_layers: int, events: data.Answer) -> int:
     """A layer, kept in the address; beside it the layers with events that the paper counts."""
-    asked = st.query_params.get("in_layer", str(n_layers - 1))
+    fault = asked.beyond("in_layer", "layer", n_layers, n_layers - 1)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         layer = st.number_input("Layer", 0, n_layers - 1, n_layers - 1, key="in_layer", bind="query-params", width=120)
         for event in events.frame.filter("is_counted").iter_rows(named=True):
             label = f"{lens.SIGNS[event['event'], True]} {event['event']} in layer {event['layer']}"
             st.button(label, key=f"to-{event['event']}-{event['layer']}", on_click=lambda i=event["layer"]: st.session_state.update(in_layer=i))
-    if not (asked.isdecimal() and int(asked) < n_layers):
-        raise AtlasError(f"no layer {asked}: this model has layers 0 to {n_layers - 1}")
+    if fault:
+        raise AtlasError(fault)
     return layer
 
 

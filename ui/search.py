@@ -15,7 +15,6 @@ from atlas.ranges import check_arguments, missing_run
 from atlas.statement import statement
 from ui import asked, blocks, data
 from ui.data import Answer
-from ui.events import choose_corpus
 from ui.snapshot import Snapshot
 
 ROWS, ALL = 50, 1_000_000_000
@@ -63,7 +62,7 @@ def by_text(by: str) -> Answer | None:
     term, *others = (p.name for p in q.parameters)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         text = st.text_input(label, key="term", bind="query-params", width=420)
-        tail = {"tail": TAILS[asked.word("Coefficients", "tail", list(TAILS))], "corpus": choose_corpus()} if "tail" in others else {}
+        tail = {"tail": TAILS[asked.word("Coefficients", "tail", list(TAILS))], "corpus": asked.corpus()} if "tail" in others else {}
     con = data.atlas().con
     if missing_run(con, q.sql):
         blocks.empty(*NO_SWEEP)
@@ -83,7 +82,7 @@ def by_ranges() -> Answer:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         order = asked.one("Order by", "order", list(COLUMNS), "value_max_prob", width=240)
         descending = st.toggle("Largest first", True, key="descending", bind="query-params")
-        corpus = choose_corpus()
+        corpus = asked.corpus()
     check_arguments(data.atlas().con, {"corpus": corpus})
     shown = {**NAMES, **{column: COLUMNS[column] for column in [*columns, order]}, **COLUMNS, **CORPUS}
     return Answer("Neurons by their numbers.", pl.DataFrame(), range_statement(Search(ranges, order, descending, corpus)), shown)

@@ -56,45 +56,16 @@ place AS MATERIALIZED (
         l.text
     FROM lettered AS l
     WHERE contains(lower(l.text), lower(words))
-),
-
-matching AS (
-    SELECT
-        t.layer,
-        t.neuron,
-        count(*) AS n_triggers,
-        min(t.rank) AS best_rank,
-        max_by(t.coefficient, abs(t.coefficient)) AS strongest_coefficient
-    FROM trigger AS t
-    INNER JOIN place AS p ON t.position_id = p.position_id
-    WHERE t.tail = tail
-    GROUP BY t.layer, t.neuron
-    ORDER BY n_triggers DESC, best_rank, t.layer, t.neuron
-    LIMIT n
-),
-
-kept AS (
-    SELECT
-        t.layer,
-        t.neuron,
-        count(*) AS n_kept,
-        arg_min(t.position_id, (t.rank, t.position_id)) FILTER (p.position_id IS NOT NULL) AS best_id
-    FROM trigger AS t
-    INNER JOIN matching AS m ON t.layer = m.layer AND t.neuron = m.neuron
-    LEFT JOIN place AS p ON t.position_id = p.position_id
-    WHERE t.tail = tail AND (corpus IS NULL OR t.corpus_id = corpus)
-    GROUP BY t.layer, t.neuron
 )
 
 SELECT
     m.layer,
     m.neuron,
     m.n_triggers,
-    m.n_triggers / k.n_kept AS share,
+    m.share,
     m.best_rank,
     m.strongest_coefficient,
     p.text
-FROM matching AS m
-INNER JOIN kept AS k ON m.layer = k.layer AND m.neuron = k.neuron
-INNER JOIN place AS p ON k.best_id = p.position_id
+FROM neurons_triggered_at((SELECT list(i.position_id) FROM place AS i), n := n, tail := tail, corpus := corpus) AS m
+INNER JOIN place AS p ON m.position_id = p.position_id
 ORDER BY m.n_triggers DESC, m.best_rank, m.layer, m.neuron;

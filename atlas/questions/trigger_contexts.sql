@@ -1,5 +1,5 @@
 -- title:  Triggers of a key token by token, texts that repeat folded
--- source: Geva et al. 2021, section 3; the coefficient of every token that the atlas holds it for
+-- source: Geva et al. 2021, section 3; the coefficient of every token that the atlas holds it for: up to 16 before each of a key's first 20 triggers
 -- grain:  rank
 -- param:  layer (integer): transformer block, from 0
 -- param:  neuron (integer): FFN hidden unit of the layer, from 0
@@ -11,7 +11,7 @@
 -- column: coefficient: m_i at the trigger, signed, no unit
 -- column: n_folded: other triggers with the same text up to and including their token, which this one stands for
 -- column: tokens: characters of each token shown, in order; the vocabulary's text of a token with none
--- column: coefficients: m_i of this neuron at each of them; null where the atlas does not hold it
+-- column: coefficients: m_i of this neuron at each of them, before the trigger to 1/254 of the largest there; null where the atlas does not hold it
 -- column: peak: place of the trigger in tokens, from 0
 -- column: next_token: the corpus token that follows the trigger; null where the document ends
 -- column: document: name of the document
@@ -67,7 +67,7 @@ spot AS (
     FROM place AS l
 ),
 
--- a position may be a trigger of both tails, and traced besides
+-- a position may be a trigger of both tails, traced, and before other triggers besides: the exact number is taken
 known AS (
     SELECT
         t.position_id,
@@ -82,6 +82,13 @@ known AS (
         2 AS preference
     FROM coefficient AS c
     WHERE c.layer = layer AND c.neuron = neuron
+    UNION ALL
+    SELECT
+        t.position_id - len(t.preceding) + generate_subscripts(t.preceding, 1) - 1 AS position_id,
+        (unnest(t.preceding) * t.preceding_scale)::FLOAT AS coefficient,
+        3 AS preference
+    FROM trigger AS t
+    WHERE t.layer = layer AND t.neuron = neuron
 ),
 
 held AS (

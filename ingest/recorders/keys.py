@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ingest.recorders.kernel import MAX_ROWS, NOWHERE, reduce_rows
+from ingest.recorders.kernel import ABSENT, MAX_ROWS, NOWHERE, reduce_rows
 from schema.errors import AtlasError
-from schema.terms import HISTOGRAM_BINS, histogram_edges
+from schema.terms import HISTOGRAM_BINS, PRECEDING, histogram_edges
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,13 @@ class KeyTriggers:
     """The k best positions of each key and tail so far, unordered: [n_layers, 2 (max, min), d_ffn, k].
 
     `positions` is NOWHERE where fewer than k positions were seen. Coefficients are as read (the min tail is not negated).
+    levels: the coefficients at the PRECEDING tokens before each, in units of `scales`, ABSENT before the sequence's start; not kept of what was known before.
     """
 
     coefficients: np.ndarray
     positions: np.ndarray
+    levels: np.ndarray
+    scales: np.ndarray
 
 
 def check_finite(layer: int, total: np.ndarray) -> None:
@@ -55,6 +58,9 @@ class CpuKeys:
         self.shape = (n_layers, d_ffn)
         self.best = np.full((n_layers, 2, d_ffn, k), -np.inf, np.float32)
         self.best_positions = np.full((n_layers, 2, d_ffn, k), NOWHERE, np.int64)
+        self.places = np.broadcast_to(np.arange(k, dtype=np.int32), self.best.shape).copy()
+        self.levels = np.full((*self.best.shape, PRECEDING), ABSENT, np.int8)
+        self.scales = np.zeros(self.best.shape, np.float32)
         self.reset_statistics()
 
     def reset_statistics(self) -> None:
@@ -65,27 +71,29 @@ class CpuKeys:
         self.n_active = np.zeros(self.shape, np.int64)
         self.histogram = np.zeros((*self.shape, HISTOGRAM_BINS), np.int64)
 
-    def seed(self, triggers: KeyTriggers) -> None:
-        """Start from triggers already known. Any order: a heap is a sorted array, worst first."""
-        signed = triggers.coefficients * np.array([1, -1], np.float32)[:, None, None]
-        signed = np.where(triggers.positions == NOWHERE, np.float32(-np.inf), signed)
-        order = np.lexsort((-triggers.positions, signed), axis=-1)
+    def seed(self, coefficients: np.ndarray, positions: np.ndarray) -> None:
+        """Start from triggers already known, as in KeyTriggers. Any order: a heap is a sorted array, worst first."""
+        signed = coefficients * np.array([1, -1], np.float32)[:, None, None]
+        signed = np.where(positions == NOWHERE, np.float32(-np.inf), signed)
+        order = np.lexsort((-positions, signed), axis=-1)
         self.best = np.ascontiguousarray(np.take_along_axis(signed, order, -1))
-        self.best_positions = np.ascontiguousarray(np.take_along_axis(triggers.positions, order, -1))
+        self.best_positions = np.ascontiguousarray(np.take_along_axis(positions, order, -1))
 
-    def add(self, layer: int, coefficients: Tensor, positions: np.ndarray) -> None:
-        """coefficients: [rows, d_ffn] of one layer; positions: position_id of each row, [rows] int64, -1 where padded."""
+    def add(self, layer: int, coefficients: Tensor, positions: np.ndarray, indices: np.ndarray) -> None:
+        """coefficients: [rows, d_ffn] of one layer, the rows of a sequence one after the other.
+
+        positions, indices: position_id of each row, -1 where padded, and its place in its sequence, [rows] int64.
+        """
         real = positions >= 0
         x = coefficients.detach().float().contiguous().numpy()
         if not real.all():
-            x, positions = x[real], positions[real]
+            x, positions, indices = x[real], positions[real], indices[real]
         n_threads = torch.get_num_threads()
         for start in range(0, len(x), MAX_ROWS):
-            part = x[start : start + MAX_ROWS]
             reduce_rows(
-                part, part.view(np.int32), positions[start : start + MAX_ROWS],
+                x, x.view(np.int32), positions, indices, start, min(start + MAX_ROWS, len(x)),
                 self.total[layer], self.square[layer], self.low[layer], self.high[layer], self.n_active[layer], self.histogram[layer],
-                self.best[layer], self.best_positions[layer], n_threads,
+                self.best[layer], self.best_positions[layer], self.places[layer], self.levels[layer], self.scales[layer], n_threads,
             )  # fmt: skip
         # numba's first parallel loop sets the number of OpenMP's threads, which torch shares, to that of all cores
         torch.set_num_threads(n_threads)
@@ -97,7 +105,10 @@ class CpuKeys:
         return KeyStatistics(self.n_positions, self.n_active, self.total, self.square, self.low, self.high, self.histogram)
 
     def triggers(self) -> KeyTriggers:
-        return KeyTriggers(self.best * np.array([1, -1], np.float32)[:, None, None], self.best_positions)
+        levels = np.take_along_axis(self.levels, self.places[..., None], -2)
+        return KeyTriggers(
+            self.best * np.array([1, -1], np.float32)[:, None, None], self.best_positions, levels, np.take_along_axis(self.scales, self.places, -1)
+        )
 
 
 class TorchKeys:
@@ -107,6 +118,8 @@ class TorchKeys:
         self.shape, self.k, self.device = (n_layers, d_ffn), k, device
         self.best = torch.full((n_layers, 2, d_ffn, k), -torch.inf, device=device)
         self.best_positions = torch.full((n_layers, 2, d_ffn, k), NOWHERE, dtype=torch.int64, device=device)
+        self.levels = torch.full((n_layers, 2, d_ffn, k, PRECEDING), ABSENT, dtype=torch.int8, device=device)
+        self.scales = torch.zeros((n_layers, 2, d_ffn, k), device=device)
         self.edges = torch.tensor(histogram_edges()[:-1], device=device)
         self.reset_statistics()
 
@@ -120,16 +133,17 @@ class TorchKeys:
         self.n_active = full(0, torch.int64)
         self.histogram = torch.zeros((*self.shape, HISTOGRAM_BINS), dtype=torch.int64, device=self.device)
 
-    def seed(self, triggers: KeyTriggers) -> None:
-        positions = torch.from_numpy(triggers.positions).to(self.device)
-        signed = torch.from_numpy(triggers.coefficients).to(self.device) * torch.tensor([1.0, -1.0], device=self.device)[:, None, None]
-        signed = signed.masked_fill(positions == NOWHERE, -torch.inf)
-        self.best, self.best_positions = best_first(signed, positions, self.k)
+    def seed(self, coefficients: np.ndarray, positions: np.ndarray) -> None:
+        known = torch.from_numpy(positions).to(self.device)
+        signed = torch.from_numpy(coefficients).to(self.device) * torch.tensor([1.0, -1.0], device=self.device)[:, None, None]
+        signed = signed.masked_fill(known == NOWHERE, -torch.inf)
+        order = best_first(signed, known, self.k)
+        self.best, self.best_positions = signed.gather(-1, order), known.gather(-1, order)
 
-    def add(self, layer: int, coefficients: Tensor, positions: np.ndarray) -> None:
-        row_positions = torch.from_numpy(positions).to(self.device)
+    def add(self, layer: int, coefficients: Tensor, positions: np.ndarray, indices: np.ndarray) -> None:
+        row_positions, row_indices = torch.from_numpy(positions).to(self.device), torch.from_numpy(indices).to(self.device)
         x = coefficients.detach().float()[row_positions >= 0]
-        row_positions = row_positions[row_positions >= 0]
+        row_positions, row_indices = row_positions[row_positions >= 0], row_indices[row_positions >= 0]
         wide = x.double()
         self.total[layer] += wide.sum(0)
         self.square[layer] += (wide * wide).sum(0)
@@ -137,15 +151,16 @@ class TorchKeys:
         self.high[layer] = torch.maximum(self.high[layer], x.amax(0))
         self.n_active[layer] += (x > 0).sum(0)
         self.histogram[layer] += count_bins(x, self.edges)
-        for tail, signed in enumerate((x, -x)):
-            self.merge(layer, tail, signed, row_positions)
+        for tail in (0, 1):
+            self.merge(layer, tail, x, row_positions, row_indices)
         check_finite(layer, self.total[layer].cpu().numpy())
         if layer == 0:
             self.n_positions += len(x)
 
-    def merge(self, layer: int, tail: int, x: Tensor, positions: Tensor) -> None:
+    def merge(self, layer: int, tail: int, x: Tensor, positions: Tensor, indices: Tensor) -> None:
         """Rank the few coefficients that reach their neuron's k-th best against what is kept."""
-        row, neuron = torch.nonzero(x >= self.best[layer, tail, :, -1], as_tuple=True)
+        signed = -x if tail else x
+        row, neuron = torch.nonzero(signed >= self.best[layer, tail, :, -1], as_tuple=True)
         if len(row) == 0:
             return
         neuron, order = torch.sort(neuron, stable=True)
@@ -155,11 +170,24 @@ class TorchKeys:
         shape = (x.shape[1], int(count.max()))
         candidates = torch.full(shape, -torch.inf, device=self.device)
         candidate_positions = torch.full(shape, NOWHERE, dtype=torch.int64, device=self.device)
-        candidates[neuron, place] = x[row, neuron]
+        rows = torch.zeros(shape, dtype=torch.int64, device=self.device)
+        candidates[neuron, place] = signed[row, neuron]
         candidate_positions[neuron, place] = positions[row]
-        self.best[layer, tail], self.best_positions[layer, tail] = best_first(
-            torch.cat([self.best[layer, tail], candidates], 1), torch.cat([self.best_positions[layer, tail], candidate_positions], 1), self.k
-        )
+        rows[neuron, place] = row
+        candidates = torch.cat([self.best[layer, tail], candidates], 1)
+        candidate_positions = torch.cat([self.best_positions[layer, tail], candidate_positions], 1)
+        order = best_first(candidates, candidate_positions, self.k)
+        self.best[layer, tail], self.best_positions[layer, tail] = candidates.gather(1, order), candidate_positions.gather(1, order)
+        self.keep_preceding(layer, tail, x, indices, order, rows)
+
+    def keep_preceding(self, layer: int, tail: int, x: Tensor, indices: Tensor, order: Tensor, rows: Tensor) -> None:
+        """The coefficients before each trigger, moved or new. order: [d_ffn, k], below k one that was kept, else k and its place in `rows`."""
+        kept = order.clamp(max=self.k - 1)
+        levels, scales = self.levels[layer, tail].gather(1, kept[..., None].expand(-1, -1, PRECEDING)), self.scales[layer, tail].gather(1, kept)
+        neuron, place = torch.nonzero(order >= self.k, as_tuple=True)
+        row = rows[neuron, order[neuron, place] - self.k]
+        levels[neuron, place], scales[neuron, place] = preceding(x, row, neuron, indices[row])
+        self.levels[layer, tail], self.scales[layer, tail] = levels, scales
 
     def statistics(self) -> KeyStatistics:
         arrays = (self.n_active, self.total, self.square, self.low, self.high, self.histogram)
@@ -167,15 +195,27 @@ class TorchKeys:
 
     def triggers(self) -> KeyTriggers:
         signed = self.best * torch.tensor([1.0, -1.0], device=self.device)[:, None, None]
-        return KeyTriggers(signed.cpu().numpy(), self.best_positions.cpu().numpy())
+        return KeyTriggers(signed.cpu().numpy(), self.best_positions.cpu().numpy(), self.levels.cpu().numpy(), self.scales.cpu().numpy())
 
 
-def best_first(coefficients: Tensor, positions: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k largest along the last dimension, ties by smaller position, in that order."""
+def preceding(x: Tensor, row: Tensor, neuron: Tensor, n_before: Tensor) -> tuple[Tensor, Tensor]:
+    """Coefficients at the PRECEDING rows before some cells of x [rows, d_ffn], as int8 levels of the largest, and a level's size: [n, PRECEDING], [n].
+
+    n_before: rows of the cell's sequence before it; what would lie before the first is ABSENT.
+    """
+    back = torch.arange(PRECEDING, 0, -1, device=x.device)
+    is_there = back <= n_before[:, None]
+    found = x[(row[:, None] - back).clamp(min=0), neuron[:, None]].masked_fill(~is_there, 0)
+    scales = found.abs().amax(1) / 127
+    levels = torch.where(scales[:, None] > 0, found / scales[:, None], 0).round().to(torch.int8)
+    return levels.masked_fill(~is_there, ABSENT), scales
+
+
+def best_first(coefficients: Tensor, positions: Tensor, k: int) -> Tensor:
+    """Indices of the k largest along the last dimension, ties by smaller position, in that order."""
     by_position = torch.argsort(positions, dim=-1, stable=True)
-    coefficients, positions = coefficients.gather(-1, by_position), positions.gather(-1, by_position)
-    order = torch.argsort(coefficients, dim=-1, descending=True, stable=True)[..., :k]
-    return coefficients.gather(-1, order), positions.gather(-1, order)
+    order = torch.argsort(coefficients.gather(-1, by_position), dim=-1, descending=True, stable=True)[..., :k]
+    return by_position.gather(-1, order)
 
 
 def count_bins(x: Tensor, edges: Tensor) -> Tensor:

@@ -127,7 +127,8 @@ def test_dictionary_explains_every_column_of_every_table(a: atlas.Atlas) -> None
     tables = dictionary.filter(kind="table")
     assert tables["meaning"].null_count() == tables["description"].null_count() == 0
     assert {"trigger", "saturation", "prefix"} <= set(dictionary["relation"])
-    assert dictionary.filter(relation="trigger")["column"].to_list() == ["corpus_id", "layer", "neuron", "tail", "rank", "position_id", "coefficient"]
+    expected = ["corpus_id", "layer", "neuron", "tail", "rank", "position_id", "coefficient", "preceding", "preceding_scale"]
+    assert dictionary.filter(relation="trigger")["column"].to_list() == expected
 
 
 def test_notebook_pages_escape_what_they_show(a: atlas.Atlas) -> None:

@@ -5,8 +5,9 @@ from math import inf, nan, sqrt
 import duckdb
 import pytest
 
+from atlas.frames import fetch
 from atlas.neuron_search import COLUMNS, Search, statement
-from atlas.pages import count_rows, read_page
+from atlas.pages import count_rows, page_of
 from schema.errors import AtlasError
 
 Row = tuple[object, ...]
@@ -82,7 +83,7 @@ def test_neurons_that_were_not_swept_have_no_statistics_and_are_found_by_their_w
 def test_pages_hold_all_rows_in_order(tiny_copy: duckdb.DuckDBPyConnection) -> None:
     sql = statement(Search(order="max"))
     assert count_rows(tiny_copy, sql) == 24
-    pages = [read_page(tiny_copy, sql, 10, page) for page in (1, 2, 3, 4)]
+    pages = [fetch(tiny_copy, page_of(sql, 10, page)) for page in (1, 2, 3, 4)]
     assert [page.height for page in pages] == [10, 10, 4, 0]
     everything = [row for page in pages for row in page.select("corpus_id", "layer", "neuron").rows()]
     cells = [(layer, neuron) for layer in range(3) for neuron in range(4)]
@@ -94,7 +95,7 @@ def test_a_question_is_paged_in_its_own_order(tiny_copy: duckdb.DuckDBPyConnecti
     # scores 6, 5 and 4 at rank 1 for neurons 0 (" cat") and 3 ("cat") of layers 2, 1 and 0; 4, 3 and 2 at rank 2 for neuron 2
     sql = "FROM neurons_promoting('cat')"
     assert count_rows(tiny_copy, sql) == 9
-    rows = [row for page in (1, 2) for row in read_page(tiny_copy, sql, 5, page).select("layer", "neuron", "score").rows()]
+    rows = [row for page in (1, 2) for row in fetch(tiny_copy, page_of(sql, 5, page)).select("layer", "neuron", "score").rows()]
     assert rows == [(2, 0, 6.0), (2, 3, 6.0), (1, 0, 5.0), (1, 3, 5.0), (0, 0, 4.0), (0, 3, 4.0), (2, 2, 4.0), (1, 2, 3.0), (0, 2, 2.0)]
 
 

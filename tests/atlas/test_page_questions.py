@@ -10,10 +10,18 @@ def test_texts_that_differ_only_after_the_trigger_are_folded(tiny_copy: duckdb.D
     assert found == [(1, ["<s>", "The", " cat"], 1, 1), (0, ["é", " cat", " [red]"], 1, 101)]
 
 
-def test_tokens_have_the_coefficients_of_traces_where_they_are_no_triggers(tiny_copy: duckdb.DuckDBPyConnection) -> None:
+def test_the_exact_coefficient_is_taken_before_the_rounded_one(tiny_copy: duckdb.DuckDBPyConnection) -> None:
+    """Of positions 6 to 8, before the second trigger, one is traced."""
+    tiny_copy.execute("UPDATE trigger SET preceding = [-127, 64, 32], preceding_scale = 0.5 WHERE layer = 0 AND neuron = 1 AND position_id = 9")
     tiny_copy.execute("INSERT INTO coefficient VALUES (2, 0, 1, 9.0, 9.0), (8, 0, 1, 0.125, 0.125), (8, 1, 1, 7.0, 7.0)")
     found = tiny_copy.execute("SELECT coefficients FROM trigger_contexts(0, 1, n := 2)").fetchall()
-    assert found == [([0.0, 0.0, 0.5, 4.0, None, -1.0],), ([None, None, 0.125, 4.0],)]
+    assert found == [([0.0, 0.0, 0.5, 4.0, 0.0, -1.0],), ([-63.5, 32.0, 0.125, 4.0],)]
+
+
+def test_a_coefficient_that_the_atlas_does_not_hold_is_null(tiny_copy: duckdb.DuckDBPyConnection) -> None:
+    tiny_copy.execute("UPDATE trigger SET preceding = NULL, preceding_scale = NULL")
+    found = tiny_copy.execute("SELECT coefficients FROM trigger_contexts(0, 1, n := 2)").fetchall()
+    assert found == [([0.0, 0.0, 0.5, 4.0, None, -1.0],), ([None, None, None, 4.0],)]
 
 
 def test_samples_are_binned_by_coefficient(tiny_copy: duckdb.DuckDBPyConnection) -> None:

@@ -47,8 +47,14 @@ VALUES = {
 PROMOTED = {0: (2, 10), 1: (3, 7), 2: (10, 2), 3: (4, 5)}
 """Neuron of any layer: token_ids its value promotes, ranks 1 and 2. All values suppress the line break and |."""
 
-# Coefficients over corpus 0, positions 0 to 9: those of key L0N1 are 0 0 0.5 4 0 -1 0 0 0 4;
-# those of every other key -0.5 1 3 -1.5 0.25 -2 0 0.5 2 0.75. Over corpus 1, positions 100 to 103, every key has 1 2.5 2 -3.
+SWEPT = {
+    (0, True): [0.0, 0.0, 0.5, 4.0, 0.0, -1.0, 0.0, 0.0, 0.0, 4.0],
+    (0, False): [-0.5, 1.0, 3.0, -1.5, 0.25, -2.0, 0.0, 0.5, 2.0, 0.75],
+    (1, True): [1.0, 2.5, 2.0, -3.0],
+    (1, False): [1.0, 2.5, 2.0, -3.0],
+}
+"""(corpus, is L0N1) → coefficients at positions 0 to 9 of corpus 0, or 100 to 103 of corpus 1."""
+
 TRIGGERS = {
     (0, True): {"max": [(3, 4.0), (9, 4.0), (2, 0.5)], "min": [(5, -1.0), (0, 0.0), (1, 0.0)]},
     (0, False): {"max": [(2, 3.0), (8, 2.0), (1, 1.0)], "min": [(5, -2.0), (3, -1.5), (0, -0.5)]},
@@ -203,12 +209,21 @@ def weight_rows() -> dict[str, list[tuple]]:
     }
 
 
+def preceding(coefficients: list[float], position: int) -> tuple[list[int], float]:
+    """Levels and scale of the coefficients before a position in its sequence."""
+    index = next(p[2] for p in POSITIONS if p[0] == position)
+    before = coefficients[position % 100 - index : position % 100]
+    scale = max(map(abs, before), default=0.0) / 127
+    return [round(c / scale) if scale else 0 for c in before], scale
+
+
 def sweep_rows() -> dict[str, list[tuple]]:
     triggers, statistics = [], []
     for corpus, layer, neuron in product((0, 1), LAYERS, NEURONS):
         is_l0n1 = (layer, neuron) == (0, 1)
         for tail, places in TRIGGERS[corpus, is_l0n1].items():
-            triggers += [(corpus, layer, neuron, tail, rank, p, c) for rank, (p, c) in enumerate(places, start=1)]
+            swept = SWEPT[corpus, is_l0n1]
+            triggers += [(corpus, layer, neuron, tail, rank, p, c, *preceding(swept, p)) for rank, (p, c) in enumerate(places, start=1)]
         *numbers, counts = STATISTICS[corpus, is_l0n1]
         statistics.append((corpus, layer, neuron, *numbers, [counts.get(b, 0) for b in range(68)]))
     return {"trigger": triggers, "neuron_statistics": statistics}

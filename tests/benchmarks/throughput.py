@@ -18,7 +18,7 @@ from ingest.recorders.rows import statistics_rows, trigger_rows
 from ingest.recorders.traces import TraceSettings, trace_tables
 from ingest.sequences import Sequence, cut
 from ingest.shards import write_shard
-from ingest.worker import joined, padded, traced_states
+from ingest.worker import into, joined, padded, traced_states
 from schema.build import create_tables
 from schema.store import open_writer
 from schema.terms import SITES, STREAM_SITES
@@ -74,7 +74,7 @@ def bench_sweep(model: Model, folder: Path) -> CpuKeys | TorchKeys:
         positions = np.arange(i * BATCH * CONTEXT, (i + 1) * BATCH * CONTEXT)
 
         def sweep(ids: torch.Tensor = ids, positions: np.ndarray = positions) -> None:
-            with capture(model, lambda layer, m: keys.add(layer, m.flatten(0, 1), positions)):
+            with capture(model, into(keys, positions)):
                 model.backbone(ids)
 
         order = [(bare, lambda ids=ids: model.backbone(ids)), (swept, sweep)]

@@ -46,6 +46,11 @@ class Rows:
         series = self.frame[column]
         return series.to_numpy() if series.dtype != pl.List else np.array(series.to_list())
 
+    def lists(self, column: str) -> list:
+        """A column of lists of several lengths."""
+        self.seen.add((self.table, column))
+        return self.frame[column].to_list()
+
     def __len__(self) -> int:
         return len(self.frame)
 

@@ -14,6 +14,7 @@ BREAKS = {
     "trigger_complete": "DELETE FROM trigger WHERE corpus_id = 0 AND layer = 1 AND neuron = 1 AND tail = 'min' AND rank = 3",
     "trigger_corpus": "UPDATE trigger SET position_id = 103 WHERE corpus_id = 0 AND layer = 1 AND neuron = 1 AND tail = 'min' AND rank = 3",
     "trigger_extremes": "UPDATE neuron_statistics SET max = 9 WHERE corpus_id = 0 AND layer = 1 AND neuron = 1",
+    "trigger_preceding": "UPDATE trigger SET preceding = [0, 0, 127] WHERE corpus_id = 0 AND layer = 0 AND neuron = 0 AND tail = 'max' AND rank = 1",
     "statistics_consistent": "UPDATE neuron_statistics SET n_positions = 11 WHERE corpus_id = 0 AND layer = 1 AND neuron = 1",
     "probabilities": "UPDATE logit_lens SET final_token_prob = 1.5 WHERE position_id = 2 AND layer = 0 AND site = 'attn_out'",
     "numbers_finite": "UPDATE sub_update SET next_score = 'nan' WHERE position_id = 2 AND layer = 0 AND selection = 'random' AND rank = 1",

@@ -47,7 +47,9 @@ FROM neuron AS n;
 INSERT INTO trigger BY NAME
 SELECT 0 AS corpus_id, n.layer, n.neuron, t.t AS tail, r.range + 1 AS rank,
     (n.layer::BIGINT * 7919 + n.neuron::BIGINT * 104729 + r.range * 1299709 + if(t.t = 'max', 0, 57)) % {N_DOCUMENTS * LENGTH} AS position_id,
-    if(t.t = 'max', 1, -1) * (5 - r.range / 20) AS coefficient
+    if(t.t = 'max', 1, -1) * (5 - r.range / 20) AS coefficient,
+    if(r.range < 20, [((r.range * 7 + i * 31) % 255 - 127)::TINYINT FOR i IN range(least(16, position_id % {LENGTH}))], NULL) AS preceding,
+    if(r.range < 20, 0.03, NULL) AS preceding_scale
 FROM neuron AS n, (VALUES ('max'), ('min')) AS t(t), range({K}) AS r
 ORDER BY n.layer, n.neuron, t.t, r.range;
 INSERT INTO trace BY NAME

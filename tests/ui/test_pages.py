@@ -67,7 +67,7 @@ def test_previous_next_and_go_to_lead_through_the_model(visit: Visit, tiny: Path
     assert [t.value for t in app.title] == ["L2N3"]
     assert {button.label: button for button in app.button}["Next"].disabled
     app.text_input(key="jump").set_value("L2N4").run()
-    assert "no L2N4: this model has layers 0 to 2 and neurons 0 to 3" in text_of(app)
+    assert "no neuron 4: this model has neurons 0 to 3" in text_of(app)
 
 
 def test_a_statement_in_the_address_is_run_and_remembered(visit: Visit, tiny: Path) -> None:

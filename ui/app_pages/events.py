@@ -3,12 +3,12 @@
 import streamlit as st
 
 from atlas.papers import geva2022_charts
-from ui import blocks, data, events
+from ui import asked, blocks, data, events
 
 st.title("Promotion and elimination")
 if not events.is_traced():
     st.stop()
-corpus = events.choose_corpus()
+corpus = asked.corpus()
 
 st.header("What sub-updates do at an event")
 left, right = st.columns(2)

@@ -25,5 +25,4 @@ with right:
     blocks.figure(prediction_charts.probs(trace.frame), trace, "probs")
 
 st.header("Dominant sub-updates of a layer")
-layer = prediction.choose_layer(model["n_layers"], events)
-prediction.sub_updates(position, layer, trace.frame)
+prediction.dominant(position, model["n_layers"], trace.frame, events)
