@@ -10,22 +10,19 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
-import duckdb
 import numpy as np
-import pyarrow as pa
 from rich.progress import Progress
 
 from ingest.checks import check_identities
+from ingest.committer import Committer, held, open_work_file, recover, work_folder
 from ingest.corpora import Corpus
 from ingest.faults import explained
-from ingest.load import load_shard, loaded_shards
+from ingest.load import loaded_shards
 from ingest.map import layouts, map_rows, map_settings, settle
 from ingest.models import Model, load_model
 from ingest.paper import has_clusters, layer_work, left_out, paper_settings, paper_shard
-from ingest.publish import publish
 from ingest.recorders.clusters import cluster_rows
 from ingest.recorders.keys import new_keys
 from ingest.recorders.traces import TraceSettings
@@ -33,46 +30,13 @@ from ingest.recorders.values import all_unit_values, weight_tables
 from ingest.register import find_corpus, finish_run, is_registered, known_triggers, register_corpus, register_model, register_run, top_tokens
 from ingest.request import Request
 from ingest.sequences import CutDocument, bos_token, cut
-from ingest.shards import staged_shards, write_shard
 from ingest.survey import Survey, survey
 from ingest.worker import sweep_shard, trace_shard
-from schema.build import create_tables
 from schema.errors import AtlasError
-from schema.store import open_reader, open_writer
+from schema.store import open_reader
 
 TRACED_PER_SHARD = 64
 """Positions of a trace shard: their states are held in memory at once."""
-
-PUBLISH_SHARE = 20
-"""A snapshot is published during a run once this many times the last publication's duration has gone by."""
-
-
-@dataclass
-class Committer:
-    """The process that owns the working file: loads shards, and publishes when it is time."""
-
-    con: duckdb.DuckDBPyConnection
-    target: Path
-    work: Path
-    published_at: float = 0.0
-    publishing_took: float = 15.0
-
-    def commit(self, run_id: int, shard_id: int, tables: dict[str, pa.Table]) -> None:
-        shard = write_shard(self.work / "shards", run_id, shard_id, tables)
-        load_shard(self.con, shard)
-        shutil.rmtree(shard.path)
-        if time.monotonic() - self.published_at > PUBLISH_SHARE * self.publishing_took:
-            self.publish()
-
-    def publish(self) -> None:
-        start = time.monotonic()
-        publish(self.con, self.target, self.work)
-        self.published_at = time.monotonic()
-        self.publishing_took = self.published_at - start
-
-
-def work_folder(target: Path) -> Path:
-    return target.with_name(target.name + ".work")
 
 
 def ingest(request: Request, bar: Progress) -> Survey | None:
@@ -93,22 +57,21 @@ def ingest(request: Request, bar: Progress) -> Survey | None:
 
 def fill(request: Request, model: Model, corpus: Corpus | None, bar: Progress) -> Survey | None:
     """The part of an ingest that writes: open the working file, bring what is missing, publish, clean up."""
-    work = work_folder(request.target)
-    work.mkdir(exist_ok=True)
     seen = None
-    with closing(open_work_file(request.target, work, model.d_model)) as con:
-        committer = Committer(con, request.target, work, time.monotonic())
-        register_model(con, model)
-        recover(con, work)
-        ingest_weights(committer, model, request, bar)
-        if corpus is not None:
-            seen = ingest_corpus(committer, model, request, corpus, bar)
-        if request.map:
-            ingest_map(committer, model, request, bar)
-        task = bar.add_task("publish", total=1, unit="snapshot")
-        committer.publish()
-        bar.advance(task)
-    shutil.rmtree(work)
+    with held(request.target) as work:
+        with closing(open_work_file(request.target, work, model.d_model)) as con:
+            committer = Committer(con, request.target, work, time.monotonic())
+            register_model(con, model)
+            recover(con, work)
+            ingest_weights(committer, model, request, bar)
+            if corpus is not None:
+                seen = ingest_corpus(committer, model, request, corpus, bar)
+            if request.map:
+                ingest_map(committer, model, request, bar)
+            task = bar.add_task("publish", total=1, unit="snapshot")
+            committer.publish()
+            bar.advance(task)
+        shutil.rmtree(work)
     return seen
 
 
@@ -131,30 +94,6 @@ def check_fit(request: Request, model: Model) -> None:
     if request.target.exists():
         with closing(open_reader(request.target)) as con:
             is_registered(con, model)
-
-
-def open_work_file(target: Path, work: Path, d_model: int) -> duckdb.DuckDBPyConnection:
-    """The committer's file: the one a stopped run left, else a copy of the published atlas, else new."""
-    file = work / "atlas.duckdb"
-    if not file.exists():
-        draft = work / "atlas.duckdb.tmp"
-        draft.unlink(missing_ok=True)
-        if target.exists():
-            shutil.copyfile(target, draft)
-        else:
-            with closing(open_writer(draft)) as con:
-                create_tables(con, d_model)
-                con.execute("CHECKPOINT")
-        draft.rename(file)
-    return open_writer(file)
-
-
-def recover(con: duckdb.DuckDBPyConnection, work: Path) -> None:
-    """Load shards that were complete when the last run died, and remove those it had loaded but not yet removed."""
-    for shard in staged_shards(work / "shards"):
-        if shard.shard_id not in loaded_shards(con, shard.run_id):
-            load_shard(con, shard)
-        shutil.rmtree(shard.path)
 
 
 def ingest_weights(committer: Committer, model: Model, request: Request, bar: Progress) -> None:

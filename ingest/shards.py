@@ -57,15 +57,30 @@ def write_shard(folder: Path, run_id: int, shard_id: int, tables: Mapping[str, p
     for file in draft.iterdir():
         fsync(file)
     fsync(draft)
-    shutil.rmtree(final, ignore_errors=True)
+    if final.exists():
+        discard(final)
     draft.rename(final)
     fsync(folder)
     return read_shard(final)
 
 
 def read_shard(path: Path) -> Shard:
-    """The manifest of a complete shard; its files are checked by `verify_shard`."""
-    return Shard(path, **json.loads((path / "manifest.json").read_text()))
+    """The manifest of a complete shard; its files are checked by `verify_shard`. Raises AtlasError if it is none."""
+    try:
+        return Shard(path, **json.loads((path / "manifest.json").read_text()))
+    except (OSError, ValueError, TypeError) as error:
+        raise damaged(path, "its manifest cannot be read") from error
+
+
+def damaged(path: Path, what: str) -> AtlasError:
+    return AtlasError(f"shard {path} is damaged: {what}. `atlas doctor` removes it; the next run computes it again.")
+
+
+def discard(path: Path) -> None:
+    """Remove a shard's folder so that it is there whole or not at all: out of sight first."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.old")
+    path.rename(draft)
+    shutil.rmtree(draft)
 
 
 def verify_shard(shard: Shard) -> None:
@@ -73,7 +88,7 @@ def verify_shard(shard: Shard) -> None:
     found = {p.name for p in shard.path.iterdir()}
     expected = {f"{name}.parquet" for name in shard.n_rows} | {"manifest.json"}
     if found != expected or files_sha256(shard.path, shard.n_rows) != shard.sha256:
-        raise AtlasError(f"shard {shard.path} is damaged: its files do not match its manifest. Delete the folder; the next run computes it again.")
+        raise damaged(shard.path, "its files do not match its manifest")
 
 
 def staged_shards(folder: Path) -> list[Shard]:

@@ -85,6 +85,11 @@ def open_writer(path: Path | str) -> duckdb.DuckDBPyConnection:
     return _connect(Path(path), read_only=False, config={**OFFLINE, "memory_limit": WRITER_MEMORY, "storage_compatibility_version": STORAGE_VERSION})
 
 
+def open_unchanged(path: Path) -> duckdb.DuckDBPyConnection:
+    """Open any database as it lies on the disk, of whatever version: read-only, a log beside it taken into memory. Raises as `open_reader` does."""
+    return _connect(path, read_only=True, config=OFFLINE)
+
+
 def _connect(path: Path, *, read_only: bool, config: dict, shown: Path | None = None) -> duckdb.DuckDBPyConnection:
     """shown: the name for errors, where the file has another."""
     shown = shown or path

@@ -28,6 +28,7 @@ COMMANDS = {
 
 PLUGIN_GROUP = "activation_atlas.commands"
 PLUGINS = {
+    "doctor": "Say what is wrong with an atlas or a stopped ingest, and mend it.",
     "ingest": "Read a model and a corpus into an atlas.",
     "ui": "Browse an atlas in the web browser.",
 }

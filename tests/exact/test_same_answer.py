@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from ingest import committer
 from ingest import run as driver
 from ingest.recorders.keys import new_keys
 from tests.exact import checks
@@ -136,7 +137,7 @@ def test_a_run_that_dies_within_a_commit_repeats_and_loses_no_shard(
     tiny: Tiny, undisturbed: dict, shard: tuple[int, int], is_loaded: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request = tiny.request(tmp_path / "a.duckdb", trace=TRACED)
-    load = driver.load_shard
+    load = committer.load_shard
 
     def dies(con: object, one: object) -> None:
         dying = (one.run_id, one.shard_id) == shard
@@ -146,7 +147,7 @@ def test_a_run_that_dies_within_a_commit_repeats_and_loses_no_shard(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(driver, "load_shard", dies)
+        patched.setattr(committer, "load_shard", dies)
         with pytest.raises(KeyboardInterrupt):
             run(request)
     assert Published(run(request)).checksums() == undisturbed

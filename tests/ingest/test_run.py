@@ -11,6 +11,7 @@ import duckdb
 import pytest
 import torch
 
+from ingest import committer
 from ingest import run as driver
 from ingest.cli import ingest as command
 from ingest.progress import progress_bar
@@ -227,7 +228,7 @@ def test_a_full_disk_is_said_and_the_run_goes_on_when_there_is_room(tmp_path, gp
 @pytest.mark.parametrize("n_shards", [0, 1, 3, 5])
 def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, gpt2, corpus, monkeypatch, n_shards):
     target, loaded = tmp_path / "a.duckdb", []
-    real = driver.load_shard
+    real = committer.load_shard
 
     def load_or_stop(con, shard):
         if len(loaded) == n_shards:
@@ -235,21 +236,21 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, gpt2, corpus, mon
         loaded.append((shard.run_id, shard.shard_id))
         real(con, shard)
 
-    monkeypatch.setattr(driver, "load_shard", load_or_stop)
+    monkeypatch.setattr(committer, "load_shard", load_or_stop)
     with pytest.raises(KeyboardInterrupt):
         ingest(target, gpt2, corpus)
-    monkeypatch.setattr(driver, "load_shard", lambda con, shard: (loaded.append((shard.run_id, shard.shard_id)), real(con, shard)))
+    monkeypatch.setattr(committer, "load_shard", lambda con, shard: (loaded.append((shard.run_id, shard.shard_id)), real(con, shard)))
     ingest(target, gpt2, corpus)
     assert len(loaded) == len(set(loaded))
     undisturbed = tmp_path / "b.duckdb"
-    monkeypatch.setattr(driver, "load_shard", real)
+    monkeypatch.setattr(committer, "load_shard", real)
     ingest(undisturbed, gpt2, corpus)
     assert checksums(target) == checksums(undisturbed)
 
 
 def test_publishing_in_the_middle_shows_whole_shards_only(tmp_path, gpt2, corpus, monkeypatch):
     target, views = tmp_path / "a.duckdb", []
-    real = driver.load_shard
+    real = committer.load_shard
 
     def load_and_look(con, shard):
         if target.exists():
@@ -261,8 +262,8 @@ def test_publishing_in_the_middle_shows_whole_shards_only(tmp_path, gpt2, corpus
                 views.append((positions, promised))
         real(con, shard)
 
-    monkeypatch.setattr(driver, "load_shard", load_and_look)
-    monkeypatch.setattr(driver, "PUBLISH_SHARE", 0)
+    monkeypatch.setattr(committer, "load_shard", load_and_look)
+    monkeypatch.setattr(committer, "PUBLISH_SHARE", 0)
     ingest(target, gpt2, corpus, trace=0)
     assert len(views) > 2 and views[-1][0] > 0
     assert all(positions == promised for positions, promised in views)

@@ -1,0 +1,127 @@
+"""The one process that writes an atlas: its working folder, what a dead run left in it, loading and publishing.
+
+atlas.duckdb            the published snapshot
+atlas.duckdb.work/
+  lock                  held by the process that works here, which it names
+  atlas.duckdb          the committer's file, with its log
+  snapshot.tmp          the next snapshot, being written
+  shards/               see ingest/shards.py
+"""
+
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+import duckdb
+import pyarrow as pa
+
+from ingest.load import load_shard, loaded_shards
+from ingest.publish import publish
+from ingest.shards import discard, fsync, staged_shards, write_shard
+from schema.build import create_tables
+from schema.errors import AtlasError, Locked
+from schema.store import open_writer
+
+PUBLISH_SHARE = 20
+"""A snapshot is published during a run once this many times the last publication's duration has gone by."""
+
+
+def work_folder(target: Path) -> Path:
+    return target.with_name(target.name + ".work")
+
+
+@dataclass
+class Committer:
+    """Loads shards into the working file, and publishes when it is time."""
+
+    con: duckdb.DuckDBPyConnection
+    target: Path
+    work: Path
+    published_at: float = 0.0
+    publishing_took: float = 15.0
+
+    def commit(self, run_id: int, shard_id: int, tables: dict[str, pa.Table]) -> None:
+        shard = write_shard(self.work / "shards", run_id, shard_id, tables)
+        load_shard(self.con, shard)
+        discard(shard.path)
+        if time.monotonic() - self.published_at > PUBLISH_SHARE * self.publishing_took:
+            self.publish()
+
+    def publish(self) -> None:
+        start = time.monotonic()
+        publish(self.con, self.target, self.work)
+        self.published_at = time.monotonic()
+        self.publishing_took = self.published_at - start
+
+
+@contextmanager
+def held(target: Path) -> Iterator[Path]:
+    """The working folder of an atlas, for this process alone; made if there is none. Raises Locked, with the PID, if another has it.
+
+    The lock is the operating system's and ends with its process, however that ends.
+    """
+    work = work_folder(target)
+    while True:
+        work.mkdir(exist_ok=True)
+        with (work / "lock").open("a+") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise Locked(f"{target} is being made by another process: {holder(work)}. Wait for it, or stop it.") from error
+            if is_at(lock, work / "lock"):
+                lock.truncate(0)
+                lock.write(f"PID {os.getpid()}")
+                lock.flush()
+                yield work
+                return
+
+
+def is_at(file: TextIO, path: Path) -> bool:
+    """Whether an open file still has that name: whoever held the lock before may have removed the folder meanwhile."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def holder(work: Path) -> str:
+    """'PID 123' of the process that holds a working folder; it has just begun where it has not said so."""
+    return (work / "lock").read_text() or "one that has just begun"
+
+
+def open_work_file(target: Path, work: Path, d_model: int) -> duckdb.DuckDBPyConnection:
+    """The committer's file: the one a stopped run left, else a copy of the published atlas, else new."""
+    file = work / "atlas.duckdb"
+    if not file.exists():
+        draft = work / "atlas.duckdb.tmp"
+        draft.unlink(missing_ok=True)
+        Path(f"{draft}.wal").unlink(missing_ok=True)
+        if target.exists():
+            shutil.copyfile(target, draft)
+        else:
+            with closing(open_writer(draft)) as con:
+                create_tables(con, d_model)
+                con.execute("CHECKPOINT")
+        fsync(draft)
+        draft.rename(file)
+        fsync(work)
+    try:
+        return open_writer(file)
+    except Locked:
+        raise
+    except AtlasError as error:
+        raise AtlasError(f"{error}. `atlas doctor {target}` says what can be done.") from error
+
+
+def recover(con: duckdb.DuckDBPyConnection, work: Path) -> None:
+    """Load shards that were complete when the last run died, and remove those it had loaded but not yet removed."""
+    for shard in staged_shards(work / "shards"):
+        if shard.shard_id not in loaded_shards(con, shard.run_id):
+            load_shard(con, shard)
+        discard(shard.path)

@@ -1,0 +1,167 @@
+"""Kill an ingest at random moments, again and again; what it ends with must be what one undisturbed makes, to the bit.
+
+    python -m tests.crash.kill_loop [--kills 200] [--seed 0]
+
+Every process is forked from one that has loaded the libraries and run nothing. Half of the ingests publish after every shard. A reader opens
+whatever is published, all the while, and looks for a shard that is not whole. There is no map: its shards go the way of the others, and most of
+each process's time would be its compiling.
+"""
+
+import json
+import mmap
+import os
+import random
+import signal
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from ingest import committer
+from ingest.run import ingest
+from schema.errors import AtlasError
+from schema.store import open_reader
+from tests.exact.published import Published
+from tests.exact.tiny import Tiny, make
+
+PHASES = ["start", "weights", "sweep", "trace", "paper", "publish", "end"]
+
+WHOLE = """
+SELECT count(*) FROM shard AS s JOIN run AS r USING (run_id), (SELECT count(*) AS n FROM trace) AS t
+WHERE r.kind = 'trace' GROUP BY t.n HAVING sum((s.n_rows ->> 'trace')::INT) <> t.n
+"""
+"""Rows if the published manifest promises other traced positions than there are."""
+
+
+class Phases:
+    """Stands in for the progress bar: writes down, where the killer sees it, what the ingest is doing."""
+
+    def __init__(self, shared: mmap.mmap) -> None:
+        self.shared, self.console = shared, self
+
+    def add_task(self, name: str, **_: object) -> int:
+        self.shared[0] = PHASES.index(name)
+        return 0
+
+    def advance(self, *_: object) -> None: ...
+
+    def update(self, *_: object, **__: object) -> None: ...
+
+    def print(self, *_: object, **__: object) -> None: ...
+
+
+def forked(action: Callable[[], object], log: Path) -> int:
+    """PID of a process that does something and ends; what it raises goes into the log."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        action()
+        os._exit(0)
+    except BaseException as error:
+        log.write_text(repr(error))
+        os._exit(1)
+
+
+def wait(pid: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def record(tiny: Tiny, target: Path, shared: mmap.mmap, eager: bool) -> None:
+    if eager:
+        committer.PUBLISH_SHARE = 0
+    shared[0] = 0
+    ingest(tiny.request(target), Phases(shared))
+    shared[0] = len(PHASES) - 1
+
+
+def keep_checksums(target: Path, file: Path) -> None:
+    file.write_text(json.dumps(Published(target).checksums()))
+
+
+def read_on(folder: Path) -> None:
+    """Open what is published, until killed. Raises if a shard is not whole."""
+    while True:
+        for target in folder.glob("*.duckdb"):
+            # between the listing and the opening it may have gone
+            with suppress(AtlasError):
+                con = open_reader(target)
+                broken = con.execute(WHOLE).fetchall()
+                con.close()
+                if broken:
+                    raise AssertionError(f"{target}: a shard is not whole: {broken}")
+        time.sleep(0.01)
+
+
+def checksums(target: Path, folder: Path) -> dict:
+    file = folder / "sums.json"
+    done = wait(forked(lambda: keep_checksums(target, file), folder / "sums.log"))
+    if done:
+        raise AssertionError(f"{target} does not read back: {(folder / 'sums.log').read_text()}")
+    return json.loads(file.read_text())
+
+
+def kill_loop(folder: Path, kills: int, seed: int) -> Counter:
+    """Returns how many kills fell into each phase, and under `finished` how many ingests came to their end. Raises AssertionError where one differs."""
+    rng, shared, log = random.Random(seed), mmap.mmap(-1, 1), folder / "ingest.log"
+    made = folder / "tiny"
+    made.mkdir()
+    # in another process: this one must start no threads, which a fork would not bring along
+    if wait(forked(lambda: make(made, "opt"), log)):
+        raise AssertionError(log.read_text())
+    tiny = Tiny(made / "tiny-opt", None, None, made / "corpus.jsonl", [], None)  # type: ignore[arg-type]
+    start = time.monotonic()
+    if wait(forked(lambda: record(tiny, folder / "undisturbed.duckdb", shared, False), log)):
+        raise AssertionError(log.read_text())
+    took = time.monotonic() - start
+    expected = checksums(folder / "undisturbed.duckdb", folder)
+    disturbed = folder / "disturbed"
+    disturbed.mkdir()
+    target, found = disturbed / "atlas.duckdb", Counter()
+    reader = forked(lambda: read_on(disturbed), folder / "reader.log")
+    while sum(found[phase] for phase in PHASES) < kills:
+        eager = rng.random() < 0.5
+        pid = forked(lambda eager=eager: record(tiny, target, shared, eager), log)
+        deadline = time.monotonic() + rng.uniform(0, took)
+        while (ended := os.waitpid(pid, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        if ended == (0, 0):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            found[PHASES[shared[0]]] += 1
+            continue
+        if os.waitstatus_to_exitcode(ended[1]):
+            raise AssertionError(f"an ingest did not go on: {log.read_text()}")
+        left = sorted(p.name for p in disturbed.iterdir() if not p.name.startswith(f".{target.name}."))
+        if (sums := checksums(target, folder)) != expected or left != [target.name]:
+            differ = [name for name in expected if sums[name] != expected[name]]
+            raise AssertionError(f"after {sum(found.values())} kills the atlas differs in {differ}, and the folder holds {left}")
+        found["finished"] += 1
+        target.unlink()
+    if os.waitpid(reader, os.WNOHANG) != (0, 0):
+        raise AssertionError((folder / "reader.log").read_text())
+    os.kill(reader, signal.SIGKILL)
+    os.waitpid(reader, 0)
+    return found
+
+
+@click.command()
+@click.option("--kills", default=200, show_default=True)
+@click.option("--seed", default=0, show_default=True)
+def main(kills: int, seed: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        found = kill_loop(Path(folder), kills, seed)
+    finished = found.pop("finished", 0)
+    click.echo(
+        f"{sum(found.values())} kills ({', '.join(f'{phase} {n}' for phase, n in found.items())}); {finished} ingests finished, each the same to the bit"
+    )
+    if not finished:
+        raise click.ClickException("none was finished: nothing was compared; give more --kills")
+
+
+if __name__ == "__main__":
+    main()
