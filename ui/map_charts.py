@@ -12,8 +12,8 @@ from ui.charts import AnyChart
 WIDTH, HEIGHT = 600, 560
 """px that labels are fitted to: the narrowest that the page is shown in, and pt in print."""
 
-CHARACTER, LINE, LONGEST = 6.6, 13, 14
-"""px of a label's character and line; characters of a token in it."""
+FONT, CHARACTER, LINE, LONGEST = 11, 6.6, 13, 14
+"""px of a label's letters, of the room for each and for a line; characters of a token in it."""
 
 LARGEST = 484
 """Size of the fullest cell's circle: 22 px across, as a cell of the whole map."""
@@ -53,8 +53,10 @@ def cells(rows: pl.DataFrame, area: Area, n_layers: int, things: str) -> AnyChar
             alt.Tooltip("highest_layer:Q", title="highest layer"),
         ],
     )
-    text = base.transform_filter("datum.label != ''").mark_text(color=INK, fontSize=11).encode(text="label:N")
-    return framed(alt.layer(circles.add_params(brush()), text))
+    text = base.transform_filter("datum.label != ''").encode(text="label:N")
+    # the same letters beneath, drawn wide in the paper's colour: circles do not cross a word
+    halo = text.mark_text(color=PAPER, stroke=PAPER, strokeWidth=3, strokeOpacity=0.8, fontSize=FONT)
+    return framed(alt.layer(circles.add_params(brush()), halo, text.mark_text(color=INK, fontSize=FONT)))
 
 
 def points(rows: pl.DataFrame, area: Area, n_layers: int) -> AnyChart:
