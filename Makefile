@@ -102,6 +102,7 @@ bench: .venv/.installed-dev demo.duckdb ## measure speed and size
 
 kill-loop: .venv/.installed-dev ## kill an ingest 200 times at random moments, and compare what it ends with
 	$(BIN)/python -m tests.crash.kill_loop
+	$(BIN)/python -m tests.crash.kill_loop --kills 50 --workers 2
 
 clean: ## remove everything that make installed or made, atlases and caches too
 	rm -rf .venv .lane-2 out $(foreach name,demo reference,$(name).duckdb $(name).duckdb.work $(name).annotations.duckdb) .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis

@@ -44,6 +44,8 @@ STREAM_VECTORS = ("resid_pre", "resid_mid", "resid_post")
 @click.option(
     "--shard-positions", type=click.IntRange(1), default=65536, show_default=True, help="Positions of a sweep shard: what an interruption loses at most."
 )
+@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Processes that compute, one a GPU; more than one need Ray.")
+@click.option("--ray", metavar="ADDRESS", help="Ray cluster they run in, which shares this folder.  [default: this machine]")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of every random choice.")
 @click.option("--dry-run", is_flag=True, help="Print tokens, rows, bytes and time, measured by a probe; write nothing.")
 def ingest(vectors: tuple[str, ...], dry_run: bool, **options: object) -> None:

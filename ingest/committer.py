@@ -5,7 +5,7 @@ atlas.duckdb.work/
   lock                  held by the process that works here, which it names
   atlas.duckdb          the committer's file, with its log
   snapshot.tmp          the next snapshot, being written
-  shards/               see ingest/shards.py
+  shards/worker-0/      see ingest/shards.py
 """
 
 import fcntl
@@ -19,11 +19,10 @@ from pathlib import Path
 from typing import TextIO
 
 import duckdb
-import pyarrow as pa
 
 from ingest.load import load_shard, loaded_shards
 from ingest.publish import publish
-from ingest.shards import discard, fsync, staged_shards, write_shard
+from ingest.shards import Shard, discard, fsync, staged_shards
 from schema.build import create_tables
 from schema.errors import AtlasError, Locked
 from schema.store import open_writer
@@ -46,8 +45,7 @@ class Committer:
     published_at: float = 0.0
     publishing_took: float = 15.0
 
-    def commit(self, run_id: int, shard_id: int, tables: dict[str, pa.Table]) -> None:
-        shard = write_shard(self.work / "shards", run_id, shard_id, tables)
+    def commit(self, shard: Shard) -> None:
         load_shard(self.con, shard)
         discard(shard.path)
         if time.monotonic() - self.published_at > PUBLISH_SHARE * self.publishing_took:
@@ -119,9 +117,14 @@ def open_work_file(target: Path, work: Path, d_model: int) -> duckdb.DuckDBPyCon
         raise AtlasError(f"{error}. `atlas doctor {target}` says what can be done.") from error
 
 
+def staging(work: Path) -> Path:
+    """Where shards wait to be loaded: a folder for each worker."""
+    return work / "shards"
+
+
 def recover(con: duckdb.DuckDBPyConnection, work: Path) -> None:
     """Load shards that were complete when the last run died, and remove those it had loaded but not yet removed."""
-    for shard in staged_shards(work / "shards"):
+    for shard in staged_shards(staging(work)):
         if shard.shard_id not in loaded_shards(con, shard.run_id):
             load_shard(con, shard)
         discard(shard.path)

@@ -102,7 +102,7 @@ def of_names(target: Path) -> Iterator[Finding]:
 
 def of_drafts(work: Path) -> Iterator[Finding]:
     """Files and shards that were being written when their writer died."""
-    drafts = [*work.glob("*.tmp"), *work.glob("*.tmp.wal"), *work.glob("shards/.*")]
+    drafts = [*work.glob("*.tmp"), *work.glob("*.tmp.wal"), *work.glob("shards/*/.*")]
     for draft in sorted(drafts):
         yield Finding(f"{draft} was being written when its writer died", "remove it", partial(remove, draft))
 
@@ -127,7 +127,7 @@ def of_work_file(target: Path, work: Path) -> Iterator[Finding]:
 
 
 def of_shards(folder: Path) -> Iterator[Finding]:
-    for path in sorted(p for p in folder.glob("*") if not p.name.startswith(".")):
+    for path in sorted(p for p in folder.glob("*/*") if not p.name.startswith(".")):
         try:
             verify_shard(read_shard(path))
         except AtlasError:

@@ -14,6 +14,7 @@ class Request:
     triggers: k of the sweep's top-k, 0 for no sweep. trace: number of sampled positions, 0 for no trace.
     paper: whether to record what the papers' figures need beyond these; paper_keys: keys of each layer whose triggers it reads again.
     map: whether to place values and traced states in the plane.
+    workers: how many compute; ray: address of the Ray cluster they are in, None for this machine.
     """
 
     target: Path
@@ -42,6 +43,8 @@ class Request:
     batch_size: int
     shard_positions: int
     seed: int
+    workers: int
+    ray: str | None
 
     def open_corpus(self, spool: Path) -> Corpus:
         """The corpus asked for; standard input is kept in the folder `spool`. Raises AtlasError if there is none."""

@@ -2,36 +2,35 @@
 
     work file ← weights shards ← sweep shards ← trace shards ← paper shards ← map shards → snapshot
 
-One machine and one worker; the worker computes shards, this loads them. Every shard is on disk before it is loaded and in the
+Workers compute shards (ingest/pool.py), this loads them. Every shard is on disk before it is loaded and in the
 manifest once it is, so a run that dies at any moment goes on with the first shard the manifest lacks.
 """
 
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
 from rich.progress import Progress
 
 from ingest.checks import check_identities
-from ingest.committer import Committer, held, open_work_file, recover, work_folder
+from ingest.committer import Committer, held, open_work_file, recover, staging, work_folder
 from ingest.corpora import Corpus
 from ingest.faults import explained
 from ingest.load import loaded_shards
 from ingest.map import layouts, map_rows, map_settings, settle
 from ingest.models import Model, load_model
-from ingest.paper import has_clusters, layer_work, left_out, paper_settings, paper_shard
-from ingest.recorders.clusters import cluster_rows
-from ingest.recorders.keys import new_keys
+from ingest.paper import has_clusters, layer_work, left_out, paper_settings
+from ingest.pool import Alone, Job, Pool
 from ingest.recorders.traces import TraceSettings
-from ingest.recorders.values import all_unit_values, weight_tables
 from ingest.register import find_corpus, finish_run, is_registered, known_triggers, register_corpus, register_model, register_run, top_tokens
 from ingest.request import Request
 from ingest.sequences import CutDocument, bos_token, cut
-from ingest.survey import Survey, survey
-from ingest.worker import sweep_shard, trace_shard
+from ingest.shards import write_shard
+from ingest.survey import Span, Survey, survey
+from ingest.worker import Worker
 from schema.errors import AtlasError
 from schema.store import open_reader
 
@@ -59,13 +58,13 @@ def fill(request: Request, model: Model, corpus: Corpus | None, bar: Progress) -
     """The part of an ingest that writes: open the working file, bring what is missing, publish, clean up."""
     seen = None
     with held(request.target) as work:
-        with closing(open_work_file(request.target, work, model.d_model)) as con:
+        with closing(open_work_file(request.target, work, model.d_model)) as con, pool_for(request, model, staging(work)) as pool:
             committer = Committer(con, request.target, work, time.monotonic())
             register_model(con, model)
             recover(con, work)
-            ingest_weights(committer, model, request, bar)
+            ingest_weights(committer, pool, model, request, bar)
             if corpus is not None:
-                seen = ingest_corpus(committer, model, request, corpus, bar)
+                seen = ingest_corpus(committer, pool, model, request, corpus, bar)
             if request.map:
                 ingest_map(committer, model, request, bar)
             task = bar.add_task("publish", total=1, unit="snapshot")
@@ -73,6 +72,19 @@ def fill(request: Request, model: Model, corpus: Corpus | None, bar: Progress) -
             bar.advance(task)
         shutil.rmtree(work)
     return seen
+
+
+@contextmanager
+def pool_for(request: Request, model: Model, folder: Path) -> Iterator[Pool]:
+    """This process, or the workers asked for."""
+    if request.workers == 1 and request.ray is None:
+        yield Alone(Worker(model), folder / "worker-0")
+        return
+    # imported here: one worker needs no Ray
+    from ingest.ray_pool import RayPool
+
+    with closing(RayPool(request, folder, request.workers, request.ray)) as pool:
+        yield pool
 
 
 def check_target(target: Path) -> None:
@@ -96,31 +108,34 @@ def check_fit(request: Request, model: Model) -> None:
             is_registered(con, model)
 
 
-def ingest_weights(committer: Committer, model: Model, request: Request, bar: Progress) -> None:
+def ingest_weights(committer: Committer, pool: Pool, model: Model, request: Request, bar: Progress) -> None:
     """One shard a layer from the weights alone."""
     run_id = register_run(committer.con, "weights", None, request.weights_settings(), request.seed, str(model.device), model.n_layers)
     pending = sorted(set(range(model.n_layers)) - loaded_shards(committer.con, run_id))
     if pending:
         task = bar.add_task("weights", total=model.n_layers, completed=model.n_layers - len(pending), unit="layers")
-        unit_values = all_unit_values(model)
-        for layer in pending:
-            committer.commit(run_id, layer, weight_tables(model, layer, unit_values))
-            bar.advance(task)
+        jobs = (Job(run_id, layer, Worker.weights, {"run_id": run_id, "layer": layer}) for layer in pending)
+        commit_all(committer, pool, jobs, lambda n: bar.advance(task, n))
     finish_run(committer.con, run_id)
 
 
-def ingest_corpus(committer: Committer, model: Model, request: Request, corpus: Corpus, bar: Progress) -> Survey:
+def commit_all(committer: Committer, pool: Pool, jobs: Iterable[Job], advance: Callable[[float], None]) -> None:
+    for shard in pool.shards(jobs, advance):
+        committer.commit(shard)
+
+
+def ingest_corpus(committer: Committer, pool: Pool, model: Model, request: Request, corpus: Corpus, bar: Progress) -> Survey:
     """Survey, sweep and trace the request's corpus, and bring what the papers need of it."""
     source = request.corpus_source(corpus)
     corpus_id = find_corpus(committer.con, corpus.name, corpus.split, source)
     seen = survey_corpus(corpus, model, request, corpus_id)
     register_corpus(committer.con, corpus_id, corpus.name, corpus.split, source, corpus.revision, seen)
     if request.triggers:
-        ingest_sweep(committer, model, request, corpus, corpus_id, seen, bar)
+        ingest_sweep(committer, pool, model, request, corpus, corpus_id, seen, bar)
     if request.trace:
-        ingest_trace(committer, model, request, corpus, corpus_id, seen, bar)
+        ingest_trace(committer, pool, model, request, corpus, corpus_id, seen, bar)
     if request.paper:
-        ingest_paper(committer, model, request, corpus_id, bar)
+        ingest_paper(committer, pool, model, request, corpus_id, bar)
     return seen
 
 
@@ -143,7 +158,9 @@ def survey_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int
     return seen
 
 
-def ingest_sweep(committer: Committer, model: Model, request: Request, corpus: Corpus, corpus_id: int, seen: Survey, bar: Progress) -> None:
+def ingest_sweep(
+    committer: Committer, pool: Pool, model: Model, request: Request, corpus: Corpus, corpus_id: int, seen: Survey, bar: Progress
+) -> None:  # fmt: skip
     """Every position: one shard a span of whole documents."""
     con = committer.con
     run_id = register_run(con, "sweep", corpus_id, request.sweep_settings(), request.seed, str(model.device), len(seen.spans))
@@ -152,19 +169,18 @@ def ingest_sweep(committer: Committer, model: Model, request: Request, corpus: C
     if len(done) < len(spans):
         n_done = sum(s.n_positions for s in seen.spans if s.shard_id in done)
         task = bar.add_task("sweep", total=seen.n_positions, completed=n_done, unit="tokens")
-        keys = new_keys(model.n_layers, model.d_ffn, request.triggers, model.device)
-        keys.seed(*known_triggers(con, corpus_id, model.n_layers, model.d_ffn, request.triggers))
-        documents = cut_corpus(corpus, model, request, corpus_id)
-        for first in documents:
-            span = spans[first.document_id]
-            shard = [first, *(next(documents) for _ in range(span.n_documents - 1))]
-            if span.shard_id not in done:
-                tables = sweep_shard(model, keys, shard, corpus_id, request.batch_size, lambda n: bar.advance(task, n))
-                committer.commit(run_id, span.shard_id, tables)
+        if pool.local:
+            pool.local.keys(run_id, request.triggers).seed(*known_triggers(con, corpus_id, model.n_layers, model.d_ffn, request.triggers))
+        shards = documents_of_spans(spans, cut_corpus(corpus, model, request, corpus_id))
+        of = {"run_id": run_id, "k": request.triggers, "corpus_id": corpus_id, "batch_size": request.batch_size}
+        jobs = (Job(run_id, i, Worker.sweep, {"documents": documents, **of}) for i, documents in shards if i not in done)
+        commit_all(committer, pool, jobs, lambda n: bar.advance(task, n))
     finish_run(con, run_id)
 
 
-def ingest_trace(committer: Committer, model: Model, request: Request, corpus: Corpus, corpus_id: int, seen: Survey, bar: Progress) -> None:
+def ingest_trace(
+    committer: Committer, pool: Pool, model: Model, request: Request, corpus: Corpus, corpus_id: int, seen: Survey, bar: Progress
+) -> None:  # fmt: skip
     """The sampled positions that no other run has traced, in shards of consecutive ones."""
     con = committer.con
     run_id = register_run(con, "trace", corpus_id, request.trace_settings(), request.seed, str(model.device), -(-len(seen.sample) // TRACED_PER_SHARD))
@@ -175,17 +191,16 @@ def ingest_trace(committer: Committer, model: Model, request: Request, corpus: C
         task = bar.add_task("trace", total=len(seen.sample), completed=sum(len(parts[i]) for i in done), unit="positions")
         value_tops = top_tokens(con, model.n_layers)
         settings = TraceSettings(request.vector_sites, request.coefficients, request.seed)
-        for shard_id, documents in documents_of_parts(parts, cut_corpus(corpus, model, request, corpus_id)):
-            if shard_id not in done:
-                sample = np.setdiff1d(parts[shard_id], before)
-                tables = trace_shard(
-                    model, documents, sample, value_tops, corpus_id, run_id, settings, request.batch_size, lambda n: bar.advance(task, n)
-                ) if len(sample) else {}  # fmt: skip
-                committer.commit(run_id, shard_id, tables)
+        of = {"value_tops": value_tops, "corpus_id": corpus_id, "run_id": run_id, "settings": settings, "batch_size": request.batch_size}
+        shards = documents_of_parts(parts, cut_corpus(corpus, model, request, corpus_id))
+        jobs = (
+            Job(run_id, i, Worker.trace, {"documents": documents, "sample": np.setdiff1d(parts[i], before), **of}) for i, documents in shards if i not in done
+        )
+        commit_all(committer, pool, jobs, lambda n: bar.advance(task, n))
     finish_run(con, run_id)
 
 
-def ingest_paper(committer: Committer, model: Model, request: Request, corpus_id: int, bar: Progress) -> None:
+def ingest_paper(committer: Committer, pool: Pool, model: Model, request: Request, corpus_id: int, bar: Progress) -> None:
     """What the papers' figures need beyond sweep and trace: one shard a layer, and one for the clusters of all values."""
     con, n_layers = committer.con, model.n_layers
     settings = paper_settings(con, request, corpus_id, n_layers * model.d_ffn)
@@ -196,19 +211,16 @@ def ingest_paper(committer: Committer, model: Model, request: Request, corpus_id
     cost = [*range(1, n_layers + 1), n_layers]
     done = loaded_shards(con, run_id)
     task = bar.add_task("paper", total=sum(cost), completed=sum(cost[i] for i in done), unit="layers")
-    for shard_id in sorted(set(range(n_layers + 1)) - done):
+    of = {"corpus_id": corpus_id, "seed": request.seed, "batch_tokens": request.batch_size * request.context}
 
-        def advance(share: float, of: int = cost[shard_id]) -> None:
-            bar.advance(task, share * of)
+    def jobs() -> Iterator[Job]:
+        for i in sorted(set(range(n_layers)) - done):
+            yield Job(run_id, i, Worker.paper, {"cost": cost[i], "work": layer_work(con, settings, corpus_id, i, model.d_ffn), "layer": i, **of})
+        if n_layers not in done:
+            clusters = Job(run_id, n_layers, Worker.clusters, {"cost": cost[-1], "seed": request.seed})
+            yield Job(run_id, n_layers, Worker.nothing, {}) if has_clusters(con) else clusters
 
-        if shard_id < n_layers:
-            work = layer_work(con, settings, corpus_id, shard_id, model.d_ffn)
-            tables = paper_shard(model, work, corpus_id, shard_id, request.seed, request.batch_size * request.context, advance)
-        else:
-            tables = {} if has_clusters(con) else {"value_cluster": cluster_rows(model, request.seed, advance)}
-        committer.commit(run_id, shard_id, tables)
-        done.add(shard_id)
-        bar.update(task, completed=sum(cost[i] for i in done))
+    commit_all(committer, pool, jobs(), lambda n: bar.advance(task, n))
     finish_run(con, run_id)
 
 
@@ -221,9 +233,16 @@ def ingest_map(committer: Committer, model: Model, request: Request, bar: Progre
     for layout in wanted:
         run_id = register_run(con, "map", None, map_settings(con, request, layout), request.seed, str(model.device), 1)
         if not loaded_shards(con, run_id):
-            committer.commit(run_id, 0, {"map_point": map_rows(con, model, layout, run_id, request.seed)})
+            committer.commit(write_shard(staging(committer.work) / "worker-0", run_id, 0, {"map_point": map_rows(con, model, layout, run_id, request.seed)}))
         finish_run(con, run_id)
         bar.advance(task)
+
+
+def documents_of_spans(spans: dict[int, Span], documents: Iterator[CutDocument]) -> Iterator[tuple[int, list[CutDocument]]]:
+    """The documents of each sweep shard; `spans` by their first document."""
+    for first in documents:
+        span = spans[first.document_id]
+        yield span.shard_id, [first, *(next(documents) for _ in range(span.n_documents - 1))]
 
 
 def documents_of_parts(parts: dict[int, np.ndarray], documents: Iterator[CutDocument]) -> Iterator[tuple[int, list[CutDocument]]]:

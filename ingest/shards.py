@@ -1,10 +1,8 @@
 """Shards on disk: a folder of Parquet files and a manifest, complete or absent.
 
-atlas.duckdb.work/
-  atlas.duckdb          the committer's file
-  shards/
-    .000-00002.PID      being written
-    000-00001/          complete: manifest.json and a Parquet file a table
+atlas.duckdb.work/shards/worker-0/
+  .000-00002.PID        being written
+  000-00001/            complete: manifest.json and a Parquet file a table
 """
 
 import hashlib
@@ -92,12 +90,10 @@ def verify_shard(shard: Shard) -> None:
 
 
 def staged_shards(folder: Path) -> list[Shard]:
-    """Complete shards that wait to be loaded, in order; drafts that a dead worker left are removed."""
-    if not folder.is_dir():
-        return []
-    for draft in folder.glob(".*"):
+    """Complete shards of all workers that wait to be loaded, in order; drafts that dead ones left are removed."""
+    for draft in folder.glob("*/.*"):
         shutil.rmtree(draft)
-    return [read_shard(p) for p in sorted(folder.iterdir())]
+    return [read_shard(p) for p in sorted(folder.glob("*/*"))]
 
 
 def files_sha256(folder: Path, names: Mapping[str, object]) -> str:

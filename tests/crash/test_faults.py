@@ -189,7 +189,7 @@ def repaired_missing(target: Path) -> str:
 @pytest.mark.parametrize("damage", ["truncated", "swapped", "no manifest", "half a manifest"])
 def test_a_damaged_shard_is_named_removed_and_computed_again(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], damage: str) -> None:
     target = interrupted("shard")
-    (shard,) = (p for p in (committer.work_folder(target) / "shards").iterdir() if not p.name.startswith("."))
+    (shard,) = (p for p in committer.staging(committer.work_folder(target)).glob("*/*") if not p.name.startswith("."))
     first, second, *_ = sorted(shard.glob("*.parquet"))
     if damage == "truncated":
         os.truncate(first, first.stat().st_size - 7)
@@ -211,13 +211,13 @@ def test_what_a_dead_writer_left_is_removed(tiny: Tiny, expected: dict, interrup
     target = interrupted("log")
     work = committer.work_folder(target)
     (work / "snapshot.tmp").write_bytes(b"half")
-    (work / "shards" / ".001-00001.99").mkdir(parents=True)
+    (work / "shards" / "worker-0" / ".001-00001.99").mkdir(parents=True)
     reader = target.parent / f".{target.name}.abc"
     reader.mkdir()
     os.utime(reader, (0, 0))
     (target.parent / f".{target.name}.new").mkdir()
     said = repaired(target)
-    assert all(str(p) in said for p in (work / "snapshot.tmp", work / "shards" / ".001-00001.99", reader))
+    assert all(str(p) in said for p in (work / "snapshot.tmp", work / "shards" / "worker-0" / ".001-00001.99", reader))
     # a name of this moment may be in use
     assert (target.parent / f".{target.name}.new").is_dir()
     assert sums(run(tiny.request(target))) == expected

@@ -88,7 +88,7 @@ class Tiny:
 
 def asked(target: Path, model: str, corpus: str, **options: object) -> Request:
     """A request with the command line's rules for what is not given."""
-    usual = {"dtype": "float32", "device": "cpu", "every": 1, "bos": "auto", "cut": "tokens"}
+    usual = {"dtype": "float32", "device": "cpu", "every": 1, "bos": "auto", "cut": "tokens", "workers": 1}
     return Request(**dict.fromkeys(f.name for f in fields(Request)) | usual | options | {"target": target, "model": model, "corpus": corpus})
 
 

@@ -1,0 +1,135 @@
+"""Shards by Ray actors, each with the model in memory: on the processors and GPUs of this machine, or of a cluster with a shared folder.
+
+Jobs go to whoever is free, so machines may differ and workers may come late. Ray starts a dead worker anew and gives it its job again. When none
+is left to give, what others still compute is given to the idle as well, and the first to finish counts: a slow worker does not hold up the end.
+The loader takes each shard once, whoever brings it.
+"""
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ingest.models import load_model
+from ingest.pool import Job
+from ingest.request import Request
+from ingest.shards import Shard, discard, write_shard
+from ingest.worker import Progress, Worker
+from schema.errors import AtlasError
+
+POLL = 0.5
+"""Seconds between looks at what the workers have done."""
+
+ANSWER = 0.2
+"""Seconds that they have to say it."""
+
+
+class Remote:
+    """What runs in an actor: a worker, and a count that can be asked for while it computes."""
+
+    def __init__(self, request: Request, folder: Path, n_threads: int) -> None:
+        self.worker = Worker(load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device))
+        self.folder, self.n_threads, self.done = folder, n_threads, 0.0
+
+    def compute(self, job: Job) -> Shard:
+        # torch keeps this for each thread by itself, and Ray chooses the thread
+        torch.set_num_threads(self.n_threads)
+        return write_shard(self.folder, job.run_id, job.shard_id, job.compute(self.worker, self.advance))
+
+    def advance(self, n: float) -> None:
+        self.done += n
+
+    def progress(self) -> float:
+        return self.done
+
+    def pid(self) -> int:
+        return os.getpid()
+
+
+def threads_each(n_workers: int) -> int:
+    """Of this machine's processors."""
+    return max(1, (os.cpu_count() or 1) // n_workers)
+
+
+@dataclass
+class Call:
+    """A job that a worker has been given. since: when, by the monotonic clock."""
+
+    worker: Any
+    job: Job
+    since: float
+
+
+class RayPool:
+    """`n_workers` actors in the cluster at `address`, or in one of this machine alone where that is None.
+
+    folder: where shards are staged, the same for all; every worker has a folder of its own in it.
+    """
+
+    local: Worker | None = None
+
+    def __init__(self, request: Request, folder: Path, n_workers: int, address: str | None) -> None:
+        try:
+            import ray
+        except ImportError as error:
+            raise AtlasError(f"several workers need Ray: pip install 'activation-atlas[ray]' ({error})") from error
+        self.ray: Any = ray
+        cluster: dict[str, Any] = {"address": address} if address else {"include_dashboard": False}
+        self.ray.init(log_to_driver=False, configure_logging=False, **cluster)
+        n_threads = threads_each(n_workers) if address is None else 1
+        needs = {"num_gpus": 1} if request.device.startswith("cuda") else {"num_cpus": n_threads}
+        # apart, so that the count can be asked for while a shard is computed
+        actor = self.ray.remote(max_restarts=-1, max_task_retries=-1, concurrency_groups={"compute": 1, "ask": 1}, **needs)(Remote)
+        self.workers = [actor.remote(request, folder / f"worker-{i}", n_threads) for i in range(n_workers)]
+        self.calls: dict[Any, Call] = {}
+        self.known = dict.fromkeys(range(n_workers), 0.0)
+
+    def close(self) -> None:
+        self.ray.shutdown()
+
+    def shards(self, jobs: Iterable[Job], advance: Progress) -> Iterator[Shard]:
+        waiting, left = iter(jobs), set[tuple[int, int]]()
+        before = self.progress()
+        while True:
+            for worker in self.free():
+                job = next(waiting, None) or self.slowest(left)
+                if job is None:
+                    break
+                left.add((job.run_id, job.shard_id))
+                self.calls[worker.compute.options(concurrency_group="compute").remote(job)] = Call(worker, job, time.monotonic())
+            if not left:
+                return
+            for call in self.ray.wait(list(self.calls), timeout=POLL)[0]:
+                job, shard = self.calls.pop(call).job, self.ray.get(call)
+                if (job.run_id, job.shard_id) in left:
+                    left.remove((job.run_id, job.shard_id))
+                    yield shard
+                else:
+                    discard(shard.path)
+            now = self.progress()
+            advance(sum(max(0.0, now[i] - before[i]) for i in now))
+            before = now
+
+    def progress(self) -> dict[int, float]:
+        """What each worker has done in all, by its number; of one that does not answer (it is starting, or dead) what was last known."""
+        asked = {worker.progress.options(concurrency_group="ask").remote(): i for i, worker in enumerate(self.workers)}
+        for answer in self.ray.wait(list(asked), num_returns=len(asked), timeout=ANSWER)[0]:
+            with suppress(self.ray.exceptions.RayError):
+                self.known[asked[answer]] = self.ray.get(answer)
+        return dict(self.known)
+
+    def free(self) -> list[Any]:
+        """Workers that compute nothing."""
+        busy = [call.worker for call in self.calls.values()]
+        return [worker for worker in self.workers if worker not in busy]
+
+    def slowest(self, left: set[tuple[int, int]]) -> Job | None:
+        """Of the jobs that one worker alone computes, the one that was given first."""
+        computed = [call for call in self.calls.values() if (call.job.run_id, call.job.shard_id) in left]
+        alone = [call for call in computed if sum(other.job is call.job for other in computed) == 1]
+        return min(alone, key=lambda call: call.since).job if alone else None

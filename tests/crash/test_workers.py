@@ -1,0 +1,74 @@
+"""Several workers, some killed and some that do not move: the atlas is that of one."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ingest import ray_pool
+from tests.crash.test_faults import sums
+from tests.exact.tiny import Tiny, make, run
+
+ROOT = Path(__file__).parents[2]
+
+ALONE = """
+import sys, torch
+from pathlib import Path
+from tests.exact.tiny import Tiny, run
+torch.set_num_threads(1)
+folder = Path(sys.argv[1])
+run(Tiny(folder / "tiny-opt", None, None, folder / "corpus.jsonl", [], None).request(Path(sys.argv[2])))
+"""
+"""One worker of one thread, as each of several has: sums depend on the number of threads in their last bit."""
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    return make(tmp_path_factory.mktemp("opt"), "opt")
+
+
+@pytest.fixture(scope="module")
+def expected(tiny: Tiny) -> dict[str, tuple]:
+    target = tiny.corpus.parent / "alone.duckdb"
+    subprocess.run([sys.executable, "-c", ALONE, str(tiny.corpus.parent), str(target)], cwd=ROOT, check=True)
+    return comparable(target)
+
+
+def comparable(target: Path) -> dict[str, tuple]:
+    """All but the manifest's row counts: workers that do not know each other's triggers bring more candidates."""
+    return {name: found for name, found in sums(target).items() if name != "shard"}
+
+
+@pytest.fixture(autouse=True)
+def one_thread_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_pool, "threads_each", lambda n_workers: 1)
+
+
+def test_two_workers_and_four_make_the_atlas_of_one(tiny: Tiny, expected: dict, tmp_path: Path) -> None:
+    for n in (2, 4):
+        assert comparable(run(tiny.request(tmp_path / f"{n}.duckdb", workers=n))) == expected
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_worker_that_dies_or_stands_still_is_made_up_for(
+    tiny: Tiny, expected: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signal_number: int
+) -> None:
+    """After the third shard, whoever of the two is then computing it."""
+    hit, shards = [], ray_pool.RayPool.shards
+
+    def disturbed(self, jobs, advance):
+        for i, shard in enumerate(shards(self, jobs, advance)):
+            if i == 1 and len(hit) < 2:
+                pid = self.ray.get(self.workers[len(hit) % 2].pid.options(concurrency_group="ask").remote())
+                os.kill(pid, signal_number)
+                hit.append(pid)
+            yield shard
+
+    monkeypatch.setattr(ray_pool.RayPool, "shards", disturbed)
+    if signal_number == signal.SIGSTOP:
+        hit.append(None)
+    assert comparable(run(tiny.request(tmp_path / "a.duckdb", workers=2))) == expected
+    assert len(hit) == 2
