@@ -355,20 +355,25 @@ def check_triggers(c: Case) -> None:
 
 
 def check_preceding(c: Case, rows: Rows, scores: np.ndarray, ids: np.ndarray, size: np.ndarray) -> None:
-    """The coefficients at up to 16 tokens before each of the first 20 triggers, each to half a level; scores: [d_ffn, n_positions], ids: [d_ffn, k]."""
+    """The coefficients at up to 16 tokens before each of the first 20 triggers, to half a level; scores: [d_ffn, n_positions], ids: [d_ffn, k]."""
     k = ids.shape[1]
-    levels, scales = rows.lists("preceding"), blocks(rows, "preceding_scale", c.d_ffn, k).astype(np.float64)
-    equal("preceding_scale is null", np.isnan(scales), np.broadcast_to(np.arange(k) >= 20, scales.shape))
-    for neuron, rank in np.ndindex(c.d_ffn, k):
-        found, position = levels[neuron * k + rank], ids[neuron, rank]
-        if rank >= 20:
-            assert found is None
-            continue
-        want = scores[neuron, position - min(c.cut.index[position], 16) : position]
-        assert len(found) == len(want)
-        scale, rounding = scales[neuron, rank], 1e-4 * float(size[neuron, 0])
-        assert abs(scale * 127 - np.abs(want).max(initial=0)) <= rounding
-        assert (np.abs(np.array(found) * scale - want) <= scale / 2 + rounding).all()
+    first = np.broadcast_to(np.arange(k) < 20, ids.shape)
+    flat, lengths = rows.lists("preceding")
+    scales = blocks(rows, "preceding_scale", c.d_ffn, k).astype(np.float64)
+    equal("preceding_scale is null", np.isnan(scales), ~first)
+    n_before = np.minimum(c.cut.index[ids], 16)
+    equal("length of preceding", lengths.reshape(ids.shape), np.where(first, n_before, np.nan))
+    neuron, rank = np.nonzero(first)
+    position, n, scale = ids[neuron, rank], n_before[neuron, rank], scales[neuron, rank]
+    # the place of each stored level: its row, and how many tokens before the trigger
+    row = np.repeat(np.arange(len(n)), n)
+    back = n[row] - (np.arange(len(row)) - np.repeat(np.cumsum(n) - n, n))
+    want = scores[neuron[row], position[row] - back]
+    rounding = 1e-4 * size[neuron, 0]
+    assert (np.abs(flat * scale[row] - want) <= scale[row] / 2 + rounding[row]).all()
+    largest = np.zeros(len(n))
+    np.maximum.at(largest, row, np.abs(want))
+    assert (np.abs(scale * 127 - largest) <= rounding).all()
 
 
 def next_probs(c: Case, logits: np.ndarray) -> np.ndarray:

@@ -46,10 +46,11 @@ class Rows:
         series = self.frame[column]
         return series.to_numpy() if series.dtype != pl.List else np.array(series.to_list())
 
-    def lists(self, column: str) -> list:
-        """A column of lists of several lengths."""
+    def lists(self, column: str) -> tuple[np.ndarray, np.ndarray]:
+        """A column of lists of several lengths: all their entries one after the other, and the length of each (NaN for a null)."""
         self.seen.add((self.table, column))
-        return self.frame[column].to_list()
+        lists = self.frame[column]
+        return lists.filter(lists.list.len() > 0).explode().to_numpy(), lists.list.len().cast(pl.Float64).to_numpy()
 
     def __len__(self) -> int:
         return len(self.frame)
