@@ -47,9 +47,12 @@ def register_model(con: duckdb.DuckDBPyConnection, model: Model) -> None:
         return
     row = {c: getattr(model, c) for c in MODEL_COLUMNS}
     row |= {"model_type": model.hf.config.model_type, "dtype": dtype_name(model), "schema_version": SCHEMA_VERSION}
-    insert_row(con, "model", row)
     con.register("token_rows", token_rows(model.tokenizer, model.d_vocab))
+    # both or neither: a model that is there is taken to have its vocabulary
+    con.execute("BEGIN")
+    insert_row(con, "model", row)
     con.execute("INSERT INTO token BY NAME SELECT * FROM token_rows")
+    con.execute("COMMIT")
     con.unregister("token_rows")
 
 

@@ -14,6 +14,7 @@ import random
 import signal
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -64,7 +65,7 @@ def forked(action: Callable[[], object], log: Path) -> int:
         action()
         os._exit(0)
     except BaseException as error:
-        log.write_text(repr(error))
+        log.write_text("".join(traceback.format_exception(error)))
         os._exit(1)
 
 
@@ -88,8 +89,9 @@ def keep_checksums(target: Path, file: Path) -> None:
 
 
 def read_on(folder: Path) -> None:
-    """Open what is published, until killed. Raises if a shard is not whole."""
-    while True:
+    """Open what is published, until the killer is gone. Raises if a shard is not whole."""
+    killer = os.getppid()
+    while os.getppid() == killer:
         for target in folder.glob("*.duckdb"):
             # between the listing and the opening it may have gone
             with suppress(AtlasError):
@@ -148,7 +150,7 @@ def kill_loop(folder: Path, kills: int, seed: int, workers: int) -> Counter:
     while sum(found[phase] for phase in (*PHASES, "worker")) < kills:
         eager = rng.random() < 0.5
         pid = forked(lambda eager=eager: record(tiny, target, shared, eager, workers), log)
-        deadline = time.monotonic() + rng.uniform(0, took)
+        deadline = time.monotonic() + rng.uniform(0, 1.5 * took)
         while (ended := os.waitpid(pid, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
             time.sleep(0.001)
         if ended == (0, 0) and rng.random() < 0.5 and (alive := actors(pid)):

@@ -275,3 +275,24 @@ def test_a_reader_is_open_throughout(tiny: Tiny, expected: dict, tmp_path: Path,
         run(tiny.request(target))
         assert con.execute("SELECT count(*), sum(hash(t)) FROM trace AS t").fetchall() == before
     assert sums(target)["trigger"] == expected["trigger"]
+
+
+def test_an_ingest_killed_between_the_model_and_its_vocabulary_goes_on(tiny: Tiny, expected: dict, tmp_path: Path) -> None:
+    target = tmp_path / "a.duckdb"
+    code = """
+import os, signal, sys
+from pathlib import Path
+from ingest import register
+from tests.exact.tiny import Tiny, run
+insert = register.insert_row
+def killed(con, table, row):
+    insert(con, table, row)
+    if table == "model":
+        os.kill(os.getpid(), signal.SIGKILL)
+register.insert_row = killed
+folder = Path(sys.argv[1])
+run(Tiny(folder / "tiny-opt", None, None, folder / "corpus.jsonl", [], None).request(Path(sys.argv[2])))
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(tiny.corpus.parent), str(target)], cwd=ROOT, capture_output=True, check=False)
+    assert done.returncode == -9, done.stderr.decode()
+    assert sums(run(tiny.request(target))) == expected
