@@ -12,11 +12,11 @@ import fcntl
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import duckdb
 
@@ -26,6 +26,9 @@ from ingest.shards import Shard, discard, fsync, staged_shards
 from schema.build import create_tables
 from schema.errors import AtlasError, Locked
 from schema.store import open_writer
+
+if TYPE_CHECKING:  # the doctor needs no torch
+    from ingest.pool import Job, Pool
 
 PUBLISH_SHARE = 20
 """A snapshot is published during a run once this many times the last publication's duration has gone by."""
@@ -37,13 +40,18 @@ def work_folder(target: Path) -> Path:
 
 @dataclass
 class Committer:
-    """Loads shards into the working file, and publishes when it is time."""
+    """Loads what the pool computes into the working file, and publishes when it is time."""
 
     con: duckdb.DuckDBPyConnection
     target: Path
     work: Path
+    pool: "Pool"
     published_at: float = 0.0
     publishing_took: float = 15.0
+
+    def commit_all(self, jobs: Iterable["Job"], advance: Callable[[float], None]) -> None:
+        for shard in self.pool.shards(jobs, advance):
+            self.commit(shard)
 
     def commit(self, shard: Shard) -> None:
         load_shard(self.con, shard)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import duckdb
 
-from ingest.committer import work_folder
+from ingest.committer import staging, work_folder
 from ingest.shards import discard, read_shard, verify_shard
 from schema.errors import AtlasError, Locked, NotAnAtlas
 from schema.store import annotation_path, open_reader, open_unchanged
@@ -47,7 +47,7 @@ def findings(target: Path) -> Iterator[Finding]:
     if work.exists():
         yield from of_drafts(work)
         yield from of_work_file(target, work)
-        yield from of_shards(work / "shards")
+        yield from of_shards(staging(work))
 
 
 def fault(path: Path) -> str | None:
@@ -102,7 +102,7 @@ def of_names(target: Path) -> Iterator[Finding]:
 
 def of_drafts(work: Path) -> Iterator[Finding]:
     """Files and shards that were being written when their writer died."""
-    drafts = [*work.glob("*.tmp"), *work.glob("*.tmp.wal"), *work.glob("shards/*/.*")]
+    drafts = [*work.glob("*.tmp"), *work.glob("*.tmp.wal"), *staging(work).glob("*/.*")]
     for draft in sorted(drafts):
         yield Finding(f"{draft} was being written when its writer died", "remove it", partial(remove, draft))
 

@@ -25,6 +25,9 @@ from schema.errors import AtlasError
 POLL = 0.5
 """Seconds between looks at what the workers have done."""
 
+RESTARTS = 100
+"""Of one worker: more, and it is the machine or the model."""
+
 ANSWER = 0.2
 """Seconds that they have to say it."""
 
@@ -84,7 +87,7 @@ class RayPool:
         n_threads = threads_each(n_workers) if address is None else 1
         needs = {"num_gpus": 1} if request.device.startswith("cuda") else {"num_cpus": n_threads}
         # apart, so that the count can be asked for while a shard is computed
-        actor = self.ray.remote(max_restarts=-1, max_task_retries=-1, concurrency_groups={"compute": 1, "ask": 1}, **needs)(Remote)
+        actor = self.ray.remote(max_restarts=RESTARTS, max_task_retries=-1, concurrency_groups={"compute": 1, "ask": 1}, **needs)(Remote)
         self.workers = [actor.remote(request, folder / f"worker-{i}", n_threads) for i in range(n_workers)]
         self.calls: dict[Any, Call] = {}
         self.known = dict.fromkeys(range(n_workers), 0.0)
@@ -105,7 +108,7 @@ class RayPool:
             if not left:
                 return
             for call in self.ray.wait(list(self.calls), timeout=POLL)[0]:
-                job, shard = self.calls.pop(call).job, self.ray.get(call)
+                job, shard = self.calls.pop(call).job, self.brought(call)
                 if (job.run_id, job.shard_id) in left:
                     left.remove((job.run_id, job.shard_id))
                     yield shard
@@ -114,6 +117,15 @@ class RayPool:
             now = self.progress()
             advance(sum(max(0.0, now[i] - before[i]) for i in now))
             before = now
+
+    def brought(self, call: Any) -> Shard:
+        """What a call returns. Raises what the worker raised, and AtlasError if it died more often than it may."""
+        try:
+            return self.ray.get(call)
+        except self.ray.exceptions.RayTaskError as error:
+            raise error.cause from error
+        except self.ray.exceptions.RayError as error:
+            raise AtlasError(f"a worker could not be kept alive: {str(error).splitlines()[0]}. What was loaded is kept: run the same command again.") from error
 
     def progress(self) -> dict[int, float]:
         """What each worker has done in all, by its number; of one that does not answer (it is starting, or dead) what was last known."""

@@ -8,7 +8,7 @@ manifest once it is, so a run that dies at any moment goes on with the first sha
 
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -59,12 +59,12 @@ def fill(request: Request, model: Model, corpus: Corpus | None, bar: Progress) -
     seen = None
     with held(request.target) as work:
         with closing(open_work_file(request.target, work, model.d_model)) as con, pool_for(request, model, staging(work)) as pool:
-            committer = Committer(con, request.target, work, time.monotonic())
+            committer = Committer(con, request.target, work, pool, time.monotonic())
             register_model(con, model)
             recover(con, work)
-            ingest_weights(committer, pool, model, request, bar)
+            ingest_weights(committer, model, request, bar)
             if corpus is not None:
-                seen = ingest_corpus(committer, pool, model, request, corpus, bar)
+                seen = ingest_corpus(committer, model, request, corpus, bar)
             if request.map:
                 ingest_map(committer, model, request, bar)
             task = bar.add_task("publish", total=1, unit="snapshot")
@@ -108,34 +108,29 @@ def check_fit(request: Request, model: Model) -> None:
             is_registered(con, model)
 
 
-def ingest_weights(committer: Committer, pool: Pool, model: Model, request: Request, bar: Progress) -> None:
+def ingest_weights(committer: Committer, model: Model, request: Request, bar: Progress) -> None:
     """One shard a layer from the weights alone."""
     run_id = register_run(committer.con, "weights", None, request.weights_settings(), request.seed, str(model.device), model.n_layers)
     pending = sorted(set(range(model.n_layers)) - loaded_shards(committer.con, run_id))
     if pending:
         task = bar.add_task("weights", total=model.n_layers, completed=model.n_layers - len(pending), unit="layers")
         jobs = (Job(run_id, layer, Worker.weights, {"run_id": run_id, "layer": layer}) for layer in pending)
-        commit_all(committer, pool, jobs, lambda n: bar.advance(task, n))
+        committer.commit_all(jobs, lambda n: bar.advance(task, n))
     finish_run(committer.con, run_id)
 
 
-def commit_all(committer: Committer, pool: Pool, jobs: Iterable[Job], advance: Callable[[float], None]) -> None:
-    for shard in pool.shards(jobs, advance):
-        committer.commit(shard)
-
-
-def ingest_corpus(committer: Committer, pool: Pool, model: Model, request: Request, corpus: Corpus, bar: Progress) -> Survey:
+def ingest_corpus(committer: Committer, model: Model, request: Request, corpus: Corpus, bar: Progress) -> Survey:
     """Survey, sweep and trace the request's corpus, and bring what the papers need of it."""
     source = request.corpus_source(corpus)
     corpus_id = find_corpus(committer.con, corpus.name, corpus.split, source)
     seen = survey_corpus(corpus, model, request, corpus_id)
     register_corpus(committer.con, corpus_id, corpus.name, corpus.split, source, corpus.revision, seen)
     if request.triggers:
-        ingest_sweep(committer, pool, model, request, corpus, corpus_id, seen, bar)
+        ingest_sweep(committer, model, request, corpus, corpus_id, seen, bar)
     if request.trace:
-        ingest_trace(committer, pool, model, request, corpus, corpus_id, seen, bar)
+        ingest_trace(committer, model, request, corpus, corpus_id, seen, bar)
     if request.paper:
-        ingest_paper(committer, pool, model, request, corpus_id, bar)
+        ingest_paper(committer, model, request, corpus_id, bar)
     return seen
 
 
@@ -158,9 +153,7 @@ def survey_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int
     return seen
 
 
-def ingest_sweep(
-    committer: Committer, pool: Pool, model: Model, request: Request, corpus: Corpus, corpus_id: int, seen: Survey, bar: Progress
-) -> None:  # fmt: skip
+def ingest_sweep(committer: Committer, model: Model, request: Request, corpus: Corpus, corpus_id: int, seen: Survey, bar: Progress) -> None:
     """Every position: one shard a span of whole documents."""
     con = committer.con
     run_id = register_run(con, "sweep", corpus_id, request.sweep_settings(), request.seed, str(model.device), len(seen.spans))
@@ -169,18 +162,16 @@ def ingest_sweep(
     if len(done) < len(spans):
         n_done = sum(s.n_positions for s in seen.spans if s.shard_id in done)
         task = bar.add_task("sweep", total=seen.n_positions, completed=n_done, unit="tokens")
-        if pool.local:
-            pool.local.keys(run_id, request.triggers).seed(*known_triggers(con, corpus_id, model.n_layers, model.d_ffn, request.triggers))
+        if committer.pool.local:
+            committer.pool.local.keys(run_id, request.triggers).seed(*known_triggers(con, corpus_id, model.n_layers, model.d_ffn, request.triggers))
         shards = documents_of_spans(spans, cut_corpus(corpus, model, request, corpus_id))
         of = {"run_id": run_id, "k": request.triggers, "corpus_id": corpus_id, "batch_size": request.batch_size}
         jobs = (Job(run_id, i, Worker.sweep, {"documents": documents, **of}) for i, documents in shards if i not in done)
-        commit_all(committer, pool, jobs, lambda n: bar.advance(task, n))
+        committer.commit_all(jobs, lambda n: bar.advance(task, n))
     finish_run(con, run_id)
 
 
-def ingest_trace(
-    committer: Committer, pool: Pool, model: Model, request: Request, corpus: Corpus, corpus_id: int, seen: Survey, bar: Progress
-) -> None:  # fmt: skip
+def ingest_trace(committer: Committer, model: Model, request: Request, corpus: Corpus, corpus_id: int, seen: Survey, bar: Progress) -> None:
     """The sampled positions that no other run has traced, in shards of consecutive ones."""
     con = committer.con
     run_id = register_run(con, "trace", corpus_id, request.trace_settings(), request.seed, str(model.device), -(-len(seen.sample) // TRACED_PER_SHARD))
@@ -196,11 +187,11 @@ def ingest_trace(
         jobs = (
             Job(run_id, i, Worker.trace, {"documents": documents, "sample": np.setdiff1d(parts[i], before), **of}) for i, documents in shards if i not in done
         )
-        commit_all(committer, pool, jobs, lambda n: bar.advance(task, n))
+        committer.commit_all(jobs, lambda n: bar.advance(task, n))
     finish_run(con, run_id)
 
 
-def ingest_paper(committer: Committer, pool: Pool, model: Model, request: Request, corpus_id: int, bar: Progress) -> None:
+def ingest_paper(committer: Committer, model: Model, request: Request, corpus_id: int, bar: Progress) -> None:
     """What the papers' figures need beyond sweep and trace: one shard a layer, and one for the clusters of all values."""
     con, n_layers = committer.con, model.n_layers
     settings = paper_settings(con, request, corpus_id, n_layers * model.d_ffn)
@@ -218,9 +209,9 @@ def ingest_paper(committer: Committer, pool: Pool, model: Model, request: Reques
             yield Job(run_id, i, Worker.paper, {"cost": cost[i], "work": layer_work(con, settings, corpus_id, i, model.d_ffn), "layer": i, **of})
         if n_layers not in done:
             clusters = Job(run_id, n_layers, Worker.clusters, {"cost": cost[-1], "seed": request.seed})
-            yield Job(run_id, n_layers, Worker.nothing, {}) if has_clusters(con) else clusters
+            yield Job(run_id, n_layers, Worker.nothing, {"cost": cost[-1]}) if has_clusters(con) else clusters
 
-    commit_all(committer, pool, jobs(), lambda n: bar.advance(task, n))
+    committer.commit_all(jobs(), lambda n: bar.advance(task, n))
     finish_run(con, run_id)
 
 

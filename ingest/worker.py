@@ -66,8 +66,9 @@ class Worker:
     def clusters(self, progress: Progress, *, cost: float, seed: int) -> dict[str, pa.Table]:
         return shared_out(lambda share: {"value_cluster": cluster_rows(self.model, seed, share)}, progress, cost)
 
-    def nothing(self, progress: Progress) -> dict[str, pa.Table]:
+    def nothing(self, progress: Progress, *, cost: float) -> dict[str, pa.Table]:
         """What the atlas has already."""
+        progress(cost)
         return {}
 
 

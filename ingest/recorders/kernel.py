@@ -78,9 +78,26 @@ def keep_preceding(x, row, column, n_before, levels):  # type: ignore[no-untyped
 
 @numba.njit(parallel=True, nogil=True, fastmath={"contract", "nsz", "nnan"}, error_model="numpy", cache=True)
 def reduce_rows(  # type: ignore[no-untyped-def]
-    x, bits, row_positions, row_indices, begin, end_row, total, square, low, high, n_active, histogram, best, best_positions, places, levels, scales, n_threads
+    x,
+    bits,
+    row_positions,
+    row_indices,
+    first_row,
+    end_row,
+    total,
+    square,
+    low,
+    high,
+    n_active,
+    histogram,
+    best,
+    best_positions,
+    places,
+    levels,
+    scales,
+    n_threads,
 ):
-    """Add the rows [begin, end_row) of a batch of one layer to its running reductions, in place.
+    """Add the rows [first_row, end_row) of a batch of one layer to its running reductions, in place.
 
     x, bits: coefficients [rows, d_ffn] float32 and the same memory as int32; row_positions, and row_indices in the sequence: [rows].
     total, square: float64 [d_ffn]; low, high: float32 [d_ffn]; n_active: int64 [d_ffn]; histogram: int64 [d_ffn, HISTOGRAM_BINS].
@@ -98,7 +115,7 @@ def reduce_rows(  # type: ignore[no-untyped-def]
         tile_low, tile_high = np.empty(n, np.float32), np.empty(n, np.float32)
         # the k-th best of both tails side by side: in the heaps they lie k apart, a cache line each
         gate_high, gate_low = best[0, first:last, 0].copy(), -best[1, first:last, 0]
-        for tile in range(begin, end_row, TILE_ROWS):
+        for tile in range(first_row, end_row, TILE_ROWS):
             tile_end = min(end_row, tile + TILE_ROWS)
             tile_low[:] = np.float32(np.inf)
             tile_high[:] = np.float32(-np.inf)

@@ -3,7 +3,7 @@ WITH
 number AS (
     SELECT
         'trigger' AS place,
-        t.coefficient AS number
+        unnest([t.coefficient, coalesce(t.preceding_scale, 0)]) AS number
     FROM trigger AS t
     UNION ALL
     SELECT

@@ -50,7 +50,7 @@ def main(only: str, db: Path, device: str, dtype: str) -> None:
     if "ingest" in wanted:
         from tests.benchmarks.ingest import bench_publish, bench_workers
 
-        print("\n(f) whole ingests")
+        print("\n(e) whole ingests")
         with tempfile.TemporaryDirectory() as folder:
             bench_publish(Path(folder), db)
             bench_workers(Path(folder))

@@ -18,17 +18,19 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import click
 import torch
 
 from ingest import committer, ray_pool
+from ingest.request import Request
 from ingest.run import ingest
 from schema.errors import AtlasError
 from schema.store import open_reader
 from tests.exact.published import Published
-from tests.exact.tiny import Tiny, make
+from tests.exact.tiny import make, tiny_request
 
 PHASES = ["start", "weights", "sweep", "trace", "paper", "publish", "end"]
 
@@ -73,14 +75,14 @@ def wait(pid: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def record(tiny: Tiny, target: Path, shared: mmap.mmap, eager: bool, workers: int) -> None:
+def record(asked: Callable[..., Request], target: Path, shared: mmap.mmap, eager: bool, workers: int) -> None:
     if eager:
         committer.PUBLISH_SHARE = 0
     # sums depend on the number of threads in their last bit
     ray_pool.threads_each = lambda _: 1
     torch.set_num_threads(1)
     shared[0] = 0
-    ingest(tiny.request(target, workers=workers), Phases(shared))
+    ingest(asked(target, workers=workers), Phases(shared))
     shared[0] = len(PHASES) - 1
 
 
@@ -136,10 +138,10 @@ def kill_loop(folder: Path, kills: int, seed: int, workers: int) -> Counter:
     # in another process: this one must start no threads, which a fork would not bring along
     if wait(forked(lambda: make(made, "opt"), log)):
         raise AssertionError(log.read_text())
-    tiny = Tiny(made / "tiny-opt", None, None, made / "corpus.jsonl", [], None)  # type: ignore[arg-type]
+    asked = partial(tiny_request, made / "tiny-opt", made / "corpus.jsonl")
     for n in (1, workers):
         start = time.monotonic()
-        if wait(forked(lambda n=n: record(tiny, folder / f"undisturbed{n}.duckdb", shared, False, n), log)):
+        if wait(forked(lambda n=n: record(asked, folder / f"undisturbed{n}.duckdb", shared, False, n), log)):
             raise AssertionError(log.read_text())
         took = time.monotonic() - start
     expected = checksums(folder / "undisturbed1.duckdb", folder)
@@ -149,7 +151,7 @@ def kill_loop(folder: Path, kills: int, seed: int, workers: int) -> Counter:
     reader = forked(lambda: read_on(disturbed), folder / "reader.log")
     while sum(found[phase] for phase in (*PHASES, "worker")) < kills:
         eager = rng.random() < 0.5
-        pid = forked(lambda eager=eager: record(tiny, target, shared, eager, workers), log)
+        pid = forked(lambda eager=eager: record(asked, target, shared, eager, workers), log)
         deadline = time.monotonic() + rng.uniform(0, 1.5 * took)
         while (ended := os.waitpid(pid, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
             time.sleep(0.001)

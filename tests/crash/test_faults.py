@@ -18,16 +18,14 @@ from ingest import committer
 from ingest.doctor_cli import doctor
 from schema.errors import AtlasError, Locked
 from schema.store import annotation_path, open_reader
-from tests.exact.published import Published
-from tests.exact.tiny import Tiny, make, run
-
-ROOT = Path(__file__).parents[2]
+from tests.crash.conftest import ROOT, sums
+from tests.exact.tiny import Tiny, run
 
 STOPPED = """
 import os, signal, sys
 from pathlib import Path
 from ingest import committer
-from tests.exact.tiny import Tiny, run
+from tests.exact.tiny import run, tiny_request
 import torch
 torch.set_num_threads(int(sys.argv[4]))
 load, loaded, keep = committer.load_shard, [], sys.argv[3]
@@ -46,14 +44,9 @@ def stopped(con, shard):
         con.execute("CHECKPOINT")
 committer.load_shard = stopped
 folder = Path(sys.argv[1])
-run(Tiny(folder / "tiny-opt", None, None, folder / "corpus.jsonl", [], None).request(Path(sys.argv[2])))
+run(tiny_request(folder / "tiny-opt", folder / "corpus.jsonl", Path(sys.argv[2])))
 """
 """Dies at the ninth shard: before it is loaded, after, or in the middle of a checkpoint."""
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    return make(tmp_path_factory.mktemp("opt"), "opt")
 
 
 @pytest.fixture(scope="module")
@@ -90,12 +83,6 @@ def interrupted(stopped: Callable[[str], Path], tmp_path: Path) -> Callable[[str
         return tmp_path / keep / "a.duckdb"
 
     return copied
-
-
-def sums(path: Path) -> dict[str, tuple]:
-    published = Published(path)
-    with closing(published.con):
-        return published.checksums()
 
 
 def ask_doctor(target: Path, *options: str) -> Result:
@@ -283,7 +270,7 @@ def test_an_ingest_killed_between_the_model_and_its_vocabulary_goes_on(tiny: Tin
 import os, signal, sys
 from pathlib import Path
 from ingest import register
-from tests.exact.tiny import Tiny, run
+from tests.exact.tiny import run, tiny_request
 insert = register.insert_row
 def killed(con, table, row):
     insert(con, table, row)
@@ -291,7 +278,7 @@ def killed(con, table, row):
         os.kill(os.getpid(), signal.SIGKILL)
 register.insert_row = killed
 folder = Path(sys.argv[1])
-run(Tiny(folder / "tiny-opt", None, None, folder / "corpus.jsonl", [], None).request(Path(sys.argv[2])))
+run(tiny_request(folder / "tiny-opt", folder / "corpus.jsonl", Path(sys.argv[2])))
 """
     done = subprocess.run([sys.executable, "-c", code, str(tiny.corpus.parent), str(target)], cwd=ROOT, capture_output=True, check=False)
     assert done.returncode == -9, done.stderr.decode()

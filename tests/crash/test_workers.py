@@ -4,30 +4,27 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from ingest import ray_pool
-from tests.crash.test_faults import sums
-from tests.exact.tiny import Tiny, make, run
-
-ROOT = Path(__file__).parents[2]
+from ingest.pool import Job
+from ingest.worker import Progress, Worker
+from schema.errors import AtlasError
+from tests.crash.conftest import ROOT, sums
+from tests.exact.tiny import Tiny, run
 
 ALONE = """
 import sys, torch
 from pathlib import Path
-from tests.exact.tiny import Tiny, run
+from tests.exact.tiny import run, tiny_request
 torch.set_num_threads(1)
 folder = Path(sys.argv[1])
-run(Tiny(folder / "tiny-opt", None, None, folder / "corpus.jsonl", [], None).request(Path(sys.argv[2])))
+run(tiny_request(folder / "tiny-opt", folder / "corpus.jsonl", Path(sys.argv[2])))
 """
 """One worker of one thread, as each of several has: sums depend on the number of threads in their last bit."""
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    return make(tmp_path_factory.mktemp("opt"), "opt")
 
 
 @pytest.fixture(scope="module")
@@ -72,3 +69,12 @@ def test_a_worker_that_dies_or_stands_still_is_made_up_for(
         hit.append(None)
     assert comparable(run(tiny.request(tmp_path / "a.duckdb", workers=2))) == expected
     assert len(hit) == 2
+
+
+def test_what_a_worker_refuses_is_said_as_by_one_alone(tiny: Tiny, tmp_path: Path) -> None:
+    def refuse(worker: Worker, progress: Progress) -> dict:
+        raise AtlasError("layer 3: NaN")
+
+    with closing(ray_pool.RayPool(tiny.request(tmp_path / "a.duckdb"), tmp_path, 1, None)) as pool, pytest.raises(AtlasError) as found:
+        list(pool.shards([Job(0, 0, refuse, {})], lambda _: None))
+    assert str(found.value) == "layer 3: NaN"

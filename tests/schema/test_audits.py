@@ -93,6 +93,7 @@ def test_audit_sees_the_row_that_breaks_its_rule(tiny_copy: duckdb.DuckDBPyConne
         ("shard_rows", "DELETE FROM map_point WHERE layer = 2 AND position_id = 101"),
         ("numbers_finite", "UPDATE map_point SET y = 'nan' WHERE layer = 2 AND position_id = 101"),
         ("probabilities", "UPDATE next_token_rank SET value_prob = 1.5 WHERE corpus_id = 1 AND layer = 2"),
+        ("numbers_finite", "UPDATE trigger SET preceding_scale = 'inf' WHERE layer = 1 AND rank = 1"),
         ("numbers_finite", "UPDATE control_token SET score = 'inf' WHERE rank = 1 AND layer = 2"),
     ],
 )
