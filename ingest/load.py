@@ -48,5 +48,6 @@ def insert(con: duckdb.DuckDBPyConnection, table: str, file: str, n_rows: int) -
     found = con.execute("SELECT count(*) FROM read_parquet(?)", [file]).fetchall()[0][0]
     if found != n_rows:
         raise AtlasError(f"{file} has {found} rows where the manifest says {n_rows}")
-    new = f" WHERE {SHARED[table]} NOT IN (SELECT {SHARED[table]} FROM {table})" if table in SHARED else ""
+    # not NOT IN, which reads every id that is there: this looks only among those between the file's least and greatest
+    new = f" ANTI JOIN {table} USING ({SHARED[table]})" if table in SHARED else ""
     con.execute(f"INSERT INTO {table} BY NAME SELECT * FROM read_parquet(?){new}", [file])
