@@ -19,7 +19,7 @@ REFERENCE := $(BIN)/atlas ingest reference.duckdb --model reference --corpus sot
 .DEFAULT_GOAL := help
 # an interrupted ingest leaves a good snapshot, and goes on when it is run again
 .PRECIOUS: demo.duckdb reference.duckdb
-.PHONY: help install demo demo-papers ui test test-fast lint format lane-2 bench kill-loop clean
+.PHONY: help install demo demo-papers ui test test-fast lint format lane-2 bench scale kill-loop clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-10s %s\n' "$$name" "$$text"; done
@@ -99,6 +99,9 @@ lane-2: .lane-2/.installed ## the tests of what reads and loads atlases, on Duck
 
 bench: .venv/.installed-dev demo.duckdb ## measure speed and size
 	$(BIN)/python tests/benchmarks/bench.py
+
+scale: .venv/.installed-dev ## load and publish synthetic shards, beside what docs/scale.md predicts of them
+	$(BIN)/python -m tests.scale.simulate
 
 kill-loop: .venv/.installed-dev ## kill an ingest 200 times at random moments, and compare what it ends with
 	$(BIN)/python -m tests.crash.kill_loop

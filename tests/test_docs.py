@@ -25,7 +25,8 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 GLOSSARY = (ROOT / "GLOSSARY.md").read_text(encoding="utf-8")
 PAPERS = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-DOCUMENTS = {"README.md": README, "GLOSSARY.md": GLOSSARY, "docs/architecture.md": ARCHITECTURE, "docs/papers.md": PAPERS}
+SCALE = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
+DOCUMENTS = {"README.md": README, "GLOSSARY.md": GLOSSARY, "docs/architecture.md": ARCHITECTURE, "docs/papers.md": PAPERS, "docs/scale.md": SCALE}
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 TOUR = re.compile("<!-- tour -->.*<!-- /tour -->", re.DOTALL)
 
@@ -129,8 +130,8 @@ def test_links_lead_somewhere(name: str) -> None:
     assert {t[1:] for t in targets if t.startswith("#")} <= anchors
 
 
-@pytest.mark.parametrize("path", re.findall(r"`((?:schema|ingest|atlas|ui|tests)/[\w./]*)`", ARCHITECTURE))
-def test_the_files_that_the_architecture_names_exist(path: str) -> None:
+@pytest.mark.parametrize("path", re.findall(r"`((?:schema|ingest|atlas|ui|tests)/[\w./]*)`", ARCHITECTURE + SCALE))
+def test_the_files_that_the_documents_name_exist(path: str) -> None:
     assert (ROOT / path).exists()
 
 
