@@ -1,24 +1,25 @@
 """What one unit costs: all that the model does not derive. docs/scale.md says on which machine each was measured.
 
-Seconds are of a clock on the wall, bytes as on the disk; a trigger's costs are means of `--triggers 50`, where two in five bring the coefficients before them.
+Seconds are a processor's, but for ASK_SECONDS, so that what else a machine does hardly counts. Bytes are the disk's.
+A trigger's costs are means of `--triggers 50`, where two in five bring the coefficients before them.
 """
 
-SHARD_SECONDS = {"shard": 0.05, "neuron": 1e-5, "trigger": 1e-6, "position": 1e-6}
+SHARD_SECONDS = {"shard": 0.00762, "neuron": 1.97e-06, "trigger": 2.55e-07, "position": 7.01e-08}
 """For a worker to make a sweep shard of what it has reduced, and to write it; `trigger` counts rows. [simulate --fit]"""
 
-SHARD_BYTES = {"shard": 1e4, "neuron": 600.0, "trigger": 60.0, "position": 45.0}
+SHARD_BYTES = {"shard": 4.22e03, "neuron": 606, "trigger": 57.1, "position": 40.6}
 """Of its Parquet files. [simulate --fit]"""
 
-LOAD_SECONDS = {"shard": 0.05, "neuron": 1e-6, "trigger": 1e-6, "position": 1e-6}
+LOAD_SECONDS = {"shard": 0.0245, "neuron": 2.33e-06, "trigger": 4.58e-07, "position": 1.91e-07}
 """For the committer to load it. [simulate --fit]"""
 
-WORK_BYTES = {"file": 1e6, "neuron": 800.0, "statistics": 100.0, "trigger": 20.0, "position": 15.0}
+WORK_BYTES = {"file": 5.39e06, "neuron": 1.8e03, "trigger": 15.5, "position": 10.2, "statistics_bytes_of_count": 92.1}
 """Of the committer's file: a neuron's rows from the weights, rows that the shards brought. [simulate --fit]"""
 
-PUBLISH_SECONDS = {"snapshot": 1.0, "neuron": 1e-4, "statistics": 1e-5, "trigger": 1e-6, "position": 1e-6}
+PUBLISH_SECONDS = {"snapshot": 0.635, "neuron": 0.000114, "statistics": 4.33e-06, "trigger": 3.85e-07, "position": 2.01e-07}
 """To publish them. [simulate --fit]"""
 
-PUBLISHED_BYTES = {"file": 1e6, "neuron": 2000.0, "neuron_bytes_of_id": 150.0, "position": 12.0}
+PUBLISHED_BYTES = {"file": 3.44e06, "neuron": 2.13e03, "neuron_bytes_of_id": 224, "position": 7.86}
 """Of a snapshot, k = 50; ids and counts take more bits in a longer text: log2(positions) / 8 times `neuron_bytes_of_id`. [simulate --fit]"""
 
 CUT_SECONDS = 3e-6

@@ -26,7 +26,7 @@ MODEL = {
 
 @dataclass(frozen=True)
 class Load:
-    """One shard: rows of each table, bytes of its files, seconds to load and remove it."""
+    """One shard: rows of each table, bytes of its files, processor seconds to load and remove it."""
 
     n_rows: dict[str, int]
     n_bytes: int
@@ -35,7 +35,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Loaded:
-    """What loading and publishing took. Bytes of the two files, peak memory of the process beyond what it had at first, rows of each published table."""
+    """What loading and publishing took: processor seconds, bytes of the two files, and of the process at its peak beyond what it had at first."""
 
     loads: list[Load]
     publish_seconds: float
@@ -61,13 +61,13 @@ def measured(folder: Path, shape: Shape, sweep: Sweep) -> Loaded:
         loads = []
         for path in sorted((folder / "shards").iterdir()):
             shard, n_bytes = read_shard(path), sum(file.stat().st_size for file in path.iterdir())
-            start = time.perf_counter()
+            start = time.process_time()
             load_shard(con, shard)
             discard(shard.path)
-            loads.append(Load(shard.n_rows, n_bytes, time.perf_counter() - start))
-        start = time.perf_counter()
+            loads.append(Load(shard.n_rows, n_bytes, time.process_time() - start))
+        start = time.process_time()
         publish(con, target, work)
-        publish_seconds = time.perf_counter() - start
+        publish_seconds = time.process_time() - start
         con.execute("CHECKPOINT")
         con.execute(f"ATTACH '{target}' AS published (READ_ONLY)")
         rows = {t: con.execute(f"SELECT count(*) FROM published.{t}").fetchall()[0][0] for t in ("document", "sequence", *loads[0].n_rows, *loads[-1].n_rows)}

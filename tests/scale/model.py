@@ -45,15 +45,18 @@ def shard_units(shape: Shape, sweep: Sweep) -> dict[str, float]:
     return {"shard": 1, "neuron": shape.n_neurons, "trigger": n_triggers, "position": sweep.n_positions / sweep.n_shards}
 
 
-def work_units(shape: Shape, sweep: Sweep) -> dict[str, float]:
-    """Rows of the committer's file, as WORK_BYTES counts them."""
-    rows = loaded_rows(shape, sweep)
-    return {"file": 1, "neuron": shape.n_neurons, "statistics": rows["neuron_statistics"], "trigger": rows["trigger"], "position": rows["position"]}
-
-
 def publish_units(shape: Shape, sweep: Sweep) -> dict[str, float]:
-    units = work_units(shape, sweep)
-    return {"snapshot": units.pop("file"), **units}
+    """Rows that a publication reads, as PUBLISH_SECONDS counts them."""
+    rows = loaded_rows(shape, sweep)
+    units = {"snapshot": 1, "neuron": shape.n_neurons, "statistics": rows["neuron_statistics"]}
+    return {**units, "trigger": rows["trigger"], "position": rows["position"]}
+
+
+def work_units(shape: Shape, sweep: Sweep) -> dict[str, float]:
+    """Rows of the committer's file, as WORK_BYTES counts them: a histogram takes more bits the more positions a shard has."""
+    units = publish_units(shape, sweep)
+    of_count = units.pop("statistics") * math.log2(sweep.shard_positions) / 8
+    return {"file": units.pop("snapshot"), **units, "statistics_bytes_of_count": of_count}
 
 
 def published_units(shape: Shape, sweep: Sweep) -> dict[str, float]:

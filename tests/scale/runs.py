@@ -18,14 +18,17 @@ def sweep(shard_positions: int, n_shards: int, n_workers: int) -> Sweep:
 
 
 FITTED = [
-    (shape(4, 512), sweep(4096, 16, 1)),
-    (shape(4, 512), sweep(16384, 48, 4)),
-    (shape(4, 2048), sweep(8192, 8, 2)),
-    (shape(2, 4096), sweep(4096, 24, 24)),
-    (shape(1, 64), sweep(262144, 12, 1)),
-    (shape(8, 1024), sweep(65536, 12, 1)),
-    (shape(12, 1536), sweep(32768, 6, 3)),
-    (shape(1, 256), sweep(131072, 4, 4)),
+    (shape(4, 1024), sweep(4096, 4, 1)),
+    (shape(4, 1024), sweep(4096, 64, 1)),
+    (shape(4, 1024), sweep(65536, 12, 1)),
+    (shape(4, 1024), sweep(262144, 6, 2)),
+    (shape(2, 2048), sweep(1024, 128, 4)),
+    (shape(8, 2048), sweep(16384, 4, 4)),
+    (shape(8, 2048), sweep(16384, 16, 1)),
+    (shape(2, 8192), sweep(4096, 24, 24)),
+    (shape(4, 6144), sweep(4096, 24, 1)),
+    (shape(1, 64), sweep(262144, 4, 1)),
+    (shape(1, 64), sweep(262144, 16, 1)),
 ]
 CHECKED = [
     (MODELS[0], sweep(65536, 8, 1)),
@@ -33,8 +36,10 @@ CHECKED = [
     (shape(8, 2048), sweep(8192, 96, 8)),
     (shape(16, 512), sweep(16384, 160, 1)),
     (shape(1, 128), sweep(524288, 32, 2)),
+    (shape(1, 8192), sweep(4096, 64, 64)),
+    (shape(1, 16384), sweep(1024, 256, 1)),
 ]
-"""Each has more neurons, more shards or more positions than any of FITTED."""
+"""Each has more neurons, shards, positions or rows than any of FITTED; the last two more of a layer's rows than the committer's memory holds."""
 
 
 @dataclass(frozen=True)

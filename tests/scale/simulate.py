@@ -16,6 +16,9 @@ from tests.scale.model import publish_seconds, publish_units, published_bytes, p
 from tests.scale.runs import CHECKED, FITTED, Simulated, simulate
 from tests.scale.shapes import Shape, Sweep, candidates
 
+UNITS = {"neuron": "neuron_statistics", "trigger": "trigger", "position": "position"}
+"""What SHARD_SECONDS and the like count → table whose rows those are."""
+
 
 def measures(s: Simulated) -> dict[str, tuple[float, float]]:
     """Name → what the model says of a whole sweep, and what the simulation found."""
@@ -47,20 +50,23 @@ def comparison(simulated: list[Simulated]) -> str:
 
 def constants(simulated: list[Simulated]) -> Iterator[str]:
     """The constants that simulated sweeps give, as lines of Python."""
-    loads = [(s, made, load) for s in simulated for made, load in zip(s.made, s.loads, strict=True)]
-    shards = [
-        {"shard": 1, "neuron": s.shape.n_neurons, "trigger": load.n_rows["trigger"], "position": load.n_rows["position"]} for s, _, load in loads
-    ]  # fmt: skip
+    shards = [brought(s) for s in simulated]
     found = {
-        "SHARD_SECONDS": fitted(shards, [made for _, made, _ in loads]),
-        "SHARD_BYTES": fitted(shards, [load.n_bytes for *_, load in loads]),
-        "LOAD_SECONDS": fitted(shards, [load.seconds for *_, load in loads]),
+        "SHARD_SECONDS": fitted(shards, [sum(s.made) for s in simulated]),
+        "SHARD_BYTES": fitted(shards, [sum(load.n_bytes for load in s.loads) for s in simulated]),
+        "LOAD_SECONDS": fitted(shards, [sum(load.seconds for load in s.loads) for s in simulated]),
         "WORK_BYTES": fitted([work_units(s.shape, s.sweep) for s in simulated], [s.loaded.work_bytes for s in simulated]),
         "PUBLISH_SECONDS": fitted([publish_units(s.shape, s.sweep) for s in simulated], [s.loaded.publish_seconds for s in simulated]),
         "PUBLISHED_BYTES": fitted([published_units(s.shape, s.sweep) for s in simulated], [s.loaded.published_bytes for s in simulated]),
     }
     for name, costs in found.items():
         yield f"{name} = {{{', '.join(f'{unit!r}: {cost:.3g}' for unit, cost in costs.items())}}}".replace("'", '"')
+
+
+def brought(s: Simulated) -> dict[str, float]:
+    """Units of all its shards. Not shard by shard: a few loads bear the checkpoints of many."""
+    rows = {unit: sum(load.n_rows[table] for load in s.loads) for unit, table in UNITS.items()}
+    return {"shard": s.sweep.n_shards, **rows}
 
 
 def simulated(sweeps: list[tuple[Shape, Sweep]], seed: int) -> list[Simulated]:

@@ -108,7 +108,7 @@ def weight_tables(shape: Shape, layer: int, rng: np.random.Generator) -> dict[st
 
 
 def sweep_shards(folder: Path, shape: Shape, sweep: Sweep, seed: int) -> Iterator[tuple[Shard, float]]:
-    """Every shard of a sweep, each by the worker whose turn it is, and the seconds that the recorders and the writing took."""
+    """Every shard of a sweep, each by the worker whose turn it is, and the processor seconds of the recorders and the writing."""
     rng = np.random.default_rng(seed)
     workers = [SampledKeys(shape, sweep.k, rng) for _ in range(min(sweep.n_workers, sweep.n_shards))]
     for shard_id in range(sweep.n_shards):
@@ -116,7 +116,7 @@ def sweep_shards(folder: Path, shape: Shape, sweep: Sweep, seed: int) -> Iterato
         keys = workers[shard_id % len(workers)]
         keys.read(first, n)
         texts = documents(first, n, shape.d_vocab, rng)
-        start = time.perf_counter()
+        start = time.process_time()
         tables = {**text_tables(texts, 0), "trigger": trigger_rows(keys, 0, first, first + n), "neuron_statistics": statistics_rows(keys, 0)}
         shard = write_shard(folder, SWEEP, shard_id, tables)
-        yield shard, time.perf_counter() - start
+        yield shard, time.process_time() - start

@@ -65,6 +65,15 @@ def test_sampled_triggers_follow_their_law() -> None:
     assert (keys.statistics().histogram.sum(-1) == 1024).all()
 
 
+def test_the_k_best_of_k_are_all_of_them() -> None:
+    keys = SampledKeys(Shape("", 2, 512, 4, 100, 1), 8, np.random.default_rng(0))
+    keys.read(0, 8)
+    found = np.abs(keys.triggers().coefficients / keys.width[:, None, :, None])
+    signed = np.where(np.sign(keys.triggers().coefficients) == np.array([1, -1])[:, None, None], found, -found)
+    # exponential numbers less ln 2, 1 on average without that
+    assert signed.mean() == pytest.approx(1 - 0.6931, abs=0.03)
+
+
 def test_memory_of_the_reductions_is_that_of_their_arrays() -> None:
     keys = TorchKeys(2, 3, 5, torch.device("cpu"))
     arrays = [t for name, t in vars(keys).items() if isinstance(t, torch.Tensor) and name != "edges"]
