@@ -46,6 +46,8 @@ STREAM_VECTORS = ("resid_pre", "resid_mid", "resid_post")
 )
 @click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Processes that compute, one a GPU; more than one need Ray.")
 @click.option("--ray", metavar="ADDRESS", help="Ray cluster they run in, which shares this folder.  [default: this machine]")
+@click.option("--lake", metavar="ADDRESS", help="Make TARGET, which ends in .lake, a lake with this catalogue: postgresql://user@host/database.")
+@click.option("--data", metavar="PLACE", help="Where its Parquet files are: s3://bucket/prefix, or a folder that all workers share.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of every random choice.")
 @click.option("--dry-run", is_flag=True, help="Print tokens, rows, bytes and time, measured by a probe; write nothing.")
 def ingest(vectors: tuple[str, ...], dry_run: bool, **options: object) -> None:
@@ -59,6 +61,8 @@ def ingest(vectors: tuple[str, ...], dry_run: bool, **options: object) -> None:
     """
     if options["paper"] and not options["corpus"]:
         raise click.UsageError("--paper needs --corpus: it reads the triggers and the trace of a corpus.")
+    if (options["lake"] is None) != (options["data"] is None):
+        raise click.UsageError("--lake and --data belong together: the catalogue of a lake, and the place of its files.")
     from ingest.request import Request
 
     request = Request(vector_sites=(*STREAM_VECTORS, *sorted(vectors)), **options)

@@ -1,4 +1,6 @@
-"""The one process that writes an atlas: its working folder, what a dead run left in it, loading and publishing.
+"""The one process that writes an atlas: its working folder, the store it loads into, when it publishes.
+
+A store is an atlas file (below) or a lake (ingest/lake/store.py). That of a file:
 
 atlas.duckdb            the published snapshot
 atlas.duckdb.work/
@@ -16,13 +18,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 import duckdb
 
 from ingest.load import load_shard, loaded_shards
 from ingest.publish import publish
-from ingest.shards import Shard, discard, fsync, staged_shards
+from ingest.shards import Folder, Shard, Staging, fsync
 from schema.build import create_tables
 from schema.errors import AtlasError, Locked
 from schema.store import open_writer
@@ -38,30 +40,66 @@ def work_folder(target: Path) -> Path:
     return target.with_name(target.name + ".work")
 
 
+class Store(Protocol):
+    """What shards are loaded into. con: a connection in which the tables are those that the shards brought, unmerged."""
+
+    con: duckdb.DuckDBPyConnection
+
+    @property
+    def staging(self) -> Staging: ...
+
+    def load(self, shard: Shard) -> None:
+        """Enter a shard and its manifest row in one transaction, once."""
+
+    def publish(self) -> None:
+        """Show readers everything that is loaded, merged and sorted, all at once."""
+
+
 @dataclass
-class Committer:
-    """Loads what the pool computes into the working file, and publishes when it is time."""
+class FileStore:
+    """A working file, of which every snapshot is a merged and sorted copy at `target`."""
 
     con: duckdb.DuckDBPyConnection
     target: Path
     work: Path
+
+    @property
+    def staging(self) -> Folder:
+        return Folder(staging(self.work))
+
+    def load(self, shard: Shard) -> None:
+        load_shard(self.con, shard)
+
+    def publish(self) -> None:
+        publish(self.con, self.target, self.work)
+
+
+@dataclass
+class Committer:
+    """Loads what the pool computes into the store, and publishes when it is time."""
+
+    store: Store
     pool: "Pool"
-    published_at: float = 0.0
+    published_at: float
     publishing_took: float = 15.0
+
+    @property
+    def con(self) -> duckdb.DuckDBPyConnection:
+        return self.store.con
 
     def commit_all(self, jobs: Iterable["Job"], advance: Callable[[float], None]) -> None:
         for shard in self.pool.shards(jobs, advance):
             self.commit(shard)
 
     def commit(self, shard: Shard) -> None:
-        load_shard(self.con, shard)
-        discard(shard.path)
+        self.store.load(shard)
+        self.store.staging.discard(shard)
         if time.monotonic() - self.published_at > PUBLISH_SHARE * self.publishing_took:
             self.publish()
 
     def publish(self) -> None:
         start = time.monotonic()
-        publish(self.con, self.target, self.work)
+        self.store.publish()
         self.published_at = time.monotonic()
         self.publishing_took = self.published_at - start
 
@@ -130,9 +168,9 @@ def staging(work: Path) -> Path:
     return work / "shards"
 
 
-def recover(con: duckdb.DuckDBPyConnection, work: Path) -> None:
+def recover(store: Store) -> None:
     """Load shards that were complete when the last run died, and remove those it had loaded but not yet removed."""
-    for shard in staged_shards(staging(work)):
-        if shard.shard_id not in loaded_shards(con, shard.run_id):
-            load_shard(con, shard)
-        discard(shard.path)
+    for shard in store.staging.waiting():
+        if shard.shard_id not in loaded_shards(store.con, shard.run_id):
+            store.load(shard)
+        store.staging.discard(shard)

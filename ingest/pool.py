@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from ingest.shards import Shard, write_shard
+from ingest.shards import Shard, Staging
 from ingest.worker import Progress, Worker
 
 
@@ -37,10 +36,10 @@ class Pool(Protocol):
 class Alone:
     """One job after the other, in this process."""
 
-    def __init__(self, worker: Worker, folder: Path) -> None:
+    def __init__(self, worker: Worker, staging: Staging) -> None:
         self.local: Worker | None = worker
-        self.worker, self.folder = worker, folder
+        self.worker, self.staging = worker, staging
 
     def shards(self, jobs: Iterable[Job], advance: Progress) -> Iterator[Shard]:
         for job in jobs:
-            yield write_shard(self.folder, job.run_id, job.shard_id, job.compute(self.worker, advance))
+            yield self.staging.write(0, job.run_id, job.shard_id, job.compute(self.worker, advance))

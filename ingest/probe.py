@@ -33,7 +33,7 @@ A residual state takes 4 bytes a dimension. A trigger takes 7 bytes, and 34 more
 
 def dry_run_report(request: Request) -> str:
     """Load the model, survey the corpus, time a probe of each pass; write nothing to the target. Returns the report."""
-    check_target(request.target)
+    check_target(request)
     model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device)
     check_identities(model)
     rows, seconds, seen = row_counts(model, request, None), {"weights": probe_weights(model)}, None

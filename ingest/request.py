@@ -14,10 +14,13 @@ class Request:
     triggers: k of the sweep's top-k, 0 for no sweep. trace: number of sampled positions, 0 for no trace.
     paper: whether to record what the papers' figures need beyond these; paper_keys: keys of each layer whose triggers it reads again.
     map: whether to place values and traced states in the plane.
+    lake, data: catalogue and storage of the lake that `target` is to describe, None where it is a file or describes one already.
     workers: how many compute; ray: address of the Ray cluster they are in, None for this machine.
     """
 
     target: Path
+    lake: str | None
+    data: str | None
     model: str
     revision: str | None
     dtype: str

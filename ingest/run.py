@@ -16,7 +16,7 @@ import numpy as np
 from rich.progress import Progress
 
 from ingest.checks import check_identities
-from ingest.committer import Committer, held, open_work_file, recover, staging, work_folder
+from ingest.committer import Committer, FileStore, Store, held, open_work_file, recover, work_folder
 from ingest.corpora import Corpus
 from ingest.faults import explained
 from ingest.load import loaded_shards
@@ -28,10 +28,11 @@ from ingest.recorders.traces import TraceSettings
 from ingest.register import find_corpus, finish_run, is_registered, known_triggers, register_corpus, register_model, register_run, top_tokens
 from ingest.request import Request
 from ingest.sequences import CutDocument, bos_token, cut
-from ingest.shards import write_shard
+from ingest.shards import Staging
 from ingest.survey import Span, Survey, survey
 from ingest.worker import Worker
 from schema.errors import AtlasError
+from schema.lake import Lake, describe, is_lake, place, read_lake
 from schema.store import open_reader
 
 TRACED_PER_SHARD = 64
@@ -43,7 +44,7 @@ def ingest(request: Request, bar: Progress) -> Survey | None:
 
     Raises AtlasError for bad input, with the published atlas as it was; KeyboardInterrupt leaves a state that resumes.
     """
-    check_target(request.target)
+    check_target(request)
     with explained(request.target):
         # before the model, so that a wrong path is said at once
         corpus = request.open_corpus(work_folder(request.target)) if request.corpus else None
@@ -58,10 +59,10 @@ def fill(request: Request, model: Model, corpus: Corpus | None, bar: Progress) -
     """The part of an ingest that writes: open the working file, bring what is missing, publish, clean up."""
     seen = None
     with held(request.target) as work:
-        with closing(open_work_file(request.target, work, model.d_model)) as con, pool_for(request, model, staging(work)) as pool:
-            committer = Committer(con, request.target, work, pool, time.monotonic())
-            register_model(con, model)
-            recover(con, work)
+        with opened_store(request.target, work, model.d_model) as store, pool_for(request, model, store.staging) as pool:
+            committer = Committer(store, pool, time.monotonic())
+            register_model(store.con, model)
+            recover(store)
             ingest_weights(committer, model, request, bar)
             if corpus is not None:
                 seen = ingest_corpus(committer, model, request, corpus, bar)
@@ -75,25 +76,44 @@ def fill(request: Request, model: Model, corpus: Corpus | None, bar: Progress) -
 
 
 @contextmanager
-def pool_for(request: Request, model: Model, folder: Path) -> Iterator[Pool]:
+def opened_store(target: Path, work: Path, d_model: int) -> Iterator[Store]:
+    """The atlas file at `target`, or the lake that is described there."""
+    if is_lake(target):
+        # imported here: a file needs no lake
+        from ingest.lake.store import opened_lake
+
+        with opened_lake(target) as lake:
+            yield lake
+        return
+    with closing(open_work_file(target, work, d_model)) as con:
+        yield FileStore(con, target, work)
+
+
+@contextmanager
+def pool_for(request: Request, model: Model, staging: Staging) -> Iterator[Pool]:
     """This process, or the workers asked for."""
     if request.workers == 1 and request.ray is None:
-        yield Alone(Worker(model), folder / "worker-0")
+        yield Alone(Worker(model), staging)
         return
     # imported here: one worker needs no Ray
     from ingest.ray_pool import RayPool
 
-    with closing(RayPool(request, folder, request.workers, request.ray)) as pool:
+    with closing(RayPool(request, staging, request.workers, request.ray)) as pool:
         yield pool
 
 
-def check_target(target: Path) -> None:
+def check_target(request: Request) -> None:
     """Refuse a target that cannot become or is not an atlas, before anything costs time."""
+    target = request.target
     if not target.parent.is_dir():
         raise AtlasError(f"cannot make {target}: there is no folder {target.parent}")
     if target.is_dir():
         raise AtlasError(f"cannot make {target}: it is a folder; name a file such as {target}/atlas.duckdb")
-    if target.exists():
+    if request.lake and request.data:
+        describe(target, Lake(request.lake, place(request.data)))
+    elif is_lake(target):
+        read_lake(target)
+    elif target.exists():
         open_reader(target).close()
 
 
@@ -103,7 +123,7 @@ def check_fit(request: Request, model: Model) -> None:
         raise AtlasError(
             f"a context of {request.context} tokens is more than the {model.max_context} that {model.name} was made for; use --context {model.max_context}"
         )
-    if request.target.exists():
+    if request.target.exists() and not is_lake(request.target):
         with closing(open_reader(request.target)) as con:
             is_registered(con, model)
 
@@ -224,7 +244,7 @@ def ingest_map(committer: Committer, model: Model, request: Request, bar: Progre
     for layout in wanted:
         run_id = register_run(con, "map", None, map_settings(con, request, layout), request.seed, str(model.device), 1)
         if not loaded_shards(con, run_id):
-            committer.commit(write_shard(staging(committer.work) / "worker-0", run_id, 0, {"map_point": map_rows(con, model, layout, run_id, request.seed)}))
+            committer.commit(committer.store.staging.write(0, run_id, 0, {"map_point": map_rows(con, model, layout, run_id, request.seed)}))
         finish_run(con, run_id)
         bar.advance(task)
 

@@ -1,4 +1,4 @@
-"""The only place that opens DuckDB: read-only for questions, read-write for the loader, and never by accident a new file."""
+"""The only place that opens atlas files (lakes: schema/lake.py): read-only for questions, read-write for the loader, and never by accident a new file."""
 
 import shutil
 import tempfile
@@ -10,6 +10,7 @@ import duckdb
 
 from schema import SCHEMA_VERSION
 from schema.errors import AtlasError, Locked, NotAnAtlas
+from schema.lake import is_lake, open_published
 
 STORAGE_VERSION = "v1.5.0"
 """File format of every atlas: the newest that all current clients open, and smaller than DuckDB 1.5's own default."""
@@ -35,10 +36,7 @@ def open_reader(path: Path | str, *, memory: str = "4GB", attach: Callable[[duck
     Raises NotAnAtlas if the path is no atlas of this schema version, Locked if another process is writing to it.
     """
     path = Path(path)
-    if not path.exists():
-        raise NotAnAtlas(f"no atlas at {path}: no such file{_neighbours(path)}")
-    with own_name(path) as name:
-        con = _connect(name, read_only=True, config={**OFFLINE, "memory_limit": memory}, shown=path)
+    con = _open(path, {**OFFLINE, "memory_limit": memory})
     try:
         check_version(con, path)
         if attach is not None:
@@ -48,6 +46,15 @@ def open_reader(path: Path | str, *, memory: str = "4GB", attach: Callable[[duck
         con.close()
         raise
     return con
+
+
+def _open(path: Path, config: dict) -> duckdb.DuckDBPyConnection:
+    if is_lake(path):
+        return open_published(path, config)
+    if not path.exists():
+        raise NotAnAtlas(f"no atlas at {path}: no such file{_neighbours(path)}")
+    with own_name(path) as name:
+        return _connect(name, read_only=True, config=config, shown=path)
 
 
 @contextmanager
