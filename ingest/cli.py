@@ -40,7 +40,7 @@ STREAM_VECTORS = ("resid_pre", "resid_mid", "resid_post")
 @click.option("--paper", is_flag=True, help="Record what the figures of Geva et al. 2021 and 2022 need beyond sweep and trace.")
 @click.option("--paper-keys", type=click.IntRange(1), default=100, show_default=True, help="Keys of each layer whose triggers --paper reads again.")
 @click.option("--map", is_flag=True, help="Place the values, and the traced states, in two dimensions for the map.")
-@click.option("--batch-size", type=click.IntRange(1), default=8, show_default=True, help="Sequences in a forward pass.")
+@click.option("--batch-size", type=click.IntRange(1), help="Sequences in a forward pass; fewer if they do not fit.  [default: 8, on a GPU 32768 / --context]")
 @click.option(
     "--shard-positions", type=click.IntRange(1), default=65536, show_default=True, help="Positions of a sweep shard: what an interruption loses at most."
 )
@@ -59,8 +59,10 @@ def ingest(vectors: tuple[str, ...], dry_run: bool, **options: object) -> None:
     """
     if options["paper"] and not options["corpus"]:
         raise click.UsageError("--paper needs --corpus: it reads the triggers and the trace of a corpus.")
+    from ingest.device import usual_batch
     from ingest.request import Request
 
+    options["batch_size"] = options["batch_size"] or usual_batch(options["device"], options["context"])
     request = Request(vector_sites=(*STREAM_VECTORS, *sorted(vectors)), **options)
     if dry_run:
         from ingest.probe import dry_run_report

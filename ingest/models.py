@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from ingest.architectures import Architecture, architecture_of
+from ingest.device import Room
 from ingest.loading import checked_device, hash_weights, load_hf, load_tokenizer, silence_transformers
 from ingest.modules import find
 from ingest.sources import find_source
@@ -101,6 +102,20 @@ class Model:
     def residual_multiplier(self) -> float:
         """What attention and FFN outputs are multiplied by before they are added to the stream (Granite; 1 elsewhere)."""
         return float(self.architecture.residual_multiplier(self.hf.config))
+
+    @cached_property
+    def room(self) -> Room:
+        """What is known of the room for batches beside the model."""
+        return Room()
+
+    @property
+    def place(self) -> str:
+        """The device."""
+        return str(self.device)
+
+    def layer_device(self, layer: int) -> torch.device:
+        """Where a layer's coefficients are computed."""
+        return self.layer_module(layer, self.architecture.ffn_down).weight.device
 
     @property
     def head(self) -> nn.Linear:

@@ -18,6 +18,7 @@ from rich.progress import Progress
 from ingest.checks import check_identities
 from ingest.committer import Committer, held, open_work_file, recover, staging, work_folder
 from ingest.corpora import Corpus
+from ingest.device import enough_memory
 from ingest.faults import explained
 from ingest.load import loaded_shards
 from ingest.map import layouts, map_rows, map_settings, settle
@@ -47,11 +48,12 @@ def ingest(request: Request, bar: Progress) -> Survey | None:
     with explained(request.target):
         # before the model, so that a wrong path is said at once
         corpus = request.open_corpus(work_folder(request.target)) if request.corpus else None
-    model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device)
-    check_fit(request, model)
-    check_identities(model)
-    with explained(request.target):
-        return fill(request, model, corpus, bar)
+    with enough_memory(request.device):
+        model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device)
+        check_fit(request, model)
+        check_identities(model)
+        with explained(request.target):
+            return fill(request, model, corpus, bar)
 
 
 def fill(request: Request, model: Model, corpus: Corpus | None, bar: Progress) -> Survey | None:
