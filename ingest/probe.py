@@ -94,7 +94,7 @@ def first_sequences(corpus: Corpus, model: Model, request: Request) -> list[Sequ
 def probe_weights(model: Model) -> float:
     """Seconds for the static tables, from one layer."""
     units: list = []
-    return timed(lambda: units.append(all_unit_values(model))) + model.n_layers * timed(lambda: weight_tables(model, 0, units[0]))
+    return timed(lambda: units.extend(all_unit_values(model))) + model.n_layers * timed(lambda: weight_tables(model, 0, units))
 
 
 def probe_sweep(model: Model, sequences: list[Sequence], request: Request) -> float:

@@ -122,7 +122,7 @@ def sweep_batch(model: Model, keys: CpuKeys | TorchKeys, batch: tuple[Sequence, 
     n_added = {s.sequence_id: 0 for s in batch}
 
     def read(part: tuple[Sequence, ...]) -> int:
-        ids, positions = padded(part, model.device)
+        ids, positions = padded(part, model.input_device)
         add, first = into(keys, positions, len(part)), n_added[part[0].sequence_id]
 
         def add_further(layer: int, m: torch.Tensor) -> None:
@@ -185,13 +185,13 @@ def trace_batch(model: Model, batch: tuple[Sequence, ...], sample: np.ndarray) -
 
 def traced_states(model: Model, batch: tuple[Sequence, ...], sample: np.ndarray) -> TracedStates:
     """One forward pass, and what it computed at the sampled positions of the batch."""
-    ids, positions = padded(batch, model.device)
+    ids, positions = padded(batch, model.input_device)
     chosen = np.flatnonzero(np.isin(positions, sample))
     following = np.full(ids.shape, -1, np.int64)
     for row, s in enumerate(batch):
         following[row, : len(s.next_token_ids)] = s.next_token_ids
     index = torch.from_numpy(chosen).to(model.device)
-    with record_sites(model, lambda x: x.flatten(0, 1)[index].float()) as recorded:
+    with record_sites(model, lambda x: x.flatten(0, 1)[index.to(x.device)].to(model.device).float()) as recorded:
         model.backbone(ids)
     layers = range(model.n_layers)
     return TracedStates(

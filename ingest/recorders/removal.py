@@ -77,14 +77,14 @@ def read_ends(
     """
     found: dict[Tokens, np.ndarray] = {}
     hosted = hosts(texts)
-    total = sum(len(host) for host in hosted)
+    total, chosen = sum(len(host) for host in hosted), torch.tensor(neurons, dtype=torch.int64)
 
     def read(part: tuple[Tokens, ...]) -> dict[Tokens, np.ndarray]:
         ids = torch.full((len(part), max(map(len, part))), PAD)
         for row, host in enumerate(part):
             ids[row, : len(host)] = torch.tensor(host)
         coefficients = read_layer(model, layer, ids)
-        ends = coefficients[..., torch.tensor(neurons, dtype=torch.int64, device=coefficients.device)].float().cpu().numpy()
+        ends = coefficients[..., chosen.to(coefficients.device)].float().cpu().numpy()
         progress(sum(map(len, part)) / total)
         return {text: ends[row, len(text) - 1] for row, host in enumerate(part) for text in hosted[host]}
 

@@ -55,7 +55,7 @@ class TorchKeys:
 
     def __init__(self, devices: Iterable[torch.device], d_ffn: int, k: int) -> None:
         self.d_ffn, self.k, self.devices = d_ffn, k, list(devices)
-        self.edges = {device: torch.tensor(histogram_edges()[:-1], device=device) for device in self.devices}
+        self.edges = {device: torch.tensor(histogram_edges()[:-1]).to(device) for device in self.devices}
         self.tails = [[no_triggers(d_ffn, k, device) for _ in range(2)] for device in self.devices]
         self.reset_statistics()
 
@@ -77,9 +77,11 @@ class TorchKeys:
         """As CpuKeys."""
         real = np.flatnonzero(positions >= 0)
         chosen = None if len(real) == len(positions) else real
-        arrays = (chosen, positions[real], indices[real])
-        rows = {device: Rows(*(a if a is None else sent(a, device) for a in arrays)) for device in self.edges}
-        return partial(self.add, rows)
+
+        def on(device: torch.device) -> Rows:
+            return Rows(None if chosen is None else sent(chosen, device), sent(positions[real], device), sent(indices[real], device))
+
+        return partial(self.add, {device: on(device) for device in self.edges})
 
     def add(self, rows: dict[torch.device, Rows], layer: int, coefficients: Tensor) -> None:
         """All of it or, where memory runs out, nothing."""
