@@ -50,8 +50,9 @@ class Committer:
     publishing_took: float = 15.0
 
     def commit_all(self, jobs: Iterable["Job"], advance: Callable[[float], None]) -> None:
-        for shard in self.pool.shards(jobs, advance):
-            self.commit(shard)
+        with closing(self.pool.shards(jobs, advance)) as shards:
+            for shard in shards:
+                self.commit(shard)
 
     def commit(self, shard: Shard) -> None:
         load_shard(self.con, shard)

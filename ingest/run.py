@@ -84,7 +84,7 @@ def fill(request: Request, model: Model, corpus: Corpus | None, bar: Progress) -
 def pool_for(request: Request, model: Model, folder: Path) -> Iterator[Pool]:
     """This process, or the workers asked for."""
     if request.is_alone:
-        yield Alone(Worker(model), folder / "worker-0")
+        yield Alone(Worker(model), folder / "worker-0", ahead=model.device.type != "cpu")
         return
     # imported here: one worker needs no Ray
     from ingest.ray_pool import RayPool

@@ -43,9 +43,9 @@ def bench_model(device: str, dtype: str) -> Model:
     return wrap(gpt2, model.tokenizer, "GPT-2 small, random weights")
 
 
-def sequences_of(model: Model, n: int) -> list[Sequence]:
-    """n full contexts of the annual messages."""
-    corpus = open_corpus("sotu", spool=Path(), every=5)
+def sequences_of(model: Model, n: int, every: int = 5) -> list[Sequence]:
+    """n full contexts of every so-manieth annual message."""
+    corpus = open_corpus("sotu", spool=Path(), every=every)
     found = []
     for document in cut(corpus.documents(), model.tokenizer, corpus_id=0, context=CONTEXT, bos="auto", by="tokens"):
         found += [s for s in document.sequences if len(s.token_ids) == CONTEXT]

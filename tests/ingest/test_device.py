@@ -110,6 +110,20 @@ def test_memory_may_run_out_within_the_reductions(failing: str, monkeypatch: pyt
     check(keys, batch)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("which", [CpuKeys, TorchKeys])
+def test_a_half_precision_forward_pass_is_reduced_in_full(which: type, dtype: torch.dtype) -> None:
+    """One sequence: in a batch with others its half-precision coefficients would be rounded otherwise."""
+    model, batch, found = tiny_model("llama", dtype=dtype, num_hidden_layers=N_LAYERS), sequences([60]), []
+    for layer in model.hf.model.layers:
+        layer.mlp.down_proj.register_forward_pre_hook(lambda _, args: found.append(args[0][0].double().numpy()))
+    keys = reductions(which, model)
+    sweep_batch(model, keys, batch, lambda _: None)
+    assert model.hf.dtype == dtype
+    np.testing.assert_allclose(keys.statistics().total, np.stack(found).sum(1), rtol=1e-9)
+    assert (keys.triggers().coefficients[:, 0].max(-1) == np.stack(found).max(1)).all()
+
+
 def test_no_later_batch_is_larger_than_what_fitted() -> None:
     (model, came), keys = model_with_room(2, 1), None
     keys = reductions(CpuKeys, model)

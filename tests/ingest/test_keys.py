@@ -115,6 +115,23 @@ def test_statistics_are_those_of_numpy(which):
 
 
 @pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_reduced_in_full(which, dtype):
+    """Sums of 3,000 coefficients near 1, of which bfloat16 would lose all after the 256th."""
+    keys, x = reductions()[which], (1 + np.random.default_rng(6).normal(size=(3000, D_FFN)) / 8).astype(np.float32)
+    for start in range(0, 3000, 1000):
+        rows = torch.from_numpy(x[start : start + 1000]).to(dtype)
+        for layer in range(N_LAYERS):
+            keys.batch(np.arange(start, start + 1000), np.zeros(1000, np.int64))(layer, rows)
+    rounded = torch.from_numpy(x).to(dtype).double().numpy()
+    s = keys.statistics()
+    np.testing.assert_allclose(s.total[1], rounded.sum(0), rtol=1e-12)
+    np.testing.assert_allclose(s.square[1], (rounded**2).sum(0), rtol=1e-12)
+    assert (s.low[1] == rounded.min(0)).all() and (s.high[1] == rounded.max(0)).all()
+    assert kept_triggers(keys) == brute_triggers(np.stack([rounded, rounded]), np.arange(3000))
+
+
+@pytest.mark.parametrize("which", [0, 1])
 def test_values_on_an_edge_fall_in_the_bin_the_edges_state(which):
     keys = reductions()[which]
     edges = np.array(histogram_edges()[:-1], np.float32)
