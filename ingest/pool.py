@@ -10,7 +10,6 @@ from threading import Event
 from typing import Any, Protocol
 
 import pyarrow as pa
-import torch
 
 from ingest.shards import Shard, write_shard
 from ingest.worker import Progress, Worker
@@ -69,8 +68,7 @@ class Alone:
                 raise CancelledError
             advance(n)
 
-        # torch keeps the number for each thread by itself, and sums depend on it in their last bit
-        with ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),)) as thread:
+        with ThreadPoolExecutor(1) as thread:
             waiting: deque[tuple[Job, Future[Tables]]] = deque()
             try:
                 for job in jobs:
