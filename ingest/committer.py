@@ -88,8 +88,9 @@ class Committer:
         return self.store.con
 
     def commit_all(self, jobs: Iterable["Job"], advance: Callable[[float], None]) -> None:
-        for shard in self.pool.shards(jobs, advance):
-            self.commit(shard)
+        with closing(self.pool.shards(jobs, advance)) as shards:
+            for shard in shards:
+                self.commit(shard)
 
     def commit(self, shard: Shard) -> None:
         self.store.load(shard)

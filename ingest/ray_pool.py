@@ -7,7 +7,7 @@ The loader takes each shard once, whoever brings it.
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -95,7 +95,7 @@ class RayPool:
     def close(self) -> None:
         self.ray.shutdown()
 
-    def shards(self, jobs: Iterable[Job], advance: Progress) -> Iterator[Shard]:
+    def shards(self, jobs: Iterable[Job], advance: Progress) -> Generator[Shard]:
         waiting, left = iter(jobs), set[tuple[int, int]]()
         before = self.progress()
         while True:

@@ -49,6 +49,11 @@ class Request:
     workers: int
     ray: str | None
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether this process computes itself."""
+        return self.workers == 1 and self.ray is None
+
     def open_corpus(self, spool: Path) -> Corpus:
         """The corpus asked for; standard input is kept in the folder `spool`. Raises AtlasError if there is none."""
         if self.corpus is None:

@@ -13,11 +13,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
+import torch
 from rich.progress import Progress
 
 from ingest.checks import check_identities
 from ingest.committer import Committer, FileStore, Store, held, open_work_file, recover, work_folder
 from ingest.corpora import Corpus
+from ingest.device import enough_memory
 from ingest.faults import explained
 from ingest.load import loaded_shards
 from ingest.map import layouts, map_rows, map_settings, settle
@@ -32,7 +34,7 @@ from ingest.shards import Staging
 from ingest.survey import Span, Survey, survey
 from ingest.worker import Worker
 from schema.errors import AtlasError
-from schema.lake import Lake, describe, is_lake, place, read_lake
+from schema.lake import Lake, check_description, describe, is_lake, read_lake, storage
 from schema.store import open_reader
 
 TRACED_PER_SHARD = 64
@@ -45,14 +47,20 @@ def ingest(request: Request, bar: Progress) -> Survey | None:
     Raises AtlasError for bad input, with the published atlas as it was; KeyboardInterrupt leaves a state that resumes.
     """
     check_target(request)
+    if not request.is_alone:
+        check_workers(request, torch.cuda.device_count())
+    if request.lake and request.data:
+        describe(request.target, Lake(request.lake, storage(request.data)))
     with explained(request.target):
         # before the model, so that a wrong path is said at once
         corpus = request.open_corpus(work_folder(request.target)) if request.corpus else None
-    model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device)
-    check_fit(request, model)
-    check_identities(model)
-    with explained(request.target):
-        return fill(request, model, corpus, bar)
+    with enough_memory(request.device):
+        # the GPUs belong to the workers
+        model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device if request.is_alone else "cpu")
+        check_fit(request, model)
+        check_identities(model)
+        with explained(request.target):
+            return fill(request, model, corpus, bar)
 
 
 def fill(request: Request, model: Model, corpus: Corpus | None, bar: Progress) -> Survey | None:
@@ -92,8 +100,8 @@ def opened_store(target: Path, work: Path, d_model: int) -> Iterator[Store]:
 @contextmanager
 def pool_for(request: Request, model: Model, staging: Staging) -> Iterator[Pool]:
     """This process, or the workers asked for."""
-    if request.workers == 1 and request.ray is None:
-        yield Alone(Worker(model), staging)
+    if request.is_alone:
+        yield Alone(Worker(model), staging, ahead=model.device.type != "cpu")
         return
     # imported here: one worker needs no Ray
     from ingest.ray_pool import RayPool
@@ -110,11 +118,24 @@ def check_target(request: Request) -> None:
     if target.is_dir():
         raise AtlasError(f"cannot make {target}: it is a folder; name a file such as {target}/atlas.duckdb")
     if request.lake and request.data:
-        describe(target, Lake(request.lake, place(request.data)))
+        check_description(target, Lake(request.lake, storage(request.data)))
     elif is_lake(target):
         read_lake(target)
     elif target.exists():
         open_reader(target).close()
+
+
+def check_workers(request: Request, n_gpus: int) -> None:
+    """Refuse what several workers cannot compute on. n_gpus: of this machine."""
+    if request.device not in ("cpu", "cuda"):
+        raise AtlasError(f"--device {request.device} is for one worker alone; of several each has a GPU (--device cuda) or a share of the processors (cpu)")
+    if request.device == "cuda" and request.ray is None and n_gpus < request.workers:
+        raise AtlasError(f"--workers {request.workers} with --device cuda needs as many GPUs: torch {torch.__version__} sees {n_gpus}")
+
+
+def place(request: Request, model: Model) -> str:
+    """Where the shards are computed."""
+    return model.place if request.is_alone else request.device
 
 
 def check_fit(request: Request, model: Model) -> None:
@@ -130,7 +151,7 @@ def check_fit(request: Request, model: Model) -> None:
 
 def ingest_weights(committer: Committer, model: Model, request: Request, bar: Progress) -> None:
     """One shard a layer from the weights alone."""
-    run_id = register_run(committer.con, "weights", None, request.weights_settings(), request.seed, str(model.device), model.n_layers)
+    run_id = register_run(committer.con, "weights", None, request.weights_settings(), request.seed, place(request, model), model.n_layers)
     pending = sorted(set(range(model.n_layers)) - loaded_shards(committer.con, run_id))
     if pending:
         task = bar.add_task("weights", total=model.n_layers, completed=model.n_layers - len(pending), unit="layers")
@@ -176,7 +197,7 @@ def survey_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int
 def ingest_sweep(committer: Committer, model: Model, request: Request, corpus: Corpus, corpus_id: int, seen: Survey, bar: Progress) -> None:
     """Every position: one shard a span of whole documents."""
     con = committer.con
-    run_id = register_run(con, "sweep", corpus_id, request.sweep_settings(), request.seed, str(model.device), len(seen.spans))
+    run_id = register_run(con, "sweep", corpus_id, request.sweep_settings(), request.seed, place(request, model), len(seen.spans))
     done = loaded_shards(con, run_id)
     spans = {s.first_document_id: s for s in seen.spans}
     if len(done) < len(spans):
@@ -194,7 +215,7 @@ def ingest_sweep(committer: Committer, model: Model, request: Request, corpus: C
 def ingest_trace(committer: Committer, model: Model, request: Request, corpus: Corpus, corpus_id: int, seen: Survey, bar: Progress) -> None:
     """The sampled positions that no other run has traced, in shards of consecutive ones."""
     con = committer.con
-    run_id = register_run(con, "trace", corpus_id, request.trace_settings(), request.seed, str(model.device), -(-len(seen.sample) // TRACED_PER_SHARD))
+    run_id = register_run(con, "trace", corpus_id, request.trace_settings(), request.seed, place(request, model), -(-len(seen.sample) // TRACED_PER_SHARD))
     before = np.array(con.execute("SELECT position_id FROM trace WHERE run_id <> ?", [run_id]).fetchnumpy()["position_id"], np.int64)
     parts = {i: np.array(seen.sample[s : s + TRACED_PER_SHARD]) for i, s in enumerate(range(0, len(seen.sample), TRACED_PER_SHARD))}
     done = loaded_shards(con, run_id)
@@ -217,7 +238,7 @@ def ingest_paper(committer: Committer, model: Model, request: Request, corpus_id
     settings = paper_settings(con, request, corpus_id, n_layers * model.d_ffn)
     if note := left_out(settings):
         bar.console.print(note, soft_wrap=True, markup=False, highlight=False)
-    run_id = register_run(con, "paper", corpus_id, settings, request.seed, str(model.device), n_layers + 1)
+    run_id = register_run(con, "paper", corpus_id, settings, request.seed, place(request, model), n_layers + 1)
     # the forward pass of a layer's shard ends there; the clusters count as the whole model
     cost = [*range(1, n_layers + 1), n_layers]
     done = loaded_shards(con, run_id)
@@ -242,7 +263,7 @@ def ingest_map(committer: Committer, model: Model, request: Request, bar: Progre
     wanted = layouts(con)
     task = bar.add_task("map", total=len(wanted), unit="layouts")
     for layout in wanted:
-        run_id = register_run(con, "map", None, map_settings(con, request, layout), request.seed, str(model.device), 1)
+        run_id = register_run(con, "map", None, map_settings(con, request, layout), request.seed, model.place, 1)
         if not loaded_shards(con, run_id):
             committer.commit(committer.store.staging.write(0, run_id, 0, {"map_point": map_rows(con, model, layout, run_id, request.seed)}))
         finish_run(con, run_id)

@@ -76,7 +76,13 @@ def read_lake(path: Path) -> Lake:
 
 
 def describe(path: Path, lake: Lake) -> None:
-    """Write the file that says where a lake is. Raises AtlasError if it says otherwise, and for what can be no lake or has a password in it."""
+    """Write the file that says where a lake is. Raises as `check_description`."""
+    check_description(path, lake)
+    path.write_text(json.dumps(asdict(lake), indent=2) + "\n")
+
+
+def check_description(path: Path, lake: Lake) -> None:
+    """Raise AtlasError if the file at `path` describes another lake, and for what can be no lake or has a password in it."""
     address = urlsplit(lake.catalogue)
     if not is_lake(path):
         raise AtlasError(f"the file that describes a lake ends in {SUFFIX}: {path.with_suffix(SUFFIX)}, not {path}")
@@ -86,10 +92,9 @@ def describe(path: Path, lake: Lake) -> None:
         raise AtlasError(f"leave the password out of --lake, others could read it in {path}: set PGPASSWORD, or put it into ~/.pgpass")
     if path.exists() and (there := read_lake(path)) != lake:
         raise AtlasError(f"{path} describes another lake: {there.catalogue} with files in {there.data}")
-    path.write_text(json.dumps(asdict(lake), indent=2) + "\n")
 
 
-def place(data: str) -> str:
+def storage(data: str) -> str:
     """--data as it is written down: s3://bucket/prefix, or a whole path. Raises AtlasError for storage of another kind."""
     if "://" in data and not data.startswith("s3://"):
         raise AtlasError(f"the files of a lake are in a folder or on S3-compatible storage: --data s3://bucket/prefix, not {data}")
