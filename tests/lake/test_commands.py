@@ -34,7 +34,7 @@ def test_every_rule_holds(request_lake: Callable[..., Request], call: Callable) 
     path = run(request_lake())
     code, out, err = call("verify", "--db", path)
     assert code == 0, out + err
-    code, out, err = call("status", "--db", path, "--format", "json")
+    code, out, err = call("status", path, "--json")
     assert code == 0, err
     status = json.loads(out)
     assert status["bytes"] > 100_000
