@@ -6,7 +6,6 @@ Workers compute shards (ingest/pool.py), this loads them. Every shard is on disk
 manifest once it is, so a run that dies at any moment goes on with the first shard the manifest lacks.
 """
 
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -16,7 +15,7 @@ import numpy as np
 from rich.progress import Progress
 
 from ingest.checks import check_identities
-from ingest.committer import Committer, held, open_work_file, recover, staging, work_folder
+from ingest.committer import Committer, held, open_work_file, recover, remove_work, staging, work_folder
 from ingest.corpora import Corpus
 from ingest.faults import explained
 from ingest.load import loaded_shards
@@ -32,7 +31,7 @@ from ingest.shards import write_shard
 from ingest.survey import Span, Survey, survey
 from ingest.worker import Worker
 from schema.errors import AtlasError
-from schema.store import open_reader
+from schema.store import left_names, open_reader, remove_left
 
 TRACED_PER_SHARD = 64
 """Positions of a trace shard: their states are held in memory at once."""
@@ -58,6 +57,8 @@ def fill(request: Request, model: Model, corpus: Corpus | None, bar: Progress) -
     """The part of an ingest that writes: open the working file, bring what is missing, publish, clean up."""
     seen = None
     with held(request.target) as work:
+        for folder in left_names(request.target):
+            remove_left(folder)
         with closing(open_work_file(request.target, work, model.d_model)) as con, pool_for(request, model, staging(work)) as pool:
             committer = Committer(con, request.target, work, pool, time.monotonic())
             register_model(con, model)
@@ -70,7 +71,7 @@ def fill(request: Request, model: Model, corpus: Corpus | None, bar: Progress) -
             task = bar.add_task("publish", total=1, unit="snapshot")
             committer.publish()
             bar.advance(task)
-        shutil.rmtree(work)
+        remove_work(work)
     return seen
 
 
