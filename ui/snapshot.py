@@ -4,8 +4,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from schema.errors import NotAnAtlas
+from schema.errors import AtlasError, NotAnAtlas
 from schema.store import annotation_path
+
+
+class Replaced(AtlasError):
+    """The atlas is not the one that was there."""
 
 
 class Snapshot(NamedTuple):
