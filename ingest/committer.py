@@ -15,7 +15,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO
@@ -24,7 +24,7 @@ import duckdb
 
 from ingest.load import load_shard, loaded_shards
 from ingest.publish import publish
-from ingest.shards import Folder, Shard, Staging, fsync
+from ingest.shards import Folder, Shard, Staging, fsync, remove
 from schema.build import create_tables
 from schema.errors import AtlasError, Locked
 from schema.store import open_writer
@@ -113,12 +113,17 @@ def held(target: Path) -> Iterator[Path]:
     """
     work = work_folder(target)
     while True:
-        work.mkdir(exist_ok=True)
-        with (work / "lock").open("a+") as lock:
+        with suppress(FileExistsError):
+            work.mkdir()
+        try:
+            lock = (work / "lock").open("a+")
+        except FileNotFoundError:
+            continue  # who held it has just removed the folder
+        with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise Locked(f"{target} is being made by another process: {holder(work)}. Wait for it, or stop it.") from error
+                raise Locked(f"{target} is being made by another process: {holder(lock)}. Wait for it, or stop it.") from error
             if is_at(lock, work / "lock"):
                 lock.truncate(0)
                 lock.write(f"PID {os.getpid()}")
@@ -135,9 +140,20 @@ def is_at(file: TextIO, path: Path) -> bool:
         return False
 
 
-def holder(work: Path) -> str:
-    """'PID 123' of the process that holds a working folder; it has just begun where it has not said so."""
-    return (work / "lock").read_text() or "one that has just begun"
+def holder(lock: TextIO) -> str:
+    """'PID 123' of the process that holds a lock; it has just begun where it has not said so."""
+    lock.seek(0)
+    return lock.read() or "one that has just begun"
+
+
+def remove_work(work: Path) -> None:
+    """Remove a working folder that is held, its lock last: until then nobody takes it for his, and from then on another may."""
+    for path in work.iterdir():
+        if path.name != "lock":
+            remove(path)
+    (work / "lock").unlink()
+    with suppress(OSError):  # not empty: somebody has begun
+        work.rmdir()
 
 
 def open_work_file(target: Path, work: Path, d_model: int) -> duckdb.DuckDBPyConnection:

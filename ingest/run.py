@@ -6,7 +6,6 @@ Workers compute shards (ingest/pool.py), this loads them. Every shard is on disk
 manifest once it is, so a run that dies at any moment goes on with the first shard the manifest lacks.
 """
 
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -17,7 +16,7 @@ import torch
 from rich.progress import Progress
 
 from ingest.checks import check_identities
-from ingest.committer import Committer, FileStore, Store, held, open_work_file, recover, work_folder
+from ingest.committer import Committer, FileStore, Store, held, open_work_file, recover, remove_work, work_folder
 from ingest.corpora import Corpus
 from ingest.device import enough_memory
 from ingest.faults import explained
@@ -35,7 +34,7 @@ from ingest.survey import Span, Survey, survey
 from ingest.worker import Worker
 from schema.errors import AtlasError
 from schema.lake import Lake, check_description, describe, is_lake, read_lake, storage
-from schema.store import open_reader
+from schema.store import left_names, open_reader, remove_left
 
 TRACED_PER_SHARD = 64
 """Positions of a trace shard: their states are held in memory at once."""
@@ -67,6 +66,8 @@ def fill(request: Request, model: Model, corpus: Corpus | None, bar: Progress) -
     """The part of an ingest that writes: open the working file, bring what is missing, publish, clean up."""
     seen = None
     with held(request.target) as work:
+        for folder in left_names(request.target):
+            remove_left(folder)
         with opened_store(request.target, work, model.d_model) as store, pool_for(request, model, store.staging) as pool:
             committer = Committer(store, pool, time.monotonic())
             register_model(store.con, model)
@@ -79,7 +80,7 @@ def fill(request: Request, model: Model, corpus: Corpus | None, bar: Progress) -
             task = bar.add_task("publish", total=1, unit="snapshot")
             committer.publish()
             bar.advance(task)
-        shutil.rmtree(work)
+        remove_work(work)
     return seen
 
 

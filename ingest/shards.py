@@ -111,6 +111,14 @@ def discard(path: Path) -> None:
     shutil.rmtree(draft)
 
 
+def remove(path: Path) -> None:
+    """Remove a file, or a folder with what is in it."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
 def verify_shard(shard: Shard) -> None:
     """Raise AtlasError if a shard's files are not those its manifest was written for."""
     path = Path(shard.path)

@@ -7,9 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from schema.errors import NotAnAtlas
+from schema.errors import AtlasError, NotAnAtlas
 from schema.lake import is_lake, published_version, read_lake
 from schema.store import annotation_path
+
+
+class Replaced(AtlasError):
+    """The atlas is not the one that was there."""
 
 
 class Snapshot(NamedTuple):
