@@ -23,7 +23,7 @@ from ui.snapshot import age, latest
 
 FULL = """
 import resource
-from ingest import committer, pool
+from ingest import committer, shards
 work = target.with_name(target.name + ".work")
 def full(at):
     resource.setrlimit(resource.RLIMIT_FSIZE, (at, resource.RLIM_INFINITY))
@@ -43,7 +43,7 @@ def at_a_checkpoint(con, shard):
 
 PLACES = {
     "the working file": "at_once()",
-    "a shard": "before(pool, 'write_shard', lambda *_: at_once())",
+    "a shard": "before(shards, 'write_shard', lambda *_: at_once())",
     "load": "before(committer, 'load_shard', lambda con, shard: (con.execute('CHECKPOINT'), at_once()))",
     "checkpoint": "before(committer, 'load_shard', at_a_checkpoint)",
     "publish": "before(committer, 'publish', lambda *_: full(100_000))",
