@@ -19,7 +19,7 @@ REFERENCE := $(BIN)/atlas ingest reference.duckdb --model reference --corpus sot
 .DEFAULT_GOAL := help
 # an interrupted ingest leaves a good snapshot, and goes on when it is run again
 .PRECIOUS: demo.duckdb reference.duckdb
-.PHONY: help install demo demo-papers ui test test-fast lint format lane-2 bench scale kill-loop clean
+.PHONY: help install demo demo-papers ui test test-fast lint format lane-2 lake bench scale kill-loop soak clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-10s %s\n' "$$name" "$$text"; done
@@ -97,6 +97,9 @@ lane-2: .lane-2/.installed ## the tests of what reads and loads atlases, on Duck
 	PYTHONPATH=.lane-2 $(BIN)/python -c 'import duckdb; print("DuckDB", duckdb.__version__); assert duckdb.__version__ == "2.0.0"'
 	PYTHONPATH=.lane-2 $(BIN)/python -m pytest $(READERS_AND_LOADERS)
 
+lake: .venv/.installed-dev ## the questions again, on a lake with a PostgreSQL and an S3 endpoint of its own
+	$(BIN)/python -m pytest --lake tests/atlas/test_questions.py
+
 bench: .venv/.installed-dev demo.duckdb ## measure speed and size
 	$(BIN)/python tests/benchmarks/bench.py
 
@@ -106,6 +109,10 @@ scale: .venv/.installed-dev ## load and publish synthetic shards, beside what do
 kill-loop: .venv/.installed-dev ## kill an ingest 200 times at random moments, and compare what it ends with
 	$(BIN)/python -m tests.crash.kill_loop
 	$(BIN)/python -m tests.crash.kill_loop --kills 50 --workers 2
+	$(BIN)/python -m tests.crash.kill_loop --kills 200 --lake
+
+soak: .venv/.installed-dev ## ingest for an hour, killed at random and read all the while: memory and handles stay flat, nothing is left
+	$(BIN)/python -m tests.crash.soak
 
 clean: ## remove everything that make installed or made, atlases and caches too
 	rm -rf .venv .lane-2 out $(foreach name,demo reference,$(name).duckdb $(name).duckdb.work $(name).annotations.duckdb) .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis

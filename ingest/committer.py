@@ -1,4 +1,6 @@
-"""The one process that writes an atlas: its working folder, what a dead run left in it, loading and publishing.
+"""The one process that writes an atlas: its working folder, the store it loads into, when it publishes.
+
+A store is an atlas file (below) or a lake (ingest/lake/store.py). That of a file:
 
 atlas.duckdb            the published snapshot
 atlas.duckdb.work/
@@ -13,16 +15,16 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 import duckdb
 
 from ingest.load import load_shard, loaded_shards
 from ingest.publish import publish
-from ingest.shards import Shard, discard, fsync, staged_shards
+from ingest.shards import Folder, Shard, Staging, fsync, remove
 from schema.build import create_tables
 from schema.errors import AtlasError, Locked
 from schema.store import open_writer
@@ -38,30 +40,67 @@ def work_folder(target: Path) -> Path:
     return target.with_name(target.name + ".work")
 
 
+class Store(Protocol):
+    """What shards are loaded into. con: a connection in which the tables are those that the shards brought, unmerged."""
+
+    con: duckdb.DuckDBPyConnection
+
+    @property
+    def staging(self) -> Staging: ...
+
+    def load(self, shard: Shard) -> None:
+        """Enter a shard and its manifest row in one transaction, once."""
+
+    def publish(self) -> None:
+        """Show readers everything that is loaded, merged and sorted, all at once."""
+
+
 @dataclass
-class Committer:
-    """Loads what the pool computes into the working file, and publishes when it is time."""
+class FileStore:
+    """A working file, of which every snapshot is a merged and sorted copy at `target`."""
 
     con: duckdb.DuckDBPyConnection
     target: Path
     work: Path
+
+    @property
+    def staging(self) -> Folder:
+        return Folder(staging(self.work))
+
+    def load(self, shard: Shard) -> None:
+        load_shard(self.con, shard)
+
+    def publish(self) -> None:
+        publish(self.con, self.target, self.work)
+
+
+@dataclass
+class Committer:
+    """Loads what the pool computes into the store, and publishes when it is time."""
+
+    store: Store
     pool: "Pool"
-    published_at: float = 0.0
+    published_at: float
     publishing_took: float = 15.0
 
+    @property
+    def con(self) -> duckdb.DuckDBPyConnection:
+        return self.store.con
+
     def commit_all(self, jobs: Iterable["Job"], advance: Callable[[float], None]) -> None:
-        for shard in self.pool.shards(jobs, advance):
-            self.commit(shard)
+        with closing(self.pool.shards(jobs, advance)) as shards:
+            for shard in shards:
+                self.commit(shard)
 
     def commit(self, shard: Shard) -> None:
-        load_shard(self.con, shard)
-        discard(shard.path)
+        self.store.load(shard)
+        self.store.staging.discard(shard)
         if time.monotonic() - self.published_at > PUBLISH_SHARE * self.publishing_took:
             self.publish()
 
     def publish(self) -> None:
         start = time.monotonic()
-        publish(self.con, self.target, self.work)
+        self.store.publish()
         self.published_at = time.monotonic()
         self.publishing_took = self.published_at - start
 
@@ -74,12 +113,17 @@ def held(target: Path) -> Iterator[Path]:
     """
     work = work_folder(target)
     while True:
-        work.mkdir(exist_ok=True)
-        with (work / "lock").open("a+") as lock:
+        with suppress(FileExistsError):
+            work.mkdir()
+        try:
+            lock = (work / "lock").open("a+")
+        except FileNotFoundError:
+            continue  # who held it has just removed the folder
+        with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise Locked(f"{target} is being made by another process: {holder(work)}. Wait for it, or stop it.") from error
+                raise Locked(f"{target} is being made by another process: {holder(lock)}. Wait for it, or stop it.") from error
             if is_at(lock, work / "lock"):
                 lock.truncate(0)
                 lock.write(f"PID {os.getpid()}")
@@ -96,9 +140,20 @@ def is_at(file: TextIO, path: Path) -> bool:
         return False
 
 
-def holder(work: Path) -> str:
-    """'PID 123' of the process that holds a working folder; it has just begun where it has not said so."""
-    return (work / "lock").read_text() or "one that has just begun"
+def holder(lock: TextIO) -> str:
+    """'PID 123' of the process that holds a lock; it has just begun where it has not said so."""
+    lock.seek(0)
+    return lock.read() or "one that has just begun"
+
+
+def remove_work(work: Path) -> None:
+    """Remove a working folder that is held, its lock last: until then nobody takes it for his, and from then on another may."""
+    for path in work.iterdir():
+        if path.name != "lock":
+            remove(path)
+    (work / "lock").unlink()
+    with suppress(OSError):  # not empty: somebody has begun
+        work.rmdir()
 
 
 def open_work_file(target: Path, work: Path, d_model: int) -> duckdb.DuckDBPyConnection:
@@ -130,9 +185,9 @@ def staging(work: Path) -> Path:
     return work / "shards"
 
 
-def recover(con: duckdb.DuckDBPyConnection, work: Path) -> None:
+def recover(store: Store) -> None:
     """Load shards that were complete when the last run died, and remove those it had loaded but not yet removed."""
-    for shard in staged_shards(staging(work)):
-        if shard.shard_id not in loaded_shards(con, shard.run_id):
-            load_shard(con, shard)
-        discard(shard.path)
+    for shard in store.staging.waiting():
+        if shard.shard_id not in loaded_shards(store.con, shard.run_id):
+            store.load(shard)
+        store.staging.discard(shard)

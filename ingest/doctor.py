@@ -5,7 +5,6 @@ Looking changes nothing. A repair removes only what ingest computes again, renam
 
 import re
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -15,15 +14,12 @@ from pathlib import Path
 import duckdb
 
 from ingest.committer import staging, work_folder
-from ingest.shards import discard, read_shard, verify_shard
+from ingest.shards import discard, read_shard, remove, verify_shard
 from schema.errors import AtlasError, Locked, NotAnAtlas
-from schema.store import annotation_path, open_reader, open_unchanged
+from schema.store import annotation_path, left_names, open_reader, open_unchanged, remove_left
 
 BROKEN_LOG = re.compile(r"WAL.*byte position (\d+)")
 """How DuckDB says where a log stops making sense."""
-
-STALE = 60.0
-"""Seconds after which a name that is needed for the time of an opening is left over."""
 
 
 @dataclass(frozen=True)
@@ -95,9 +91,8 @@ def of_space(target: Path) -> Iterator[Finding]:
 
 def of_names(target: Path) -> Iterator[Finding]:
     """Second names of the snapshot, made while it was opened, that a killed reader has left."""
-    for folder in sorted(target.parent.glob(f".{target.name}.*")):
-        if time.time() - folder.stat().st_mtime > STALE:
-            yield Finding(f"{folder} is left from a reader that was killed", "remove it", partial(shutil.rmtree, folder))
+    for folder in left_names(target):
+        yield Finding(f"{folder} is left from a reader that was killed", "remove it", partial(remove_left, folder))
 
 
 def of_drafts(work: Path) -> Iterator[Finding]:
@@ -146,13 +141,6 @@ def rename(file: Path, to: Path) -> None:
     if log.exists():
         log.rename(f"{to}.wal")
     file.rename(to)
-
-
-def remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
 
 
 def cut(log: Path, end: int, copy: Path) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from schema.errors import AtlasError
+from schema.lake import is_lake
 
 if TYPE_CHECKING:
     from ingest.doctor import Finding
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 @click.argument("target", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--repair", is_flag=True, help="Do what is proposed. Without it, nothing is changed.")
 def doctor(target: Path, repair: bool) -> None:
-    """Say what is wrong with the atlas TARGET and the folder TARGET.work in which it is made, and what to do.
+    """Say what is wrong with the atlas TARGET and the folder TARGET.work in which it is made, or with a lake, and what to do.
 
     Repairs remove only what ingest computes again, set aside what they cannot judge, and never touch annotations.
     Exit code 1 if something is wrong and was not repaired.
@@ -24,7 +25,12 @@ def doctor(target: Path, repair: bool) -> None:
     from ingest.committer import held, work_folder
     from ingest.doctor import findings
 
-    if not work_folder(target).exists():
+    if is_lake(target):
+        from ingest.lake.doctor import lake_findings
+
+        with lake_findings(target) as found:
+            n_left = report(found, repair)
+    elif not work_folder(target).exists():
         n_left = report(findings(target), repair)
     else:
         # an ingest that is running has drafts that are none

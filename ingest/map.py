@@ -63,7 +63,7 @@ def state_rows(con: duckdb.DuckDBPyConnection, model: Model, site: str, run_id: 
     n_layers = model.n_layers
     positions = placed_positions(traced_positions(con), n_layers, seed)
     units = torch.stack([normalize(states_of(con, layer, site, positions), dim=1) for layer in range(n_layers)]).to(model.device)
-    cosines, indices = (np.concatenate(part) for part in zip(*(nearest(layer, units) for layer in range(n_layers)), strict=True))
+    cosines, indices = (np.concatenate(part) for part in zip(*(nearest(layer, [units]) for layer in range(n_layers)), strict=True))
     xy = placed(indices, cosines, principal(units.__getitem__, n_layers), seed)
     columns = {"neuron": pa.nulls(len(xy), pa.int32()), "position_id": np.tile(positions, n_layers)}
     return point_rows(site, run_id, np.repeat(np.arange(n_layers), len(positions)), columns, xy)

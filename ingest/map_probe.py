@@ -28,7 +28,7 @@ def map_row_counts(model: Model, request: Request, seen: Survey | None) -> dict[
 def probe_map(model: Model, seen: Survey | None) -> float:
     """Seconds of all layouts: their descent takes as long for every point, and the states are compared with each other first."""
     units = normalize(model.values(0)[:PROBED], dim=1)
-    compare = partial(nearest, 0, units.unsqueeze(0))
+    compare = partial(nearest, 0, [units.unsqueeze(0)])
     cosines, indices = compare()
     start = principal(lambda _: units, 1)
     point = fastest(lambda: placed(indices, cosines, start, 0)) / len(units)

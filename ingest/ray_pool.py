@@ -1,4 +1,4 @@
-"""Shards by Ray actors, each with the model in memory: on the processors and GPUs of this machine, or of a cluster with a shared folder.
+"""Shards by Ray actors, each with the model in memory: on the processors and GPUs of this machine, or of a cluster that shares a folder or a lake.
 
 Jobs go to whoever is free, so machines may differ and workers may come late. Ray starts a dead worker anew and gives it its job again. When none
 is left to give, what others still compute is given to the idle as well, and the first to finish counts: a slow worker does not hold up the end.
@@ -7,10 +7,9 @@ The loader takes each shard once, whoever brings it.
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,7 +17,7 @@ import torch
 from ingest.models import load_model
 from ingest.pool import Job
 from ingest.request import Request
-from ingest.shards import Shard, discard, write_shard
+from ingest.shards import Shard, Staging
 from ingest.worker import Progress, Worker
 from schema.errors import AtlasError
 
@@ -35,14 +34,14 @@ ANSWER = 0.2
 class Remote:
     """What runs in an actor: a worker, and a count that can be asked for while it computes."""
 
-    def __init__(self, request: Request, folder: Path, n_threads: int) -> None:
+    def __init__(self, request: Request, staging: Staging, number: int, n_threads: int) -> None:
         self.worker = Worker(load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device))
-        self.folder, self.n_threads, self.done = folder, n_threads, 0.0
+        self.staging, self.number, self.n_threads, self.done = staging, number, n_threads, 0.0
 
     def compute(self, job: Job) -> Shard:
         # torch keeps this for each thread by itself, and Ray chooses the thread
         torch.set_num_threads(self.n_threads)
-        return write_shard(self.folder, job.run_id, job.shard_id, job.compute(self.worker, self.advance))
+        return self.staging.write(self.number, job.run_id, job.shard_id, job.compute(self.worker, self.advance))
 
     def advance(self, n: float) -> None:
         self.done += n
@@ -71,31 +70,32 @@ class Call:
 class RayPool:
     """`n_workers` actors in the cluster at `address`, or in one of this machine alone where that is None.
 
-    folder: where shards are staged, the same for all; every worker has a folder of its own in it.
+    staging: where they put their shards, the same for all.
     """
 
     local: Worker | None = None
 
-    def __init__(self, request: Request, folder: Path, n_workers: int, address: str | None) -> None:
+    def __init__(self, request: Request, staging: Staging, n_workers: int, address: str | None) -> None:
         try:
             import ray
         except ImportError as error:
             raise AtlasError(f"several workers need Ray: pip install 'activation-atlas[ray]' ({error})") from error
         self.ray: Any = ray
+        self.staging = staging
         cluster: dict[str, Any] = {"address": address} if address else {"include_dashboard": False}
         self.ray.init(log_to_driver=False, configure_logging=False, **cluster)
         n_threads = threads_each(n_workers) if address is None else 1
         needs = {"num_gpus": 1} if request.device.startswith("cuda") else {"num_cpus": n_threads}
         # apart, so that the count can be asked for while a shard is computed
         actor = self.ray.remote(max_restarts=RESTARTS, max_task_retries=-1, concurrency_groups={"compute": 1, "ask": 1}, **needs)(Remote)
-        self.workers = [actor.remote(request, folder / f"worker-{i}", n_threads) for i in range(n_workers)]
+        self.workers = [actor.remote(request, staging, i, n_threads) for i in range(n_workers)]
         self.calls: dict[Any, Call] = {}
         self.known = dict.fromkeys(range(n_workers), 0.0)
 
     def close(self) -> None:
         self.ray.shutdown()
 
-    def shards(self, jobs: Iterable[Job], advance: Progress) -> Iterator[Shard]:
+    def shards(self, jobs: Iterable[Job], advance: Progress) -> Generator[Shard]:
         waiting, left = iter(jobs), set[tuple[int, int]]()
         before = self.progress()
         while True:
@@ -113,7 +113,7 @@ class RayPool:
                     left.remove((job.run_id, job.shard_id))
                     yield shard
                 else:
-                    discard(shard.path)
+                    self.staging.discard(shard)
             now = self.progress()
             advance(sum(max(0.0, now[i] - before[i]) for i in now))
             before = now

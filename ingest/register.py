@@ -97,8 +97,16 @@ def register_run(con: duckdb.DuckDBPyConnection, kind: str, corpus_id: int | Non
     return run_id
 
 
+FINISH = """
+UPDATE run
+SET status = 'finished', finished_at = greatest(?, started_at, (SELECT max(s.committed_at) FROM shard AS s WHERE s.run_id = run.run_id))
+WHERE run_id = ? AND status = 'running'
+"""
+
+
 def finish_run(con: duckdb.DuckDBPyConnection, run_id: int) -> None:
-    con.execute("UPDATE run SET status = 'finished', finished_at = ? WHERE run_id = ? AND status = 'running'", [datetime.now(UTC), run_id])
+    """Note that a run is complete; its end is not before its beginning, nor before its last shard, though the clock was set back meanwhile."""
+    con.execute(FINISH, [datetime.now(UTC), run_id])
 
 
 def versions() -> dict[str, str]:

@@ -6,18 +6,19 @@ Workers compute shards (ingest/pool.py), this loads them. Every shard is on disk
 manifest once it is, so a run that dies at any moment goes on with the first shard the manifest lacks.
 """
 
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
+import torch
 from rich.progress import Progress
 
 from ingest.checks import check_identities
-from ingest.committer import Committer, held, open_work_file, recover, staging, work_folder
+from ingest.committer import Committer, FileStore, Store, held, open_work_file, recover, remove_work, work_folder
 from ingest.corpora import Corpus
+from ingest.device import enough_memory
 from ingest.faults import explained
 from ingest.load import loaded_shards
 from ingest.map import layouts, map_rows, map_settings, settle
@@ -28,11 +29,12 @@ from ingest.recorders.traces import TraceSettings
 from ingest.register import find_corpus, finish_run, is_registered, known_triggers, register_corpus, register_model, register_run, top_tokens
 from ingest.request import Request
 from ingest.sequences import CutDocument, bos_token, cut
-from ingest.shards import write_shard
+from ingest.shards import Staging
 from ingest.survey import Span, Survey, survey
 from ingest.worker import Worker
 from schema.errors import AtlasError
-from schema.store import open_reader
+from schema.lake import Lake, check_description, describe, is_lake, read_lake, storage
+from schema.store import left_names, open_reader, remove_left
 
 TRACED_PER_SHARD = 64
 """Positions of a trace shard: their states are held in memory at once."""
@@ -43,25 +45,33 @@ def ingest(request: Request, bar: Progress) -> Survey | None:
 
     Raises AtlasError for bad input, with the published atlas as it was; KeyboardInterrupt leaves a state that resumes.
     """
-    check_target(request.target)
+    check_target(request)
+    if not request.is_alone:
+        check_workers(request, torch.cuda.device_count())
+    if request.lake and request.data:
+        describe(request.target, Lake(request.lake, storage(request.data)))
     with explained(request.target):
         # before the model, so that a wrong path is said at once
         corpus = request.open_corpus(work_folder(request.target)) if request.corpus else None
-    model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device)
-    check_fit(request, model)
-    check_identities(model)
-    with explained(request.target):
-        return fill(request, model, corpus, bar)
+    with enough_memory(request.device):
+        # the GPUs belong to the workers
+        model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device if request.is_alone else "cpu")
+        check_fit(request, model)
+        check_identities(model)
+        with explained(request.target):
+            return fill(request, model, corpus, bar)
 
 
 def fill(request: Request, model: Model, corpus: Corpus | None, bar: Progress) -> Survey | None:
     """The part of an ingest that writes: open the working file, bring what is missing, publish, clean up."""
     seen = None
     with held(request.target) as work:
-        with closing(open_work_file(request.target, work, model.d_model)) as con, pool_for(request, model, staging(work)) as pool:
-            committer = Committer(con, request.target, work, pool, time.monotonic())
-            register_model(con, model)
-            recover(con, work)
+        for folder in left_names(request.target):
+            remove_left(folder)
+        with opened_store(request.target, work, model.d_model) as store, pool_for(request, model, store.staging) as pool:
+            committer = Committer(store, pool, time.monotonic())
+            register_model(store.con, model)
+            recover(store)
             ingest_weights(committer, model, request, bar)
             if corpus is not None:
                 seen = ingest_corpus(committer, model, request, corpus, bar)
@@ -70,31 +80,63 @@ def fill(request: Request, model: Model, corpus: Corpus | None, bar: Progress) -
             task = bar.add_task("publish", total=1, unit="snapshot")
             committer.publish()
             bar.advance(task)
-        shutil.rmtree(work)
+        remove_work(work)
     return seen
 
 
 @contextmanager
-def pool_for(request: Request, model: Model, folder: Path) -> Iterator[Pool]:
+def opened_store(target: Path, work: Path, d_model: int) -> Iterator[Store]:
+    """The atlas file at `target`, or the lake that is described there."""
+    if is_lake(target):
+        # imported here: a file needs no lake
+        from ingest.lake.store import opened_lake
+
+        with opened_lake(target) as lake:
+            yield lake
+        return
+    with closing(open_work_file(target, work, d_model)) as con:
+        yield FileStore(con, target, work)
+
+
+@contextmanager
+def pool_for(request: Request, model: Model, staging: Staging) -> Iterator[Pool]:
     """This process, or the workers asked for."""
-    if request.workers == 1 and request.ray is None:
-        yield Alone(Worker(model), folder / "worker-0")
+    if request.is_alone:
+        yield Alone(Worker(model), staging, ahead=model.device.type != "cpu")
         return
     # imported here: one worker needs no Ray
     from ingest.ray_pool import RayPool
 
-    with closing(RayPool(request, folder, request.workers, request.ray)) as pool:
+    with closing(RayPool(request, staging, request.workers, request.ray)) as pool:
         yield pool
 
 
-def check_target(target: Path) -> None:
+def check_target(request: Request) -> None:
     """Refuse a target that cannot become or is not an atlas, before anything costs time."""
+    target = request.target
     if not target.parent.is_dir():
         raise AtlasError(f"cannot make {target}: there is no folder {target.parent}")
     if target.is_dir():
         raise AtlasError(f"cannot make {target}: it is a folder; name a file such as {target}/atlas.duckdb")
-    if target.exists():
+    if request.lake and request.data:
+        check_description(target, Lake(request.lake, storage(request.data)))
+    elif is_lake(target):
+        read_lake(target)
+    elif target.exists():
         open_reader(target).close()
+
+
+def check_workers(request: Request, n_gpus: int) -> None:
+    """Refuse what several workers cannot compute on. n_gpus: of this machine."""
+    if request.device not in ("cpu", "cuda"):
+        raise AtlasError(f"--device {request.device} is for one worker alone; of several each has a GPU (--device cuda) or a share of the processors (cpu)")
+    if request.device == "cuda" and request.ray is None and n_gpus < request.workers:
+        raise AtlasError(f"--workers {request.workers} with --device cuda needs as many GPUs: torch {torch.__version__} sees {n_gpus}")
+
+
+def place(request: Request, model: Model) -> str:
+    """Where the shards are computed."""
+    return model.place if request.is_alone else request.device
 
 
 def check_fit(request: Request, model: Model) -> None:
@@ -103,14 +145,14 @@ def check_fit(request: Request, model: Model) -> None:
         raise AtlasError(
             f"a context of {request.context} tokens is more than the {model.max_context} that {model.name} was made for; use --context {model.max_context}"
         )
-    if request.target.exists():
+    if request.target.exists() and not is_lake(request.target):
         with closing(open_reader(request.target)) as con:
             is_registered(con, model)
 
 
 def ingest_weights(committer: Committer, model: Model, request: Request, bar: Progress) -> None:
     """One shard a layer from the weights alone."""
-    run_id = register_run(committer.con, "weights", None, request.weights_settings(), request.seed, str(model.device), model.n_layers)
+    run_id = register_run(committer.con, "weights", None, request.weights_settings(), request.seed, place(request, model), model.n_layers)
     pending = sorted(set(range(model.n_layers)) - loaded_shards(committer.con, run_id))
     if pending:
         task = bar.add_task("weights", total=model.n_layers, completed=model.n_layers - len(pending), unit="layers")
@@ -156,7 +198,7 @@ def survey_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int
 def ingest_sweep(committer: Committer, model: Model, request: Request, corpus: Corpus, corpus_id: int, seen: Survey, bar: Progress) -> None:
     """Every position: one shard a span of whole documents."""
     con = committer.con
-    run_id = register_run(con, "sweep", corpus_id, request.sweep_settings(), request.seed, str(model.device), len(seen.spans))
+    run_id = register_run(con, "sweep", corpus_id, request.sweep_settings(), request.seed, place(request, model), len(seen.spans))
     done = loaded_shards(con, run_id)
     spans = {s.first_document_id: s for s in seen.spans}
     if len(done) < len(spans):
@@ -174,7 +216,7 @@ def ingest_sweep(committer: Committer, model: Model, request: Request, corpus: C
 def ingest_trace(committer: Committer, model: Model, request: Request, corpus: Corpus, corpus_id: int, seen: Survey, bar: Progress) -> None:
     """The sampled positions that no other run has traced, in shards of consecutive ones."""
     con = committer.con
-    run_id = register_run(con, "trace", corpus_id, request.trace_settings(), request.seed, str(model.device), -(-len(seen.sample) // TRACED_PER_SHARD))
+    run_id = register_run(con, "trace", corpus_id, request.trace_settings(), request.seed, place(request, model), -(-len(seen.sample) // TRACED_PER_SHARD))
     before = np.array(con.execute("SELECT position_id FROM trace WHERE run_id <> ?", [run_id]).fetchnumpy()["position_id"], np.int64)
     parts = {i: np.array(seen.sample[s : s + TRACED_PER_SHARD]) for i, s in enumerate(range(0, len(seen.sample), TRACED_PER_SHARD))}
     done = loaded_shards(con, run_id)
@@ -197,7 +239,7 @@ def ingest_paper(committer: Committer, model: Model, request: Request, corpus_id
     settings = paper_settings(con, request, corpus_id, n_layers * model.d_ffn)
     if note := left_out(settings):
         bar.console.print(note, soft_wrap=True, markup=False, highlight=False)
-    run_id = register_run(con, "paper", corpus_id, settings, request.seed, str(model.device), n_layers + 1)
+    run_id = register_run(con, "paper", corpus_id, settings, request.seed, place(request, model), n_layers + 1)
     # the forward pass of a layer's shard ends there; the clusters count as the whole model
     cost = [*range(1, n_layers + 1), n_layers]
     done = loaded_shards(con, run_id)
@@ -222,9 +264,9 @@ def ingest_map(committer: Committer, model: Model, request: Request, bar: Progre
     wanted = layouts(con)
     task = bar.add_task("map", total=len(wanted), unit="layouts")
     for layout in wanted:
-        run_id = register_run(con, "map", None, map_settings(con, request, layout), request.seed, str(model.device), 1)
+        run_id = register_run(con, "map", None, map_settings(con, request, layout), request.seed, model.place, 1)
         if not loaded_shards(con, run_id):
-            committer.commit(write_shard(staging(committer.work) / "worker-0", run_id, 0, {"map_point": map_rows(con, model, layout, run_id, request.seed)}))
+            committer.commit(committer.store.staging.write(0, run_id, 0, {"map_point": map_rows(con, model, layout, run_id, request.seed)}))
         finish_run(con, run_id)
         bar.advance(task)
 

@@ -13,6 +13,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,14 +26,43 @@ WORDS = ["tail", "site", "direction", "selection", "projection", "removed", "con
 
 @dataclass(frozen=True)
 class Shard:
-    """A complete shard: which run and number, rows of each table, and the digest of its files."""
+    """A complete shard: which run and number, rows of each table, and the digest of its files. path: a folder, or a place in a lake's storage."""
 
-    path: Path
+    path: str
     run_id: int
     shard_id: int
     n_rows: dict[str, int]
     sha256: str
     worker: str
+
+
+class Staging(Protocol):
+    """Where workers put shards, for the committer to load them. It goes to every worker, on whatever machine."""
+
+    def write(self, worker: int, run_id: int, shard_id: int, tables: Mapping[str, pa.Table]) -> Shard:
+        """A complete shard of some worker; whatever happens meanwhile, it is there whole or not at all."""
+
+    def waiting(self) -> list[Shard]:
+        """Complete shards of all workers, in order."""
+
+    def discard(self, shard: Shard) -> None:
+        """It was loaded, or is not needed: it waits no longer."""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Shards on a disk that all workers share, those of each worker in a folder of their own."""
+
+    path: Path
+
+    def write(self, worker: int, run_id: int, shard_id: int, tables: Mapping[str, pa.Table]) -> Shard:
+        return write_shard(self.path / f"worker-{worker}", run_id, shard_id, tables)
+
+    def waiting(self) -> list[Shard]:
+        return staged_shards(self.path)
+
+    def discard(self, shard: Shard) -> None:
+        discard(Path(shard.path))
 
 
 def write_shard(folder: Path, run_id: int, shard_id: int, tables: Mapping[str, pa.Table]) -> Shard:
@@ -65,12 +95,12 @@ def write_shard(folder: Path, run_id: int, shard_id: int, tables: Mapping[str, p
 def read_shard(path: Path) -> Shard:
     """The manifest of a complete shard; its files are checked by `verify_shard`. Raises AtlasError if it is none."""
     try:
-        return Shard(path, **json.loads((path / "manifest.json").read_text()))
+        return Shard(str(path), **json.loads((path / "manifest.json").read_text()))
     except (OSError, ValueError, TypeError) as error:
         raise damaged(path, "its manifest cannot be read") from error
 
 
-def damaged(path: Path, what: str) -> AtlasError:
+def damaged(path: Path | str, what: str) -> AtlasError:
     return AtlasError(f"shard {path} is damaged: {what}. `atlas doctor` removes it; the next run computes it again.")
 
 
@@ -81,12 +111,21 @@ def discard(path: Path) -> None:
     shutil.rmtree(draft)
 
 
+def remove(path: Path) -> None:
+    """Remove a file, or a folder with what is in it."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
 def verify_shard(shard: Shard) -> None:
     """Raise AtlasError if a shard's files are not those its manifest was written for."""
-    found = {p.name for p in shard.path.iterdir()}
+    path = Path(shard.path)
+    found = {p.name for p in path.iterdir()}
     expected = {f"{name}.parquet" for name in shard.n_rows} | {"manifest.json"}
-    if found != expected or files_sha256(shard.path, shard.n_rows) != shard.sha256:
-        raise damaged(shard.path, "its files do not match its manifest")
+    if found != expected or files_sha256(path, shard.n_rows) != shard.sha256:
+        raise damaged(path, "its files do not match its manifest")
 
 
 def staged_shards(folder: Path) -> list[Shard]:

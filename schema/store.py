@@ -1,15 +1,19 @@
-"""The only place that opens DuckDB: read-only for questions, read-write for the loader, and never by accident a new file."""
+"""The only place that opens atlas files (lakes: schema/lake.py): read-only for questions, read-write for the loader, and never by accident a new file."""
 
+import fcntl
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from glob import escape
 from pathlib import Path
 
 import duckdb
 
 from schema import SCHEMA_VERSION
 from schema.errors import AtlasError, Locked, NotAnAtlas
+from schema.lake import is_lake, open_published
 
 STORAGE_VERSION = "v1.5.0"
 """File format of every atlas: the newest that all current clients open, and smaller than DuckDB 1.5's own default."""
@@ -19,6 +23,9 @@ WRITER_MEMORY = "2GB"
 
 ANNOTATION_SUFFIX = ".annotations.duckdb"
 """NAME.duckdb has what people say of it in NAME.annotations.duckdb."""
+
+OPENING = "opening-"
+"""What the folder of a second name is called by, after the atlas."""
 
 OFFLINE = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
 
@@ -35,10 +42,7 @@ def open_reader(path: Path | str, *, memory: str = "4GB", attach: Callable[[duck
     Raises NotAnAtlas if the path is no atlas of this schema version, Locked if another process is writing to it.
     """
     path = Path(path)
-    if not path.exists():
-        raise NotAnAtlas(f"no atlas at {path}: no such file{_neighbours(path)}")
-    with own_name(path) as name:
-        con = _connect(name, read_only=True, config={**OFFLINE, "memory_limit": memory}, shown=path)
+    con = _open(path, {**OFFLINE, "memory_limit": memory})
     try:
         check_version(con, path)
         if attach is not None:
@@ -48,6 +52,15 @@ def open_reader(path: Path | str, *, memory: str = "4GB", attach: Callable[[duck
         con.close()
         raise
     return con
+
+
+def _open(path: Path, config: dict) -> duckdb.DuckDBPyConnection:
+    if is_lake(path):
+        return open_published(path, config)
+    if not path.exists():
+        raise NotAnAtlas(f"no atlas at {path}: no such file{_neighbours(path)}")
+    with own_name(path) as name:
+        return _connect(name, read_only=True, config=config, shown=path)
 
 
 @contextmanager
@@ -61,12 +74,47 @@ def own_name(path: Path) -> Iterator[Path]:
         name = path
         if not path.with_name(f"{path.name}.wal").exists():
             with suppress(OSError):
-                folder = tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent)
-                stack.callback(shutil.rmtree, folder)
+                folder = tempfile.mkdtemp(prefix=f".{path.name}.{OPENING}", dir=path.parent)
+                handle = os.open(folder, os.O_RDONLY)
+                stack.callback(os.close, handle)
+                # until it is locked, it may be taken for one that was left
+                stack.callback(shutil.rmtree, folder, ignore_errors=True)
+                with suppress(OSError):  # some network file systems have no such locks
+                    fcntl.flock(handle, fcntl.LOCK_EX)
                 link = Path(folder) / path.name
                 link.hardlink_to(path.resolve())
                 name = link
         yield name
+
+
+def left_names(path: Path) -> Iterator[Path]:
+    """Folders of other names of the file whose makers were killed while they opened it: nobody locks them any more."""
+    for folder in sorted(path.parent.glob(f".{escape(path.name)}.{OPENING}*")):
+        with lock_left(folder) as is_left:
+            pass
+        if is_left:
+            yield folder
+
+
+def remove_left(folder: Path) -> None:
+    """Remove such a folder; whoever is making it just now waits for the lock, and finds it gone."""
+    with lock_left(folder) as is_left:
+        if is_left:
+            shutil.rmtree(folder)
+
+
+@contextmanager
+def lock_left(folder: Path) -> Iterator[bool]:
+    """Whether nobody else locks a folder; False too if it has gone, or is another user's. It is locked for the block."""
+    with ExitStack() as stack:
+        try:
+            handle = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, handle)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_left = True
+        except OSError:
+            is_left = False
+        yield is_left
 
 
 def lock_down(con: duckdb.DuckDBPyConnection) -> None:

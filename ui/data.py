@@ -15,7 +15,7 @@ from atlas.inventory import RUNS, Status
 from atlas.questions import question
 from atlas.statement import statement
 from schema.errors import AtlasError
-from ui.snapshot import Snapshot, latest
+from ui.snapshot import Replaced, Snapshot, latest
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,23 @@ class Answer:
 
 def shown() -> Snapshot:
     """The snapshot that this visitor looks at: the one that was there when the visit began, with the latest annotations."""
-    now = latest(os.environ["ATLAS_DB"])
-    held = st.session_state.setdefault("snapshot", now)
+    if "snapshot" not in st.session_state:
+        st.session_state["snapshot"] = latest_opened()
+    now, held = latest(os.environ["ATLAS_DB"]), st.session_state["snapshot"]
     if held.atlas == now.atlas:
         held = st.session_state["snapshot"] = now
     return held
+
+
+def latest_opened() -> Snapshot:
+    """The latest snapshot that can be opened: the next, where one was published at that moment."""
+    while True:
+        snapshot = latest(os.environ["ATLAS_DB"])
+        try:
+            opened(snapshot)
+        except Replaced:
+            continue
+        return snapshot
 
 
 def newer() -> Snapshot | None:
@@ -66,11 +78,11 @@ def show(snapshot: Snapshot) -> None:
 
 @st.cache_resource(max_entries=4, on_release=lambda a: a.close(), show_spinner=False)
 def opened(snapshot: Snapshot) -> Atlas:
-    """The atlas of a snapshot. Raises AtlasError if another has taken its place meanwhile."""
+    """The atlas of a snapshot. Raises Replaced if another has taken its place meanwhile."""
     a = Atlas(snapshot.path)
     if latest(snapshot.path).atlas != snapshot.atlas:
         a.close()
-        raise AtlasError("this snapshot has been replaced by a newer one: show that, or load the page anew")
+        raise Replaced("this snapshot has been replaced by a newer one: show that, or load the page anew")
     return a
 
 

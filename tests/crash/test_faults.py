@@ -12,81 +12,12 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from click.testing import CliRunner, Result
 
 from ingest import committer
-from ingest.doctor_cli import doctor
 from schema.errors import AtlasError, Locked
-from schema.store import annotation_path, open_reader
-from tests.crash.conftest import ROOT, sums
+from schema.store import annotation_path, open_reader, own_name
+from tests.crash.conftest import ROOT, ask_doctor, sums
 from tests.exact.tiny import Tiny, run
-
-STOPPED = """
-import os, signal, sys
-from pathlib import Path
-from ingest import committer
-from tests.exact.tiny import run, tiny_request
-import torch
-torch.set_num_threads(int(sys.argv[4]))
-load, loaded, keep = committer.load_shard, [], sys.argv[3]
-def stopped(con, shard):
-    # what is loaded stays in the log
-    con.execute("PRAGMA disable_checkpoint_on_shutdown")
-    con.execute("SET wal_autocheckpoint = '1TB'")
-    if len(loaded) == 9 and keep == "shard":
-        os.kill(os.getpid(), signal.SIGKILL)
-    load(con, shard)
-    loaded.append(shard)
-    if len(loaded) == 9 and keep == "log":
-        os.kill(os.getpid(), signal.SIGKILL)
-    if len(loaded) == 9 and keep != "shard":
-        con.execute(f"SET debug_checkpoint_abort = '{keep}'")
-        con.execute("CHECKPOINT")
-committer.load_shard = stopped
-folder = Path(sys.argv[1])
-run(tiny_request(folder / "tiny-opt", folder / "corpus.jsonl", Path(sys.argv[2])))
-"""
-"""Dies at the ninth shard: before it is loaded, after, or in the middle of a checkpoint."""
-
-
-@pytest.fixture(scope="module")
-def expected(tiny: Tiny) -> dict[str, tuple]:
-    return sums(run(tiny.request(tiny.corpus.parent / "undisturbed.duckdb")))
-
-
-@pytest.fixture(scope="module")
-def stopped(tiny: Tiny) -> Callable[[str], Path]:
-    """The working folder of an ingest that was killed, by where it was."""
-    import torch
-
-    made: dict[str, Path] = {}
-
-    def stop(keep: str) -> Path:
-        if keep not in made:
-            target = tiny.corpus.parent / keep / "a.duckdb"
-            target.parent.mkdir()
-            arguments = [str(tiny.corpus.parent), str(target), keep, str(torch.get_num_threads())]
-            done = subprocess.run([sys.executable, "-c", STOPPED, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
-            assert done.returncode in (-9, 1), done.stderr
-            made[keep] = target.parent
-        return made[keep]
-
-    return stop
-
-
-@pytest.fixture
-def interrupted(stopped: Callable[[str], Path], tmp_path: Path) -> Callable[[str], Path]:
-    """A copy of such a folder: the atlas's name, and beside it the work of a dead process."""
-
-    def copied(keep: str) -> Path:
-        shutil.copytree(stopped(keep), tmp_path / keep)
-        return tmp_path / keep / "a.duckdb"
-
-    return copied
-
-
-def ask_doctor(target: Path, *options: str) -> Result:
-    return CliRunner().invoke(doctor, [str(target), *options])
 
 
 def repaired(target: Path) -> str:
@@ -173,10 +104,10 @@ def repaired_missing(target: Path) -> str:
     return looked.output
 
 
-@pytest.mark.parametrize("damage", ["truncated", "swapped", "no manifest", "half a manifest"])
+@pytest.mark.parametrize("damage", ["truncated", "swapped", "another's", "no manifest", "half a manifest"])
 def test_a_damaged_shard_is_named_removed_and_computed_again(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], damage: str) -> None:
     target = interrupted("shard")
-    (shard,) = (p for p in committer.staging(committer.work_folder(target)).glob("*/*") if not p.name.startswith("."))
+    shard = staged(target)
     first, second, *_ = sorted(shard.glob("*.parquet"))
     if damage == "truncated":
         os.truncate(first, first.stat().st_size - 7)
@@ -184,6 +115,10 @@ def test_a_damaged_shard_is_named_removed_and_computed_again(tiny: Tiny, expecte
         content = first.read_bytes()
         first.write_bytes(second.read_bytes())
         second.write_bytes(content)
+    elif damage == "another's":
+        other = target.with_name("ninth") / first.name
+        assert other.read_bytes() != first.read_bytes()
+        shutil.copyfile(other, first)
     elif damage == "no manifest":
         (shard / "manifest.json").unlink()
     else:
@@ -194,19 +129,35 @@ def test_a_damaged_shard_is_named_removed_and_computed_again(tiny: Tiny, expecte
     assert sums(run(tiny.request(target))) == expected
 
 
+def staged(target: Path) -> Path:
+    """The only shard that waits."""
+    (shard,) = (p for p in committer.staging(committer.work_folder(target)).glob("*/*") if not p.name.startswith("."))
+    return shard
+
+
+def test_a_whole_shard_under_the_name_of_another_counts_as_what_it_is(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path]) -> None:
+    target = interrupted("shard")
+    shard = staged(target)
+    shutil.rmtree(shard)
+    shutil.copytree(target.with_name("ninth"), shard)
+    assert sums(run(tiny.request(target))) == expected
+
+
 def test_what_a_dead_writer_left_is_removed(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path]) -> None:
     target = interrupted("log")
     work = committer.work_folder(target)
     (work / "snapshot.tmp").write_bytes(b"half")
     (work / "shards" / "worker-0" / ".001-00001.99").mkdir(parents=True)
-    reader = target.parent / f".{target.name}.abc"
-    reader.mkdir()
-    os.utime(reader, (0, 0))
-    (target.parent / f".{target.name}.new").mkdir()
-    said = repaired(target)
-    assert all(str(p) in said for p in (work / "snapshot.tmp", work / "shards" / "worker-0" / ".001-00001.99", reader))
-    # a name of this moment may be in use
-    assert (target.parent / f".{target.name}.new").is_dir()
+    dead, own = target.with_name(f".{target.name}.opening-dead"), target.with_name(f".{target.name}.mine")
+    dead.mkdir()
+    own.mkdir()
+    with own_name(target):
+        (in_use,) = set(target.parent.glob(".a.duckdb.opening-*")) - {dead}
+        said = repaired(target)
+        assert in_use.is_dir()
+    assert all(str(p) in said for p in (work / "snapshot.tmp", work / "shards" / "worker-0" / ".001-00001.99", dead))
+    assert str(in_use) not in said
+    assert own.is_dir()
     assert sums(run(tiny.request(target))) == expected
 
 
@@ -264,22 +215,38 @@ def test_a_reader_is_open_throughout(tiny: Tiny, expected: dict, tmp_path: Path,
     assert sums(target)["trigger"] == expected["trigger"]
 
 
+KILLED = """
+import importlib, os, signal, sys
+from pathlib import Path
+from tests.exact.tiny import run, tiny_request
+folder, target, module, name, table = (*map(Path, sys.argv[1:3]), importlib.import_module(sys.argv[3]), *sys.argv[4:])
+real = getattr(module, name)
+def killed(*args, **options):
+    real(*args, **options)
+    if not table or args[1] == table:
+        os.kill(os.getpid(), signal.SIGKILL)
+setattr(module, name, killed)
+run(tiny_request(folder / "tiny-opt", folder / "corpus.jsonl", target))
+"""
+
+
+def kill_after(tiny: Tiny, target: Path, module: str, name: str, table: str = "") -> None:
+    """Let an ingest die when it has called a function, for that table if one is given."""
+    command = [sys.executable, "-c", KILLED, str(tiny.corpus.parent), str(target), module, name, table]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    assert done.returncode == -9, done.stderr.decode()
+
+
 def test_an_ingest_killed_between_the_model_and_its_vocabulary_goes_on(tiny: Tiny, expected: dict, tmp_path: Path) -> None:
     target = tmp_path / "a.duckdb"
-    code = """
-import os, signal, sys
-from pathlib import Path
-from ingest import register
-from tests.exact.tiny import run, tiny_request
-insert = register.insert_row
-def killed(con, table, row):
-    insert(con, table, row)
-    if table == "model":
-        os.kill(os.getpid(), signal.SIGKILL)
-register.insert_row = killed
-folder = Path(sys.argv[1])
-run(tiny_request(folder / "tiny-opt", folder / "corpus.jsonl", Path(sys.argv[2])))
-"""
-    done = subprocess.run([sys.executable, "-c", code, str(tiny.corpus.parent), str(target)], cwd=ROOT, capture_output=True, check=False)
-    assert done.returncode == -9, done.stderr.decode()
+    kill_after(tiny, target, "ingest.register", "insert_row", "model")
     assert sums(run(tiny.request(target))) == expected
+
+
+def test_the_name_under_which_a_killed_ingest_was_opening_the_atlas_goes_with_the_next(tiny: Tiny, expected: dict, tmp_path: Path) -> None:
+    target = run(tiny.request(tmp_path / "a.duckdb"))
+    kill_after(tiny, target, "schema.store", "_connect")
+    (left,) = (p for p in tmp_path.iterdir() if p != target)
+    assert target.samefile(left / "a.duckdb")
+    assert sums(run(tiny.request(target))) == expected
+    assert list(tmp_path.iterdir()) == [target]

@@ -11,6 +11,7 @@ import pytest
 
 from ingest import ray_pool
 from ingest.pool import Job
+from ingest.shards import Folder
 from ingest.worker import Progress, Worker
 from schema.errors import AtlasError
 from tests.crash.conftest import ROOT, sums
@@ -75,6 +76,6 @@ def test_what_a_worker_refuses_is_said_as_by_one_alone(tiny: Tiny, tmp_path: Pat
     def refuse(worker: Worker, progress: Progress) -> dict:
         raise AtlasError("layer 3: NaN")
 
-    with closing(ray_pool.RayPool(tiny.request(tmp_path / "a.duckdb"), tmp_path, 1, None)) as pool, pytest.raises(AtlasError) as found:
+    with closing(ray_pool.RayPool(tiny.request(tmp_path / "a.duckdb"), Folder(tmp_path), 1, None)) as pool, pytest.raises(AtlasError) as found:
         list(pool.shards([Job(0, 0, refuse, {})], lambda _: None))
     assert str(found.value) == "layer 3: NaN"

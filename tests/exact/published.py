@@ -6,6 +6,9 @@ import duckdb
 import numpy as np
 import polars as pl
 
+from schema.lake import is_lake
+from schema.store import open_reader
+
 GRAINS = {
     "model": "name",
     "token": "token_id",
@@ -64,7 +67,7 @@ class Published:
     """Tables in the order of their grain."""
 
     def __init__(self, path: Path) -> None:
-        self.con = duckdb.connect(str(path), read_only=True)
+        self.con = open_reader(path) if is_lake(path) else duckdb.connect(str(path), read_only=True)
         self.seen: set[tuple[str, str]] = set()
 
     def table(self, name: str, where: str = "true") -> Rows:

@@ -13,7 +13,7 @@ import torch
 
 from ingest import committer, worker
 from ingest import run as driver
-from ingest.recorders.keys import new_keys
+from ingest.recorders.torch_keys import new_keys
 from ingest.shards import Shard
 from tests.exact import checks
 from tests.exact.near import check_ranking, close
@@ -90,7 +90,7 @@ def test_workers_that_know_nothing_of_each_other_find_the_same(tiny: Tiny, undis
     sweep = worker.sweep_shard
 
     def alone(model: object, keys: object, *rest: object) -> dict:
-        return sweep(model, new_keys(model.n_layers, model.d_ffn, keys.best.shape[-1], model.device), *rest)
+        return sweep(model, new_keys(model, keys.best.shape[-1]), *rest)
 
     monkeypatch.setattr(worker, "sweep_shard", alone)
     found = Published(run(tiny.request(tmp_path / "a.duckdb", trace=TRACED))).checksums()

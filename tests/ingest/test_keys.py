@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from ingest.recorders.kernel import ABSENT, NOWHERE
-from ingest.recorders.keys import CpuKeys, TorchKeys
+from ingest.recorders.keys import CpuKeys
 from ingest.recorders.rows import trigger_rows
+from ingest.recorders.torch_keys import TorchKeys
 from schema.errors import AtlasError
 from schema.terms import HISTOGRAM_BINS, PRECEDING, PRECEDING_RANKS, histogram_edges
 
@@ -20,12 +21,12 @@ N_LAYERS, D_FFN, K = 2, 70, 5
 
 
 def reductions():
-    return [CpuKeys(N_LAYERS, D_FFN, K), TorchKeys(N_LAYERS, D_FFN, K, torch.device("cpu"))]
+    return [CpuKeys(N_LAYERS, D_FFN, K), TorchKeys([torch.device("cpu")] * N_LAYERS, D_FFN, K)]
 
 
 def add(keys, layer: int, x: np.ndarray, positions: np.ndarray) -> None:
     """Rows that are one sequence each."""
-    keys.add(layer, torch.from_numpy(x), positions, np.zeros(len(x), np.int64))
+    keys.batch(positions, np.zeros(len(x), np.int64))(layer, torch.from_numpy(x))
 
 
 def coefficients(rows: int, seed: int, ties: bool) -> np.ndarray:
@@ -114,6 +115,23 @@ def test_statistics_are_those_of_numpy(which):
 
 
 @pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_reduced_in_full(which, dtype):
+    """Sums of 3,000 coefficients near 1, of which bfloat16 would lose all after the 256th."""
+    keys, x = reductions()[which], (1 + np.random.default_rng(6).normal(size=(3000, D_FFN)) / 8).astype(np.float32)
+    for start in range(0, 3000, 1000):
+        rows = torch.from_numpy(x[start : start + 1000]).to(dtype)
+        for layer in range(N_LAYERS):
+            keys.batch(np.arange(start, start + 1000), np.zeros(1000, np.int64))(layer, rows)
+    rounded = torch.from_numpy(x).to(dtype).double().numpy()
+    s = keys.statistics()
+    np.testing.assert_allclose(s.total[1], rounded.sum(0), rtol=1e-12)
+    np.testing.assert_allclose(s.square[1], (rounded**2).sum(0), rtol=1e-12)
+    assert (s.low[1] == rounded.min(0)).all() and (s.high[1] == rounded.max(0)).all()
+    assert kept_triggers(keys) == brute_triggers(np.stack([rounded, rounded]), np.arange(3000))
+
+
+@pytest.mark.parametrize("which", [0, 1])
 def test_values_on_an_edge_fall_in_the_bin_the_edges_state(which):
     keys = reductions()[which]
     edges = np.array(histogram_edges()[:-1], np.float32)
@@ -146,15 +164,20 @@ def test_a_coefficient_that_is_no_number_stops_the_sweep(which, bad):
     keys = reductions()[which]
     x = coefficients(10, 4, False)[0]
     x[4, 7] = bad
-    with pytest.raises(AtlasError, match="L1N7"):
+
+    def sweep() -> None:
         add(keys, 1, x, np.arange(10))
+        keys.statistics()
+
+    with pytest.raises(AtlasError, match="L1N7"):
+        sweep()
 
 
 def test_a_sweep_leaves_the_number_of_threads_as_the_user_set_it() -> None:
     """Elsewhere, because only the first parallel loop of a process could change it."""
     code = (
         "import numpy as np, torch; from ingest.recorders.keys import CpuKeys; keys = CpuKeys(1, 8, 2); "
-        "keys.add(0, torch.ones(4, 8), np.arange(4), np.arange(4)); print(torch.get_num_threads())"
+        "keys.batch(np.arange(4), np.arange(4))(0, torch.ones(4, 8)); print(torch.get_num_threads())"
     )
     for n in ("1", "2"):
         done = subprocess.run([sys.executable, "-c", code], env=os.environ | {"OMP_NUM_THREADS": n}, capture_output=True, text=True, check=True)
@@ -176,7 +199,7 @@ def test_a_trigger_keeps_the_coefficients_of_the_tokens_before_it(which, rows):
     batches = [rng.normal(size=(rows, D_FFN)).astype(np.float32) for _ in range(2)]
     batches[0][:, 7] = 0
     for b, x in enumerate(batches):
-        keys.add(1, torch.from_numpy(x), np.where(positions < 0, -1, positions + b * rows), indices)
+        keys.batch(np.where(positions < 0, -1, positions + b * rows), indices)(1, torch.from_numpy(x))
     kept = keys.triggers()
     for tail, neuron, place in np.ndindex(2, D_FFN, K):
         b, row = divmod(int(kept.positions[1, tail, neuron, place]), rows)
@@ -190,7 +213,7 @@ def test_a_trigger_keeps_the_coefficients_of_the_tokens_before_it(which, rows):
 
 def test_triggers_that_cannot_be_among_the_first_bring_no_coefficients_before_them() -> None:
     keys = CpuKeys(1, 3, 30)
-    keys.add(0, torch.randn(200, 3), np.arange(200), np.arange(200))
+    keys.batch(np.arange(200), np.arange(200))(0, torch.randn(200, 3))
     rows = pl.DataFrame(trigger_rows(keys, 0, 100, 200)).sort("coefficient")
     assert (rows["preceding"].is_null() == rows["preceding_scale"].is_null()).all()
     for neuron, tail in product(range(3), ("max", "min")):

@@ -28,7 +28,7 @@ def test_a_draft_of_a_dead_worker_is_no_shard_and_is_removed(tmp_path):
 @pytest.mark.parametrize("damage", ["truncate", "flip", "remove", "add"])
 def test_damaged_files_are_refused(tmp_path, damage):
     shard = write_shard(tmp_path / "worker-0", 0, 0, TABLES)
-    file = shard.path / "trace.parquet"
+    file = tmp_path / "worker-0" / "000-00000" / "trace.parquet"
     data = file.read_bytes()
     if damage == "truncate":
         file.write_bytes(data[:-5])
@@ -37,7 +37,7 @@ def test_damaged_files_are_refused(tmp_path, damage):
     elif damage == "remove":
         file.unlink()
     else:
-        (shard.path / "extra.parquet").write_bytes(b"")
+        file.with_name("extra.parquet").write_bytes(b"")
     with pytest.raises(AtlasError, match="damaged"):
         verify_shard(shard)
 

@@ -1,12 +1,15 @@
 """Every page of every kind of atlas: what it shows, what it says where there is nothing, and that a link restores it."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from atlas.api import Atlas
 from schema import SCHEMA_VERSION, store
 from tests.atlas.test_guard import ATTACKS
 from tests.ui.conftest import Visit, text_of
+from ui import data
 
 PAGES = sorted(path.stem for path in (Path(__file__).parents[2] / "ui" / "app_pages").glob("*.py"))
 
@@ -115,6 +118,24 @@ def test_a_newer_snapshot_is_offered_and_shown_when_asked_for(visit: Visit, tiny
     offer = next(b for b in app.button if b.label.startswith("Show the snapshot published"))
     offer.click().run()
     assert "renewed" in text_of(app)
+    assert not [b for b in app.button if b.label.startswith("Show the snapshot")]
+
+
+def test_a_visit_that_begins_while_a_snapshot_is_published_shows_that(visit: Visit, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = [Path(shutil.copy(tiny, tiny.with_name(f"{i}.duckdb"))) for i in range(2)]
+    open_atlas = data.Atlas
+
+    def opened_late(path: str) -> Atlas:
+        a = open_atlas(path)
+        if waiting:
+            waiting.pop().replace(path)
+        return a
+
+    monkeypatch.setattr(data, "Atlas", opened_late)
+    app = visit(tiny)
+    assert waiting == []
+    assert not app.error
+    assert len(app.title) == 1
     assert not [b for b in app.button if b.label.startswith("Show the snapshot")]
 
 

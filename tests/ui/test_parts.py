@@ -118,5 +118,5 @@ def test_a_snapshot_is_told_by_its_file_and_its_annotations(tiny: Path) -> None:
     assert first.atlas != second.atlas and second.atlas == third.atlas
     assert second.annotations is None and third.annotations is not None
     tiny.unlink()
-    with pytest.raises(NotAnAtlas, match="the file has gone"):
+    with pytest.raises(NotAnAtlas, match="it has gone"):
         latest(str(tiny))
