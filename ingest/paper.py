@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from ingest.merges import merged
+from ingest.merges import WHOLE_LAYER, merged
 from ingest.models import Model
 from ingest.recorders.clusters import n_blocks, n_clusters
 from ingest.recorders.controls import control_rows, next_token_rows, random_vectors
@@ -90,7 +90,7 @@ def top_triggers(con: duckdb.DuckDBPyConnection, corpus_id: int, layer: int, k: 
     """The k top triggers of every key of a layer, by neuron and rank; next_token_id is -1 at the end of a document."""
     sql = f"""
         SELECT t.neuron, t.rank, t.position_id, s.sequence_id, s.first_position_id, coalesce(p.next_token_id, -1) AS next_token_id
-        FROM ({merged("trigger", "trigger")}) AS t
+        FROM ({merged("trigger", "trigger", WHOLE_LAYER)}) AS t
         INNER JOIN position AS p ON t.position_id = p.position_id
         INNER JOIN sequence AS s ON p.sequence_id = s.sequence_id
         WHERE t.tail = 'max' AND t.rank <= ?

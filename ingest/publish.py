@@ -8,7 +8,7 @@ from pathlib import Path
 
 import duckdb
 
-from ingest.merges import MERGES, merged
+from ingest.merges import MERGES, merged, parts
 from ingest.shards import fsync
 from schema.build import create_tables, install_derived
 from schema.errors import AtlasError
@@ -48,9 +48,8 @@ def write_snapshot(con: duckdb.DuckDBPyConnection, source: str, d_model: int) ->
         if table.name not in MERGES:
             con.execute(f"{insert} FROM {rows}{by_order}")
             continue
-        parts = con.execute(f"SELECT DISTINCT corpus_id, layer FROM {rows} ORDER BY ALL").fetchall()
         con.execute("BEGIN")  # one transaction for all parts, so that the file's blocks fill up
-        for part in parts:
+        for part in parts(con, rows):
             con.execute(f"{insert} {merged(table.name, rows)}{by_order}", part)
         con.execute("COMMIT")
     install_derived(con)

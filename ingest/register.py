@@ -8,7 +8,7 @@ from importlib.metadata import version
 import duckdb
 import numpy as np
 
-from ingest.merges import merged
+from ingest.merges import WHOLE_LAYER, merged
 from ingest.models import Model
 from ingest.recorders.kernel import NOWHERE
 from ingest.survey import Survey
@@ -123,7 +123,7 @@ def known_triggers(con: duckdb.DuckDBPyConnection, corpus_id: int, n_layers: int
     coefficients = np.zeros((n_layers, len(TAILS), d_ffn, k), np.float32)
     positions = np.full(coefficients.shape, NOWHERE, np.int64)
     for layer in range(n_layers):
-        columns = con.execute(f"{merged('trigger', 'trigger')} WHERE rank <= {k}", [corpus_id, layer]).fetchnumpy()
+        columns = con.execute(f"{merged('trigger', 'trigger', WHOLE_LAYER)} WHERE rank <= {k}", [corpus_id, layer]).fetchnumpy()
         tail = (np.asarray(columns["tail"], str) == TAILS[1]).astype(int)
         place = (layer, tail, columns["neuron"], columns["rank"] - 1)
         coefficients[place], positions[place] = columns["coefficient"], columns["position_id"]

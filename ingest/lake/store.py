@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 import duckdb
@@ -19,7 +21,7 @@ import duckdb
 from ingest.lake.staging import Storage
 from ingest.lake.tables import create_tables
 from ingest.load import SHARED, loaded_shards
-from ingest.merges import MERGES, merged
+from ingest.merges import MERGES, merged, parts
 from ingest.shards import Shard, damaged
 from schema.errors import AtlasError, Locked
 from schema.lake import CATALOG, PUBLISHED, Lake, attach, catalogue, connect, quoted, read_lake
@@ -97,10 +99,16 @@ class LakeStore:
         return [corpus_id for (corpus_id,) in self.con.execute(f"{sql} ORDER BY corpus_id").fetchall()]
 
     def merge(self, table: str, corpus_id: int) -> None:
+        """Write the merged rows of a corpus anew, a file a layer."""
         self.con.execute(f"DELETE FROM main.{table} WHERE corpus_id = ?", [corpus_id])
         order = ", ".join(metadata(1).tables[table].info["sort"])
-        for (layer,) in self.con.execute(f"SELECT DISTINCT layer FROM parts.{table} WHERE corpus_id = ? ORDER BY layer", [corpus_id]).fetchall():
-            self.con.execute(f"INSERT INTO main.{table} BY NAME {merged(table, f'parts.{table}')} ORDER BY {order}", [corpus_id, layer])
+        source = f"(FROM parts.{table} WHERE corpus_id = {corpus_id})"
+        for _, group in groupby(list(parts(self.con, source)), key=attrgetter("layer")):
+            self.con.execute(f"CREATE OR REPLACE TEMP TABLE layer_rows AS FROM main.{table} LIMIT 0")
+            for part in group:
+                self.con.execute(f"INSERT INTO layer_rows BY NAME {merged(table, source)}", part)
+            self.con.execute(f"INSERT INTO main.{table} BY NAME FROM layer_rows ORDER BY {order}")
+        self.con.execute("DROP TABLE IF EXISTS layer_rows")
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
