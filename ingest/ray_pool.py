@@ -1,10 +1,12 @@
 """Shards by Ray actors, each with the model in memory: on the processors and GPUs of this machine, or of a cluster that shares a folder or a lake.
 
 Jobs go to whoever is free, so machines may differ and workers may come late. Ray starts a dead worker anew and gives it its job again. When none
-is left to give, what others still compute is given to the idle as well, and the first to finish counts: a slow worker does not hold up the end.
-The loader takes each shard once, whoever brings it.
+is left to give, what others still compute is given to one of the idle as well, and the first to finish counts: a slow worker does not hold up the
+end. What only silent workers have (dead ones, and those that Ray has no room for) is given to an idle one again. The loader takes each shard once,
+whoever brings it.
 """
 
+import math
 import os
 import time
 from collections.abc import Generator, Iterable
@@ -29,6 +31,9 @@ RESTARTS = 100
 
 ANSWER = 0.2
 """Seconds that they have to say it."""
+
+SILENT = 30.0
+"""Seconds after which a worker that has said nothing is not counted on."""
 
 
 class Remote:
@@ -60,9 +65,9 @@ def threads_each(n_workers: int) -> int:
 
 @dataclass
 class Call:
-    """A job that a worker has been given. since: when, by the monotonic clock."""
+    """A job that a worker, by its number, has been given. since: when, by the monotonic clock."""
 
-    worker: Any
+    worker: int
     job: Job
     since: float
 
@@ -91,6 +96,7 @@ class RayPool:
         self.workers = [actor.remote(request, staging, i, n_threads) for i in range(n_workers)]
         self.calls: dict[Any, Call] = {}
         self.known = dict.fromkeys(range(n_workers), 0.0)
+        self.heard: dict[int, float] = {}
 
     def close(self) -> None:
         self.ray.shutdown()
@@ -104,7 +110,8 @@ class RayPool:
                 if job is None:
                     break
                 left.add((job.run_id, job.shard_id))
-                self.calls[worker.compute.options(concurrency_group="compute").remote(job)] = Call(worker, job, time.monotonic())
+                call = self.workers[worker].compute.options(concurrency_group="compute").remote(job)
+                self.calls[call] = Call(worker, job, time.monotonic())
             if not left:
                 return
             for call in self.ray.wait(list(self.calls), timeout=POLL)[0]:
@@ -133,15 +140,17 @@ class RayPool:
         for answer in self.ray.wait(list(asked), num_returns=len(asked), timeout=ANSWER)[0]:
             with suppress(self.ray.exceptions.RayError):
                 self.known[asked[answer]] = self.ray.get(answer)
+                self.heard[asked[answer]] = time.monotonic()
         return dict(self.known)
 
-    def free(self) -> list[Any]:
+    def free(self) -> list[int]:
         """Workers that compute nothing."""
-        busy = [call.worker for call in self.calls.values()]
-        return [worker for worker in self.workers if worker not in busy]
+        busy = {call.worker for call in self.calls.values()}
+        return [number for number in range(len(self.workers)) if number not in busy]
 
     def slowest(self, left: set[tuple[int, int]]) -> Job | None:
-        """Of the jobs that one worker alone computes, the one that was given first."""
-        computed = [call for call in self.calls.values() if (call.job.run_id, call.job.shard_id) in left]
-        alone = [call for call in computed if sum(other.job is call.job for other in computed) == 1]
+        """Of the jobs that one worker at most computes, silent ones not counted, the one that was given first."""
+        given = [call for call in self.calls.values() if (call.job.run_id, call.job.shard_id) in left]
+        computed = [call.job for call in given if time.monotonic() - self.heard.get(call.worker, -math.inf) < SILENT]
+        alone = [call for call in given if sum(job is call.job for job in computed) <= 1]
         return min(alone, key=lambda call: call.since).job if alone else None

@@ -4,9 +4,11 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from ingest import ray_pool
@@ -79,3 +81,24 @@ def test_what_a_worker_refuses_is_said_as_by_one_alone(tiny: Tiny, tmp_path: Pat
     with closing(ray_pool.RayPool(tiny.request(tmp_path / "a.duckdb"), Folder(tmp_path), 1, None)) as pool, pytest.raises(AtlasError) as found:
         list(pool.shards([Job(0, 0, refuse, {})], lambda _: None))
     assert str(found.value) == "layer 3: NaN"
+
+
+def test_what_workers_have_for_whom_there_is_no_room_is_given_to_those_who_run(tiny: Tiny, tmp_path: Path) -> None:
+    """Two workers more than Ray has processors for come first: one is given the only job, the other the same job once more."""
+
+    def compute(_worker: Worker, _progress: Progress) -> dict[str, pa.Table]:
+        return {"neuron": pa.table({"i": [0]})}
+
+    deadline = time.monotonic() + 60
+
+    def advance(_: float) -> None:
+        assert time.monotonic() < deadline, "nobody does it"
+
+    n = (os.cpu_count() or 1) + 2
+    with closing(ray_pool.RayPool(tiny.request(tmp_path / "a.duckdb"), Folder(tmp_path), n, None)) as pool:
+        while len(pool.heard) < n - 2:
+            advance(0)
+            pool.progress()
+        pool.workers = [pool.workers[i] for i in sorted(range(n), key=pool.heard.__contains__)]
+        pool.heard.clear()
+        assert [shard.shard_id for shard in pool.shards([Job(0, 0, compute, {})], advance)] == [0]
