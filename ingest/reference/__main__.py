@@ -28,7 +28,6 @@ def main(folder: Path, seed: int) -> None:
     tokenizer.save_pretrained(folder)
     speeches = Speeches(splits["train"], splits["validation"], bos)
     state = train(new_model(bos), speeches, seed, lambda line: click.echo(line, err=True), lambda best: save_weights(folder, best))
-    save_weights(folder, state.model)
     losses = losses_as_saved(folder, splits, bos)
     (folder / "README.md").write_text(card(state, splits, losses, seed))
     click.echo(f"{folder} is ready")
