@@ -64,5 +64,5 @@ and what is saved is the state where it was lowest.
 |---|---|---|
 {course}
 
-Losses are in nats per token; the training loss is the mean since the row above, with dropout.
+Losses are in nats per token; the training loss is the mean since the row above, of the weights as they were then.
 """

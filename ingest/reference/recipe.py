@@ -9,7 +9,7 @@ BATCH_SIZE = 8
 LEARNING_RATE = 2e-3
 WARMUP_STEPS = 300
 WEIGHT_DECAY = 0.1
-DROPOUT = 0.1
+DROPOUT = 0.0
 CHECKS_PER_EPOCH = 2
 AVERAGE_DECAY = 0.999
 """Of the running mean of the weights, a step: about a pass long."""

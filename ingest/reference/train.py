@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -55,23 +56,51 @@ def begin(model: OPTForCausalLM) -> State:
     return State(model, AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(AVERAGE_DECAY)), new_optimizers(model))
 
 
-def train(model: OPTForCausalLM, speeches: Speeches, seed: int, log: Log, keep: Keep) -> State:
+def save(state: State, file: Path) -> None:
+    """All that training goes on from, whole or not at all."""
+    draft = file.with_suffix(".tmp")
+    parts = {"model": state.model.state_dict(), "average": state.average.state_dict(), "optimizers": [o.state_dict() for o in state.optimizers]}
+    torch.save({**parts, "step": state.step, "losses": state.losses, "random": torch.get_rng_state()}, draft)
+    draft.rename(file)
+
+
+def restore(state: State, file: Path) -> None:
+    """Stand where `save` was called."""
+    saved = torch.load(file, weights_only=True)
+    state.model.load_state_dict(saved["model"])
+    state.average.load_state_dict(saved["average"])
+    for optimizer, was in zip(state.optimizers, saved["optimizers"], strict=True):
+        optimizer.load_state_dict(was)
+    state.step, state.losses = saved["step"], saved["losses"]
+    torch.set_rng_state(saved["random"])
+
+
+def train(model: OPTForCausalLM, speeches: Speeches, seed: int, log: Log, keep: Keep, file: Path) -> State:
     """Train at a constant rate until the validation loss of the mean weights falls no more: until it was lowest a whole pass ago.
 
-    keep: called with the mean whenever its validation loss is the lowest so far. Returns where training ended; losses are in nats per token.
+    keep: called with the mean whenever its validation loss is the lowest so far. file: holds, from check to check, where training stands; if it is
+    there, training goes on from it, to the same end. Returns where training ended; losses are in nats per token.
     """
     state = begin(model)
     source = endless(speeches, np.random.default_rng(seed))
-    for _ in range(MAX_EPOCHS * CHECKS_PER_EPOCH):
+    if file.exists():
+        restore(state, file)
+        for _ in range(state.step):
+            next(source)
+    while len(state.losses) < MAX_EPOCHS * CHECKS_PER_EPOCH and not is_over([loss for _, _, loss in state.losses]):
         training = advance(state, source, speeches.steps // CHECKS_PER_EPOCH)
         validation = mean_loss(state.mean, speeches.validation, speeches.bos)
         log(f"step {state.step}: training loss {training:.4f}, validation loss {validation:.4f} nats per token")
         if validation < min((loss for _, _, loss in state.losses), default=math.inf):
             keep(state.mean)
         state.losses.append((state.step, training, validation))
-        if min(range(len(state.losses)), key=lambda i: state.losses[i][2]) + CHECKS_PER_EPOCH < len(state.losses):
-            break
+        save(state, file)
     return state
+
+
+def is_over(losses: list[float]) -> bool:
+    """Whether the lowest was a whole pass ago."""
+    return bool(losses) and losses.index(min(losses)) + CHECKS_PER_EPOCH < len(losses)
 
 
 def advance(state: State, source: Iterator[tuple[Tensor, Tensor]], n_steps: int) -> float:

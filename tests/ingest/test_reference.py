@@ -82,7 +82,7 @@ def test_a_step_lowers_the_loss_of_its_own_batch() -> None:
     assert losses[-1] < losses[0] / 2
 
 
-def test_training_ends_when_the_validation_loss_was_lowest_a_pass_ago_and_keeps_that_state(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_ends_when_the_validation_loss_was_lowest_a_pass_ago_and_keeps_that_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Two checks a pass: 4.6 at step 2 is followed by 4.5, and 4.0 by two that are higher."""
     script = [5.0, 4.6, 4.7, 4.5, 4.0, 4.2, 4.1]
     measured = iter([*script, 0.0])
@@ -98,11 +98,43 @@ def test_training_ends_when_the_validation_loss_was_lowest_a_pass_ago_and_keeps_
     kept: list[torch.Tensor] = []
     speech = torch.arange(1, 12).repeat(60)
     speeches = train.Speeches([speech], [speech], BOS)
-    state = train.train(small(), speeches, 0, said.append, lambda best: kept.append(best.lm_head.weight.clone()))
+    state = train.train(small(), speeches, 0, said.append, lambda best: kept.append(best.lm_head.weight.clone()), tmp_path / "training.pt")
     assert [loss for _, _, loss in state.losses] == script
     assert {b[0] - a[0] for a, b in zip(state.losses, state.losses[1:], strict=False)} == {speeches.steps // 2}
     assert len(said) == len(script)
     assert [next(i for i, mean in enumerate(means) if mean.equal(k)) for k in kept] == [0, 1, 3, 4]
+
+
+def test_training_that_is_interrupted_goes_on_to_the_same_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """To the bit; with dropout, which draws from torch's generator."""
+    monkeypatch.setattr(train, "MAX_EPOCHS", 3)
+    monkeypatch.setattr(train, "is_over", lambda _: False)
+    monkeypatch.setattr(train, "BATCH_SIZE", 1)
+    speech = torch.arange(1, 12).repeat(60)
+    speeches = train.Speeches([speech], [speech], BOS)
+
+    def model() -> OPTForCausalLM:
+        made = small()
+        for module in made.modules():
+            if hasattr(module, "dropout"):
+                module.dropout = 0.1
+        torch.manual_seed(1)
+        return made
+
+    def stop(_: str) -> None:
+        stopped.append(None)
+        if len(stopped) == 4:
+            raise KeyboardInterrupt
+
+    straight = train.train(model(), speeches, 0, lambda _: None, lambda _: None, tmp_path / "straight.pt")
+    stopped: list[None] = []
+    with pytest.raises(KeyboardInterrupt):
+        train.train(model(), speeches, 0, stop, lambda _: None, tmp_path / "training.pt")
+    other = model()
+    torch.manual_seed(5)
+    again = train.train(other, speeches, 0, lambda _: None, lambda _: None, tmp_path / "training.pt")
+    assert len(straight.losses) == 6 and again.losses == straight.losses
+    assert all(a.equal(b) for a, b in zip(again.mean.parameters(), straight.mean.parameters(), strict=True))
 
 
 def test_what_is_measured_is_the_running_mean_of_the_weights() -> None:
