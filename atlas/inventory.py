@@ -9,6 +9,7 @@ import polars as pl
 
 from atlas.frames import fetch
 from atlas.questions import question
+from schema.lake import is_lake, lake_bytes
 from schema.tables import metadata
 
 RUNS = """
@@ -60,7 +61,7 @@ def read_status(con: duckdb.DuckDBPyConnection, path: Path) -> Status:
     counts = " UNION ALL ".join(f"SELECT '{t}' AS relation, count(*) AS n_rows FROM {t}" for t in metadata(1).tables)
     return Status(
         path=str(path),
-        bytes=path.stat().st_size,
+        bytes=lake_bytes(con) if is_lake(path) else path.stat().st_size,
         model=fetch(con, "FROM model"),
         corpora=fetch(con, question("corpus_summary").call),
         runs=fetch(con, RUNS),

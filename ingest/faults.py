@@ -26,4 +26,4 @@ def explained(target: Path) -> Iterator[None]:
             raise AtlasError(f"no permission to write {target} or the folder {target}.work beside it: {text.splitlines()[0]}") from error
         if isinstance(error, MemoryError | duckdb.OutOfMemoryException):
             raise AtlasError(f"out of memory: {text.splitlines()[0]}. {kept}: use a smaller --batch-size and run the same command again.") from error
-        raise AtlasError(f"could not write {target}: {text.splitlines()[0]}. {kept}.") from error
+        raise AtlasError(f"could not write {target}: {text.splitlines()[0]}. {kept}. `atlas doctor {target}` says what is wrong.") from error

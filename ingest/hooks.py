@@ -152,7 +152,8 @@ def record_sites(model: Model, keep: Callable[[Tensor], Tensor] = whole) -> Iter
     and `("ffn_scale", layer)` → [batch, seq] float32: the frozen 1/rms of the norm after the FFN, ones where there is none, so that
     `ffn_scale·(coefficients @ values(layer) + ffn_bias(layer))` = ffn_out (DEFINITIONS, section 1). In a parallel block resid_mid is the
     virtual resid_pre + attn_out. `keep` picks positions, [batch, seq, width] to [..., width], from each state as it is computed, so that
-    only what it keeps stays in memory; by default these are the states of the forward pass itself and not copies: do not change them.
+    only what it keeps stays in memory, and brings states of several devices to one; by default these are the states of the forward pass
+    itself and not copies: do not change them.
     Raises AtlasError after a forward pass in which a site gave nothing.
     """
     forward = Forward()

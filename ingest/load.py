@@ -28,7 +28,7 @@ def load_shard(con: duckdb.DuckDBPyConnection, shard: Shard) -> None:
     con.execute("BEGIN")
     try:
         for table, n_rows in shard.n_rows.items():
-            insert(con, table, str(shard.path / f"{table}.parquet"), n_rows)
+            insert(con, table, f"{shard.path}/{table}.parquet", n_rows)
         con.execute(
             "INSERT INTO shard (run_id, shard_id, n_rows, sha256, worker, committed_at) VALUES (?, ?, ?, ?, ?, ?)",
             [shard.run_id, shard.shard_id, json.dumps(shard.n_rows), shard.sha256, shard.worker, datetime.now(UTC)],

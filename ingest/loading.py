@@ -25,7 +25,7 @@ def silence_transformers() -> None:
 def checked_device(device: str) -> torch.device:
     name, _, number = device.partition(":")
     if name not in ("cpu", "cuda") or (number and not number.isdigit()):
-        raise AtlasError(f"device '{device}' is unknown; give cpu, cuda or cuda:N")
+        raise AtlasError(f"device '{device}' is unknown; give cpu, cuda, cuda:N or auto")
     if name == "cuda" and int(number or 0) >= torch.cuda.device_count():
         raise AtlasError(f"device '{device}' was asked for, but torch {torch.__version__} sees {torch.cuda.device_count()} GPUs")
     return torch.device(device)
@@ -37,8 +37,8 @@ def misfits(report: dict[str, Iterable[object]]) -> str:
     return "; ".join(f"{kind}: {', '.join(keys[:3])}{f' and {len(keys) - 3} more' if len(keys) > 3 else ''}" for kind, keys in found.items() if keys)
 
 
-def load_hf(source: Source, dtype: torch.dtype) -> PreTrainedModel:
-    """The weights; AtlasError if some are quantised, missing or left over, which transformers would only log."""
+def load_hf(source: Source, dtype: torch.dtype, device_map: str | None) -> PreTrainedModel:
+    """The weights; AtlasError if some are quantised, missing or left over, which transformers would only log, or do not fit where device_map says."""
     if "quantization_config" in source.config:
         method = source.config["quantization_config"].get("quant_method")
         raise AtlasError(f"model {source.name}: its weights are quantised ({method}); only GGUF files are dequantised on loading")
@@ -50,13 +50,23 @@ def load_hf(source: Source, dtype: torch.dtype) -> PreTrainedModel:
             revision=source.commit,
             gguf_file=source.gguf_file,
             dtype=dtype,
+            device_map=device_map,
             output_loading_info=True,
             trust_remote_code=False,
         )
     wrong = misfits(report)
     if wrong:
         raise AtlasError(f"model {source.name}: its weights do not fit model_type '{source.config['model_type']}': {wrong}")
+    require_room(hf, source.name)
     return hf
+
+
+def require_room(hf: nn.Module, name: str) -> None:
+    """AtlasError if a device_map has left weights on the processor or the disk, to be fetched whenever a layer is computed."""
+    left = sum(p.numel() for p in hf.parameters() if p.device.type == "meta")
+    if left:
+        share = left / sum(p.numel() for p in hf.parameters())
+        raise AtlasError(f"model {name}: the GPUs have no room for {share:.0%} of its weights; use more of them, --dtype bfloat16 or --device cpu")
 
 
 def load_tokenizer(source: Source) -> PreTrainedTokenizerFast:

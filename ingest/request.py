@@ -13,9 +13,14 @@ class Request:
 
     triggers: k of the sweep's top-k, 0 for no sweep. trace: number of sampled positions, 0 for no trace.
     paper: whether to record what the papers' figures need beyond these; paper_keys: keys of each layer whose triggers it reads again.
+    map: whether to place values and traced states in the plane.
+    lake, data: catalogue and storage of the lake that `target` is to describe, None where it is a file or describes one already.
+    workers: how many compute; ray: address of the Ray cluster they are in, None for this machine.
     """
 
     target: Path
+    lake: str | None
+    data: str | None
     model: str
     revision: str | None
     dtype: str
@@ -37,9 +42,17 @@ class Request:
     coefficients: int
     paper: bool
     paper_keys: int
+    map: bool
     batch_size: int
     shard_positions: int
     seed: int
+    workers: int
+    ray: str | None
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this process computes itself."""
+        return self.workers == 1 and self.ray is None
 
     def open_corpus(self, spool: Path) -> Corpus:
         """The corpus asked for; standard input is kept in the folder `spool`. Raises AtlasError if there is none."""

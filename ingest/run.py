@@ -1,77 +1,43 @@
 """The driver: from a request to a published atlas, resuming what is there already.
 
-    work file ← weights shards ← sweep shards ← trace shards ← paper shards → snapshot
+    work file ← weights shards ← sweep shards ← trace shards ← paper shards ← map shards → snapshot
 
-One machine and one worker; the worker computes shards, this loads them. Every shard is on disk before it is loaded and in the
+Workers compute shards (ingest/pool.py), this loads them. Every shard is on disk before it is loaded and in the
 manifest once it is, so a run that dies at any moment goes on with the first shard the manifest lacks.
 """
 
-import shutil
 import time
 from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
 from pathlib import Path
 
-import duckdb
 import numpy as np
-import pyarrow as pa
+import torch
 from rich.progress import Progress
 
 from ingest.checks import check_identities
+from ingest.committer import Committer, FileStore, Store, held, open_work_file, recover, remove_work, work_folder
 from ingest.corpora import Corpus
+from ingest.device import enough_memory
 from ingest.faults import explained
-from ingest.load import load_shard, loaded_shards
+from ingest.load import loaded_shards
+from ingest.map import layouts, map_rows, map_settings, settle
 from ingest.models import Model, load_model
-from ingest.paper import has_clusters, layer_work, left_out, paper_settings, paper_shard
-from ingest.publish import publish
-from ingest.recorders.clusters import cluster_rows
-from ingest.recorders.keys import new_keys
+from ingest.paper import has_clusters, layer_work, left_out, paper_settings
+from ingest.pool import Alone, Job, Pool
 from ingest.recorders.traces import TraceSettings
-from ingest.recorders.values import all_unit_values, weight_tables
 from ingest.register import find_corpus, finish_run, is_registered, known_triggers, register_corpus, register_model, register_run, top_tokens
 from ingest.request import Request
 from ingest.sequences import CutDocument, bos_token, cut
-from ingest.shards import staged_shards, write_shard
-from ingest.survey import Survey, survey
-from ingest.worker import sweep_shard, trace_shard
-from schema.build import create_tables
+from ingest.shards import Staging
+from ingest.survey import Span, Survey, survey
+from ingest.worker import Worker
 from schema.errors import AtlasError
-from schema.store import open_reader, open_writer
+from schema.lake import Lake, check_description, describe, is_lake, read_lake, storage
+from schema.store import left_names, open_reader, remove_left
 
 TRACED_PER_SHARD = 64
 """Positions of a trace shard: their states are held in memory at once."""
-
-PUBLISH_SHARE = 20
-"""A snapshot is published during a run once this many times the last publication's duration has gone by."""
-
-
-@dataclass
-class Committer:
-    """The process that owns the working file: loads shards, and publishes when it is time."""
-
-    con: duckdb.DuckDBPyConnection
-    target: Path
-    work: Path
-    published_at: float = 0.0
-    publishing_took: float = 15.0
-
-    def commit(self, run_id: int, shard_id: int, tables: dict[str, pa.Table]) -> None:
-        shard = write_shard(self.work / "shards", run_id, shard_id, tables)
-        load_shard(self.con, shard)
-        shutil.rmtree(shard.path)
-        if time.monotonic() - self.published_at > PUBLISH_SHARE * self.publishing_took:
-            self.publish()
-
-    def publish(self) -> None:
-        start = time.monotonic()
-        publish(self.con, self.target, self.work)
-        self.published_at = time.monotonic()
-        self.publishing_took = self.published_at - start
-
-
-def work_folder(target: Path) -> Path:
-    return target.with_name(target.name + ".work")
 
 
 def ingest(request: Request, bar: Progress) -> Survey | None:
@@ -79,44 +45,98 @@ def ingest(request: Request, bar: Progress) -> Survey | None:
 
     Raises AtlasError for bad input, with the published atlas as it was; KeyboardInterrupt leaves a state that resumes.
     """
-    check_target(request.target)
+    check_target(request)
+    if not request.is_alone:
+        check_workers(request, torch.cuda.device_count())
+    if request.lake and request.data:
+        describe(request.target, Lake(request.lake, storage(request.data)))
     with explained(request.target):
         # before the model, so that a wrong path is said at once
         corpus = request.open_corpus(work_folder(request.target)) if request.corpus else None
-    model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device)
-    check_fit(request, model)
-    check_identities(model)
-    with explained(request.target):
-        return fill(request, model, corpus, bar)
+    with enough_memory(request.device):
+        # the GPUs belong to the workers
+        model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device if request.is_alone else "cpu")
+        check_fit(request, model)
+        check_identities(model)
+        with explained(request.target):
+            return fill(request, model, corpus, bar)
 
 
 def fill(request: Request, model: Model, corpus: Corpus | None, bar: Progress) -> Survey | None:
     """The part of an ingest that writes: open the working file, bring what is missing, publish, clean up."""
-    work = work_folder(request.target)
-    work.mkdir(exist_ok=True)
     seen = None
-    with closing(open_work_file(request.target, work, model.d_model)) as con:
-        committer = Committer(con, request.target, work, time.monotonic())
-        register_model(con, model)
-        recover(con, work)
-        ingest_weights(committer, model, request, bar)
-        if corpus is not None:
-            seen = ingest_corpus(committer, model, request, corpus, bar)
-        task = bar.add_task("publish", total=1, unit="snapshot")
-        committer.publish()
-        bar.advance(task)
-    shutil.rmtree(work)
+    with held(request.target) as work:
+        for folder in left_names(request.target):
+            remove_left(folder)
+        with opened_store(request.target, work, model.d_model) as store, pool_for(request, model, store.staging) as pool:
+            committer = Committer(store, pool, time.monotonic())
+            register_model(store.con, model)
+            recover(store)
+            ingest_weights(committer, model, request, bar)
+            if corpus is not None:
+                seen = ingest_corpus(committer, model, request, corpus, bar)
+            if request.map:
+                ingest_map(committer, model, request, bar)
+            task = bar.add_task("publish", total=1, unit="snapshot")
+            committer.publish()
+            bar.advance(task)
+        remove_work(work)
     return seen
 
 
-def check_target(target: Path) -> None:
+@contextmanager
+def opened_store(target: Path, work: Path, d_model: int) -> Iterator[Store]:
+    """The atlas file at `target`, or the lake that is described there."""
+    if is_lake(target):
+        # imported here: a file needs no lake
+        from ingest.lake.store import opened_lake
+
+        with opened_lake(target) as lake:
+            yield lake
+        return
+    with closing(open_work_file(target, work, d_model)) as con:
+        yield FileStore(con, target, work)
+
+
+@contextmanager
+def pool_for(request: Request, model: Model, staging: Staging) -> Iterator[Pool]:
+    """This process, or the workers asked for."""
+    if request.is_alone:
+        yield Alone(Worker(model), staging, ahead=model.device.type != "cpu")
+        return
+    # imported here: one worker needs no Ray
+    from ingest.ray_pool import RayPool
+
+    with closing(RayPool(request, staging, request.workers, request.ray)) as pool:
+        yield pool
+
+
+def check_target(request: Request) -> None:
     """Refuse a target that cannot become or is not an atlas, before anything costs time."""
+    target = request.target
     if not target.parent.is_dir():
         raise AtlasError(f"cannot make {target}: there is no folder {target.parent}")
     if target.is_dir():
         raise AtlasError(f"cannot make {target}: it is a folder; name a file such as {target}/atlas.duckdb")
-    if target.exists():
+    if request.lake and request.data:
+        check_description(target, Lake(request.lake, storage(request.data)))
+    elif is_lake(target):
+        read_lake(target)
+    elif target.exists():
         open_reader(target).close()
+
+
+def check_workers(request: Request, n_gpus: int) -> None:
+    """Refuse what several workers cannot compute on. n_gpus: of this machine."""
+    if request.device not in ("cpu", "cuda"):
+        raise AtlasError(f"--device {request.device} is for one worker alone; of several each has a GPU (--device cuda) or a share of the processors (cpu)")
+    if request.device == "cuda" and request.ray is None and n_gpus < request.workers:
+        raise AtlasError(f"--workers {request.workers} with --device cuda needs as many GPUs: torch {torch.__version__} sees {n_gpus}")
+
+
+def place(request: Request, model: Model) -> str:
+    """Where the shards are computed."""
+    return model.place if request.is_alone else request.device
 
 
 def check_fit(request: Request, model: Model) -> None:
@@ -125,45 +145,19 @@ def check_fit(request: Request, model: Model) -> None:
         raise AtlasError(
             f"a context of {request.context} tokens is more than the {model.max_context} that {model.name} was made for; use --context {model.max_context}"
         )
-    if request.target.exists():
+    if request.target.exists() and not is_lake(request.target):
         with closing(open_reader(request.target)) as con:
             is_registered(con, model)
 
 
-def open_work_file(target: Path, work: Path, d_model: int) -> duckdb.DuckDBPyConnection:
-    """The committer's file: the one a stopped run left, else a copy of the published atlas, else new."""
-    file = work / "atlas.duckdb"
-    if not file.exists():
-        draft = work / "atlas.duckdb.tmp"
-        draft.unlink(missing_ok=True)
-        if target.exists():
-            shutil.copyfile(target, draft)
-        else:
-            with closing(open_writer(draft)) as con:
-                create_tables(con, d_model)
-                con.execute("CHECKPOINT")
-        draft.rename(file)
-    return open_writer(file)
-
-
-def recover(con: duckdb.DuckDBPyConnection, work: Path) -> None:
-    """Load shards that were complete when the last run died, and remove those it had loaded but not yet removed."""
-    for shard in staged_shards(work / "shards"):
-        if shard.shard_id not in loaded_shards(con, shard.run_id):
-            load_shard(con, shard)
-        shutil.rmtree(shard.path)
-
-
 def ingest_weights(committer: Committer, model: Model, request: Request, bar: Progress) -> None:
     """One shard a layer from the weights alone."""
-    run_id = register_run(committer.con, "weights", None, request.weights_settings(), request.seed, str(model.device), model.n_layers)
+    run_id = register_run(committer.con, "weights", None, request.weights_settings(), request.seed, place(request, model), model.n_layers)
     pending = sorted(set(range(model.n_layers)) - loaded_shards(committer.con, run_id))
     if pending:
         task = bar.add_task("weights", total=model.n_layers, completed=model.n_layers - len(pending), unit="layers")
-        unit_values = all_unit_values(model)
-        for layer in pending:
-            committer.commit(run_id, layer, weight_tables(model, layer, unit_values))
-            bar.advance(task)
+        jobs = (Job(run_id, layer, Worker.weights, {"run_id": run_id, "layer": layer}) for layer in pending)
+        committer.commit_all(jobs, lambda n: bar.advance(task, n))
     finish_run(committer.con, run_id)
 
 
@@ -204,28 +198,25 @@ def survey_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int
 def ingest_sweep(committer: Committer, model: Model, request: Request, corpus: Corpus, corpus_id: int, seen: Survey, bar: Progress) -> None:
     """Every position: one shard a span of whole documents."""
     con = committer.con
-    run_id = register_run(con, "sweep", corpus_id, request.sweep_settings(), request.seed, str(model.device), len(seen.spans))
+    run_id = register_run(con, "sweep", corpus_id, request.sweep_settings(), request.seed, place(request, model), len(seen.spans))
     done = loaded_shards(con, run_id)
     spans = {s.first_document_id: s for s in seen.spans}
     if len(done) < len(spans):
         n_done = sum(s.n_positions for s in seen.spans if s.shard_id in done)
         task = bar.add_task("sweep", total=seen.n_positions, completed=n_done, unit="tokens")
-        keys = new_keys(model.n_layers, model.d_ffn, request.triggers, model.device)
-        keys.seed(known_triggers(con, corpus_id, model.n_layers, model.d_ffn, request.triggers))
-        documents = cut_corpus(corpus, model, request, corpus_id)
-        for first in documents:
-            span = spans[first.document_id]
-            shard = [first, *(next(documents) for _ in range(span.n_documents - 1))]
-            if span.shard_id not in done:
-                tables = sweep_shard(model, keys, shard, corpus_id, request.batch_size, lambda n: bar.advance(task, n))
-                committer.commit(run_id, span.shard_id, tables)
+        if committer.pool.local:
+            committer.pool.local.keys(run_id, request.triggers).seed(*known_triggers(con, corpus_id, model.n_layers, model.d_ffn, request.triggers))
+        shards = documents_of_spans(spans, cut_corpus(corpus, model, request, corpus_id))
+        of = {"run_id": run_id, "k": request.triggers, "corpus_id": corpus_id, "batch_size": request.batch_size}
+        jobs = (Job(run_id, i, Worker.sweep, {"documents": documents, **of}) for i, documents in shards if i not in done)
+        committer.commit_all(jobs, lambda n: bar.advance(task, n))
     finish_run(con, run_id)
 
 
 def ingest_trace(committer: Committer, model: Model, request: Request, corpus: Corpus, corpus_id: int, seen: Survey, bar: Progress) -> None:
     """The sampled positions that no other run has traced, in shards of consecutive ones."""
     con = committer.con
-    run_id = register_run(con, "trace", corpus_id, request.trace_settings(), request.seed, str(model.device), -(-len(seen.sample) // TRACED_PER_SHARD))
+    run_id = register_run(con, "trace", corpus_id, request.trace_settings(), request.seed, place(request, model), -(-len(seen.sample) // TRACED_PER_SHARD))
     before = np.array(con.execute("SELECT position_id FROM trace WHERE run_id <> ?", [run_id]).fetchnumpy()["position_id"], np.int64)
     parts = {i: np.array(seen.sample[s : s + TRACED_PER_SHARD]) for i, s in enumerate(range(0, len(seen.sample), TRACED_PER_SHARD))}
     done = loaded_shards(con, run_id)
@@ -233,13 +224,12 @@ def ingest_trace(committer: Committer, model: Model, request: Request, corpus: C
         task = bar.add_task("trace", total=len(seen.sample), completed=sum(len(parts[i]) for i in done), unit="positions")
         value_tops = top_tokens(con, model.n_layers)
         settings = TraceSettings(request.vector_sites, request.coefficients, request.seed)
-        for shard_id, documents in documents_of_parts(parts, cut_corpus(corpus, model, request, corpus_id)):
-            if shard_id not in done:
-                sample = np.setdiff1d(parts[shard_id], before)
-                tables = trace_shard(
-                    model, documents, sample, value_tops, corpus_id, run_id, settings, request.batch_size, lambda n: bar.advance(task, n)
-                ) if len(sample) else {}  # fmt: skip
-                committer.commit(run_id, shard_id, tables)
+        of = {"value_tops": value_tops, "corpus_id": corpus_id, "run_id": run_id, "settings": settings, "batch_size": request.batch_size}
+        shards = documents_of_parts(parts, cut_corpus(corpus, model, request, corpus_id))
+        jobs = (
+            Job(run_id, i, Worker.trace, {"documents": documents, "sample": np.setdiff1d(parts[i], before), **of}) for i, documents in shards if i not in done
+        )
+        committer.commit_all(jobs, lambda n: bar.advance(task, n))
     finish_run(con, run_id)
 
 
@@ -249,25 +239,43 @@ def ingest_paper(committer: Committer, model: Model, request: Request, corpus_id
     settings = paper_settings(con, request, corpus_id, n_layers * model.d_ffn)
     if note := left_out(settings):
         bar.console.print(note, soft_wrap=True, markup=False, highlight=False)
-    run_id = register_run(con, "paper", corpus_id, settings, request.seed, str(model.device), n_layers + 1)
+    run_id = register_run(con, "paper", corpus_id, settings, request.seed, place(request, model), n_layers + 1)
     # the forward pass of a layer's shard ends there; the clusters count as the whole model
     cost = [*range(1, n_layers + 1), n_layers]
     done = loaded_shards(con, run_id)
     task = bar.add_task("paper", total=sum(cost), completed=sum(cost[i] for i in done), unit="layers")
-    for shard_id in sorted(set(range(n_layers + 1)) - done):
+    of = {"corpus_id": corpus_id, "seed": request.seed, "batch_tokens": request.batch_size * request.context}
 
-        def advance(share: float, of: int = cost[shard_id]) -> None:
-            bar.advance(task, share * of)
+    def jobs() -> Iterator[Job]:
+        for i in sorted(set(range(n_layers)) - done):
+            yield Job(run_id, i, Worker.paper, {"cost": cost[i], "work": layer_work(con, settings, corpus_id, i, model.d_ffn), "layer": i, **of})
+        if n_layers not in done:
+            clusters = Job(run_id, n_layers, Worker.clusters, {"cost": cost[-1], "seed": request.seed})
+            yield Job(run_id, n_layers, Worker.nothing, {"cost": cost[-1]}) if has_clusters(con) else clusters
 
-        if shard_id < n_layers:
-            work = layer_work(con, settings, corpus_id, shard_id, model.d_ffn)
-            tables = paper_shard(model, work, corpus_id, shard_id, request.seed, request.batch_size * request.context, advance)
-        else:
-            tables = {} if has_clusters(con) else {"value_cluster": cluster_rows(model, request.seed, advance)}
-        committer.commit(run_id, shard_id, tables)
-        done.add(shard_id)
-        bar.update(task, completed=sum(cost[i] for i in done))
+    committer.commit_all(jobs(), lambda n: bar.advance(task, n))
     finish_run(con, run_id)
+
+
+def ingest_map(committer: Committer, model: Model, request: Request, bar: Progress) -> None:
+    """Layouts of what the atlas holds: its values, and its traced states where it has any."""
+    con = committer.con
+    settle(con)
+    wanted = layouts(con)
+    task = bar.add_task("map", total=len(wanted), unit="layouts")
+    for layout in wanted:
+        run_id = register_run(con, "map", None, map_settings(con, request, layout), request.seed, model.place, 1)
+        if not loaded_shards(con, run_id):
+            committer.commit(committer.store.staging.write(0, run_id, 0, {"map_point": map_rows(con, model, layout, run_id, request.seed)}))
+        finish_run(con, run_id)
+        bar.advance(task)
+
+
+def documents_of_spans(spans: dict[int, Span], documents: Iterator[CutDocument]) -> Iterator[tuple[int, list[CutDocument]]]:
+    """The documents of each sweep shard; `spans` by their first document."""
+    for first in documents:
+        span = spans[first.document_id]
+        yield span.shard_id, [first, *(next(documents) for _ in range(span.n_documents - 1))]
 
 
 def documents_of_parts(parts: dict[int, np.ndarray], documents: Iterator[CutDocument]) -> Iterator[tuple[int, list[CutDocument]]]:

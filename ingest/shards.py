@@ -1,10 +1,8 @@
 """Shards on disk: a folder of Parquet files and a manifest, complete or absent.
 
-atlas.duckdb.work/
-  atlas.duckdb          the committer's file
-  shards/
-    .000-00002.PID      being written
-    000-00001/          complete: manifest.json and a Parquet file a table
+atlas.duckdb.work/shards/worker-0/
+  .000-00002.PID        being written
+  000-00001/            complete: manifest.json and a Parquet file a table
 """
 
 import hashlib
@@ -15,6 +13,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,14 +26,43 @@ WORDS = ["tail", "site", "direction", "selection", "projection", "removed", "con
 
 @dataclass(frozen=True)
 class Shard:
-    """A complete shard: which run and number, rows of each table, and the digest of its files."""
+    """A complete shard: which run and number, rows of each table, and the digest of its files. path: a folder, or a place in a lake's storage."""
 
-    path: Path
+    path: str
     run_id: int
     shard_id: int
     n_rows: dict[str, int]
     sha256: str
     worker: str
+
+
+class Staging(Protocol):
+    """Where workers put shards, for the committer to load them. It goes to every worker, on whatever machine."""
+
+    def write(self, worker: int, run_id: int, shard_id: int, tables: Mapping[str, pa.Table]) -> Shard:
+        """A complete shard of some worker; whatever happens meanwhile, it is there whole or not at all."""
+
+    def waiting(self) -> list[Shard]:
+        """Complete shards of all workers, in order."""
+
+    def discard(self, shard: Shard) -> None:
+        """It was loaded, or is not needed: it waits no longer."""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Shards on a disk that all workers share, those of each worker in a folder of their own."""
+
+    path: Path
+
+    def write(self, worker: int, run_id: int, shard_id: int, tables: Mapping[str, pa.Table]) -> Shard:
+        return write_shard(self.path / f"worker-{worker}", run_id, shard_id, tables)
+
+    def waiting(self) -> list[Shard]:
+        return staged_shards(self.path)
+
+    def discard(self, shard: Shard) -> None:
+        discard(Path(shard.path))
 
 
 def write_shard(folder: Path, run_id: int, shard_id: int, tables: Mapping[str, pa.Table]) -> Shard:
@@ -57,32 +85,54 @@ def write_shard(folder: Path, run_id: int, shard_id: int, tables: Mapping[str, p
     for file in draft.iterdir():
         fsync(file)
     fsync(draft)
-    shutil.rmtree(final, ignore_errors=True)
+    if final.exists():
+        discard(final)
     draft.rename(final)
     fsync(folder)
     return read_shard(final)
 
 
 def read_shard(path: Path) -> Shard:
-    """The manifest of a complete shard; its files are checked by `verify_shard`."""
-    return Shard(path, **json.loads((path / "manifest.json").read_text()))
+    """The manifest of a complete shard; its files are checked by `verify_shard`. Raises AtlasError if it is none."""
+    try:
+        return Shard(str(path), **json.loads((path / "manifest.json").read_text()))
+    except (OSError, ValueError, TypeError) as error:
+        raise damaged(path, "its manifest cannot be read") from error
+
+
+def damaged(path: Path | str, what: str) -> AtlasError:
+    return AtlasError(f"shard {path} is damaged: {what}. `atlas doctor` removes it; the next run computes it again.")
+
+
+def discard(path: Path) -> None:
+    """Remove a shard's folder so that it is there whole or not at all: out of sight first."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.old")
+    path.rename(draft)
+    shutil.rmtree(draft)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a folder with what is in it."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def verify_shard(shard: Shard) -> None:
     """Raise AtlasError if a shard's files are not those its manifest was written for."""
-    found = {p.name for p in shard.path.iterdir()}
+    path = Path(shard.path)
+    found = {p.name for p in path.iterdir()}
     expected = {f"{name}.parquet" for name in shard.n_rows} | {"manifest.json"}
-    if found != expected or files_sha256(shard.path, shard.n_rows) != shard.sha256:
-        raise AtlasError(f"shard {shard.path} is damaged: its files do not match its manifest. Delete the folder; the next run computes it again.")
+    if found != expected or files_sha256(path, shard.n_rows) != shard.sha256:
+        raise damaged(path, "its files do not match its manifest")
 
 
 def staged_shards(folder: Path) -> list[Shard]:
-    """Complete shards that wait to be loaded, in order; drafts that a dead worker left are removed."""
-    if not folder.is_dir():
-        return []
-    for draft in folder.glob(".*"):
+    """Complete shards of all workers that wait to be loaded, in order; drafts that dead ones left are removed."""
+    for draft in folder.glob("*/.*"):
         shutil.rmtree(draft)
-    return [read_shard(p) for p in sorted(folder.iterdir())]
+    return [read_shard(p) for p in sorted(folder.glob("*/*"))]
 
 
 def files_sha256(folder: Path, names: Mapping[str, object]) -> str:

@@ -3,5 +3,5 @@
 __atlas__ = True
 """Marks this package as ours: another distribution installs a top-level `schema` too, and `import atlas` checks."""
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 4
 """Version of the tables below. An atlas of another version is refused, never half read."""

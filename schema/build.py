@@ -16,13 +16,25 @@ QUESTION_GROUP = "activation_atlas.questions"
 """Entry points that return SQL files of table macros, so that `schema` knows no layer above it."""
 
 
+DIALECT = Dialect()
+
+
 def table_ddl(table: Table) -> Iterator[str]:
     """CREATE TABLE and its comments."""
-    dialect = Dialect()
-    yield str(CreateTable(table).compile(dialect=dialect))
-    yield str(SetTableComment(table).compile(dialect=dialect))
+    yield str(CreateTable(table).compile(dialect=DIALECT))
+    yield from table_comments(table)
+
+
+def table_comments(table: Table, kind: str = "TABLE") -> Iterator[str]:
+    """COMMENT ON a table, or the view that stands for it, and on each column."""
+    yield str(SetTableComment(table).compile(dialect=DIALECT)).replace("TABLE", kind, 1)
     for column in table.columns:
-        yield str(SetColumnComment(column).compile(dialect=dialect))
+        yield str(SetColumnComment(column).compile(dialect=DIALECT))
+
+
+def column_types(table: Table) -> dict[str, str]:
+    """DuckDB's type of every column."""
+    return {column.name: column.type.compile(dialect=DIALECT) for column in table.columns}
 
 
 def create_tables(con: duckdb.DuckDBPyConnection, d_model: int) -> MetaData:

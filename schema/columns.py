@@ -25,6 +25,15 @@ class Counts(UserDefinedType):
         return "BIGINT[]"
 
 
+class Levels(UserDefinedType):
+    """TINYINT[]: a list of numbers from -127 to 127, in units that another column of the row gives."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: object) -> str:
+        return "TINYINT[]"
+
+
 class Json(UserDefinedType):
     """JSON text that DuckDB's ->> reads."""
 

@@ -1,12 +1,19 @@
-"""The only place that opens DuckDB: read-only for questions, read-write for the loader, and never by accident a new file."""
+"""The only place that opens atlas files (lakes: schema/lake.py): read-only for questions, read-write for the loader, and never by accident a new file."""
 
-from collections.abc import Callable
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from glob import escape
 from pathlib import Path
 
 import duckdb
 
 from schema import SCHEMA_VERSION
 from schema.errors import AtlasError, Locked, NotAnAtlas
+from schema.lake import is_lake, open_published
 
 STORAGE_VERSION = "v1.5.0"
 """File format of every atlas: the newest that all current clients open, and smaller than DuckDB 1.5's own default."""
@@ -16,6 +23,9 @@ WRITER_MEMORY = "2GB"
 
 ANNOTATION_SUFFIX = ".annotations.duckdb"
 """NAME.duckdb has what people say of it in NAME.annotations.duckdb."""
+
+OPENING = "opening-"
+"""What the folder of a second name is called by, after the atlas."""
 
 OFFLINE = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
 
@@ -32,9 +42,7 @@ def open_reader(path: Path | str, *, memory: str = "4GB", attach: Callable[[duck
     Raises NotAnAtlas if the path is no atlas of this schema version, Locked if another process is writing to it.
     """
     path = Path(path)
-    if not path.exists():
-        raise NotAnAtlas(f"no atlas at {path}: no such file{_neighbours(path)}")
-    con = _connect(path, read_only=True, config={**OFFLINE, "memory_limit": memory})
+    con = _open(path, {**OFFLINE, "memory_limit": memory})
     try:
         check_version(con, path)
         if attach is not None:
@@ -44,6 +52,69 @@ def open_reader(path: Path | str, *, memory: str = "4GB", attach: Callable[[duck
         con.close()
         raise
     return con
+
+
+def _open(path: Path, config: dict) -> duckdb.DuckDBPyConnection:
+    if is_lake(path):
+        return open_published(path, config)
+    if not path.exists():
+        raise NotAnAtlas(f"no atlas at {path}: no such file{_neighbours(path)}")
+    with own_name(path) as name:
+        return _connect(name, read_only=True, config=config, shown=path)
+
+
+@contextmanager
+def own_name(path: Path) -> Iterator[Path]:
+    """Another name of the file for as long as it is being opened; its own where the folder allows no second, or a log lies beside it.
+
+    Within a process DuckDB hands out what it first opened under a name, for as long as that is open: not the snapshot that has been
+    published since, nor the annotations that have changed.
+    """
+    with ExitStack() as stack:
+        name = path
+        if not path.with_name(f"{path.name}.wal").exists():
+            with suppress(OSError):
+                folder = tempfile.mkdtemp(prefix=f".{path.name}.{OPENING}", dir=path.parent)
+                handle = os.open(folder, os.O_RDONLY)
+                stack.callback(os.close, handle)
+                # until it is locked, it may be taken for one that was left
+                stack.callback(shutil.rmtree, folder, ignore_errors=True)
+                with suppress(OSError):  # some network file systems have no such locks
+                    fcntl.flock(handle, fcntl.LOCK_EX)
+                link = Path(folder) / path.name
+                link.hardlink_to(path.resolve())
+                name = link
+        yield name
+
+
+def left_names(path: Path) -> Iterator[Path]:
+    """Folders of other names of the file whose makers were killed while they opened it: nobody locks them any more."""
+    for folder in sorted(path.parent.glob(f".{escape(path.name)}.{OPENING}*")):
+        with lock_left(folder) as is_left:
+            pass
+        if is_left:
+            yield folder
+
+
+def remove_left(folder: Path) -> None:
+    """Remove such a folder; whoever is making it just now waits for the lock, and finds it gone."""
+    with lock_left(folder) as is_left:
+        if is_left:
+            shutil.rmtree(folder)
+
+
+@contextmanager
+def lock_left(folder: Path) -> Iterator[bool]:
+    """Whether nobody else locks a folder; False too if it has gone, or is another user's. It is locked for the block."""
+    with ExitStack() as stack:
+        try:
+            handle = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, handle)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_left = True
+        except OSError:
+            is_left = False
+        yield is_left
 
 
 def lock_down(con: duckdb.DuckDBPyConnection) -> None:
@@ -62,17 +133,24 @@ def open_writer(path: Path | str) -> duckdb.DuckDBPyConnection:
     return _connect(Path(path), read_only=False, config={**OFFLINE, "memory_limit": WRITER_MEMORY, "storage_compatibility_version": STORAGE_VERSION})
 
 
-def _connect(path: Path, *, read_only: bool, config: dict) -> duckdb.DuckDBPyConnection:
+def open_unchanged(path: Path) -> duckdb.DuckDBPyConnection:
+    """Open any database as it lies on the disk, of whatever version: read-only, a log beside it taken into memory. Raises as `open_reader` does."""
+    return _connect(path, read_only=True, config=OFFLINE)
+
+
+def _connect(path: Path, *, read_only: bool, config: dict, shown: Path | None = None) -> duckdb.DuckDBPyConnection:
+    """shown: the name for errors, where the file has another."""
+    shown = shown or path
     try:
         return duckdb.connect(str(path), read_only=read_only, config=config)
     except duckdb.IOException as error:
         if "lock" in str(error):
-            raise Locked(f"{path} is in use by another process: {_holder(str(error))}. Wait for it, or close it there.") from error
+            raise Locked(f"{shown} is in use by another process: {_holder(str(error))}. Wait for it, or close it there.") from error
         if "not a valid DuckDB" in str(error) or "database file" in str(error):
-            raise NotAnAtlas(f"{path} is not an atlas: it is no DuckDB file") from error
-        raise AtlasError(f"cannot open {path}: {str(error).splitlines()[0]}") from error
+            raise NotAnAtlas(f"{shown} is not an atlas: it is no DuckDB file") from error
+        raise AtlasError(f"cannot open {shown}: {str(error).splitlines()[0]}") from error
     except duckdb.Error as error:
-        raise AtlasError(f"cannot open {path}: {str(error).splitlines()[0]}") from error
+        raise AtlasError(f"cannot open {shown}: {str(error).splitlines()[0]}") from error
 
 
 def _holder(message: str) -> str:

@@ -21,7 +21,8 @@ from sqlalchemy import (
 )
 
 from schema import terms
-from schema.columns import Counts, Json, Vector, column, corpus_id, layer, neuron, one_of, position_id
+from schema.columns import Counts, Json, Levels, Vector, column, corpus_id, layer, neuron, one_of, position_id
+from schema.map_tables import map_tables
 from schema.paper_tables import paper_tables
 
 
@@ -123,8 +124,12 @@ def run_tables(m: MetaData) -> None:
         "run",
         m,
         column("run_id", Integer, "Counted from 0 in the order of ingest."),
-        column("kind", String, "weights (from the weights alone), sweep (every position), trace (sampled positions) or paper (what figures need beyond them)."),
-        column("corpus_id", Integer, "The corpus it read; null for weights.", "corpus.corpus_id", null=True),
+        column(
+            "kind",
+            String,
+            "weights (from the weights alone), sweep (every position), trace (sampled positions), paper (what figures need beyond them) or map (a layout).",
+        ),
+        column("corpus_id", Integer, "The corpus it read; null for weights and map, which are of the model or of all traces.", "corpus.corpus_id", null=True),
         column("settings", Json, "JSON: everything needed to repeat the run."),
         column("versions", Json, "JSON: versions of python, torch, transformers, duckdb and this project."),
         column("seed", BigInteger, "Seed of every random choice in the run."),
@@ -228,6 +233,13 @@ def sweep_tables(m: MetaData) -> None:
         column("rank", SmallInteger, "From 1 to k; ties go to the smaller position_id."),
         column("position_id", BigInteger, "Where the coefficient was read: the prefix ends here.", "position.position_id"),
         column("coefficient", REAL, "m_i, signed: what multiplies the value."),
+        column(
+            "preceding",
+            Levels,
+            f"m_i at up to {terms.PRECEDING} tokens before, the farthest first, in units of preceding_scale; null after rank {terms.PRECEDING_RANKS}.",
+            null=True,
+        ),
+        column("preceding_scale", REAL, "The largest |m_i| among them, divided by 127; null after that rank.", null=True),
         one_of("tail", terms.TAILS),
         comment="The exact top-k positions of every key over a corpus, both tails (Geva et al. 2021, section 3).",
         info={"grain": ("corpus_id", "layer", "neuron", "tail", "rank"), "sort": ("corpus_id", "layer", "neuron", "tail", "rank")},
@@ -357,4 +369,5 @@ def metadata(d_model: int) -> MetaData:
     trace_tables(m, d_model)
     sub_update_tables(m)
     paper_tables(m)
+    map_tables(m)
     return m

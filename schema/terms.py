@@ -9,13 +9,19 @@ STREAM_SITES = ("resid_pre", "resid_mid", "resid_post")
 TAILS = ("max", "min")
 """Which end of a key's coefficients a trigger belongs to: the largest, or the smallest (most negative)."""
 
+PRECEDING = 16
+"""Tokens before a trigger whose coefficients are kept with it: as many as a page shows of a text."""
+
+PRECEDING_RANKS = 20
+"""Triggers of each key and tail that keep them, from rank 1."""
+
 DIRECTIONS = ("promoted", "suppressed")
 """Which end of a value's projection a token belongs to."""
 
 SELECTIONS = ("dominant", "random")
 """How sub-updates of a position and layer were chosen: largest by norm, or seeded at random among the others."""
 
-RUN_KINDS = ("weights", "sweep", "trace", "paper")
+RUN_KINDS = ("weights", "sweep", "trace", "paper", "map")
 
 REMOVALS = ("first", "last", "random")
 """Which token of a trigger's prefix was left out; BOS is never one of them."""
@@ -25,6 +31,9 @@ CONTROLS = ("random_vector", "ffn_update")
 
 CLUSTER_SPACES = ("value", "logits")
 """What was clustered: the values themselves, or their scores E·v over the vocabulary."""
+
+LAYOUTS = ("value", "resid_post")
+"""What a map places in the plane: the values of all layers, or the states of traced positions after each layer."""
 
 SUBJECTS = ("key", "value", *CONTROLS)
 """What people annotate: the texts that trigger a key, or the tokens that a value, a random vector or an FFN update promotes."""

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 import pytest
@@ -10,13 +11,37 @@ import pytest
 import atlas
 from schema import store
 from schema.build import create_tables, install_derived
+from schema.lake import Lake
 from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
 from tests.atlas.tiny_atlas import write_tiny_atlas
 
+if TYPE_CHECKING:
+    from tests.lake.servers import Servers
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--lake", action="store_true", help="let the tiny atlas be a lake, with a PostgreSQL and an S3 endpoint of its own")
+
 
 @pytest.fixture(scope="session")
-def tiny_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Servers"]:
+    """A PostgreSQL and an S3 endpoint, which this process is told of as a user would tell it."""
+    from tests.lake.servers import serving
+
+    with serving(tmp_path_factory.mktemp("servers")) as started, pytest.MonkeyPatch.context() as patched:
+        for name, value in started.environment.items():
+            patched.setenv(name, value)
+        yield started
+
+
+@pytest.fixture(scope="session")
+def tiny_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = write_tiny_atlas(tmp_path_factory.mktemp("tiny") / "tiny.duckdb")
+    if request.config.getoption("--lake"):
+        from tests.lake.pushed import push
+
+        started = request.getfixturevalue("servers")
+        path = push(path, path.with_suffix(".lake"), Lake(started.catalogue("tiny"), started.data("tiny")))
     write_tiny_annotations(path)
     return path
 

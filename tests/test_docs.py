@@ -24,8 +24,9 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GLOSSARY = (ROOT / "GLOSSARY.md").read_text(encoding="utf-8")
 PAPERS = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
+PERFORMANCE = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-DOCUMENTS = {"README.md": README, "GLOSSARY.md": GLOSSARY, "docs/architecture.md": ARCHITECTURE, "docs/papers.md": PAPERS}
+DOCUMENTS = {"README.md": README, "GLOSSARY.md": GLOSSARY, "docs/architecture.md": ARCHITECTURE, "docs/papers.md": PAPERS, "docs/performance.md": PERFORMANCE}
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 TOUR = re.compile("<!-- tour -->.*<!-- /tour -->", re.DOTALL)
 

@@ -8,11 +8,12 @@ import duckdb
 from atlas.frames import fetch_rows
 from schema.errors import AtlasError
 
+# a coefficient of 0 is no trigger: a ReLU key that fires less often than the atlas keeps triggers has any texts at its last ranks
 TRIGGERS = """
 SELECT t.corpus_id, t.layer, t.neuron::BIGINT AS item, t.rank, t.position_id, p.token_id
 FROM trigger AS t
 INNER JOIN position AS p ON t.position_id = p.position_id
-WHERE t.tail = 'max' AND t.rank <= 25
+WHERE t.tail = 'max' AND t.rank <= 25 AND t.coefficient > 0
 """
 VALUE_TOKENS = """
 SELECT NULL::INTEGER AS corpus_id, v.layer, v.neuron::BIGINT AS item, v.rank, NULL::BIGINT AS position_id, v.token_id

@@ -28,7 +28,10 @@ COMMANDS = {
 
 PLUGIN_GROUP = "activation_atlas.commands"
 PLUGINS = {
+    "compact": "Make few sorted files of a lake's many small ones.",
+    "doctor": "Say what is wrong with an atlas or a stopped ingest, and mend it.",
     "ingest": "Read a model and a corpus into an atlas.",
+    "pull": "Copy a lake, or some layers of it, into an atlas file.",
     "ui": "Browse an atlas in the web browser.",
 }
 """Commands of other packages, found by entry point and imported when they run; their lines in the help are kept here."""

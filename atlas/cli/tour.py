@@ -18,10 +18,11 @@ RUNS = """
 SELECT r.kind, epoch(r.finished_at - r.started_at) AS seconds, r.device,
     CASE r.kind WHEN 'sweep' THEN (SELECT sum(s.n_positions)::BIGINT FROM sequence AS s)
         WHEN 'trace' THEN (SELECT count(*) FROM trace AS t WHERE t.run_id = r.run_id)
+        WHEN 'map' THEN (SELECT count(*) FROM map_point AS m WHERE m.run_id = r.run_id)
         ELSE (SELECT count(*) FROM neuron) END AS n
-FROM run AS r WHERE r.status = 'finished' ORDER BY r.run_id
+FROM run AS r WHERE r.status = 'finished' AND r.kind IN ('weights', 'sweep', 'trace', 'map') ORDER BY r.run_id
 """
-UNITS = {"weights": "neurons", "sweep": "positions", "trace": "positions"}
+UNITS = {"weights": "neurons", "sweep": "positions", "trace": "positions", "map": "points"}
 
 
 @click.command()

@@ -16,6 +16,15 @@ COLUMN, PAGE = 234, 486
 
 HEIGHT = 150
 
+PADDING = {"left": 3, "right": 3, "top": 3, "bottom": 3}
+"""Side by side: Streamlit takes no single number for all."""
+
+FONT = "Liberation Sans, Arial, Helvetica, Source Sans, sans-serif"
+"""The renderer brings the first. One of the others is as wide or narrower, wherever a page is looked at: what is wider would be cut."""
+
+PRINT = {"labelColor": "#000", "titleColor": "#000", "labelFont": FONT, "titleFont": FONT}
+"""As the renderer has them; said, because a page in dark dress puts its own in their place."""
+
 OKABE_ITO = ["#0072B2", "#D55E00", "#009E73", "#000000", "#CC79A7", "#56B4E9", "#E69F00"]
 """Okabe and Ito's palette without its yellow, which is too light for lines."""
 
@@ -33,10 +42,10 @@ def themed(chart: Any, *, width: int, height: int) -> Any:
     """The chart in print dress, `width` × `height` pt all told."""
     import altair as alt
 
-    small = {"labelFontSize": 8, "titleFontSize": 8, "titleFontWeight": "normal", "labelLimit": 0, "titleLimit": 0}
+    small = {"labelFontSize": 8, "titleFontSize": 8, "titleFontWeight": "normal", "labelLimit": 0, "titleLimit": 0, **PRINT}
     return (
-        chart.properties(width=width, height=height, autosize=alt.AutoSizeParams(type="fit", contains="padding"), background="white", padding=3)
-        .configure(font="Liberation Sans, Arial, Helvetica, sans-serif")
+        chart.properties(width=width, height=height, autosize=alt.AutoSizeParams(type="fit", contains="padding"), background="white", padding=PADDING)
+        .configure(font=FONT)
         .configure_axis(**small, gridColor="#DDDDDD", gridWidth=0.5, domainColor="#333333", tickColor="#333333", tickSize=3, labelPadding=2, titlePadding=4)
         .configure_legend(**small, orient="top", title=None, symbolStrokeWidth=1.2, symbolSize=30, columnPadding=8, rowPadding=1, offset=2, padding=0)
         .configure_view(stroke=None)

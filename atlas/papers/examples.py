@@ -15,15 +15,18 @@ TRIGGERS = 3
 
 KEYS = "SELECT n.layer, arg_min(n.neuron, md5(n.layer || ' ' || n.neuron)) AS neuron FROM neuron AS n GROUP BY n.layer ORDER BY n.layer"
 
-SOURCE = f"-- of each layer a key drawn by a hash\n{KEYS};\n-- and of each of them\nFROM sequence_triggers(layer, neuron, n := {TRIGGERS}, corpus := $corpus);"
+SOURCE = f"""-- of each layer a key drawn by a hash
+{KEYS};
+-- and of each of them
+FROM sequence_triggers(layer, neuron, n := {TRIGGERS}, corpus := $corpus) WHERE coefficient > 0;"""
 
 
 def examples(a: "Atlas", *, corpus: int | None) -> pl.DataFrame:
-    """The first triggers of a key of each layer, at most one of a sequence: layer, neuron and the columns of sequence_triggers."""
+    """The first triggers of a key of each layer, at most one of a sequence: layer, neuron and the columns of sequence_triggers; none of a dead key."""
     found = [
-        a.ask("sequence_triggers", layer=layer, neuron=neuron, n=TRIGGERS, corpus=corpus).select(
-            pl.lit(layer).alias("layer"), pl.lit(neuron).alias("neuron"), pl.all()
-        )
+        a.ask("sequence_triggers", layer=layer, neuron=neuron, n=TRIGGERS, corpus=corpus)
+        .select(pl.lit(layer).alias("layer"), pl.lit(neuron).alias("neuron"), pl.all())
+        .filter(pl.col("coefficient") > 0)
         for layer, neuron in fetch_rows(a.con, KEYS)
     ]
     return pl.concat(found) if found else pl.DataFrame()
@@ -39,6 +42,6 @@ EXAMPLES = Item(
     source=SOURCE,
     caption=lambda f: f"The {TRIGGERS} strongest triggers, at most one of a sequence, of a key of each layer, and the token that follows each.",
     n=lambda f: f"{f.n_unique(['layer', 'neuron'])} keys, {f.height} triggers",
-    exclusions="other triggers of the same sequence",
+    exclusions="other triggers of the same sequence; texts at which the key does not fire (coefficient not above 0)",
     columns={"layer": "layer", "neuron": "neuron", "coefficient": "coefficient", "text_before": "text before", "token": "token", "next_token": "next"},
 )

@@ -84,12 +84,16 @@ class Paper:
 
 @dataclass(frozen=True)
 class Made:
-    """What became of an item: its rows and files, or the `reason` there are none; `is_failure` if that is no fault of the atlas's contents."""
+    """What became of an item: its rows and files, or the `reason` there are none; `is_failure` if that is no fault of the atlas's contents.
+
+    `source` is the provenance of its files.
+    """
 
     item: Item
     seconds: float = 0.0
     frame: pl.DataFrame | None = None
     caption: str = ""
+    source: dict[str, object] = field(default_factory=dict)
     files: dict[str, Path] = field(default_factory=dict)
     reason: str | None = None
     is_failure: bool = False

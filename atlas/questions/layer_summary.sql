@@ -7,6 +7,7 @@
 -- column: mean_value_norm: mean ‖v‖, in residual-stream units
 -- column: mean_key_value_cosine: mean cosine of key (up key) and value, in [-1, 1]
 -- column: active_share: share of coefficients over 0, all neurons and positions, in [0, 1]
+-- column: coefficient_rms: size of coefficients: root of their mean square, all neurons and positions
 -- column: n_traced: traced positions; null without a trace, like all that follow
 -- column: final_on_top_before: share of them whose final prediction leads at resid_mid, in [0, 1]
 -- column: mean_final_prob_before: mean probability of the final prediction at resid_mid
@@ -16,6 +17,7 @@
 -- column: composition: share where it takes neither
 -- column: dominant_share: mean share of the 10 dominant sub-updates in the summed norm, in [0, 1]
 -- column: n_saturations: saturation events
+-- column: n_eliminations: elimination events, of each position the one where its candidate falls furthest
 -- chart:  line(layer, final_on_top_before)
 CREATE OR REPLACE MACRO layer_summary(corpus := NULL) AS TABLE
 WITH
@@ -32,7 +34,8 @@ weight AS (
 activity AS (
     SELECT
         s.layer,
-        sum(s.n_active) / sum(s.n_positions) AS active_share
+        sum(s.n_active) / sum(s.n_positions) AS active_share,
+        sqrt(sum(s.n_positions * (s.std * s.std + s.mean * s.mean)) / sum(s.n_positions)) AS coefficient_rms
     FROM neuron_statistics AS s
     WHERE corpus IS NULL OR s.corpus_id = corpus
     GROUP BY s.layer
@@ -87,6 +90,16 @@ saturated AS (
     FROM saturation AS e
     INNER JOIN traced AS t ON e.position_id = t.position_id
     GROUP BY e.layer
+),
+
+eliminated AS (
+    SELECT
+        e.layer,
+        count(*) AS n_eliminations
+    FROM elimination AS e
+    INNER JOIN traced AS t ON e.position_id = t.position_id
+    WHERE e.is_largest_fall
+    GROUP BY e.layer
 )
 
 SELECT
@@ -95,6 +108,7 @@ SELECT
     w.mean_value_norm,
     w.mean_key_value_cosine,
     a.active_share,
+    a.coefficient_rms,
     c.n_traced,
     p.final_on_top_before,
     p.mean_final_prob_before,
@@ -103,11 +117,13 @@ SELECT
     c.ffn,
     c.composition,
     d.dominant_share,
-    if(c.n_traced IS NULL, NULL, coalesce(s.n_saturations, 0)) AS n_saturations
+    if(c.n_traced IS NULL, NULL, coalesce(s.n_saturations, 0)) AS n_saturations,
+    if(c.n_traced IS NULL, NULL, coalesce(e.n_eliminations, 0)) AS n_eliminations
 FROM weight AS w
 LEFT JOIN activity AS a ON w.layer = a.layer
 LEFT JOIN prediction AS p ON w.layer = p.layer
 LEFT JOIN change AS c ON w.layer = c.layer
 LEFT JOIN dominance AS d ON w.layer = d.layer
 LEFT JOIN saturated AS s ON w.layer = s.layer
+LEFT JOIN eliminated AS e ON w.layer = e.layer
 ORDER BY w.layer;

@@ -15,46 +15,18 @@
 CREATE OR REPLACE MACRO neurons_triggered_by(token, n := 25, tail := 'max', corpus := NULL) AS TABLE
 WITH
 place AS (
-    SELECT p.position_id
+    SELECT list(p.position_id) AS position_ids
     FROM position AS p
     INNER JOIN token AS k ON p.token_id = k.token_id
     WHERE k.text = token OR k.text = ' ' || token
-),
-
-matching AS (
-    SELECT
-        t.layer,
-        t.neuron,
-        count(*) AS n_triggers,
-        min(t.rank) AS best_rank,
-        max_by(t.coefficient, abs(t.coefficient)) AS strongest_coefficient
-    FROM trigger AS t
-    INNER JOIN place AS p ON t.position_id = p.position_id
-    WHERE t.tail = tail AND (corpus IS NULL OR t.corpus_id = corpus)
-    GROUP BY t.layer, t.neuron
-    ORDER BY n_triggers DESC, best_rank, t.layer, t.neuron
-    LIMIT n
-),
-
--- a short corpus or several corpora keep another number of triggers than k
-kept AS (
-    SELECT
-        t.layer,
-        t.neuron,
-        count(*) AS n_kept
-    FROM trigger AS t
-    INNER JOIN matching AS m ON t.layer = m.layer AND t.neuron = m.neuron
-    WHERE t.tail = tail AND (corpus IS NULL OR t.corpus_id = corpus)
-    GROUP BY t.layer, t.neuron
 )
 
 SELECT
     m.layer,
     m.neuron,
     m.n_triggers,
-    m.n_triggers / k.n_kept AS share,
+    m.share,
     m.best_rank,
     m.strongest_coefficient
-FROM matching AS m
-INNER JOIN kept AS k ON m.layer = k.layer AND m.neuron = k.neuron
+FROM neurons_triggered_at((SELECT l.position_ids FROM place AS l), n := n, tail := tail, corpus := corpus) AS m
 ORDER BY m.n_triggers DESC, m.best_rank, m.layer, m.neuron;

@@ -1,4 +1,5 @@
 -- Exact top-k of a corpus out of the shards' candidates, for the rows of `part`. Ties go to the smaller position_id.
+-- The coefficients before a trigger are kept to rank 20 (schema.terms.PRECEDING_RANKS).
 WITH ranked AS (
     SELECT
         t.*,
@@ -25,7 +26,9 @@ SELECT
     t.tail,
     t.new_rank AS rank,
     t.position_id,
-    t.coefficient
+    t.coefficient,
+    CASE WHEN t.new_rank <= 20 THEN t.preceding END AS preceding,
+    CASE WHEN t.new_rank <= 20 THEN t.preceding_scale END AS preceding_scale
 FROM ranked AS t
 INNER JOIN sweep AS s ON t.corpus_id = s.corpus_id
 WHERE t.new_rank <= s.k

@@ -40,7 +40,7 @@ def n_blocks(n_values: int) -> int:
 
 def cluster_rows(model: Model, seed: int, progress: Callable[[float], None]) -> pa.Table:
     """Rows of `value_cluster` for the whole model, both spaces. progress: called with shares of the whole."""
-    values = torch.stack([model.values(layer) for layer in range(model.n_layers)]).cpu()
+    values = torch.stack([model.values(layer).cpu() for layer in range(model.n_layers)])
     n_layers, d_ffn, d_model = values.shape
     flat = values.view(-1, d_model).double().numpy()
     tables = []

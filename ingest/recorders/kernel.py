@@ -3,13 +3,14 @@
 The sweep may cost only a few per cent of the forward pass, and at ~100M coefficients a batch that is about one read of
 memory. Rows are taken in tiles that stay in the cache. The moments and the extremes of each column come from one vector
 loop over a tile; only a column whose extreme reaches the neuron's k-th best is looked at again, which after the first
-batches is almost none. The histogram is counted in 16 bits, which halves the cache it needs, and added up once a call.
+batches is almost none, and so are new triggers, whose tokens before them are in the cache. The histogram is counted in
+16 bits, which halves the cache it needs, and added up once a call.
 """
 
 import numba
 import numpy as np
 
-from schema.terms import HISTOGRAM_BINS, HISTOGRAM_MIN_EXPONENT
+from schema.terms import HISTOGRAM_BINS, HISTOGRAM_MIN_EXPONENT, PRECEDING
 
 TILE_ROWS = 16
 TILE_COLUMNS = 256
@@ -24,13 +25,19 @@ NOWHERE = np.iinfo(np.int64).max
 """Position of a heap place that holds no trigger yet; any real position beats it."""
 
 
+ABSENT = -128
+"""Level of a token that is not there: the sequence begins after it."""
+
+
 @numba.njit(inline="always")
-def replace_worst(coefficients, positions, coefficient, position):  # type: ignore[no-untyped-def]
+def replace_worst(coefficients, positions, places, coefficient, position):  # type: ignore[no-untyped-def]
     """Put a better trigger in the place of the worst, which a heap keeps at its root.
 
     Worse means a smaller coefficient or, of equal ones, the larger position.
+    Returns the place that the worst held in what is kept beside the heap, and now the better one holds.
     """
     k = coefficients.shape[0]
+    freed = places[0]
     i = 0
     while True:
         child = 2 * i + 1
@@ -43,20 +50,61 @@ def replace_worst(coefficients, positions, coefficient, position):  # type: igno
             break
         coefficients[i] = coefficients[child]
         positions[i] = positions[child]
+        places[i] = places[child]
         i = child
     coefficients[i] = coefficient
     positions[i] = position
+    places[i] = freed
+    return freed
+
+
+@numba.njit(inline="always")
+def keep_preceding(x, row, column, n_before, levels):  # type: ignore[no-untyped-def]
+    """Write the column's coefficients in the rows before `row`, `n_before` of its sequence, as levels of their largest; returns a level's size."""
+    first = max(0, PRECEDING - n_before)
+    largest = np.float32(0)
+    for i in range(first, PRECEDING):
+        largest = max(largest, abs(x[row - PRECEDING + i, column]))
+    scale = largest / np.float32(127)
+    for i in range(PRECEDING):
+        if i < first:
+            levels[i] = ABSENT
+        elif scale > 0:
+            levels[i] = np.int8(np.rint(x[row - PRECEDING + i, column] / scale))
+        else:
+            levels[i] = 0
+    return scale
 
 
 @numba.njit(parallel=True, nogil=True, fastmath={"contract", "nsz", "nnan"}, error_model="numpy", cache=True)
-def reduce_rows(x, bits, row_positions, total, square, low, high, n_active, histogram, best, best_positions, n_threads):  # type: ignore[no-untyped-def]
-    """Add a batch of one layer to its running reductions, in place.
+def reduce_rows(  # type: ignore[no-untyped-def]
+    x,
+    bits,
+    row_positions,
+    row_indices,
+    first_row,
+    end_row,
+    total,
+    square,
+    low,
+    high,
+    n_active,
+    histogram,
+    best,
+    best_positions,
+    places,
+    levels,
+    scales,
+    n_threads,
+):
+    """Add the rows [first_row, end_row) of a batch of one layer to its running reductions, in place.
 
-    x, bits: coefficients [rows, d_ffn] float32 and the same memory as int32; row_positions: [rows].
+    x, bits: coefficients [rows, d_ffn] float32 and the same memory as int32; row_positions, and row_indices in the sequence: [rows].
     total, square: float64 [d_ffn]; low, high: float32 [d_ffn]; n_active: int64 [d_ffn]; histogram: int64 [d_ffn, HISTOGRAM_BINS].
     best, best_positions: [2, d_ffn, k], a heap for each tail, the min tail with its sign turned.
+    places: [2, d_ffn, k], where the coefficients before each trigger lie in levels [2, d_ffn, k, PRECEDING] and scales [2, d_ffn, k].
     """
-    rows, d_ffn = x.shape
+    d_ffn = x.shape[1]
     width = (d_ffn + n_threads - 1) // n_threads
     for thread in numba.prange(n_threads):
         first, last = thread * width, min(d_ffn, (thread + 1) * width)
@@ -67,8 +115,8 @@ def reduce_rows(x, bits, row_positions, total, square, low, high, n_active, hist
         tile_low, tile_high = np.empty(n, np.float32), np.empty(n, np.float32)
         # the k-th best of both tails side by side: in the heaps they lie k apart, a cache line each
         gate_high, gate_low = best[0, first:last, 0].copy(), -best[1, first:last, 0]
-        for tile in range(0, rows, TILE_ROWS):
-            tile_end = min(rows, tile + TILE_ROWS)
+        for tile in range(first_row, end_row, TILE_ROWS):
+            tile_end = min(end_row, tile + TILE_ROWS)
             tile_low[:] = np.float32(np.inf)
             tile_high[:] = np.float32(-np.inf)
             for r in range(tile, tile_end):
@@ -89,13 +137,15 @@ def reduce_rows(x, bits, row_positions, total, square, low, high, n_active, hist
                     for r in range(tile, tile_end):
                         v, p = x[r, first + j], row_positions[r]
                         if v >= gate_high[j] and (v > gate_high[j] or p < best_positions[0, first + j, 0]):
-                            replace_worst(best[0, first + j], best_positions[0, first + j], v, p)
+                            place = replace_worst(best[0, first + j], best_positions[0, first + j], places[0, first + j], v, p)
+                            scales[0, first + j, place] = keep_preceding(x, r, first + j, row_indices[r], levels[0, first + j, place])
                             gate_high[j] = best[0, first + j, 0]
                 if tile_low[j] <= gate_low[j]:
                     for r in range(tile, tile_end):
                         v, p = x[r, first + j], row_positions[r]
                         if v <= gate_low[j] and (v < gate_low[j] or p < best_positions[1, first + j, 0]):
-                            replace_worst(best[1, first + j], best_positions[1, first + j], -v, p)
+                            place = replace_worst(best[1, first + j], best_positions[1, first + j], places[1, first + j], -v, p)
+                            scales[1, first + j, place] = keep_preceding(x, r, first + j, row_indices[r], levels[1, first + j, place])
                             gate_low[j] = -best[1, first + j, 0]
             for start in range(0, n, TILE_COLUMNS):
                 end = min(n, start + TILE_COLUMNS)

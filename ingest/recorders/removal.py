@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
+from ingest.device import in_parts
 from ingest.hooks import read_layer
 from ingest.models import Model
 from ingest.survey import hashes
@@ -76,16 +77,20 @@ def read_ends(
     """
     found: dict[Tokens, np.ndarray] = {}
     hosted = hosts(texts)
-    total = sum(len(host) for host in hosted)
-    chosen = torch.tensor(neurons, dtype=torch.int64, device=model.device)
-    for batch in batches(hosted, batch_tokens):
-        ids = torch.full((len(batch), max(map(len, batch))), PAD)
-        for row, host in enumerate(batch):
+    total, chosen = sum(len(host) for host in hosted), torch.tensor(neurons, dtype=torch.int64)
+
+    def read(part: tuple[Tokens, ...]) -> dict[Tokens, np.ndarray]:
+        ids = torch.full((len(part), max(map(len, part))), PAD)
+        for row, host in enumerate(part):
             ids[row, : len(host)] = torch.tensor(host)
-        coefficients = read_layer(model, layer, ids)[..., chosen].float().cpu().numpy()
-        for row, host in enumerate(batch):
-            found |= {text: coefficients[row, len(text) - 1] for text in hosted[host]}
-        progress(sum(map(len, batch)) / total)
+        coefficients = read_layer(model, layer, ids)
+        ends = coefficients[..., chosen.to(coefficients.device)].float().cpu().numpy()
+        progress(sum(map(len, part)) / total)
+        return {text: ends[row, len(text) - 1] for row, host in enumerate(part) for text in hosted[host]}
+
+    for batch in batches(hosted, batch_tokens):
+        for ends in in_parts(model, tuple(batch), len, read):
+            found |= ends
     return found
 
 

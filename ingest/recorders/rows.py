@@ -5,10 +5,11 @@ import json
 import numpy as np
 import pyarrow as pa
 
-from ingest.recorders.kernel import NOWHERE
-from ingest.recorders.keys import CpuKeys, TorchKeys
+from ingest.recorders.kernel import ABSENT, NOWHERE
+from ingest.recorders.keys import CpuKeys, KeyTriggers
+from ingest.recorders.torch_keys import TorchKeys
 from ingest.sequences import CutDocument
-from schema.terms import TAILS
+from schema.terms import PRECEDING_RANKS, TAILS
 
 
 def text_tables(documents: list[CutDocument], corpus_id: int) -> dict[str, pa.Table]:
@@ -53,10 +54,15 @@ def text_tables(documents: list[CutDocument], corpus_id: int) -> dict[str, pa.Ta
 
 
 def trigger_rows(keys: CpuKeys | TorchKeys, corpus_id: int, first: int, last: int) -> pa.Table:
-    """Rows of `trigger` whose position lies in [first, last); the rank is left to the merge (0 here)."""
+    """Rows of `trigger` whose position lies in [first, last); the rank is left to the merge (0 here).
+
+    Only those that may be among the first PRECEDING_RANKS bring the coefficients before them.
+    """
     kept = keys.triggers()
-    layer, tail, neuron, place = np.nonzero((kept.positions >= first) & (kept.positions < last) & (kept.positions != NOWHERE))
+    chosen = (kept.positions >= first) & (kept.positions < last) & (kept.positions != NOWHERE)
+    layer, tail, neuron, place = np.nonzero(chosen)
     n = len(layer)
+    is_late = ~leading(kept)[chosen]
     return pa.table(
         {
             "corpus_id": np.full(n, corpus_id, np.int32),
@@ -66,8 +72,24 @@ def trigger_rows(keys: CpuKeys | TorchKeys, corpus_id: int, first: int, last: in
             "rank": np.zeros(n, np.int16),
             "position_id": kept.positions[layer, tail, neuron, place],
             "coefficient": kept.coefficients[layer, tail, neuron, place],
+            "preceding": lists(kept.levels[chosen], is_late),
+            "preceding_scale": pa.array(kept.scales[chosen], mask=is_late),
         }
     )
+
+
+def leading(kept: KeyTriggers) -> np.ndarray:
+    """Whether each trigger is, ties included, among the first PRECEDING_RANKS of its key and tail so far: [n_layers, 2, d_ffn, k]."""
+    n = min(PRECEDING_RANKS, kept.coefficients.shape[-1])
+    signed = kept.coefficients * np.array([-1, 1], np.float32)[:, None, None]
+    return signed <= np.partition(signed, n - 1, axis=-1)[..., n - 1 : n]
+
+
+def lists(levels: np.ndarray, is_null: np.ndarray) -> pa.LargeListArray:
+    """[n, PRECEDING] as lists without what is absent, null where told."""
+    is_there = (levels != ABSENT) & ~is_null[:, None]
+    ends = is_there.sum(1).cumsum()
+    return pa.LargeListArray.from_arrays(pa.array(np.concatenate([[0], ends])), pa.array(levels[is_there]), mask=pa.array(is_null))
 
 
 def statistics_rows(keys: CpuKeys | TorchKeys, corpus_id: int) -> pa.Table:

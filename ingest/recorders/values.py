@@ -3,6 +3,8 @@
 Source: Geva et al. 2021, section 4 (value distributions), and 2022, section 3 (values as concepts in the vocabulary).
 """
 
+from itertools import groupby
+
 import numpy as np
 import pyarrow as pa
 import torch
@@ -18,7 +20,7 @@ CHUNK = 256
 """Values projected at once: bounds the memory for their scores over the vocabulary."""
 
 
-def weight_tables(model: Model, layer: int, unit_values: Tensor) -> dict[str, pa.Table]:
+def weight_tables(model: Model, layer: int, unit_values: list[Tensor]) -> dict[str, pa.Table]:
     """Rows of `neuron`, `value_token` and `value_neighbour` for one layer. unit_values: see `all_unit_values`."""
     values, keys, gate = model.values(layer), model.keys(layer), model.gate_keys(layer)
     projected = [project(model, values[i : i + CHUNK]) for i in range(0, len(values), CHUNK)]
@@ -73,21 +75,24 @@ def token_rows(layer: int, direction: str, joined: dict[str, np.ndarray]) -> pa.
     )
 
 
-def all_unit_values(model: Model) -> Tensor:
-    """Every value divided by its length, [n_layers, d_ffn, d_model]; a value of length 0 stays 0."""
-    return torch.stack([normalize(model.values(layer), dim=1) for layer in range(model.n_layers)])
+def all_unit_values(model: Model) -> list[Tensor]:
+    """Every value divided by its length, where its layer lies: [layers, d_ffn, d_model] for each run of layers on one device; a value of length 0 stays 0."""
+    runs = groupby(range(model.n_layers), model.layer_device)
+    return [torch.stack([normalize(model.values(layer), dim=1).to(device) for layer in layers]) for device, layers in runs]
 
 
-def nearest(layer: int, unit_values: Tensor) -> tuple[np.ndarray, np.ndarray]:
+def nearest(layer: int, unit_values: list[Tensor]) -> tuple[np.ndarray, np.ndarray]:
     """The N_NEIGHBOURS values with the largest cosine to each of a layer's: cosines and flat indices, [d_ffn, N_NEIGHBOURS]."""
-    _, d_ffn, d_model = unit_values.shape
-    flat = unit_values.view(-1, d_model)
+    mine = [values for run in unit_values for values in run][layer]
+    d_ffn, n = len(mine), sum(len(run) for run in unit_values) * len(mine)
     cosines, indices = [], []
     for start in range(0, d_ffn, CHUNK):
-        similarity = unit_values[layer, start : start + CHUNK] @ flat.T
-        itself = torch.arange(len(similarity), device=flat.device)
+        part = mine[start : start + CHUNK]
+        found = [(part.to(run.device) @ run.flatten(0, 1).T).to(part.device) for run in unit_values]
+        similarity = found[0] if len(found) == 1 else torch.cat(found, 1)
+        itself = torch.arange(len(similarity), device=part.device)
         similarity[itself, layer * d_ffn + start + itself] = -torch.inf
-        best, index = top_k(similarity, min(N_NEIGHBOURS, len(flat) - 1))
+        best, index = top_k(similarity, min(N_NEIGHBOURS, n - 1))
         cosines.append(best.cpu().numpy())
         indices.append(index.cpu().numpy())
     return np.concatenate(cosines), np.concatenate(indices)

@@ -6,7 +6,7 @@ found AS (
         count(DISTINCT d.document_id) AS n_documents,
         sum(s.n_positions) AS n_positions
     FROM document AS d
-    INNER JOIN sequence AS s ON d.document_id = s.document_id
+    LEFT JOIN sequence AS s ON d.document_id = s.document_id
     GROUP BY d.corpus_id
 )
 

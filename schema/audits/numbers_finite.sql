@@ -1,9 +1,9 @@
--- rule: no coefficient, score, norm or statistic is NaN or infinite
+-- rule: no coefficient, score, norm, statistic or coordinate is NaN or infinite
 WITH
 number AS (
     SELECT
         'trigger' AS place,
-        t.coefficient AS number
+        unnest([t.coefficient, coalesce(t.preceding_scale, 0)]) AS number
     FROM trigger AS t
     UNION ALL
     SELECT
@@ -45,6 +45,11 @@ number AS (
         'control_token' AS place,
         c.score AS number
     FROM control_token AS c
+    UNION ALL
+    SELECT
+        'map_point' AS place,
+        unnest([p.x, p.y]) AS number
+    FROM map_point AS p
 )
 
 SELECT

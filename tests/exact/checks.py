@@ -124,7 +124,7 @@ def check_model(c: Case) -> None:
         "name": c.settings["model_name"], "model_type": config.model_type, "n_layers": c.n_layers, "d_model": d_model, "d_ffn": c.d_ffn,
         "n_heads": heads, "n_kv_heads": getattr(config, "num_key_value_heads", heads), "d_head": getattr(config, "head_dim", None) or d_model // heads,
         "d_vocab": d_vocab, "activation": getattr(config, family.activation), "is_gated": family.gate is not None, "is_parallel": family.is_parallel,
-        "is_ffn_output_normed": family.after_norm is not None, "is_tied": bool(config.tie_word_embeddings), "dtype": "float32", "schema_version": 2,
+        "is_ffn_output_normed": family.after_norm is not None, "is_tied": bool(config.tie_word_embeddings), "dtype": "float32", "schema_version": 4,
     }  # fmt: skip
     assert {column: model[column][0] for column in expected} == expected
     assert re.fullmatch("[0-9a-f]{64}", model["weights_sha256"][0])
@@ -351,6 +351,29 @@ def check_triggers(c: Case) -> None:
             swapped = check_ranking(f"{c.name} layer {layer} {tail}", ids, sign * stored, sign * scores, c.rounding * size, equal_may_swap=True)
             c.count("trigger", swapped)
             c.close("trigger coefficient", stored, np.take_along_axis(scores, ids, 1), 1e-4, 1e-2 * size)
+            check_preceding(c, rows, scores, ids, size)
+
+
+def check_preceding(c: Case, rows: Rows, scores: np.ndarray, ids: np.ndarray, size: np.ndarray) -> None:
+    """The coefficients at up to 16 tokens before each of the first 20 triggers, to half a level; scores: [d_ffn, n_positions], ids: [d_ffn, k]."""
+    k = ids.shape[1]
+    first = np.broadcast_to(np.arange(k) < 20, ids.shape)
+    flat, lengths = rows.lists("preceding")
+    scales = blocks(rows, "preceding_scale", c.d_ffn, k).astype(np.float64)
+    equal("preceding_scale is null", np.isnan(scales), ~first)
+    n_before = np.minimum(c.cut.index[ids], 16)
+    equal("length of preceding", lengths.reshape(ids.shape), np.where(first, n_before, np.nan))
+    neuron, rank = np.nonzero(first)
+    position, n, scale = ids[neuron, rank], n_before[neuron, rank], scales[neuron, rank]
+    # the place of each stored level: its row, and how many tokens before the trigger
+    row = np.repeat(np.arange(len(n)), n)
+    back = n[row] - (np.arange(len(row)) - np.repeat(np.cumsum(n) - n, n))
+    want = scores[neuron[row], position[row] - back]
+    rounding = 1e-4 * size[neuron, 0]
+    assert (np.abs(flat * scale[row] - want) <= scale[row] / 2 + rounding[row]).all()
+    largest = np.zeros(len(n))
+    np.maximum.at(largest, row, np.abs(want))
+    assert (np.abs(scale * 127 - largest) <= rounding).all()
 
 
 def next_probs(c: Case, logits: np.ndarray) -> np.ndarray:

@@ -76,7 +76,7 @@ def ask(c: Case, call: str, columns: str) -> list[tuple]:
 def same(got: list[tuple], want: list[tuple]) -> None:
     assert len(got) == len(want)
     for row, expected in zip(got, want, strict=True):
-        assert row == pytest.approx(expected, rel=1e-4, abs=1e-6)
+        assert tuple(row) == tuple(e if isinstance(e, str) else pytest.approx(e, rel=1e-4, abs=1e-6) for e in expected)
 
 
 def value_scores(c: Case, layer: int, neuron: int) -> np.ndarray:

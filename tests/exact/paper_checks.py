@@ -118,6 +118,16 @@ def check_random_vectors(c: Case) -> None:
     assert np.abs(np.corrcoef(numbers.reshape(-1, numbers.shape[-1])) - np.eye(len(numbers) * N_ITEMS)).max() < 0.99, "no vector is drawn twice"
 
 
+def check_redrawn_vectors(c: Case) -> None:
+    """Where d_model is larger than thirty, no vector can be had from its scores: each is drawn again: from the seed and the layer, in numpy."""
+    for layer in range(c.n_layers):
+        rows = c.published.table("control_token", f"control = 'random_vector' AND layer = {layer}")
+        values = c.reference.values(layer).numpy()
+        normal = np.random.default_rng([c.settings["seed"], layer]).standard_normal((N_ITEMS, values.shape[1]))
+        vectors = values.mean(0) + normal * np.sqrt(((values - values.mean(0)) ** 2).mean(0))
+        check_scores(c, "random_vector", rows, vectors @ c.reference.embedding.numpy().T, 1e-5)
+
+
 def check_scores(c: Case, control: str, rows: object, scores: np.ndarray, tolerance: float) -> None:
     ids, stored = blocks(rows, "token_id", N_ITEMS, N_TOKENS), blocks(rows, "score", N_ITEMS, N_TOKENS)
     equal("rank", blocks(rows, "rank", N_ITEMS, N_TOKENS), np.arange(1, N_TOKENS + 1))

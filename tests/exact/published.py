@@ -6,6 +6,9 @@ import duckdb
 import numpy as np
 import polars as pl
 
+from schema.lake import is_lake
+from schema.store import open_reader
+
 GRAINS = {
     "model": "name",
     "token": "token_id",
@@ -31,6 +34,7 @@ GRAINS = {
     "next_token_rank": "corpus_id, layer, neuron",
     "control_token": "control, layer, item, rank",
     "value_cluster": "space, layer, neuron",
+    "map_point": "run_id, layout, layer, neuron, position_id",
 }
 
 
@@ -45,6 +49,12 @@ class Rows:
         series = self.frame[column]
         return series.to_numpy() if series.dtype != pl.List else np.array(series.to_list())
 
+    def lists(self, column: str) -> tuple[np.ndarray, np.ndarray]:
+        """A column of lists of several lengths: all their entries one after the other, and the length of each (NaN for a null)."""
+        self.seen.add((self.table, column))
+        lists = self.frame[column]
+        return lists.filter(lists.list.len() > 0).explode().to_numpy(), lists.list.len().cast(pl.Float64).to_numpy()
+
     def __len__(self) -> int:
         return len(self.frame)
 
@@ -57,7 +67,7 @@ class Published:
     """Tables in the order of their grain."""
 
     def __init__(self, path: Path) -> None:
-        self.con = duckdb.connect(str(path), read_only=True)
+        self.con = open_reader(path) if is_lake(path) else duckdb.connect(str(path), read_only=True)
         self.seen: set[tuple[str, str]] = set()
 
     def table(self, name: str, where: str = "true") -> Rows:

@@ -1,9 +1,14 @@
 """Figures and tables of Geva et al. 2021 over keys and values, as the questions give them, against plain loops over keys and positions."""
 
+import hashlib
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
+import atlas
+from atlas.papers.examples import EXAMPLES
 from tests.exact.checks import Case
 from tests.exact.crafted import K, ask, same, softmax, telling, value_scores
 
@@ -89,6 +94,26 @@ def test_top_values_and_table_2(c: Case) -> None:
     same([row[2:4] for row in table], [full[row[0], row[1]][:2] for row in table])
     assert [row[4] for row in table] == [full[row[0], row[1]][2] for row in table]
     same([(row[2],) for row in table], [(precision,) for precision in sorted((precision for precision, _, _ in full.values()), reverse=True)[:10]])
+
+
+def test_table_1_of_2021(c: Case, tmp_path: Path) -> None:
+    """The key of each layer whose address has the smallest md5, and its first three triggers, at most one of a sequence."""
+    want = []
+    for layer in range(c.n_layers):
+        neuron = min(range(c.d_ffn), key=lambda i: hashlib.md5(f"{layer} {i}".encode()).hexdigest())
+        m = c.activations.coefficients[layer][:, neuron]
+        strongest = sorted(range(len(m)), key=lambda p: (-m[p], p))[:K]
+        first = {int(c.cut.sequence[p]): p for p in reversed(strongest)}
+        for p in sorted((p for p in first.values() if m[p] > 0), key=lambda p: (-m[p], p))[:3]:
+            text = c.texts[c.cut.document_of[c.cut.sequence[p]]].text
+            begin, start, end = (int(x) for x in (c.cut.char_starts[p - c.cut.index[p]], c.cut.char_starts[p], c.cut.char_ends[p]))
+            token = text[start:end] or c.tokenizer.decode([int(c.cut.token_ids[p])])
+            want.append((layer, neuron, p, text[max(begin, start - 80) : start], token, text[end : end + 40], m[p]))
+    file = shutil.copy(c.published.rows("SELECT path FROM duckdb_databases() WHERE NOT internal")[0][0], tmp_path)
+    with atlas.open(file) as a:
+        got = EXAMPLES.compute(a, corpus=None).select("layer", "neuron", "position_id", "text_before", "token", "text_after", "coefficient").rows()
+    assert [row[:6] for row in got] == [row[:6] for row in want]
+    same([row[6:] for row in got], [row[6:] for row in want])
 
 
 def test_sequence_triggers(c: Case) -> None:

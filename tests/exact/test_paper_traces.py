@@ -208,24 +208,102 @@ def test_table_4_of_2022(c: Case, seen: list[list[Seen]]) -> None:
     assert {row[0] for row in got} == set(want)
 
 
-def test_extreme_clusters(c: Case, seen: list[list[Seen]]) -> None:
-    cluster = {(layer, neuron): k for layer, neuron, k in c.published.rows("SELECT layer, neuron, cluster FROM value_cluster WHERE space = 'logits'")}
-    found: dict[int, list[tuple[int, int, int, float]]] = {}
+@dataclass(frozen=True)
+class Cluster:
+    """Extreme sub-updates whose value is in one cluster: (position, layer, neuron, sign of the coefficient, score of the candidate) of each,
+    and the tokens they promote, with how often and how high."""
+
+    updates: list[tuple[int, int, int, bool, float]]
+    tokens: dict[int, tuple[int, int]]
+
+    def share(self, wanted: set[int]) -> float:
+        total = sum(n for n, _ in self.tokens.values())
+        return sum(n for token, (n, _) in self.tokens.items() if token in wanted) / total
+
+
+def extreme_clusters(c: Case, seen: list[list[Seen]], space: str) -> dict[int, Cluster]:
+    cluster = {(layer, neuron): k for layer, neuron, k in c.published.rows(f"SELECT layer, neuron, cluster FROM value_cluster WHERE space = '{space}'")}
+    found: dict[int, list[tuple[int, int, int, bool, float]]] = {}
     for _, ffns in at_layers(seen):
         for s in ffns:
             for _, neuron, score in dominant(c, s):
                 if abs(score) > THRESHOLD:
-                    found.setdefault(cluster[s.layer, neuron], []).append((s.position, s.layer, neuron, score))
-    want = {}
+                    found.setdefault(cluster[s.layer, neuron], []).append((s.position, s.layer, neuron, bool(s.m[neuron] >= 0), score))
+    clusters = {}
     for k, updates in found.items():
-        layers = [layer for _, layer, _, _ in updates]
-        n_positions, n_values = len({p for p, *_ in updates}), len({(layer, neuron) for _, layer, neuron, _ in updates})
-        want[k] = (len(updates), n_positions, n_values, min(layers), max(layers), np.mean([np.sign(score) for *_, score in updates]))
+        tokens: dict[int, tuple[int, int]] = {}
+        for layer, neuron, is_positive in {update[1:4] for update in updates}:
+            scores = value_scores(c, layer, neuron) * (1 if is_positive else -1)
+            for rank, token in enumerate(np.argsort(-scores, kind="stable")[:10].tolist(), 1):
+                n, best = tokens.get(token, (0, rank))
+                tokens[token] = n + 1, min(best, rank)
+        clusters[k] = Cluster(updates, tokens)
+    return clusters
+
+
+def by_frequency(c: Case) -> list[tuple[int, float]]:
+    """Every token, the commonest first, and the share of the text that those before it make up."""
+    counts = np.bincount(c.cut.token_ids, minlength=c.d_vocab)
+    order = sorted(range(c.d_vocab), key=lambda token: (-counts[token], token))
+    before = np.concatenate([[0], np.cumsum(counts[order])[:-1]]) / len(c.cut.token_ids)
+    return list(zip(order, before.tolist(), strict=True))
+
+
+def texts(c: Case, tokens: dict[int, tuple[int, int]]) -> list[str]:
+    """The five that most values promote, higher ones first."""
+    text = dict(c.published.rows("SELECT token_id, text FROM token"))
+    return [text[token] for token in sorted(tokens, key=lambda token: (-tokens[token][0], tokens[token][1], token))[:5]]
+
+
+@pytest.mark.parametrize("space", ["value", "logits"])
+def test_extreme_clusters(c: Case, seen: list[list[Seen]], space: str) -> None:
+    frequency = by_frequency(c)
+    rank = {token: place for place, (token, _) in enumerate(frequency, 1)}
+    common, unlikely = {token for token, before in frequency if before < 0.5}, {token for token, before in frequency if before >= 0.99}
+    want = {}
+    for k, cluster in extreme_clusters(c, seen, space).items():
+        layers = [layer for _, layer, *_ in cluster.updates]
+        n_positions, n_values = len({p for p, *_ in cluster.updates}), len({(layer, neuron) for _, layer, neuron, *_ in cluster.updates})
+        sign = np.mean([np.sign(score) for *_, score in cluster.updates])
+        mean_rank = sum(n * rank[token] for token, (n, _) in cluster.tokens.items()) / sum(n for n, _ in cluster.tokens.values())
+        shares = cluster.share(common), cluster.share(unlikely)
+        want[k] = (texts(c, cluster.tokens), (len(cluster.updates), n_positions, n_values, min(layers), max(layers), sign, mean_rank, *shares))
     telling(c, len(want) > 1, "several clusters hold extreme sub-updates")
-    columns = "cluster, n_updates, n_positions, n_values, lowest_layer, highest_layer, mean_sign"
-    got = ask(c, f"geva2022_extreme_clusters('logits', threshold := {THRESHOLD}, n := NULL)", columns)
-    assert {row[0] for row in got} == set(want)
-    same([row[1:] for row in got], [want[row[0]] for row in got])
+    columns = "n_updates, n_positions, n_values, lowest_layer, highest_layer, mean_sign, mean_frequency_rank, common_share, unlikely_share"
+    got = ask(c, f"geva2022_extreme_clusters('{space}', threshold := {THRESHOLD}, n := NULL)", f"cluster, tokens, {columns}")
+    assert {row[0]: row[1] for row in got} == {k: tokens for k, (tokens, _) in want.items()}
+    same([row[2:] for row in got], [want[row[0]][1] for row in got])
+
+
+@pytest.mark.parametrize("space", ["value", "logits"])
+def test_value_groups(c: Case, seen: list[list[Seen]], space: str) -> None:
+    frequency = by_frequency(c)
+    common, unlikely = {token for token, before in frequency if before < 0.5}, {token for token, before in frequency if before >= 0.99}
+    groups: dict[str, list[tuple[int, Cluster]]] = {"unlikely, upper layers": [], "common, any layer": [], "other": []}
+    for k, cluster in sorted(extreme_clusters(c, seen, space).items()):
+        upper = all(layer >= c.n_layers / 2 for _, layer, *_ in cluster.updates)
+        if upper and cluster.share(unlikely) >= 0.5:
+            name = "unlikely, upper layers"
+        elif cluster.share(common) >= 0.5:
+            name = "common, any layer"
+        else:
+            name = "other"
+        groups[name].append((k, cluster))
+    n_all = sum(len(cluster.updates) for members in groups.values() for _, cluster in members)
+    want = []
+    for name, members in groups.items():
+        updates = [update for _, cluster in members for update in cluster.updates]
+        if not updates:
+            continue
+        layers = [layer for _, layer, *_ in updates]
+        largest = max(members, key=lambda member: (len(member[1].updates), -member[0]))[1]
+        counts = len(members), len({(layer, neuron) for _, layer, neuron, *_ in updates}), len(updates), len(updates) / n_all, min(layers), max(layers)
+        means = (np.mean([cluster.share(wanted) for _, cluster in members]) for wanted in (unlikely, common))
+        want.append((name, texts(c, largest.tokens), (*counts, np.mean([np.sign(score) for *_, score in updates]), *means)))
+    columns = "n_clusters, n_values, n_updates, updates_share, lowest_layer, highest_layer, mean_sign, mean_unlikely_share, mean_common_share"
+    got = ask(c, f"geva2022_value_groups('{space}', threshold := {THRESHOLD})", f"value_group, tokens, {columns}")
+    assert [row[:2] for row in got] == [row[:2] for row in want]
+    same([row[2:] for row in got], [numbers for *_, numbers in want])
 
 
 def test_what_early_exit_learns_from(c: Case, seen: list[list[Seen]], tmp_path: Path) -> None:

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 import torch
 
+from ingest import committer, worker
 from ingest import run as driver
-from ingest.recorders.keys import new_keys
+from ingest.recorders.torch_keys import new_keys
+from ingest.shards import Shard
 from tests.exact import checks
 from tests.exact.near import check_ranking, close
 from tests.exact.paper_checks import check_next_token_ranks, check_removal
@@ -70,8 +72,8 @@ def test_the_order_in_which_shards_are_loaded_does_not_matter(tiny: Tiny, undist
     held: list[tuple] = []
     commit, finish = driver.Committer.commit, driver.finish_run
 
-    def hold(self: driver.Committer, run_id: int, shard_id: int, tables: dict) -> None:
-        held.append((self, run_id, shard_id, tables))
+    def hold(self: driver.Committer, shard: Shard) -> None:
+        held.append((self, shard))
 
     def release(con: object, run_id: int) -> None:
         random.Random(3).shuffle(held)
@@ -85,12 +87,12 @@ def test_the_order_in_which_shards_are_loaded_does_not_matter(tiny: Tiny, undist
 
 
 def test_workers_that_know_nothing_of_each_other_find_the_same(tiny: Tiny, undisturbed: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sweep = driver.sweep_shard
+    sweep = worker.sweep_shard
 
     def alone(model: object, keys: object, *rest: object) -> dict:
-        return sweep(model, new_keys(model.n_layers, model.d_ffn, keys.best.shape[-1], model.device), *rest)
+        return sweep(model, new_keys(model, keys.best.shape[-1]), *rest)
 
-    monkeypatch.setattr(driver, "sweep_shard", alone)
+    monkeypatch.setattr(worker, "sweep_shard", alone)
     found = Published(run(tiny.request(tmp_path / "a.duckdb", trace=TRACED))).checksums()
     # their shards carry more candidates, which the manifest says
     assert found | {"shard": None} == undisturbed | {"shard": None}
@@ -136,7 +138,7 @@ def test_a_run_that_dies_within_a_commit_repeats_and_loses_no_shard(
     tiny: Tiny, undisturbed: dict, shard: tuple[int, int], is_loaded: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request = tiny.request(tmp_path / "a.duckdb", trace=TRACED)
-    load = driver.load_shard
+    load = committer.load_shard
 
     def dies(con: object, one: object) -> None:
         dying = (one.run_id, one.shard_id) == shard
@@ -146,7 +148,7 @@ def test_a_run_that_dies_within_a_commit_repeats_and_loses_no_shard(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(driver, "load_shard", dies)
+        patched.setattr(committer, "load_shard", dies)
         with pytest.raises(KeyboardInterrupt):
             run(request)
     assert Published(run(request)).checksums() == undisturbed

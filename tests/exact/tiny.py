@@ -59,11 +59,7 @@ class Tiny:
 
     def request(self, target: Path, **changes: object) -> Request:
         """What `atlas ingest` would ask for, with every vector and every coefficient of 60 traced positions, and a paper run."""
-        options = {
-            "context": CONTEXT, "triggers": 12, "trace": 60, "vector_sites": SITES, "coefficients": D_FFN, "batch_size": 3, "shard_positions": 100, "seed": 7,
-            "paper": True, "paper_keys": 6,
-        }  # fmt: skip
-        return asked(target, str(self.folder), str(self.corpus), **options | changes)
+        return tiny_request(self.folder, self.corpus, target, **changes)
 
     def case(self, target: Path, request: Request, name: str, corpus_id: int = 0) -> Case:
         """A corpus of the published atlas beside its reference."""
@@ -86,9 +82,18 @@ class Tiny:
         return Case(published, reference, self.tokenizer, self.texts, cut, reference.read(cut, kept), settings, 1e-6, np.arange(D_FFN), name, corpus_id)
 
 
+def tiny_request(model: Path, corpus: Path, target: Path, **changes: object) -> Request:
+    """The same by what `make` has saved, for another process."""
+    options = {
+        "context": CONTEXT, "triggers": 12, "trace": 60, "vector_sites": SITES, "coefficients": D_FFN, "batch_size": 3, "shard_positions": 100, "seed": 7,
+        "paper": True, "paper_keys": 6,
+    }  # fmt: skip
+    return asked(target, str(model), str(corpus), **options | changes)
+
+
 def asked(target: Path, model: str, corpus: str, **options: object) -> Request:
     """A request with the command line's rules for what is not given."""
-    usual = {"dtype": "float32", "device": "cpu", "every": 1, "bos": "auto", "cut": "tokens"}
+    usual = {"dtype": "float32", "device": "cpu", "every": 1, "bos": "auto", "cut": "tokens", "workers": 1}
     return Request(**dict.fromkeys(f.name for f in fields(Request)) | usual | options | {"target": target, "model": model, "corpus": corpus})
 
 

@@ -3,21 +3,30 @@
 import os
 import subprocess
 import sys
+from itertools import product
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 
-from ingest.recorders.kernel import NOWHERE
-from ingest.recorders.keys import CpuKeys, TorchKeys
+from ingest.recorders.kernel import ABSENT, NOWHERE
+from ingest.recorders.keys import CpuKeys
+from ingest.recorders.rows import trigger_rows
+from ingest.recorders.torch_keys import TorchKeys
 from schema.errors import AtlasError
-from schema.terms import HISTOGRAM_BINS, histogram_edges
+from schema.terms import HISTOGRAM_BINS, PRECEDING, PRECEDING_RANKS, histogram_edges
 
 N_LAYERS, D_FFN, K = 2, 70, 5
 
 
 def reductions():
-    return [CpuKeys(N_LAYERS, D_FFN, K), TorchKeys(N_LAYERS, D_FFN, K, torch.device("cpu"))]
+    return [CpuKeys(N_LAYERS, D_FFN, K), TorchKeys([torch.device("cpu")] * N_LAYERS, D_FFN, K)]
+
+
+def add(keys, layer: int, x: np.ndarray, positions: np.ndarray) -> None:
+    """Rows that are one sequence each."""
+    keys.batch(positions, np.zeros(len(x), np.int64))(layer, torch.from_numpy(x))
 
 
 def coefficients(rows: int, seed: int, ties: bool) -> np.ndarray:
@@ -55,7 +64,7 @@ def test_triggers_are_those_of_a_full_sort_whatever_the_batch_order(ties, which,
     batches = [coefficients(150, seed, ties) for seed in range(3)]
     for b in order:
         for layer in range(N_LAYERS):
-            keys.add(layer, torch.from_numpy(batches[b][layer]), np.arange(150 * b, 150 * (b + 1)))
+            add(keys, layer, batches[b][layer], np.arange(150 * b, 150 * (b + 1)))
     assert kept_triggers(keys) == brute_triggers(np.concatenate(batches, 1), np.arange(450))
 
 
@@ -64,7 +73,7 @@ def test_fewer_positions_than_k_leave_no_filler(which):
     keys = reductions()[which]
     x = coefficients(3, 0, True)
     for layer in range(N_LAYERS):
-        keys.add(layer, torch.from_numpy(x[layer]), np.arange(3))
+        add(keys, layer, x[layer], np.arange(3))
     assert kept_triggers(keys) == brute_triggers(x, np.arange(3))
 
 
@@ -76,7 +85,7 @@ def test_padded_rows_leave_no_trace(which):
     positions[::3] = -1
     x[:, ::3] = 1e30
     for layer in range(N_LAYERS):
-        keys.add(layer, torch.from_numpy(x[layer]), positions)
+        add(keys, layer, x[layer], positions)
     real = positions >= 0
     assert kept_triggers(keys) == brute_triggers(x[:, real], positions[real])
     assert keys.statistics().high.max() < 1e29
@@ -89,7 +98,7 @@ def test_statistics_are_those_of_numpy(which):
     x = np.concatenate([coefficients(300, 2, False), np.zeros((N_LAYERS, 1, D_FFN), np.float32)], 1)
     for start in range(0, 301, 100):
         for layer in range(N_LAYERS):
-            keys.add(layer, torch.from_numpy(x[layer, start : start + 100]), np.arange(start, min(301, start + 100)))
+            add(keys, layer, x[layer, start : start + 100], np.arange(start, min(301, start + 100)))
     s = keys.statistics()
     assert s.n_positions == 301
     np.testing.assert_allclose(s.total, x.astype(np.float64).sum(1), rtol=1e-12)
@@ -106,12 +115,29 @@ def test_statistics_are_those_of_numpy(which):
 
 
 @pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_reduced_in_full(which, dtype):
+    """Sums of 3,000 coefficients near 1, of which bfloat16 would lose all after the 256th."""
+    keys, x = reductions()[which], (1 + np.random.default_rng(6).normal(size=(3000, D_FFN)) / 8).astype(np.float32)
+    for start in range(0, 3000, 1000):
+        rows = torch.from_numpy(x[start : start + 1000]).to(dtype)
+        for layer in range(N_LAYERS):
+            keys.batch(np.arange(start, start + 1000), np.zeros(1000, np.int64))(layer, rows)
+    rounded = torch.from_numpy(x).to(dtype).double().numpy()
+    s = keys.statistics()
+    np.testing.assert_allclose(s.total[1], rounded.sum(0), rtol=1e-12)
+    np.testing.assert_allclose(s.square[1], (rounded**2).sum(0), rtol=1e-12)
+    assert (s.low[1] == rounded.min(0)).all() and (s.high[1] == rounded.max(0)).all()
+    assert kept_triggers(keys) == brute_triggers(np.stack([rounded, rounded]), np.arange(3000))
+
+
+@pytest.mark.parametrize("which", [0, 1])
 def test_values_on_an_edge_fall_in_the_bin_the_edges_state(which):
     keys = reductions()[which]
     edges = np.array(histogram_edges()[:-1], np.float32)
     x = np.repeat(edges[:, None], D_FFN, 1)
     for layer in range(N_LAYERS):
-        keys.add(layer, torch.from_numpy(x), np.arange(len(x)))
+        add(keys, layer, x, np.arange(len(x)))
     # a negative edge closes its own bin; zero and positive edges open the next
     expected = np.zeros(HISTOGRAM_BINS, int)
     for b, edge in enumerate(edges):
@@ -124,10 +150,11 @@ def test_a_seeded_reduction_goes_on_where_another_stopped(which):
     first, second = reductions()[which], reductions()[which]
     x = coefficients(400, 3, True)
     for layer in range(N_LAYERS):
-        first.add(layer, torch.from_numpy(x[layer, :250]), np.arange(250))
-    second.seed(first.triggers())
+        add(first, layer, x[layer, :250], np.arange(250))
+    known = first.triggers()
+    second.seed(known.coefficients, known.positions)
     for layer in range(N_LAYERS):
-        second.add(layer, torch.from_numpy(x[layer, 250:]), np.arange(250, 400))
+        add(second, layer, x[layer, 250:], np.arange(250, 400))
     assert kept_triggers(second) == brute_triggers(x, np.arange(400))
 
 
@@ -137,16 +164,60 @@ def test_a_coefficient_that_is_no_number_stops_the_sweep(which, bad):
     keys = reductions()[which]
     x = coefficients(10, 4, False)[0]
     x[4, 7] = bad
+
+    def sweep() -> None:
+        add(keys, 1, x, np.arange(10))
+        keys.statistics()
+
     with pytest.raises(AtlasError, match="L1N7"):
-        keys.add(1, torch.from_numpy(x), np.arange(10))
+        sweep()
 
 
 def test_a_sweep_leaves_the_number_of_threads_as_the_user_set_it() -> None:
     """Elsewhere, because only the first parallel loop of a process could change it."""
     code = (
         "import numpy as np, torch; from ingest.recorders.keys import CpuKeys; keys = CpuKeys(1, 8, 2); "
-        "keys.add(0, torch.ones(4, 8), np.arange(4)); print(torch.get_num_threads())"
+        "keys.batch(np.arange(4), np.arange(4))(0, torch.ones(4, 8)); print(torch.get_num_threads())"
     )
     for n in ("1", "2"):
         done = subprocess.run([sys.executable, "-c", code], env=os.environ | {"OMP_NUM_THREADS": n}, capture_output=True, text=True, check=True)
         assert done.stdout.strip() == n
+
+
+def brute_preceding(x: np.ndarray, row: int, index: int) -> list[float]:
+    return x[row - min(index, PRECEDING) : row].tolist()
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("rows", [200, 70_000])
+def test_a_trigger_keeps_the_coefficients_of_the_tokens_before_it(which, rows):
+    """Sequences of 40 and 7 tokens in turn, padded rows between them; of the larger batch the rows are reduced in two parts."""
+    keys, rng = reductions()[which], np.random.default_rng(5)
+    indices = np.tile(np.concatenate([np.arange(40), np.arange(10)]), rows // 50)
+    positions = np.arange(rows)
+    positions[np.tile(np.arange(50) >= 47, rows // 50)] = -1
+    batches = [rng.normal(size=(rows, D_FFN)).astype(np.float32) for _ in range(2)]
+    batches[0][:, 7] = 0
+    for b, x in enumerate(batches):
+        keys.batch(np.where(positions < 0, -1, positions + b * rows), indices)(1, torch.from_numpy(x))
+    kept = keys.triggers()
+    for tail, neuron, place in np.ndindex(2, D_FFN, K):
+        b, row = divmod(int(kept.positions[1, tail, neuron, place]), rows)
+        expected = brute_preceding(batches[b][:, neuron], row, indices[row])
+        levels, scale = kept.levels[1, tail, neuron, place], kept.scales[1, tail, neuron, place]
+        assert (levels[: PRECEDING - len(expected)] == ABSENT).all()
+        found = levels[PRECEDING - len(expected) :].astype(np.float64) * scale
+        assert scale == pytest.approx(max(map(abs, expected), default=0) / 127)
+        np.testing.assert_allclose(found, expected, atol=scale * 0.5001)
+
+
+def test_triggers_that_cannot_be_among_the_first_bring_no_coefficients_before_them() -> None:
+    keys = CpuKeys(1, 3, 30)
+    keys.batch(np.arange(200), np.arange(200))(0, torch.randn(200, 3))
+    rows = pl.DataFrame(trigger_rows(keys, 0, 100, 200)).sort("coefficient")
+    assert (rows["preceding"].is_null() == rows["preceding_scale"].is_null()).all()
+    for neuron, tail in product(range(3), ("max", "min")):
+        best = keys.triggers().coefficients[0, int(tail == "min"), neuron]
+        first = sorted(best, key=lambda c: -c if tail == "max" else c)[:PRECEDING_RANKS]
+        mine = rows.filter(neuron=neuron, tail=tail)
+        assert mine["preceding"].is_not_null().to_list() == [c in first for c in mine["coefficient"]]

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from ingest import run as driver
+from ingest import committer
 from ingest.cli import ingest as command
 from schema.audits import run_audits
 from schema.errors import AtlasError
@@ -130,7 +130,7 @@ def test_a_second_corpus_brings_what_is_of_the_corpus_and_not_what_is_of_the_mod
 
 @pytest.mark.parametrize("n_shards", [0, 2])
 def test_an_interrupted_paper_run_goes_on_to_the_same_end(tmp_path, whole, gpt2, corpus, monkeypatch, n_shards):
-    target, loaded, real = tmp_path / "a.duckdb", [], driver.load_shard
+    target, loaded, real = tmp_path / "a.duckdb", [], committer.load_shard
 
     def load_or_stop(con, shard):
         if shard.run_id == 3:
@@ -140,7 +140,7 @@ def test_an_interrupted_paper_run_goes_on_to_the_same_end(tmp_path, whole, gpt2,
         real(con, shard)
 
     with monkeypatch.context() as patched:
-        patched.setattr(driver, "load_shard", load_or_stop)
+        patched.setattr(committer, "load_shard", load_or_stop)
         with pytest.raises(KeyboardInterrupt):
             ingest(target, gpt2, corpus, paper=True)
     ingest(target, gpt2, corpus, paper=True)
@@ -149,7 +149,7 @@ def test_an_interrupted_paper_run_goes_on_to_the_same_end(tmp_path, whole, gpt2,
 
 
 def test_an_unfinished_run_with_other_settings_is_refused_by_name(tmp_path, gpt2, corpus, monkeypatch):
-    target, real = tmp_path / "a.duckdb", driver.load_shard
+    target, real = tmp_path / "a.duckdb", committer.load_shard
 
     def stop(con, shard):
         if shard.run_id == 3:
@@ -157,7 +157,7 @@ def test_an_unfinished_run_with_other_settings_is_refused_by_name(tmp_path, gpt2
         real(con, shard)
 
     with monkeypatch.context() as patched:
-        patched.setattr(driver, "load_shard", stop)
+        patched.setattr(committer, "load_shard", stop)
         with pytest.raises(KeyboardInterrupt):
             ingest(target, gpt2, corpus, paper=True)
     with pytest.raises(AtlasError, match="keys_per_layer was 4 and is now 9"):

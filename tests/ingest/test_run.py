@@ -11,6 +11,7 @@ import duckdb
 import pytest
 import torch
 
+from ingest import committer
 from ingest import run as driver
 from ingest.cli import ingest as command
 from ingest.progress import progress_bar
@@ -47,7 +48,8 @@ def request(target: Path, model: Path, corpus: Path | str | None, **changes) -> 
         "target": target, "model": str(model), "corpus": str(corpus / "*.txt") if isinstance(corpus, Path) else corpus, "revision": None, "dtype": "float32",
         "device": "cpu", "split": None, "config": None, "column": None, "corpus_revision": None, "every": 1, "max_documents": None, "document_tokens": None,
         "context": 16, "bos": "auto", "cut": "tokens", "triggers": 5, "trace": 6, "vector_sites": ("resid_pre", "resid_mid", "resid_post"), "coefficients": 10,
-        "batch_size": 4, "shard_positions": 200, "seed": 0, "paper": False, "paper_keys": 4,
+        "batch_size": 4, "shard_positions": 200, "seed": 0, "paper": False, "paper_keys": 4, "map": False, "workers": 1,
+        "ray": None, "lake": None, "data": None,
     }  # fmt: skip
     return Request(**{**options, **changes})
 
@@ -227,7 +229,7 @@ def test_a_full_disk_is_said_and_the_run_goes_on_when_there_is_room(tmp_path, gp
 @pytest.mark.parametrize("n_shards", [0, 1, 3, 5])
 def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, gpt2, corpus, monkeypatch, n_shards):
     target, loaded = tmp_path / "a.duckdb", []
-    real = driver.load_shard
+    real = committer.load_shard
 
     def load_or_stop(con, shard):
         if len(loaded) == n_shards:
@@ -235,21 +237,21 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, gpt2, corpus, mon
         loaded.append((shard.run_id, shard.shard_id))
         real(con, shard)
 
-    monkeypatch.setattr(driver, "load_shard", load_or_stop)
+    monkeypatch.setattr(committer, "load_shard", load_or_stop)
     with pytest.raises(KeyboardInterrupt):
         ingest(target, gpt2, corpus)
-    monkeypatch.setattr(driver, "load_shard", lambda con, shard: (loaded.append((shard.run_id, shard.shard_id)), real(con, shard)))
+    monkeypatch.setattr(committer, "load_shard", lambda con, shard: (loaded.append((shard.run_id, shard.shard_id)), real(con, shard)))
     ingest(target, gpt2, corpus)
     assert len(loaded) == len(set(loaded))
     undisturbed = tmp_path / "b.duckdb"
-    monkeypatch.setattr(driver, "load_shard", real)
+    monkeypatch.setattr(committer, "load_shard", real)
     ingest(undisturbed, gpt2, corpus)
     assert checksums(target) == checksums(undisturbed)
 
 
 def test_publishing_in_the_middle_shows_whole_shards_only(tmp_path, gpt2, corpus, monkeypatch):
     target, views = tmp_path / "a.duckdb", []
-    real = driver.load_shard
+    real = committer.load_shard
 
     def load_and_look(con, shard):
         if target.exists():
@@ -261,8 +263,8 @@ def test_publishing_in_the_middle_shows_whole_shards_only(tmp_path, gpt2, corpus
                 views.append((positions, promised))
         real(con, shard)
 
-    monkeypatch.setattr(driver, "load_shard", load_and_look)
-    monkeypatch.setattr(driver, "PUBLISH_SHARE", 0)
+    monkeypatch.setattr(committer, "load_shard", load_and_look)
+    monkeypatch.setattr(committer, "PUBLISH_SHARE", 0)
     ingest(target, gpt2, corpus, trace=0)
     assert len(views) > 2 and views[-1][0] > 0
     assert all(positions == promised for positions, promised in views)

@@ -3,6 +3,7 @@
 -- grain:  pattern_id
 -- param:  subject (text, NULL): key, value, random_vector or ffn_update; NULL takes all
 -- param:  layer (integer, NULL): only this layer; NULL takes every layer
+-- param:  item (bigint, NULL): one neuron, random vector or update (column item); NULL takes all
 -- param:  corpus (integer, NULL): one corpus_id, for keys and FFN updates; NULL takes all corpora
 -- param:  annotator (text, NULL): one annotator; NULL takes all, proposals too
 -- column: subject: what was looked at
@@ -18,7 +19,7 @@
 -- column: tokens: the tokens it explains, or those that its texts end with, by rank
 -- column: pattern_id: the pattern
 -- chart:  tokens(tokens, n_matches)
-CREATE OR REPLACE MACRO annotations.annotated_patterns(subject := NULL, layer := NULL, corpus := NULL, annotator := NULL) AS TABLE
+CREATE OR REPLACE MACRO annotations.annotated_patterns(subject := NULL, layer := NULL, item := NULL, corpus := NULL, annotator := NULL) AS TABLE
 SELECT
     a.subject,
     a.layer,
@@ -39,6 +40,7 @@ INNER JOIN annotations.annotation_item AS i ON p.annotation_id = i.annotation_id
 WHERE
     (subject IS NULL OR a.subject = subject)
     AND (layer IS NULL OR a.layer = layer)
+    AND (item IS NULL OR a.item = item)
     AND (corpus IS NULL OR a.corpus_id IS NULL OR a.corpus_id = corpus)
     AND (annotator IS NULL OR a.annotator = annotator)
 GROUP BY a.subject, a.layer, a.item, a.corpus_id, a.annotator, a.is_proposed, p.kind, p.description, a.n_items, p.pattern_id

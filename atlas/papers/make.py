@@ -1,0 +1,71 @@
+"""Make an item: its rows, the words around them, where they come from, and the bytes of its tables. Nothing is written here."""
+
+import time
+from collections.abc import Mapping
+
+from atlas.api import Atlas
+from atlas.export.figures import PACKAGES as FIGURE_PACKAGES
+from atlas.export.formats import Style, render
+from atlas.export.latex import tex
+from atlas.export.provenance import provenance
+from atlas.frames import fetch_rows
+from atlas.papers.items import Item, Made
+from atlas.papers.needs import kinds, missing
+from atlas.papers.printed import active_of, caption, cut_note, printed, setting_of
+from schema.errors import AtlasError
+
+TABLE_FORMATS = {"tex": "latex", "md": "markdown", "csv": "csv", "parquet": "parquet"}
+"""Suffix → format."""
+
+WHOLE = {"csv", "parquet"}
+"""Formats that hold every column and row; the others hold what is printed."""
+
+Choices = Mapping[str, object]
+"""What the caller chooses for all items: `corpus` (None for all), `threshold`. An item takes those that its question has."""
+
+
+def make_item(a: Atlas, item: Item, choices: Choices) -> Made:
+    """The item without files, or the reason that there is none."""
+    start = time.monotonic()
+    reason = unmet(a, item, str(a.path), choices.get("corpus"))
+    if reason:
+        return Made(item, reason=reason)
+    try:
+        frame = item.ask(a, choices)
+    except AtlasError as error:
+        return Made(item, time.monotonic() - start, reason=str(error), is_failure=True)
+    if frame.is_empty():
+        return Made(item, time.monotonic() - start, reason=f"no rows: {item.if_empty}")
+    arguments = item.arguments(choices)
+    words = caption(frame, item, arguments, setting_of(a.con, arguments.get("corpus")), active_of(a.con))
+    found = provenance(
+        a.con,
+        a.path,
+        sql=item.sql,
+        n_rows=frame.height,
+        question=item.asked.name if item.asked else None,
+        parameters=arguments,
+        kinds=kinds(item.needs),
+        packages=FIGURE_PACKAGES if item.chart else (),
+    )
+    where = {"item": item.name, "place": item.place, "caption": words, "n": item.n(frame), "exclusions": item.exclusions, **found}
+    return Made(item, time.monotonic() - start, frame, words, where)
+
+
+def unmet(a: Atlas, item: Item, path: str, corpus: object) -> str | None:
+    """Why this atlas cannot give the item, with the command that would help, in which `path` stands for the atlas; None if it can."""
+    return missing(a.con, path, item.needs, corpus) or unasked(a, item)
+
+
+def unasked(a: Atlas, item: Item) -> str | None:
+    """The reason, if the atlas was written before the item's question."""
+    if item.asked is None or fetch_rows(a.con, "SELECT 1 FROM duckdb_functions() WHERE function_name = ? LIMIT 1", [item.asked.name]):
+        return None
+    return f"this file is older than the question {item.asked.name}; run its `atlas ingest` again, which keeps what is done and renews the questions"
+
+
+def table_bytes(made: Made, suffix: str) -> bytes:
+    """The file of an item that has rows, in one of TABLE_FORMATS."""
+    assert made.frame is not None
+    style = Style(made.source, caption=tex(f"{made.caption} {cut_note(made.frame)}".rstrip()), label=f"tab:{made.item.name}")
+    return render(made.frame if suffix in WHOLE else printed(made.frame, made.item), TABLE_FORMATS[suffix], style)

@@ -1,0 +1,23 @@
+"""A question with its arguments as one line of SQL, for people to read, keep and run in any DuckDB."""
+
+from collections.abc import Mapping
+
+from atlas.questions import Question
+
+
+def statement(q: Question, arguments: Mapping[str, object]) -> str:
+    """`FROM top_triggers(3, 17, n := 10)`: what must be given in its place, the rest by name where it is not the default."""
+    given = [literal(arguments[p.name]) for p in q.parameters if p.is_required]
+    chosen = [f"{p.name} := {literal(arguments[p.name])}" for p in q.parameters if not p.is_required and arguments[p.name] != p.default_value]
+    return f"FROM {q.macro}({', '.join([*given, *chosen])})"
+
+
+def literal(value: object) -> str:
+    """A value as SQL: text in quotes, None as NULL, lists in brackets."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(literal(v) for v in value)}]"
+    return repr(value)

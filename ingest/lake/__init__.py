@@ -1,0 +1,1 @@
+"""The other store: DuckLake tables, to which workers on many machines bring Parquet files (schema/lake.py says what a lake is)."""

@@ -1,0 +1,228 @@
+"""An atlas in a lake: DuckLake tables with their catalogue in PostgreSQL, and Parquet files in a folder or on S3-compatible storage.
+
+NAME.lake, a small file, says where both are; whatever takes the path of an atlas takes it too. Passwords are never in it: PostgreSQL's are read as
+libpq does (PGPASSWORD, ~/.pgpass), those of the storage from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION and AWS_ENDPOINT_URL.
+
+    main    every table as readers see it; triggers and statistics merged
+    parts   triggers and statistics as the shards brought them, and the one row of `committer`
+
+Readers see the lake as it was when it was last published (a snapshot whose commit message is PUBLISHED), through views with the columns' own types.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+
+import duckdb
+
+from schema.build import column_types, install_derived, table_comments
+from schema.errors import AtlasError, NotAnAtlas
+from schema.tables import metadata
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+SUFFIX = ".lake"
+CATALOG = "lake"
+PUBLISHED = "published"
+EXTENSIONS = ("httpfs", "postgres_scanner", "ducklake")
+LAKE_TYPES = {"JSON": "VARCHAR"}
+"""Types that a lake knows by another name; vectors are lists there."""
+
+
+LAST_PUBLISHED = """
+SELECT s.snapshot_id, (extract(epoch FROM s.snapshot_time) * 1000000)::BIGINT
+FROM ducklake_snapshot AS s
+INNER JOIN ducklake_snapshot_changes AS c ON s.snapshot_id = c.snapshot_id
+WHERE c.commit_message = %s
+ORDER BY s.snapshot_id DESC
+LIMIT 1
+"""
+
+
+class Version(NamedTuple):
+    """A snapshot of a lake and when it was made, µs since 1970."""
+
+    snapshot_id: int
+    time: int
+
+
+@dataclass(frozen=True)
+class Lake:
+    """catalogue: address of a PostgreSQL database. data: folder, or s3://bucket/prefix, for the Parquet files."""
+
+    catalogue: str
+    data: str
+
+
+def is_lake(path: Path | str) -> bool:
+    return Path(path).suffix == SUFFIX
+
+
+def read_lake(path: Path) -> Lake:
+    """Where the lake is. Raises NotAnAtlas if the file does not say it."""
+    try:
+        return Lake(**json.loads(path.read_text()))
+    except FileNotFoundError as error:
+        raise NotAnAtlas(f"no atlas at {path}: no such file; `atlas ingest {path} --lake postgresql://… --data s3://…` makes it") from error
+    except (OSError, ValueError, TypeError) as error:
+        raise NotAnAtlas(f"{path} does not describe a lake: {error}") from error
+
+
+def describe(path: Path, lake: Lake) -> None:
+    """Write the file that says where a lake is. Raises as `check_description`."""
+    check_description(path, lake)
+    path.write_text(json.dumps(asdict(lake), indent=2) + "\n")
+
+
+def check_description(path: Path, lake: Lake) -> None:
+    """Raise AtlasError if the file at `path` describes another lake, and for what can be no lake or has a password in it."""
+    address = urlsplit(lake.catalogue)
+    if not is_lake(path):
+        raise AtlasError(f"the file that describes a lake ends in {SUFFIX}: {path.with_suffix(SUFFIX)}, not {path}")
+    if address.scheme not in ("postgresql", "postgres"):
+        raise AtlasError(f"the catalogue of a lake is a PostgreSQL database: --lake postgresql://user@host/database, not {lake.catalogue}")
+    if address.password:
+        raise AtlasError(f"leave the password out of --lake, others could read it in {path}: set PGPASSWORD, or put it into ~/.pgpass")
+    if path.exists() and (there := read_lake(path)) != lake:
+        raise AtlasError(f"{path} describes another lake: {there.catalogue} with files in {there.data}")
+
+
+def storage(data: str) -> str:
+    """--data as it is written down: s3://bucket/prefix, or a whole path. Raises AtlasError for storage of another kind."""
+    if "://" in data and not data.startswith("s3://"):
+        raise AtlasError(f"the files of a lake are in a folder or on S3-compatible storage: --data s3://bucket/prefix, not {data}")
+    return data.rstrip("/") if "://" in data else str(Path(data).resolve())
+
+
+def s3_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """KEY_ID, SECRET, SESSION_TOKEN, REGION, ENDPOINT and SCHEME out of AWS's environment variables, those that are set."""
+    names = {"KEY_ID": "AWS_ACCESS_KEY_ID", "SECRET": "AWS_SECRET_ACCESS_KEY", "SESSION_TOKEN": "AWS_SESSION_TOKEN", "REGION": "AWS_REGION"}
+    found = {key: environment[name] for key, name in names.items() if environment.get(name)}
+    if address := environment.get("AWS_ENDPOINT_URL"):
+        endpoint = urlsplit(address)
+        found |= {"ENDPOINT": endpoint.netloc, "SCHEME": endpoint.scheme}
+    return found
+
+
+def load_extensions(con: duckdb.DuckDBPyConnection) -> None:
+    """From the packages of the extra `lake`, so that nothing is downloaded when it runs."""
+    for name in EXTENSIONS:
+        try:
+            folder = files(f"duckdb_extension_{name}") / "extensions" / f"v{duckdb.__version__}"
+        except ModuleNotFoundError as error:
+            raise AtlasError(f"a lake needs the extra `lake`: pip install 'activation-atlas[lake]' ({error})") from error
+        file = folder / f"{name}.duckdb_extension"
+        if not file.is_file():
+            raise AtlasError(f"the installed package of DuckDB's extension {name} is not for DuckDB {duckdb.__version__}: pip install 'activation-atlas[lake]'")
+        con.execute(f"LOAD '{file}'")
+
+
+def create_secret(con: duckdb.DuckDBPyConnection) -> None:
+    """What DuckDB needs for the storage."""
+    found = s3_settings()
+    parts = [f"{key} '{found[key]}'" for key in ("KEY_ID", "SECRET", "SESSION_TOKEN", "REGION", "ENDPOINT") if key in found]
+    if "ENDPOINT" in found:
+        # a server of one's own has no name for every bucket
+        parts += ["URL_STYLE 'path'", f"USE_SSL {str(found['SCHEME'] == 'https').lower()}"]
+    con.execute(f"CREATE SECRET storage ({', '.join(['TYPE s3', *parts])})")
+
+
+def attach(con: duckdb.DuckDBPyConnection, lake: Lake, *options: str) -> None:
+    """Attach a lake as `lake`. Raises AtlasError if its catalogue or its files cannot be reached."""
+    place = f"DATA_PATH '{quoted(lake.data)}/'"
+    try:
+        con.execute(f"ATTACH 'ducklake:postgres:{quoted(lake.catalogue)}' AS {CATALOG} ({', '.join([place, *options])})")
+    except duckdb.Error as error:
+        raise AtlasError(f"cannot open the lake {lake.catalogue}: {' '.join(str(error).split())}") from error
+
+
+def quoted(text: str) -> str:
+    return text.replace("'", "''")
+
+
+def connect(lake: Lake, config: dict) -> duckdb.DuckDBPyConnection:
+    """A connection that can attach lakes, with nothing attached."""
+    con = duckdb.connect(":memory:", config=config)
+    try:
+        load_extensions(con)
+        if lake.data.startswith("s3://"):
+            create_secret(con)
+    except BaseException:
+        con.close()
+        raise
+    return con
+
+
+@contextmanager
+def catalogue(lake: Lake, name: str = "atlas") -> Iterator["Connection"]:
+    """A session of the catalogue's PostgreSQL, under that name in its lists. Raises AtlasError if it cannot be reached."""
+    try:
+        import psycopg
+    except ImportError as error:
+        raise AtlasError(f"a lake needs the extra `lake`: pip install 'activation-atlas[lake]' ({error})") from error
+    try:
+        with psycopg.connect(lake.catalogue, autocommit=True, application_name=name) as session:
+            yield session
+    except psycopg.Error as error:
+        raise AtlasError(f"the catalogue {lake.catalogue} of the lake does not answer: {' '.join(str(error).split())}") from error
+
+
+def published_version(lake: Lake) -> Version | None:
+    """What readers see of a lake; None before the first publication."""
+    with catalogue(lake) as session:
+        if not session.execute("SELECT FROM information_schema.tables WHERE table_name = 'ducklake_snapshot_changes'").fetchall():
+            return None
+        found = session.execute(LAST_PUBLISHED, [PUBLISHED]).fetchall()
+    return Version(*found[0]) if found else None
+
+
+def attach_published(con: duckdb.DuckDBPyConnection, lake: Lake, path: Path) -> None:
+    """Attach a lake read-only, as it was last published. Raises NotAnAtlas if it never was."""
+    version = published_version(lake)
+    if version is None:
+        raise NotAnAtlas(f"the lake of {path} holds nothing that was published yet; `atlas ingest {path}` fills it")
+    attach(con, lake, "READ_ONLY", f"SNAPSHOT_VERSION {version.snapshot_id}")
+
+
+def install_views(con: duckdb.DuckDBPyConnection) -> None:
+    """Every table of the attached lake under its own name and with its own types and comments, and the views and questions over them."""
+    d_model = con.execute(f"SELECT m.d_model FROM {CATALOG}.main.model AS m").fetchall()
+    tables = metadata(d_model[0][0] if d_model else 1)
+    for table in tables.tables.values():
+        own = column_types(table)
+        casts = ", ".join(f'"{name}"::{kind} AS "{name}"' for name, kind in own.items() if kind != lake_type(kind))
+        con.execute(f"CREATE VIEW {table.name} AS SELECT *{f' REPLACE ({casts})' if casts else ''} FROM {CATALOG}.main.{table.name}")
+        con.execute("; ".join(table_comments(table, "VIEW")))
+    install_derived(con)
+
+
+def lake_type(kind: str) -> str:
+    """The type a lake has for one of ours: FLOAT[192] is a list there, JSON is text."""
+    return "FLOAT[]" if kind.startswith("FLOAT[") else LAKE_TYPES.get(kind, kind)
+
+
+def lake_bytes(con: duckdb.DuckDBPyConnection) -> int:
+    """Size of the files of the attached lake's tables, bytes."""
+    return int(con.execute(f"SELECT coalesce(sum(file_size_bytes), 0) FROM ducklake_table_info('{CATALOG}')").fetchall()[0][0])
+
+
+def open_published(path: Path, config: dict) -> duckdb.DuckDBPyConnection:
+    """The lake that is described at `path`, as it was last published, under the names that an atlas file has."""
+    lake = read_lake(path)
+    con = connect(lake, config)
+    try:
+        attach_published(con, lake, path)
+        install_views(con)
+        # what is left open when other files are shut
+        con.execute(f"SET allowed_directories = ['{quoted(lake.data)}/']")
+    except BaseException:
+        con.close()
+        raise
+    return con

@@ -1,0 +1,24 @@
+"""The table of the map: where a layout puts each vector in two dimensions."""
+
+from sqlalchemy import REAL, BigInteger, Integer, MetaData, SmallInteger, String, Table
+
+from schema import terms
+from schema.columns import column, one_of
+
+
+def map_tables(m: MetaData) -> None:
+    coordinate = "coordinate, of no unit: only who lies near whom means something"
+    Table(
+        "map_point",
+        m,
+        column("run_id", Integer, "The map run that made the layout; of several layouts of one kind the last counts.", "run.run_id"),
+        column("layout", String, "What is placed: value, the values of all layers; resid_post, the states of traced positions there, at all layers."),
+        column("layer", SmallInteger, "Transformer block of the value or state, counted from 0."),
+        column("neuron", Integer, "Neuron of the value; null for states.", null=True),
+        column("position_id", BigInteger, "Traced position of the state; null for values.", "position.position_id", null=True),
+        column("x", REAL, f"Horizontal {coordinate}."),
+        column("y", REAL, f"Vertical {coordinate}."),
+        one_of("layout", terms.LAYOUTS),
+        comment="Values, and states of traced positions, placed in the plane so that near ones by cosine lie near each other (UMAP).",
+        info={"grain": ("run_id", "layout", "layer", "neuron", "position_id"), "sort": ("run_id", "layout", "layer", "neuron", "position_id")},
+    )

@@ -1,0 +1,32 @@
+"""An empty answer says which run the atlas lacks, also where the question reads by another question."""
+
+from pathlib import Path
+
+import pytest
+
+import atlas
+from atlas.questions import question
+from atlas.ranges import missing_run
+from schema import store
+from tests.atlas.tiny_atlas import write_tiny_atlas
+
+
+@pytest.mark.parametrize(
+    ("name", "absent", "said"),
+    [
+        ("top_triggers", "sweep", "sweep"),
+        ("neurons_triggered_by", "sweep", "sweep"),
+        ("neurons_triggered_by", "trace", None),
+        ("geva2022_value_groups", "paper", "paper"),
+        ("geva2022_value_groups", "trace", "trace"),
+        ("map_cells", "map", "map"),
+        ("neuron_card", "paper", None),
+    ],
+)
+def test_the_run_that_is_missing_is_named(tmp_path: Path, name: str, absent: str, said: str | None) -> None:
+    path = write_tiny_atlas(tmp_path / "tiny.duckdb")
+    con = store.open_writer(path)
+    con.execute("DELETE FROM run WHERE kind = ?", [absent])
+    con.close()
+    with atlas.open(path) as a:
+        assert missing_run(a.con, question(name).sql) == said

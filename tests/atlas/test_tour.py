@@ -1,0 +1,15 @@
+"""The tour names what each kind of run did, whatever else an atlas has."""
+
+from pathlib import Path
+
+import atlas
+from atlas.cli.tour import tour
+from tests.atlas.tiny_atlas import write_tiny_atlas
+
+
+def test_the_tour_of_an_atlas_with_every_kind_of_run(tmp_path: Path) -> None:
+    with atlas.open(write_tiny_atlas(tmp_path / "tiny.duckdb")) as a:
+        lines = list(tour(a))
+    assert [line.split()[0] for line in lines[1:] if line.split()[:1] in (["weights"], ["sweep"], ["trace"], ["map"])] == [
+        "weights", "sweep", "sweep", "trace", "trace", "map", "map",
+    ]  # fmt: skip

@@ -1,0 +1,243 @@
+"""Kill an ingest at random moments, again and again; what it ends with must be what one undisturbed makes, to the bit.
+
+    python -m tests.crash.kill_loop [--kills 200] [--seed 0] [--workers 2] [--lake]
+
+Every process is forked from one that has loaded the libraries and run nothing. Half of the ingests publish after every shard. A reader opens
+whatever is published, all the while, and looks for a shard that is not whole. There is no map: its shards go the way of the others, and most of
+each process's time would be its compiling. Of several workers (Ray), every other kill hits one of them, and the ingest must go on by itself.
+With --lake the atlas is a lake, a new one after each ingest that finished, and one kill in eight restarts its PostgreSQL instead.
+"""
+
+import json
+import mmap
+import os
+import random
+import signal
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import torch
+
+from ingest import committer, ray_pool
+from ingest.request import Request
+from ingest.run import ingest
+from schema.errors import AtlasError
+from schema.store import open_reader
+from tests.exact.published import Published
+from tests.exact.tiny import make, tiny_request
+
+if TYPE_CHECKING:
+    from tests.lake.servers import Servers
+
+PHASES = ["start", "weights", "sweep", "trace", "paper", "publish", "end"]
+
+WHOLE = """
+SELECT count(*) FROM shard AS s JOIN run AS r USING (run_id), (SELECT count(*) AS n FROM trace) AS t
+WHERE r.kind = 'trace' GROUP BY t.n HAVING sum((s.n_rows ->> 'trace')::INT) <> t.n
+"""
+"""Rows if the published manifest promises other traced positions than there are."""
+
+
+class Phases:
+    """Stands in for the progress bar: writes down, where the killer sees it, what the ingest is doing."""
+
+    def __init__(self, shared: mmap.mmap) -> None:
+        self.shared, self.console = shared, self
+
+    def add_task(self, name: str, **_: object) -> int:
+        self.shared[0] = PHASES.index(name)
+        return 0
+
+    def advance(self, *_: object) -> None: ...
+
+    def update(self, *_: object, **__: object) -> None: ...
+
+    def print(self, *_: object, **__: object) -> None: ...
+
+
+def forked(action: Callable[[], object], log: Path) -> int:
+    """PID of a process that does something and ends; what it raises goes into the log."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        action()
+        os._exit(0)
+    except BaseException as error:
+        log.write_text("".join(traceback.format_exception(error)))
+        os._exit(1)
+
+
+def wait(pid: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def record(asked: Callable[..., Request], target: Path, shared: mmap.mmap, eager: bool, workers: int) -> None:
+    if eager:
+        committer.PUBLISH_SHARE = 0
+    # sums depend on the number of threads in their last bit
+    ray_pool.threads_each = lambda _: 1
+    torch.set_num_threads(1)
+    shared[0] = 0
+    ingest(asked(target, workers=workers), Phases(shared))
+    shared[0] = len(PHASES) - 1
+
+
+@dataclass
+class Lakes:
+    """Where the loop's lakes are; each has a number."""
+
+    servers: "Servers"
+    number: int = 0
+
+    def place(self) -> dict[str, object]:
+        """That of a new one, as a request takes it."""
+        self.number += 1
+        name = f"kill{self.number}"
+        return {"lake": self.servers.catalogue(name), "data": self.servers.data(name)}
+
+
+@contextmanager
+def lakes_for(folder: Path, wanted: bool) -> Iterator[Lakes | None]:
+    if not wanted:
+        yield None
+        return
+    # imported here: a file needs no server
+    from tests.lake.servers import serving
+
+    with serving(folder) as servers:
+        os.environ |= servers.environment
+        yield Lakes(servers)
+
+
+def keep_checksums(target: Path, file: Path) -> None:
+    file.write_text(json.dumps(Published(target).checksums()))
+
+
+def read_on(folder: Path) -> None:
+    """Open what is published, until the killer is gone. Raises if a shard is not whole."""
+    killer = os.getppid()
+    while os.getppid() == killer:
+        for target in [*folder.glob("*.duckdb"), *folder.glob("*.lake")]:
+            # between the listing and the opening it may have gone
+            with suppress(AtlasError):
+                con = open_reader(target)
+                broken = con.execute(WHOLE).fetchall()
+                con.close()
+                if broken:
+                    raise AssertionError(f"{target}: a shard is not whole: {broken}")
+        time.sleep(0.01)
+
+
+def actors(pid: int) -> list[int]:
+    """PIDs of the workers among a process's descendants."""
+    found, parents = [], {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            rest = stat.read_text().rpartition(")")[2]
+            parents[int(stat.parent.name)] = int(rest.split()[1])
+            if (stat.parent / "cmdline").read_bytes().startswith(b"ray::Remote"):
+                found.append(int(stat.parent.name))
+
+    def descends(child: int) -> bool:
+        return child == pid or (child in parents and descends(parents[child]))
+
+    return [actor for actor in found if descends(actor)]
+
+
+def checksums(target: Path, folder: Path) -> dict:
+    file = folder / "sums.json"
+    done = wait(forked(lambda: keep_checksums(target, file), folder / "sums.log"))
+    if done:
+        raise AssertionError(f"{target} does not read back: {(folder / 'sums.log').read_text()}")
+    # the manifest counts the candidates of a shard, which are more where the worker did not know the others' triggers
+    return {name: found for name, found in json.loads(file.read_text()).items() if name != "shard"}
+
+
+def kill_loop(folder: Path, kills: int, seed: int, workers: int, lakes: Lakes | None) -> Counter:
+    """Returns how many kills fell into each phase, and under `finished` how many ingests came to their end. Raises AssertionError where one differs."""
+    rng, shared, log = random.Random(seed), mmap.mmap(-1, 1), folder / "ingest.log"
+    made = folder / "tiny"
+    made.mkdir()
+    # in another process: this one must start no threads, which a fork would not bring along
+    if wait(forked(lambda: make(made, "opt"), log)):
+        raise AssertionError(log.read_text())
+    asked = partial(tiny_request, made / "tiny-opt", made / "corpus.jsonl")
+    disturbed = folder / "disturbed"
+    disturbed.mkdir()
+    target, found = disturbed / ("atlas.lake" if lakes else "atlas.duckdb"), Counter()
+    begun = partial(asked, **(lakes.place() if lakes else {}))
+    # the second for the time that it takes
+    for request, made_at, n in ((asked, folder / "undisturbed1.duckdb", 1), (begun, target, workers)):
+        start = time.monotonic()
+        if wait(forked(lambda request=request, made_at=made_at, n=n: record(request, made_at, shared, False, n), log)):
+            raise AssertionError(log.read_text())
+        took = time.monotonic() - start
+    expected = checksums(folder / "undisturbed1.duckdb", folder)
+    target.unlink()
+    begun = partial(asked, **(lakes.place() if lakes else {}))
+    reader = forked(lambda: read_on(disturbed), folder / "reader.log")
+    # the last is left alone once the kills are done, so that there is always one to compare
+    while (n_kills := sum(found[phase] for phase in (*PHASES, "worker", "PostgreSQL"))) < kills or not found["finished"]:
+        eager = rng.random() < 0.5
+        pid = forked(lambda eager=eager, begun=begun: record(begun, target, shared, eager, workers), log)
+        deadline = time.monotonic() + (rng.uniform(0, 1.5 * took) if n_kills < kills else 3600)
+        while (ended := os.waitpid(pid, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        if ended == (0, 0) and rng.random() < 0.5 and (alive := actors(pid)):
+            os.kill(rng.choice(alive), signal.SIGKILL)
+            found["worker"] += 1
+            ended = os.waitpid(pid, 0)
+        if ended == (0, 0) and lakes and rng.random() < 0.125:
+            lakes.servers.restart()
+            found["PostgreSQL"] += 1
+            # it may have noticed, and then says so and ends, or not
+            if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) and "AtlasError" not in log.read_text():
+                raise AssertionError(f"an ingest whose catalogue went away did not say so: {log.read_text()}")
+            continue
+        if ended == (0, 0):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            found[PHASES[shared[0]]] += 1
+            continue
+        if os.waitstatus_to_exitcode(ended[1]):
+            raise AssertionError(f"an ingest did not go on: {log.read_text()}")
+        left = sorted(p.name for p in disturbed.iterdir() if not p.name.startswith(f".{target.name}."))
+        if (sums := checksums(target, folder)) != expected or left != [target.name]:
+            differ = [name for name in expected if sums[name] != expected[name]]
+            raise AssertionError(f"after {sum(found.values())} kills the atlas differs in {differ}, and the folder holds {left}")
+        found["finished"] += 1
+        target.unlink()
+        begun = partial(asked, **(lakes.place() if lakes else {}))
+    if os.waitpid(reader, os.WNOHANG) != (0, 0):
+        raise AssertionError((folder / "reader.log").read_text())
+    os.kill(reader, signal.SIGKILL)
+    os.waitpid(reader, 0)
+    return found
+
+
+@click.command()
+@click.option("--kills", default=200, show_default=True)
+@click.option("--seed", default=0, show_default=True)
+@click.option("--workers", default=1, show_default=True)
+@click.option("--lake", is_flag=True)
+def main(kills: int, seed: int, workers: int, lake: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder, lakes_for(Path(folder), lake) as lakes:
+        found = kill_loop(Path(folder), kills, seed, workers, lakes)
+    finished = found.pop("finished", 0)
+    click.echo(
+        f"{sum(found.values())} kills ({', '.join(f'{phase} {n}' for phase, n in found.items())}); {finished} ingests finished, each the same to the bit"
+    )
+
+
+if __name__ == "__main__":
+    main()

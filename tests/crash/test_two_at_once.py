@@ -1,0 +1,59 @@
+"""Ingests that begin and end at the same moment: one at a time has the working folder, the others are told, and none breaks another."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+from tests.crash.conftest import ASKED, ROOT, sums
+from tests.exact.tiny import Tiny
+
+TAKEN = """
+import os, sys, time
+from pathlib import Path
+from ingest.committer import held, remove_work
+from schema.errors import Locked
+target, end, mine, others = Path(sys.argv[1]), time.monotonic() + 3, 0, 0
+while time.monotonic() < end:
+    try:
+        with held(target) as work:
+            os.close(os.open(work / "alone", os.O_CREAT | os.O_EXCL))
+            remove_work(work)
+        mine += 1
+    except Locked:
+        others += 1
+print(mine, others)
+"""
+"""Takes the working folder and removes it, as an ingest does, again and again."""
+
+
+def spoken(processes: list[subprocess.Popen[str]]) -> list[tuple[int, str, str]]:
+    """Exit code, output and errors of each."""
+    said = [p.communicate(timeout=600) for p in processes]
+    return [(p.returncode, *texts) for p, texts in zip(processes, said, strict=True)]
+
+
+def started(code: str, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", code, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_the_working_folder_has_one_owner_however_many_take_and_leave_it(tmp_path: Path) -> None:
+    target = tmp_path / "a.duckdb"
+    found = spoken([started(TAKEN, str(target)) for _ in range(4)])
+    assert [code for code, _, _ in found] == [0] * 4, found
+    mine, others = (sum(int(said.split()[i]) for _, said, _ in found) for i in (0, 1))
+    assert mine > 4
+    assert others > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_of_ingests_that_begin_together_each_ends_or_is_refused(tiny: Tiny, expected: dict, tmp_path: Path) -> None:
+    target = tmp_path / "a.duckdb"
+    code = ASKED.format(before="")
+    found = spoken([started(code, str(tiny.corpus.parent), str(target), str(torch.get_num_threads())) for _ in range(3)])
+    assert 0 in {code for code, _, _ in found}, found
+    refusals = [said.splitlines()[-1] for code, _, said in found if code]
+    assert all(said.startswith(f"{target} is being made by another process") for said in refusals), refusals
+    assert sums(target) == expected
+    assert [p.name for p in tmp_path.iterdir()] == ["a.duckdb"]

@@ -1,0 +1,104 @@
+"""Several workers, some killed and some that do not move: the atlas is that of one."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from ingest import ray_pool
+from ingest.pool import Job
+from ingest.shards import Folder
+from ingest.worker import Progress, Worker
+from schema.errors import AtlasError
+from tests.crash.conftest import ROOT, sums
+from tests.exact.tiny import Tiny, run
+
+ALONE = """
+import sys, torch
+from pathlib import Path
+from tests.exact.tiny import run, tiny_request
+torch.set_num_threads(1)
+folder = Path(sys.argv[1])
+run(tiny_request(folder / "tiny-opt", folder / "corpus.jsonl", Path(sys.argv[2])))
+"""
+"""One worker of one thread, as each of several has: sums depend on the number of threads in their last bit."""
+
+
+@pytest.fixture(scope="module")
+def expected(tiny: Tiny) -> dict[str, tuple]:
+    target = tiny.corpus.parent / "alone.duckdb"
+    subprocess.run([sys.executable, "-c", ALONE, str(tiny.corpus.parent), str(target)], cwd=ROOT, check=True)
+    return comparable(target)
+
+
+def comparable(target: Path) -> dict[str, tuple]:
+    """All but the manifest's row counts: workers that do not know each other's triggers bring more candidates."""
+    return {name: found for name, found in sums(target).items() if name != "shard"}
+
+
+@pytest.fixture(autouse=True)
+def one_thread_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_pool, "threads_each", lambda n_workers: 1)
+
+
+def test_two_workers_and_four_make_the_atlas_of_one(tiny: Tiny, expected: dict, tmp_path: Path) -> None:
+    for n in (2, 4):
+        assert comparable(run(tiny.request(tmp_path / f"{n}.duckdb", workers=n))) == expected
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_worker_that_dies_or_stands_still_is_made_up_for(
+    tiny: Tiny, expected: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signal_number: int
+) -> None:
+    """After the third shard, whoever of the two is then computing it."""
+    hit, shards = [], ray_pool.RayPool.shards
+
+    def disturbed(self, jobs, advance):
+        for i, shard in enumerate(shards(self, jobs, advance)):
+            if i == 1 and len(hit) < 2:
+                pid = self.ray.get(self.workers[len(hit) % 2].pid.options(concurrency_group="ask").remote())
+                os.kill(pid, signal_number)
+                hit.append(pid)
+            yield shard
+
+    monkeypatch.setattr(ray_pool.RayPool, "shards", disturbed)
+    if signal_number == signal.SIGSTOP:
+        hit.append(None)
+    assert comparable(run(tiny.request(tmp_path / "a.duckdb", workers=2))) == expected
+    assert len(hit) == 2
+
+
+def test_what_a_worker_refuses_is_said_as_by_one_alone(tiny: Tiny, tmp_path: Path) -> None:
+    def refuse(worker: Worker, progress: Progress) -> dict:
+        raise AtlasError("layer 3: NaN")
+
+    with closing(ray_pool.RayPool(tiny.request(tmp_path / "a.duckdb"), Folder(tmp_path), 1, None)) as pool, pytest.raises(AtlasError) as found:
+        list(pool.shards([Job(0, 0, refuse, {})], lambda _: None))
+    assert str(found.value) == "layer 3: NaN"
+
+
+def test_what_workers_have_for_whom_there_is_no_room_is_given_to_those_who_run(tiny: Tiny, tmp_path: Path) -> None:
+    """Two workers more than Ray has processors for come first: one is given the only job, the other the same job once more."""
+
+    def compute(_worker: Worker, _progress: Progress) -> dict[str, pa.Table]:
+        return {"neuron": pa.table({"i": [0]})}
+
+    deadline = time.monotonic() + 60
+
+    def advance(_: float) -> None:
+        assert time.monotonic() < deadline, "nobody does it"
+
+    n = (os.cpu_count() or 1) + 2
+    with closing(ray_pool.RayPool(tiny.request(tmp_path / "a.duckdb"), Folder(tmp_path), n, None)) as pool:
+        while len(pool.heard) < n - 2:
+            advance(0)
+            pool.progress()
+        pool.workers = [pool.workers[i] for i in sorted(range(n), key=pool.heard.__contains__)]
+        pool.heard.clear()
+        assert [shard.shard_id for shard in pool.shards([Job(0, 0, compute, {})], advance)] == [0]

@@ -1,0 +1,141 @@
+"""A model whose layers lie on several devices is recorded as one that lies on the CPU."""
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from accelerate import cpu_offload
+
+from ingest import run as driver
+from ingest.architectures import ARCHITECTURES
+from ingest.checks import check_identities
+from ingest.loading import require_room
+from ingest.models import Model, load_model, wrap
+from ingest.pool import Alone
+from ingest.recorders.torch_keys import TorchKeys, new_keys
+from ingest.recorders.traces import TraceSettings, trace_tables
+from ingest.recorders.values import all_unit_values, weight_tables
+from ingest.run import check_workers
+from ingest.sequences import Sequence
+from ingest.worker import Worker, sweep_batch, traced_states
+from schema.errors import AtlasError
+from schema.terms import SITES
+from tests.exact.published import Published
+from tests.exact.tiny import Tiny, make, run
+from tests.ingest.devices import FIRST, SECOND, MadeUpDevices, spread
+from tests.ingest.tiny_models import tiny_hf, tiny_model, tiny_tokenizer
+
+torch.set_num_threads(1)
+
+
+def on_two_devices(model_type: str) -> Model:
+    """Layer 0 and the embedding on the first; layer 1, the final norm and, if it is not the embedding, the head on the second."""
+    hf = tiny_hf(model_type)
+    tied = hf.get_output_embeddings().weight is hf.get_input_embeddings().weight
+    names = {id(module): name for name, module in hf.named_modules()}
+    second = [".1", "norm", "ln_f"] + ([] if tied else [names[id(hf.get_output_embeddings())]])
+
+    def where(name: str) -> torch.device:
+        last = any(f"{name}.".find(f"{part}.") >= 0 and ".0." not in f"{name}." for part in second)
+        return SECOND if last else FIRST
+
+    return wrap(spread(hf, where), tiny_tokenizer(), f"tiny-{model_type}")
+
+
+def batch() -> tuple[Sequence, ...]:
+    tokens = [np.random.default_rng(i).integers(1, 250, n).astype(np.int32) for i, n in enumerate((7, 6, 4))]
+    return tuple(Sequence(i, 0, 10 * i, t, t, t, t) for i, t in enumerate(tokens))
+
+
+def same(found: dict[str, pa.Table], expected: dict[str, pa.Table]) -> None:
+    """To the rounding of parts that a processor computes in one step."""
+    assert found.keys() == expected.keys()
+    for name, table in found.items():
+        for column in table.column_names:
+            one, other = (np.array(t[column].to_pylist()) for t in (table, expected[name]))
+            if one.dtype.kind == "f":
+                np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5, err_msg=f"{name}.{column}")
+            else:
+                assert (one == other).all(), f"{name}.{column}"
+
+
+@pytest.mark.parametrize("model_type", [name for name in ARCHITECTURES if name != "gpt_neo"])  # its code makes tensors where made-up devices do not see it
+def test_layers_on_two_devices(model_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # which made-up tensors do not know
+    monkeypatch.setattr(torch, "inference_mode", torch.no_grad)
+    one, sample, settings = tiny_model(model_type), np.array([3, 12, 15, 21]), TraceSettings(SITES, 5, 0)
+    with MadeUpDevices():
+        two = on_two_devices(model_type)
+        assert two.place == f"{FIRST}, {SECOND}"
+        check_identities(two)
+        keys = new_keys(two, 4)
+        sweep_batch(two, keys, batch(), lambda _: None)
+        found, best = keys.statistics(), keys.triggers()
+        weights = weight_tables(two, 1, all_unit_values(two))
+        states = traced_states(two, batch(), sample)
+        traced = trace_tables(two, states, np.zeros((2, two.d_ffn), np.int64), 0, settings)
+    expected_keys = TorchKeys([torch.device("cpu")] * 2, one.d_ffn, 4)
+    sweep_batch(one, expected_keys, batch(), lambda _: None)
+    expected = expected_keys.statistics()
+    np.testing.assert_allclose(found.total, expected.total, atol=1e-5)
+    assert found.n_positions == expected.n_positions == 17
+    assert (best.positions == expected_keys.triggers().positions).all()
+    same(weights, weight_tables(one, 1, all_unit_values(one)))
+    same(traced, trace_tables(one, traced_states(one, batch(), sample), np.zeros((2, one.d_ffn), np.int64), 0, settings))
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    return make(tmp_path_factory.mktemp("llama"), "llama")
+
+
+def test_auto_without_a_gpu_makes_the_atlas_of_the_cpu(tiny: Tiny, tmp_path: Path) -> None:
+    auto, cpu = (Published(run(tiny.request(tmp_path / f"{device}.duckdb", device=device))) for device in ("auto", "cpu"))
+    assert auto.checksums() == cpu.checksums()
+    assert auto.rows("SELECT DISTINCT device FROM run") == [("cpu",)]
+
+
+@pytest.mark.parametrize("model_type", ARCHITECTURES)
+def test_every_family_can_be_spread(model_type: str, tmp_path: Path) -> None:
+    """Transformers knows which of its modules may not be torn apart."""
+    tiny_hf(model_type).save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    assert load_model(str(tmp_path), revision=None, dtype="float32", device="auto").n_layers == 2
+
+
+def test_weights_for_which_no_gpu_has_room_are_refused(tmp_path: Path) -> None:
+    """As accelerate leaves them: on the device meta, to be fetched for each layer."""
+    hf = tiny_hf("gpt2")
+    block = hf.transformer.h[1]
+    n_left = sum(p.numel() for p in block.parameters())
+    cpu_offload(block)
+    with pytest.raises(AtlasError, match=f"model big: the GPUs have no room for {n_left / hf.num_parameters():.0%} of its weights"):
+        require_room(hf, "big")
+
+
+@pytest.mark.parametrize(
+    ("device", "workers", "n_gpus", "said"),
+    [
+        ("cuda:1", 2, 4, "--device cuda:1 is for one worker alone"),
+        ("auto", 2, 4, "--device auto is for one worker alone"),
+        ("cuda", 3, 2, "--workers 3 with --device cuda needs as many GPUs: torch .* sees 2"),
+    ],
+)
+def test_workers_that_have_no_gpu_each_are_refused(tiny: Tiny, tmp_path: Path, device: str, workers: int, n_gpus: int, said: str) -> None:
+    with pytest.raises(AtlasError, match=said):
+        check_workers(tiny.request(tmp_path / "a.duckdb", device=device, workers=workers), n_gpus)
+    assert check_workers(tiny.request(tmp_path / "a.duckdb", device="cuda", workers=2), 2) is None
+
+
+def test_the_driver_of_several_workers_leaves_the_gpus_to_them(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pool stands in for workers with GPUs; the driver's model is on the CPU, and the runs say where their shards were computed."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(driver, "pool_for", lambda request, model, staging: nullcontext(Alone(Worker(model), staging, ahead=False)))
+    loaded, real = [], driver.load_model
+    monkeypatch.setattr(driver, "load_model", lambda *args, **options: loaded.append(options["device"]) or real(*args, **options))
+    target = run(tiny.request(tmp_path / "a.duckdb", device="cuda", workers=2))
+    assert loaded == ["cpu"]
+    assert Published(target).rows("SELECT DISTINCT device FROM run") == [("cuda",)]

@@ -1,0 +1,91 @@
+"""A server of the pages and Debian's Chromium, for tests and measurements."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+PAGES = {
+    "Overview": "",
+    "Neuron": "neuron?layer=3&neuron=17",
+    "Search": "search",
+    "Prediction": "prediction?position=127",
+    "Promotion and elimination": "events",
+    "Map": "map",
+    "Papers": "papers",
+    "SQL": "sql",
+}
+"""Title → address of a view with something on it."""
+
+SERVER_S, SETTLED_S = 60, 60
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where the pages are, and the process that serves them."""
+
+    url: str
+    pid: int
+
+
+@contextmanager
+def serving(path: Path, log: Path) -> Iterator[Server]:
+    """`atlas ui` on a free port of this machine alone; ended with the block."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    command = [sys.executable, "-c", "from atlas.cli.main import main; main()", "ui", str(path), "--no-browser", "--port", str(port)]
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env={**os.environ, "HOME": str(log.parent)})
+    url = f"http://127.0.0.1:{port}"
+    try:
+        end = time.monotonic() + SERVER_S
+        while not is_healthy(url):
+            if process.poll() is not None or time.monotonic() > end:
+                raise RuntimeError(f"no pages at {url}: {log.read_text()}")
+            time.sleep(0.1)
+        yield Server(url, process.pid)
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def is_healthy(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/_stcore/health", timeout=1) as answer:
+            return answer.read() == b"ok"
+    except OSError:
+        return False
+
+
+@contextmanager
+def browsing() -> Iterator[Browser]:
+    """Debian's Chromium; apt-get install chromium brings it."""
+    found = shutil.which("chromium")
+    if found is None:
+        raise RuntimeError("the tests of the pages need chromium: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
+        yield browser
+        browser.close()
+
+
+def settled(page: Page) -> None:
+    """Wait until the script has run to its end and nothing is being drawn anew."""
+    page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]', timeout=SETTLED_S * 1000)
+    page.wait_for_selector("h1", timeout=SETTLED_S * 1000)
+    page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]', timeout=SETTLED_S * 1000)
+    page.wait_for_function("document.querySelectorAll('[data-stale=true]').length === 0", timeout=SETTLED_S * 1000)

@@ -1,0 +1,98 @@
+"""Pages as Streamlit runs them, without a browser."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from playwright.sync_api import Browser
+from streamlit.testing.v1 import AppTest
+
+from schema import store
+from schema.build import create_tables, install_derived
+from tests.atlas.annotations.nasty_atlas import write_nasty_atlas
+from tests.atlas.tiny_atlas import write_tiny_atlas
+from tests.ui.browser import Server, browsing, serving
+from tests.ui.large_atlas import write_large_atlas
+
+APP = Path(__file__).parents[2] / "ui" / "app.py"
+
+Visit = Callable[..., AppTest]
+
+
+@pytest.fixture(scope="session")
+def tiny_original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_atlas(tmp_path_factory.mktemp("ui") / "tiny.duckdb")
+
+
+@pytest.fixture
+def tiny(tiny_original: Path, tmp_path: Path) -> Path:
+    """A tiny atlas of the test's own."""
+    return Path(shutil.copy(tiny_original, tmp_path))
+
+
+@pytest.fixture
+def nasty(tmp_path: Path) -> Path:
+    """With tokens that a spreadsheet or a browser might take for more than text."""
+    return write_nasty_atlas(tmp_path / "nasty.duckdb")
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Path:
+    """Tables without a row."""
+    path = tmp_path / "empty.duckdb"
+    con = store.open_writer(path)
+    create_tables(con, 2)
+    install_derived(con)
+    con.execute("CHECKPOINT")
+    con.close()
+    return path
+
+
+@pytest.fixture
+def older(tiny: Path) -> Path:
+    """Of an earlier schema version."""
+    con = store.open_writer(tiny)
+    con.execute("UPDATE model SET schema_version = 1")
+    con.close()
+    return tiny
+
+
+@pytest.fixture
+def visit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Visit]:
+    """Open a page of an atlas: visit(path, "neuron", layer="1")."""
+
+    def opened(path: Path, page: str = "overview", **query: str) -> AppTest:
+        monkeypatch.setenv("ATLAS_DB", str(path))
+        app = AppTest.from_file(str(APP), default_timeout=60)
+        for name, value in query.items():
+            app.query_params[name] = value
+        app.switch_page(f"app_pages/{page}.py")
+        return app.run()
+
+    yield opened
+    st.cache_resource.clear()
+    st.cache_data.clear()
+
+
+def text_of(app: AppTest) -> str:
+    """Everything that a page says in text, code and errors."""
+    return "\n".join(str(e.value) for kind in ("text", "code", "error", "warning", "title", "header") for e in getattr(app, kind))
+
+
+@pytest.fixture(scope="session")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_large_atlas(tmp_path_factory.mktemp("large") / "large.duckdb")
+
+
+@pytest.fixture(scope="session")
+def server(large: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(large, tmp_path_factory.mktemp("server") / "log") as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    with browsing() as browser:
+        yield browser

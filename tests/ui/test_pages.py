@@ -1,0 +1,153 @@
+"""Every page of every kind of atlas: what it shows, what it says where there is nothing, and that a link restores it."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from atlas.api import Atlas
+from schema import SCHEMA_VERSION, store
+from tests.atlas.test_guard import ATTACKS
+from tests.ui.conftest import Visit, text_of
+from ui import data
+
+PAGES = sorted(path.stem for path in (Path(__file__).parents[2] / "ui" / "app_pages").glob("*.py"))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_shows_the_tiny_atlas(visit: Visit, tiny: Path, page: str) -> None:
+    app = visit(tiny, page)
+    assert not app.exception
+    assert not app.error
+    assert len(app.title) == 1
+    assert "tiny.duckdb, published less than a minute ago" in text_of(app)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_of_an_empty_atlas_says_what_to_run(visit: Visit, empty: Path, page: str) -> None:
+    app = visit(empty, page)
+    assert not app.exception
+    assert "empty" in text_of(app) or "atlas ingest" in text_of(app)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_of_another_schema_version_says_so(visit: Visit, older: Path, page: str) -> None:
+    app = visit(older, page)
+    assert not app.exception
+    assert f"has schema version 1; this is activation-atlas for version {SCHEMA_VERSION}" in text_of(app)
+
+
+def test_the_overview_counts_what_was_read(visit: Visit, tiny: Path) -> None:
+    facts = {metric.label: metric.value for metric in visit(tiny).metric}
+    assert facts["Layers"] == "3"
+    assert facts["Neurons a layer"] == "4"
+    assert facts["Positions swept"] == "14"
+    assert facts["Positions traced"] == "3"
+
+
+def test_a_link_restores_the_neuron(visit: Visit, tiny: Path) -> None:
+    app = visit(tiny, "neuron", layer="1", neuron="2", context="narrow")
+    assert [t.value for t in app.title] == ["L1N2"]
+    assert "FROM trigger_contexts(1, 2, n := 20, width := 5)" in text_of(app)
+
+
+@pytest.mark.parametrize(
+    ("layer", "neuron", "said"), [("3", "0", "no layer 3: this model has layers 0 to 2"), ("0", "x", "no neuron x"), ("-1", "0", "no layer -1")]
+)
+def test_an_address_that_does_not_exist_is_said_and_no_other_is_shown(visit: Visit, tiny: Path, layer: str, neuron: str, said: str) -> None:
+    app = visit(tiny, "neuron", layer=layer, neuron=neuron)
+    assert said in text_of(app)
+    assert [t.value for t in app.title] == ["No such neuron"] and not app.dataframe
+
+
+def test_previous_next_and_go_to_lead_through_the_model(visit: Visit, tiny: Path) -> None:
+    app = visit(tiny, "neuron", layer="0", neuron="3")
+    press = {button.label: button for button in app.button}
+    assert not press["Previous"].disabled
+    press["Next"].click().run()
+    assert [t.value for t in app.title] == ["L1N0"]
+    app.text_input(key="jump").set_value("l2n3").run()
+    assert [t.value for t in app.title] == ["L2N3"]
+    assert {button.label: button for button in app.button}["Next"].disabled
+    app.text_input(key="jump").set_value("L2N4").run()
+    assert "no neuron 4: this model has neurons 0 to 3" in text_of(app)
+
+
+def test_a_statement_in_the_address_is_run_and_remembered(visit: Visit, tiny: Path) -> None:
+    app = visit(tiny, "sql", sql="SELECT 6 * 7 AS answer")
+    assert app.dataframe[-1].value["answer"].to_list() == [42]
+    app.text_area(key="sql").set_value("SELECT no_such_column FROM model").run()
+    assert "no_such_column" in text_of(app)
+    assert [e.value for e in app.error] == ["This cannot be shown."]
+    app.text_area(key="sql").set_value("SELECT 1 AS one").run()
+    assert app.session_state["history"] == ["SELECT 1 AS one", "SELECT 6 * 7 AS answer"]
+    next(b for b in app.button if b.key == "again-1").click().run()
+    assert app.text_area(key="sql").value == "SELECT 6 * 7 AS answer"
+
+
+def test_a_question_is_filled_in_as_a_form(visit: Visit, tiny: Path) -> None:
+    app = visit(tiny, "sql")
+    app.selectbox(key="question").set_value("top_triggers").run()
+    app.number_input(key="top_triggers-layer").set_value(2)
+    app.number_input(key="top_triggers-neuron").set_value(1)
+    next(b for b in app.button if b.label == "Write the statement").click().run()
+    assert app.text_area(key="sql").value == "FROM top_triggers(2, 1)"
+    assert app.dataframe[-1].value["coefficient"].to_list()[:2] == [3.0, 2.5]
+
+
+@pytest.mark.parametrize("statement", ATTACKS)
+def test_an_attack_is_refused_on_the_page(visit: Visit, tiny: Path, tmp_path: Path, statement: str) -> None:
+    secret, out = tmp_path / "secret.csv", tmp_path / "out"
+    secret.write_text("secret\n1\n")
+    app = visit(tiny, "sql", sql=statement.format(file=secret, out=out) or " ")
+    assert not app.exception
+    assert [e.value for e in app.error] == ["This cannot be shown."]
+    assert not out.exists()
+
+
+def test_a_newer_snapshot_is_offered_and_shown_when_asked_for(visit: Visit, tiny: Path) -> None:
+    app = visit(tiny)
+    draft = tiny.with_name("draft.duckdb")
+    draft.write_bytes(tiny.read_bytes())
+    con = store.open_writer(draft)
+    con.execute("UPDATE model SET name = 'renewed'")
+    con.close()
+    draft.replace(tiny)
+    app.run()
+    assert "renewed" not in text_of(app)
+    offer = next(b for b in app.button if b.label.startswith("Show the snapshot published"))
+    offer.click().run()
+    assert "renewed" in text_of(app)
+    assert not [b for b in app.button if b.label.startswith("Show the snapshot")]
+
+
+def test_a_visit_that_begins_while_a_snapshot_is_published_shows_that(visit: Visit, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = [Path(shutil.copy(tiny, tiny.with_name(f"{i}.duckdb"))) for i in range(2)]
+    open_atlas = data.Atlas
+
+    def opened_late(path: str) -> Atlas:
+        a = open_atlas(path)
+        if waiting:
+            waiting.pop().replace(path)
+        return a
+
+    monkeypatch.setattr(data, "Atlas", opened_late)
+    app = visit(tiny)
+    assert waiting == []
+    assert not app.error
+    assert len(app.title) == 1
+    assert not [b for b in app.button if b.label.startswith("Show the snapshot")]
+
+
+def test_an_annotation_is_kept_by_the_form_and_shown(visit: Visit, nasty: Path) -> None:
+    app = visit(nasty, "neuron", layer="0", neuron="0")
+    assert "Nobody has annotated this neuron yet." in text_of(app)
+    app.toggle(key="annotate").set_value(True).run()
+    app.selectbox(key="annotated-corpus").set_value(2).run()
+    app.text_input(key="annotator").set_value("anna")
+    next(t for t in app.text_input if t.label == "What they have in common").set_value("*odd* ones")
+    app.multiselect[0].set_value([1, 2, 3])
+    next(b for b in app.button if b.label == "Keep").click().run()
+    assert not app.exception and not app.error
+    found = next(d.value for d in app.dataframe if "annotator_kind" in d.value.columns)
+    assert found[["annotator", "kind", "description", "n_matches"]].to_numpy().tolist() == [["anna", "shallow", "*odd* ones", 3]]

@@ -1,0 +1,122 @@
+"""The pure parts of the pages: coloured text, links, ages."""
+
+import os
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from schema.errors import NotAnAtlas
+from tests.ui.large_atlas import NASTY
+from ui import blocks, links, tokens
+from ui.snapshot import age, latest
+
+
+class Reader(HTMLParser):
+    """What a browser makes of HTML: its tags, and its text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def read(html: str) -> Reader:
+    reader = Reader()
+    reader.feed(html)
+    reader.close()
+    return reader
+
+
+def test_the_shade_of_a_strip_by_hand() -> None:
+    """Half of the largest is half-way from white to the end: (255 + 241) / 2 and so on; beyond the largest is the end."""
+    assert tokens.shade(1.0, 2.0) == "rgb(248,209,160)"
+    assert tokens.shade(-2.0, 2.0) == "rgb(178,171,210)"
+    assert tokens.shade(5.0, 2.0) == "rgb(241,163,64)"
+    assert tokens.shade(0.0, 0.0) == "rgb(255,255,255)"
+
+
+def test_a_strip_marks_its_trigger_and_shades_what_is_known_before_it() -> None:
+    spans = [attributes for tag, attributes in read(tokens.strip(["a", "b", "c", "d"], [1.0, None, 2.0, 3.0], peak=2, largest=2.0)).tags if tag == "span"][1:]
+    assert [s["class"] for s in spans] == ["", "", "peak", "unread"]
+    assert ["style" in s for s in spans] == [True, False, True, False]
+    assert [s.get("title") for s in spans] == ["+1", None, "+2", None]
+
+
+def contrast(ink: tuple[int, ...], paper: tuple[int, ...]) -> float:
+    """WCAG 2.2: relative luminances, lighter over darker."""
+
+    def luminance(colour: tuple[int, ...]) -> float:
+        linear = [c / 255 / 12.92 if c / 255 <= 0.04045 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    light, dark = sorted((luminance(ink), luminance(paper)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_ink_can_be_read_on_every_shade() -> None:
+    for end in (tokens.POSITIVE, tokens.NEGATIVE, tokens.PAPER):
+        assert contrast((17, 17, 17), end) >= 4.5
+    assert contrast((0x59, 0x59, 0x59), tokens.PAPER) >= 4.5
+
+
+@pytest.mark.parametrize("token", NASTY)
+def test_a_token_is_text_and_nothing_else(token: str) -> None:
+    row = {"tokens": [token, token], "coefficients": [None, 1.0], "peak": 1, "next_token": token, "document": token, "metadata": '{"x": "<b>"}', "n_folded": 2}
+    found = read(tokens.trigger(row, 1.0))
+    assert {tag for tag, _ in found.tags} == {"div", "span", "bdi"}
+    assert all(set(attributes) <= {"class", "style", "title"} for _, attributes in found.tags)
+    shown = "".join(found.texts)
+    assert shown.count(tokens.visible_line(token)) >= 2
+    assert "2 more with the same text" in shown and "x <b>" in shown
+    assert not any(ord(c) < 32 for c in shown)
+
+
+def test_rows_lead_to_their_neuron_else_to_their_position() -> None:
+    assert links.of_row({"layer": 3, "neuron": 17, "position_id": 5}) == ("app_pages/neuron.py", {"layer": 3, "neuron": 17})
+    assert links.of_row({"position_id": 5}) == ("app_pages/prediction.py", {"position": "5"})
+    assert links.of_row({"layer": 3, "mean": 0.5}) is None
+
+
+def test_cells_show_every_character_and_end_somewhere() -> None:
+    frame = blocks.readable(pl.DataFrame({"text": [" a\n", "x" * 5000, None], "list": [[" b", None], [], None], "n": [1, 2, 3]}))
+    assert frame["text"].to_list() == ["␣a↵", "x" * 2048 + "…", None]
+    assert frame["list"].to_list() == ["␣b", "", None]
+    assert frame["n"].to_list() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("passed", "said"),
+    [
+        (timedelta(seconds=-5), "less than a minute"),
+        (timedelta(seconds=59), "less than a minute"),
+        (timedelta(minutes=1), "1 minute"),
+        (timedelta(minutes=59, seconds=59), "59 minutes"),
+        (timedelta(hours=2), "2 hours"),
+        (timedelta(days=3, hours=5), "3 days"),
+    ],
+)
+def test_ages_in_the_largest_unit_that_counts(passed: timedelta, said: str) -> None:
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    assert age(now - passed, now) == said
+
+
+def test_a_snapshot_is_told_by_its_file_and_its_annotations(tiny: Path) -> None:
+    first = latest(str(tiny))
+    os.utime(tiny, ns=(first.atlas[1], first.atlas[1] + 10**9))
+    second = latest(str(tiny))
+    tiny.with_name("tiny.annotations.duckdb").write_bytes(b"")
+    third = latest(str(tiny))
+    assert first.atlas != second.atlas and second.atlas == third.atlas
+    assert second.annotations is None and third.annotations is not None
+    tiny.unlink()
+    with pytest.raises(NotAnAtlas, match="it has gone"):
+        latest(str(tiny))

@@ -1,0 +1,23 @@
+"""What this atlas is of, and its layers in profile."""
+
+import streamlit as st
+
+from ui import blocks, charts, data, overview
+
+status = data.status()
+st.title(overview.title(status))
+if status.model.is_empty():
+    blocks.empty("No model has been read into this atlas yet.", "atlas ingest NAME.duckdb --model … --corpus …")
+    st.stop()
+st.text(overview.model_line(status))
+blocks.facts(overview.facts(status))
+
+st.header("Corpora")
+blocks.table(data.ask("corpus_summary"), "corpora", columns=overview.CORPUS_COLUMNS, note="No corpus yet: atlas ingest with --corpus reads one.")
+
+st.header("Layers")
+layers = data.ask("layer_summary")
+blocks.figure(charts.profiles(layers.frame, overview.measured(layers.frame)), layers, "profiles")
+
+st.header("Runs")
+blocks.table(data.runs(), "runs")

@@ -1,0 +1,21 @@
+"""Any SELECT over the atlas, with the questions and the data dictionary beside it."""
+
+import streamlit as st
+
+from ui import query
+
+st.title("Ask in SQL")
+editor, beside = st.columns([3, 2])
+with editor:
+    st.text(query.LIMITS)
+    sql = st.text_area("Statement", query.FIRST, height=200, key="sql", bind="query-params")
+    st.button("Run")
+with beside:
+    questions, dictionary, history = st.tabs(["Questions", "Tables", "History"])
+    with questions:
+        query.question_form()
+    with dictionary:
+        query.dictionary()
+query.show(sql)
+with history:
+    query.recall()

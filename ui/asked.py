@@ -1,0 +1,99 @@
+"""Widgets kept in the address. Where the address asks for something else than they hold, that is said: on their own they put their default in its place."""
+
+import re
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Any
+
+import streamlit as st
+
+from atlas.ranges import check_below
+from schema.errors import AtlasError
+from ui import data
+
+
+def number(label: str, key: str, **options: Any) -> int | None:
+    """A whole number or none; whether it exists is for the question to say. Raises AtlasError if the address has something else under `key`."""
+    asked = st.query_params.get(key, "")
+    value = st.number_input(label, step=1, key=key, bind="query-params", **options)
+    if asked and not re.fullmatch(r"-?[0-9]{1,15}", asked):
+        raise AtlasError(f"the address asks for {key} {asked}, which is no whole number")
+    return value
+
+
+def beyond(key: str, name: str, n: int, default: int = 0) -> str | None:
+    """What is wrong with a number below `n` in the address, None if nothing is: its widget puts the default in its place without a word."""
+    asked = st.query_params.get(key, str(default))
+    try:
+        check_below(int(asked) if asked.isdecimal() else asked, name, n)
+    except AtlasError as error:
+        return str(error)
+    return None
+
+
+def corpus() -> int | None:
+    """A corpus_id; None takes all. Not asked where there is one corpus only, unless the address names one."""
+    if data.status().corpora.height < 2 and "corpus" not in st.query_params:
+        return None
+    return number("Corpus (corpus_id)", "corpus", value=None, placeholder="all", width=180)
+
+
+def word(label: str, key: str, words: Sequence[str], **options: Any) -> str:
+    """One of a few words, the first by default. Raises AtlasError if the address has another under `key`."""
+    asked = st.query_params.get(key, "")
+    value = st.segmented_control(label, words, default=words[0], key=key, bind="query-params", required=True, **options)
+    if asked and asked not in words:
+        raise AtlasError(f"no {key} {asked}; they are {', '.join(words)}")
+    return value
+
+
+def words(label: str, key: str, known: Sequence[str], **options: Any) -> list[str]:
+    """Any of many words. Raises AtlasError if the address has another under `key`."""
+    strange = [asked for asked in st.query_params.get_all(key) if asked not in known]
+    chosen = st.multiselect(label, known, key=key, bind="query-params", **options)
+    if strange:
+        raise AtlasError(f"no {key} {strange[0]}; they are {', '.join(known)}")
+    return chosen
+
+
+def one(label: str, key: str, known: Sequence[str], default: str, **options: Any) -> str:
+    """One of many words. Raises AtlasError if the address has another under `key`."""
+    asked = st.query_params.get(key, "")
+    chosen = st.selectbox(label, known, known.index(default), key=key, bind="query-params", **options)
+    if asked and asked not in known:
+        raise AtlasError(f"no {key} {asked}; they are {', '.join(known)}")
+    return chosen
+
+
+def page(n: int, key: str) -> int:
+    """Which of `n` pages, from 1; the first if there is but one. Raises AtlasError if the address opens with one that does not exist."""
+    asked = st.query_params.get(key, "1") if key not in st.session_state else "1"
+    chosen = st.pagination(n, key=key, bind="query-params") if n > 1 else 1
+    if not (asked.isdecimal() and 1 <= int(asked) <= n):
+        raise AtlasError(f"no page {asked}: there {'is one' if n == 1 else f'are {n}'}")
+    return chosen
+
+
+def listed(label: str, key: str, lines: Mapping[str, str]) -> str:
+    """One of a list that another choice decides on, each with a line on it. Raises AtlasError if the address opens with one that is not on it."""
+    asked = st.query_params.get(key, "") if key not in st.session_state else ""
+    chosen = st.radio(label, list(lines), captions=list(lines.values()), key=key, bind="query-params")
+    if asked and asked not in lines:
+        raise AtlasError(f"no {key} {asked}; they are {', '.join(lines)}")
+    return chosen or next(iter(lines))
+
+
+def real(label: str, key: str, value: float | None = None, **options: Any) -> float | None:
+    """A number or none. Raises AtlasError if the address has something else under `key`."""
+    asked = st.query_params.get(key, "")
+    value = st.number_input(label, value=value, step=0.01, format="%g", key=key, bind="query-params", **options)
+    if asked and not is_real(asked):
+        raise AtlasError(f"the address asks for {key} {asked}, which is no number")
+    return value
+
+
+def is_real(text: str) -> bool:
+    try:
+        return isfinite(float(text))
+    except ValueError:
+        return False

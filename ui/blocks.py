@@ -1,0 +1,195 @@
+"""What every page is put together from: tables that open what they list, figures, and the way to take each away."""
+
+import json
+from collections.abc import Callable, Mapping
+from functools import partial, wraps
+from typing import Any, Literal, ParamSpec
+
+import polars as pl
+import streamlit as st
+
+from atlas.export.cells import display_cells
+from atlas.export.figures import FIGURE_FORMATS, render_figure
+from atlas.export.formats import Style, render
+from atlas.export.latex import tex
+from atlas.export.visible import visible
+from schema.errors import AtlasError
+from ui import charts, links
+from ui.data import Answer, source
+
+TABLE_FORMATS = {"CSV": ("csv", "csv"), "Parquet": ("parquet", "parquet"), "LaTeX": ("latex", "tex")}
+"""Button → format of atlas/export/formats.py and suffix."""
+
+LONGEST_CELL = 2048
+"""Characters."""
+
+NOTHING = "Nothing of the kind is in this atlas."
+
+
+P = ParamSpec("P")
+
+
+def alone(draw: Callable[P, None]) -> Callable[P, None]:
+    """A part of a page that is drawn anew by itself when a widget in it changes, its errors where it stands."""
+
+    @st.fragment
+    @wraps(draw)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            draw(*args, **kwargs)
+        except AtlasError as error:
+            failure(error)
+
+    return drawn
+
+
+def table(
+    answer: Answer,
+    key: str,
+    *,
+    columns: list[str] | None = None,
+    rows: slice | list[int] = slice(None),
+    height: int | Literal["auto"] = "auto",
+    note: str = NOTHING,
+) -> None:
+    """Rows, each opening its neuron or position when it is chosen; beneath, how to take all away. `columns`, `rows`: only these are shown."""
+    if answer.frame.is_empty():
+        empty(note)
+        return
+    here = answer.frame[rows]
+    grid(here.select(columns or pl.all()), here, key, answer.title, answer.columns, height)
+    take_away(answer, key)
+
+
+def grid(shown: pl.DataFrame, rows: pl.DataFrame, key: str, title: str, columns: Mapping[str, str], height: int | Literal["auto"] = "auto") -> None:
+    """Rows as they are shown; a chosen one opens what its row of `rows` is of. `columns`: column shown → what it holds."""
+    leads = links.of_row(rows.row(0, named=True)) is not None
+    selection: Any = {"on_select": partial(follow, rows, key), "selection_mode": "single-row"} if leads else {}
+    st.dataframe(
+        readable(shown),
+        key=key,
+        height=height,
+        hide_index=True,
+        lazy=False,
+        column_config={c: st.column_config.Column(help=columns.get(c)) for c in shown.columns},
+        alt=title,
+        **selection,
+    )
+
+
+def follow(rows: pl.DataFrame, key: str) -> None:
+    """Open what the chosen row is of. On the page where the reader is already its widgets are set, which Streamlit does not allow by address."""
+    chosen = st.session_state[key].selection.rows
+    link = links.of_row(rows.row(chosen[0], named=True)) if chosen else None
+    if link:
+        page, values = link
+        st.session_state.update(values)
+        if not links.is_of(page, st.context.url):
+            st.switch_page(page, query_params=links.address(values))
+
+
+def readable(frame: pl.DataFrame) -> pl.DataFrame:
+    """Text and lists of text with every character visible; numbers as they are, so that they sort as numbers."""
+    text = [c for c in frame.columns if frame.schema[c] == pl.String]
+    lists = [c for c in frame.columns if frame.schema[c] == pl.List(pl.String)]
+    return frame.with_columns(
+        *(pl.Series(c, [None if v is None else short(visible(v)) for v in frame[c]], dtype=pl.String) for c in text),
+        *(pl.Series(c, [None if v is None else short(" · ".join(visible(t) for t in v if t is not None)) for v in frame[c]], dtype=pl.String) for c in lists),
+    )
+
+
+def short(text: str) -> str:
+    """A cell that a browser can bear; files have it whole."""
+    return text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}…"
+
+
+def figure(chart: charts.AnyChart, answer: Answer, key: str) -> None:
+    """A chart with its title, and beneath it how to take it and its rows away."""
+    if answer.frame.is_empty():
+        empty(NOTHING)
+        return
+    st.altair_chart(charts.screened(chart), key=key, width="stretch", alt=answer.title)
+    take_away(answer, key, chart)
+
+
+Files = Mapping[str, tuple[str, Callable[[], bytes]]]
+"""Button → name and content of its file."""
+
+
+def take_away(answer: Answer, key: str, chart: charts.AnyChart | None = None) -> None:
+    """The SQL behind an answer, and its files."""
+    with st.container(horizontal=True, gap="small"):
+        behind(answer.sql, key)
+        offer(files(answer, chart), key, "Every page of it:" if answer.whole else "")
+
+
+def behind(sql: str, key: str) -> None:
+    """The SQL, and the way to the page where it can be changed."""
+    with st.popover("SQL", icon=":material/code:", key=f"{key}-sql"):
+        st.text("These rows, in any DuckDB that has this atlas open:")
+        st.code(sql, language="sql", wrap_lines=True)
+        page, query = links.query(sql)
+        st.page_link(page, label="Open in the SQL page", icon=":material/edit:", query_params=links.address(query))
+
+
+def files(answer: Answer, chart: charts.AnyChart | None) -> Files:
+    """Every format of an answer and its chart."""
+    tables = {label: (f"{answer.name}.{suffix}", partial(table_bytes, answer, format)) for label, (format, suffix) in TABLE_FORMATS.items()}
+    figures = figure_files(answer.name, charts.printed(chart)) if chart is not None else {}
+    return {**tables, **figures, "Provenance": (f"{answer.name}.provenance.json", partial(provenance_bytes, answer))}
+
+
+def figure_files(name: str, printed: charts.AnyChart) -> Files:
+    """Every format of a chart."""
+    return {format.upper(): (f"{name}.{format}", partial(render_figure, printed, format)) for format in FIGURE_FORMATS}
+
+
+def offer(files: Files, key: str, note: str = "") -> None:
+    """Buttons for files, each made when it is asked for."""
+    with st.popover("Download", icon=":material/download:", key=f"{key}-download"):
+        if note:
+            st.text(note)
+        for label, (name, content) in files.items():
+            st.download_button(label, content, file_name=name, key=f"{key}-{name}", on_click="ignore")
+
+
+def table_bytes(answer: Answer, format: str) -> bytes:
+    return render(answer.filed.frame, format, Style(source(answer.filed), caption=tex(answer.title), label=f"tab:{answer.name}"))
+
+
+def provenance_bytes(answer: Answer) -> bytes:
+    return json.dumps(source(answer.filed), ensure_ascii=False, indent=2).encode()
+
+
+def empty(what: str, command: str | None = None) -> None:
+    """Why nothing is shown, and what to run."""
+    with st.container(border=True):
+        st.text(what)
+        if command:
+            # without colours: those of the highlighter are too pale to read
+            st.code(command, language=None)
+
+
+def card(answer: Answer, key: str) -> None:
+    """Few rows of many columns, turned round: one line a column, with what it means."""
+    frame = answer.frame
+    rows = {"": frame.columns, **{str(i): display_row(frame, i) for i in range(frame.height)}, "meaning": [answer.columns.get(c, "") for c in frame.columns]}
+    st.dataframe(pl.DataFrame(rows).rename({"0": "value"} if frame.height == 1 else {}), key=key, hide_index=True, alt=answer.title)
+    take_away(answer, key)
+
+
+def display_row(frame: pl.DataFrame, i: int) -> list[str]:
+    return [display_cells(frame[c])[i] for c in frame.columns]
+
+
+def facts(values: Mapping[str, str]) -> None:
+    """Short facts side by side: name → value with its unit."""
+    with st.container(horizontal=True):
+        for name, value in values.items():
+            st.metric(name, value)
+
+
+def failure(error: Exception) -> None:
+    """An error in its own words: they may hold characters that mean something to Markdown."""
+    st.error("This cannot be shown.")
+    st.code(str(error), language=None, wrap_lines=True)

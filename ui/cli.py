@@ -1,0 +1,44 @@
+"""`atlas ui`: open an atlas in the web browser."""
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from schema.errors import AtlasError
+
+APP = Path(__file__).with_name("app.py")
+
+LOOPBACK = "127.0.0.1"
+
+
+@click.command()
+@click.argument("path", required=False, type=click.Path(path_type=Path), metavar="[FILE]")
+@click.option("--db", type=click.Path(path_type=Path), envvar="ATLAS_DB", metavar="FILE", show_envvar=True, help="The atlas to browse.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8501, show_default=True, help="0 takes any free one.")
+@click.option("--address", default=LOOPBACK, show_default=True, help="Where to listen; 0.0.0.0 lets others on the network read this atlas.")
+@click.option("--browser/--no-browser", default=True, help="Open a browser window.")
+def ui(path: Path | None, db: Path | None, port: int, address: str, browser: bool) -> None:
+    """Browse an atlas in the web browser: keys, predictions, promotion and elimination, figures, SQL. Reads only; stop it with Ctrl-C."""
+    path = path or db
+    if path is None:
+        raise click.UsageError("which atlas? Give FILE or --db FILE, or set ATLAS_DB")
+    check(path)
+    if address != LOOPBACK:
+        click.echo(f"note: {address} may be reached from other machines: whoever reaches it can read this atlas", err=True)
+    command = [sys.executable, "-m", "streamlit", "run", str(APP), f"--server.address={address}", f"--server.port={port}"]
+    command += [f"--server.headless={str(not browser).lower()}", "--server.fileWatcherType=none", "--browser.gatherUsageStats=false"]
+    # this process becomes the server, so that who ends it ends the pages
+    os.execve(sys.executable, command, {**os.environ, "ATLAS_DB": str(path.resolve())})
+
+
+def check(path: Path) -> None:
+    """Raise AtlasError unless the pages can be shown: what they need is installed, and the file is an atlas."""
+    try:
+        import streamlit  # noqa: F401
+    except ImportError as error:
+        raise AtlasError(f"the pages need streamlit: pip install 'activation-atlas[ui]' ({error})") from error
+    from atlas import open
+
+    open(path).close()

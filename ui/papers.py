@@ -1,0 +1,159 @@
+"""The papers page's parts: which item, and the item as `atlas paper` makes it."""
+
+import json
+import re
+from functools import partial
+
+import polars as pl
+import streamlit as st
+
+from atlas.papers.catalogue import PAPERS
+from atlas.papers.items import Item, Made, Paper
+from atlas.papers.make import make_item, table_bytes, unmet
+from atlas.papers.page import DRAWN_WIDTH
+from atlas.papers.printed import comparison, cut_note, printed, setting_of
+from atlas.ranges import check_arguments
+from atlas.statement import statement
+from schema.errors import AtlasError
+from ui import asked, blocks, data
+from ui.snapshot import Snapshot
+
+TABLES = {"LaTeX": "tex", "Markdown": "md", "CSV": "csv", "Parquet": "parquet"}
+"""Button → suffix."""
+
+MAKING = "Making it from this atlas: a second for most items, half a minute or more for early exit (table 6 of 2022) …"
+
+
+def choose_paper() -> tuple[Paper, int | None]:
+    """The paper and the corpus_id, None for all corpora together; beneath, what paper it is and what it is compared with."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        paper = PAPERS[asked.word("Paper", "paper", list(PAPERS), on_change=begin_anew)]
+        corpus = asked.corpus()
+    check_arguments(data.atlas().con, {"corpus": corpus})
+    st.text(f"{paper.citation}\n{paper.model}: {paper.model_note} The paper counts layers from 1; here they count from 0.")
+    st.text(setting_of(data.atlas().con, corpus))
+    return paper, corpus
+
+
+def names(paper: Paper) -> dict[str, Item]:
+    """The paper's items by their names within it, as `atlas paper --only` takes them."""
+    return {item.name.removeprefix(f"{paper.name}_"): item for item in paper.items}
+
+
+def begin_anew() -> None:
+    """At the first item of another paper: the address must not keep the item of the former."""
+    st.session_state["item"] = next(iter(names(PAPERS[st.session_state["paper"]])))
+
+
+def choose_item(paper: Paper, corpus: int | None) -> Item:
+    """One of the paper's items, each with its place and title and whether this atlas has what it needs."""
+    absent = reasons(data.shown(), paper.name, corpus)
+    items = names(paper)
+    lines = {name: f"{item.place}: {item.heading}{' (not here)' if absent[item.name] else ''}" for name, item in items.items()}
+    return items[asked.listed("Item", "item", lines)]
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def reasons(snapshot: Snapshot, paper: str, corpus: int | None) -> dict[str, str | None]:
+    """Item → why this atlas cannot give it."""
+    a = data.opened(snapshot)
+    return {item.name: unmet(a, item, a.path.name, corpus) for item in PAPERS[paper].items}
+
+
+@st.cache_resource(max_entries=64, show_spinner=MAKING)
+def make(snapshot: Snapshot, paper: str, name: str, corpus: int | None, threshold: float | None) -> Made:
+    """An item as it is made for this atlas; it is shared, and nobody changes it."""
+    item = next(item for item in PAPERS[paper].items if item.name == name)
+    return make_item(data.opened(snapshot), item, {"corpus": corpus, "threshold": threshold})
+
+
+def show(paper: Paper, item: Item, corpus: int | None) -> None:
+    """The item with all that is printed of it, or what it waits for."""
+    st.header(item.heading)
+    st.text(f"{item.place} · {item.name}")
+    reason = reasons(data.shown(), paper.name, corpus)[item.name]
+    if reason:
+        wait(reason)
+        return
+    threshold = choose_threshold(item)
+    made = make(data.shown(), paper.name, item.name, corpus, threshold)
+    if made.frame is not None:
+        filled(paper, made, made.frame)
+        take_away(made, made.frame, {"corpus": corpus, "threshold": threshold})
+    elif made.is_failure:
+        blocks.failure(AtlasError(made.reason))
+    else:
+        blocks.empty(f"{made.reason}.")
+
+
+def filled(paper: Paper, made: Made, frame: pl.DataFrame) -> None:
+    """All that is printed of an item."""
+    chart(made.item, frame)
+    st.text(made.caption)
+    beside(paper, made.item, frame)
+    table(made.item, frame)
+
+
+def choose_threshold(item: Item) -> float | None:
+    """The threshold of an item that has one, in logits."""
+    default = item.arguments({}).get("threshold")
+    if not isinstance(default, float):
+        return None
+    threshold = asked.real("Threshold (logits)", "threshold", default, min_value=0.0, width=200)
+    return default if threshold is None else threshold
+
+
+def wait(reason: str) -> None:
+    """What is missing, and what to run."""
+    what, _, commands = reason.partition(": `")
+    blocks.empty(f"Not here yet: {what}.", "\n".join(re.findall(r"[^`]+(?=`)", commands)[::2]))
+
+
+def chart(item: Item, frame: pl.DataFrame) -> None:
+    """The figure as it is printed, at the size that index.html has it: its letters are of 8 pt."""
+    if item.chart is None:
+        return
+    drawn = item.chart(frame)
+    st.html(f"<style>.st-key-printed svg{{width:{DRAWN_WIDTH[drawn.width]}px;height:auto;max-width:100%}}</style>")
+    with st.container(key="printed"):
+        st.altair_chart(drawn, theme=None, width="content", key=f"{item.name}-chart", alt=item.heading)
+
+
+def beside(paper: Paper, item: Item, frame: pl.DataFrame) -> None:
+    """What the paper reports, marked as theirs, beside the same of this atlas; and what was left out."""
+    lines = comparison(frame, item, paper)
+    for column, name, line in zip(st.columns(2) if lines else [], ("In the paper", "Here"), lines, strict=False):
+        with column.container(border=True, height="stretch"):
+            st.subheader(name)
+            st.text(line)
+    st.text(f"Left out: {item.exclusions}.")
+
+
+def table(item: Item, frame: pl.DataFrame) -> None:
+    """The rows as they are printed."""
+    meanings = item.asked.columns if item.asked else {}
+    headings = {heading: meanings.get(column, "") for column, heading in item.columns.items()}
+    blocks.grid(printed(frame, item), frame, f"{item.name}-table", item.heading, headings)
+    if cut_note(frame):
+        st.text(f"{cut_note(frame)} CSV and Parquet hold all.")
+
+
+def take_away(made: Made, frame: pl.DataFrame, choices: dict[str, object]) -> None:
+    """The SQL or what stands for it, and the files that `atlas paper` writes."""
+    item = made.item
+    with st.container(horizontal=True, gap="small"):
+        if item.asked:
+            blocks.behind(statement(item.asked, item.arguments(choices)), item.name)
+        else:
+            with st.popover("Source", icon=":material/code:", key=f"{item.name}-source"):
+                st.code(item.sql, language=None, wrap_lines=True)
+        blocks.offer(files(made, frame), item.name)
+
+
+def files(made: Made, frame: pl.DataFrame) -> blocks.Files:
+    """Button → file, as `atlas paper` writes them."""
+    name = made.item.name
+    figures = blocks.figure_files(name, made.item.chart(frame)) if made.item.chart else {}
+    tables = {label: (f"{name}.{suffix}", partial(table_bytes, made, suffix)) for label, suffix in TABLES.items()}
+    source = json.dumps(made.source, ensure_ascii=False, indent=2).encode()
+    return {**figures, **tables, "Provenance": (f"{name}.provenance.json", lambda: source)}

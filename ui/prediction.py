@@ -1,0 +1,105 @@
+"""The prediction page's parts: which position, its text, how its prediction is built, and the sub-updates of one layer."""
+
+import re
+
+import polars as pl
+import streamlit as st
+
+from schema.errors import AtlasError
+from ui import asked, blocks, data, lens, prediction_charts
+from ui.events import is_traced
+from ui.tokens import facts
+
+N_LISTED = 500
+"""Traced positions in the list."""
+
+LISTED = ["text_before", "token", "final_token", "final_prob", "next_token", "next_token_rank", "document"]
+
+SCORED = ["neuron", "candidate_score", "final_score", "next_score", "coefficient", "share", "promotes"]
+
+HEADINGS = {1: "Promote the candidate", -1: "Demote the candidate", 0: "Leave the candidate as it is"}
+"""Sign of the candidate's score → what a sub-update does."""
+
+
+def choose() -> int | None:
+    """The position, kept in the address; None if none is asked for. Raises AtlasError for what is no number."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        typed = st.text_input("Position", key="position", bind="query-params", placeholder="position_id", width=180).strip()
+        st.button("All traced positions", on_click=lambda: st.session_state.update(position=""), disabled=not typed)
+    if typed and not re.fullmatch(r"[0-9]{1,15}", typed):
+        raise AtlasError(f"no position {typed}: positions are whole numbers from 0, and those that are traced are listed where none is given")
+    return int(typed) if typed else None
+
+
+def listing() -> None:
+    """The traced positions, to choose one from."""
+    if not is_traced():
+        return
+    words = st.text_input("Text contains", key="words", bind="query-params", placeholder="any text").strip(" ")
+    found = data.ask("traced_positions", words=words or None, n=N_LISTED)
+    st.text(f"The first {N_LISTED:,} of them. Choose one to open it." if found.frame.height == N_LISTED else "Choose one to open it.")
+    blocks.table(found, "traced_positions", columns=LISTED, height=600, note="No traced position has this in the text before it.")
+
+
+def context(position: int, last: dict[str, object]) -> None:
+    """The text about the position, the traced positions in it, and what came of this one; `last` is the last row of its trace."""
+    around = data.ask("position_tokens", at_position=position)
+    place = data.ask("token_context", position_ids=[position]).frame.row(0, named=True)
+    st.html(lens.CSS)
+    st.html(lens.passage(around.frame.iter_rows(named=True)))
+    st.html(lens.outcome(last, [place["document"], *facts(place["metadata"]), f"place {place['index']} in its sequence"]))
+    others = (around.frame["is_traced"] & ~around.frame["is_asked"]).arg_true().to_list()
+    if not others:
+        blocks.take_away(around, "position_tokens")
+        return
+    st.text("The traced positions nearby, underlined above. Choose one to open it.")
+    blocks.table(around, f"position_tokens-{position}", columns=["position_id", "token", "final_token"], rows=others)
+
+
+def grid(position: int, trace: data.Answer) -> data.Answer:
+    """The leading token at every site, with the events, which are returned."""
+    events = data.ask("position_events", position_id=position)
+    st.html(lens.grid(trace.frame.iter_rows(named=True), lens.marks(events.frame.iter_rows(named=True))))
+    blocks.take_away(trace, "grid")
+    st.subheader("Events at this position")
+    blocks.table(events, f"position_events-{position}", note="No FFN settles the prediction or takes a candidate down here.")
+    return events
+
+
+@blocks.alone
+def dominant(position: int, n_layers: int, trace: pl.DataFrame, events: data.Answer) -> None:
+    """A layer to choose, and its dominant sub-updates."""
+    sub_updates(position, choose_layer(n_layers, events), trace)
+
+
+def choose_layer(n_layers: int, events: data.Answer) -> int:
+    """A layer, kept in the address; beside it the layers with events that the paper counts."""
+    fault = asked.beyond("in_layer", "layer", n_layers, n_layers - 1)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        layer = st.number_input("Layer", 0, n_layers - 1, n_layers - 1, key="in_layer", bind="query-params", width=120)
+        for event in events.frame.filter("is_counted").iter_rows(named=True):
+            label = f"{lens.SIGNS[event['event'], True]} {event['event']} in layer {event['layer']}"
+            st.button(label, key=f"to-{event['event']}-{event['layer']}", on_click=lambda i=event["layer"]: st.session_state.update(in_layer=i))
+    if fault:
+        raise AtlasError(fault)
+    return layer
+
+
+def sub_updates(position: int, layer: int, trace: pl.DataFrame) -> None:
+    """The dominant sub-updates of a layer: what they do to its candidate, as a chart and as tables."""
+    updates = data.ask("dominant_sub_updates", position_id=position, layer=layer)
+    st.html(lens.scored(trace.row(by_predicate=(pl.col("layer") == layer) & (pl.col("site") == "resid_mid"), named=True)))
+    blocks.figure(prediction_charts.scores(updates.frame), updates, f"scores-{position}-{layer}")
+    signs = updates.frame["candidate_score"].sign()
+    for sign, heading in HEADINGS.items():
+        rows = (signs == sign).arg_true().to_list()
+        if rows or sign:
+            st.subheader(heading)
+            part(updates, rows, f"updates-{position}-{layer}-{sign}")
+
+
+def part(updates: data.Answer, rows: list[int], key: str) -> None:
+    if rows:
+        blocks.table(updates, key, columns=SCORED, rows=rows)
+    else:
+        blocks.empty("None of the dominant sub-updates does.")

@@ -1,0 +1,135 @@
+"""The SQL page's parts: a question as a form, the editor, and what came of a statement."""
+
+import re
+from typing import Any
+
+import polars as pl
+import streamlit as st
+
+from atlas.arguments import bind
+from atlas.guard import run_select
+from atlas.questions import Parameter, Question, question, questions
+from atlas.statement import statement
+from schema.errors import AtlasError
+from ui import blocks, charts, data
+from ui.snapshot import Snapshot
+
+MAX_ROWS, TIMEOUT, PAGE, KEPT = 10_000, 10.0, 100, 20
+"""Rows of a result, seconds it may take, rows of a page, statements remembered."""
+
+FIRST = "FROM layer_summary()"
+
+LIMITS = f"One SELECT, at most {MAX_ROWS:,} rows and {TIMEOUT:g} seconds. It reads this atlas and nothing else."
+
+
+def question_form() -> None:
+    """Choose a question and fill in its parameters; its statement then stands in the editor."""
+    name = st.selectbox("Question", list(questions()), index=None, placeholder="Choose one to fill in", key="question")
+    if name is None:
+        return
+    q = question(name)
+    st.text(f"{q.sentence}\n{q.source}")
+    fault = st.session_state.pop("form_fault", None)
+    if fault:
+        blocks.failure(AtlasError(fault))
+    with st.form(f"form-{name}", border=False):
+        for p in q.parameters:
+            field(q, p)
+        st.form_submit_button("Write the statement", on_click=write, args=(q,))
+
+
+def write(q: Question) -> None:
+    """The form's statement into the editor; what cannot be asked is said there."""
+    given = {p.name: value(p, st.session_state[f"{q.name}-{p.name}"]) for p in q.parameters}
+    try:
+        st.session_state["sql"] = statement(q, bind(q, (), {name: v for name, v in given.items() if v is not None}))
+    except AtlasError as error:
+        st.session_state["form_fault"] = str(error)
+
+
+def field(q: Question, p: Parameter) -> None:
+    """The widget of a parameter, empty where it has no default."""
+    key = f"{q.name}-{p.name}"
+    default: Any = p.default_value
+    if p.type in ("integer", "bigint"):
+        st.number_input(p.name, value=default, step=1, help=p.meaning, key=key)
+    elif p.type == "double":
+        st.number_input(p.name, value=default, help=p.meaning, key=key)
+    else:
+        st.text_input(p.name, value=default or "", help=p.meaning, key=key)
+
+
+def value(p: Parameter, typed: Any) -> Any:
+    """What was typed as the parameter's type; None where it was left empty."""
+    if p.type == "bigint[]":
+        return [int(part) for part in re.findall(r"\d+", typed)] or None
+    return None if typed == "" else typed
+
+
+def dictionary() -> None:
+    """The tables and views with their columns."""
+    columns = data.dictionary()
+    relation = st.selectbox("Table or view", columns["relation"].unique(maintain_order=True).to_list(), key="relation")
+    st.dataframe(columns.filter(pl.col("relation") == relation).drop("relation"), hide_index=True, alt=f"Columns of {relation}", height=360)
+
+
+@st.cache_data(max_entries=32, show_spinner="Asking …")
+def result(snapshot: Snapshot, sql: str) -> tuple[pl.DataFrame, bool]:
+    """The rows of a statement, and whether there are more than are shown. Raises AtlasError for what is refused or wrong."""
+    found = run_select(data.opened(snapshot).con, sql, max_rows=MAX_ROWS, timeout=TIMEOUT)
+    return found.frame, found.is_truncated
+
+
+def remember(sql: str) -> None:
+    history = st.session_state.setdefault("history", [])
+    if sql in history:
+        history.remove(sql)
+    st.session_state["history"] = [sql, *history][:KEPT]
+
+
+def recall() -> None:
+    """Statements of this visit, the last first."""
+    for i, sql in enumerate(st.session_state.get("history", [])):
+        with st.container(horizontal=True):
+            st.button("Again", key=f"again-{i}", on_click=lambda sql=sql: st.session_state.update(sql=sql))
+            st.code(sql, language="sql")
+
+
+def show(sql: str) -> None:
+    """A statement's rows, page by page, with a chart; or why there are none."""
+    try:
+        frame, is_truncated = result(data.shown(), sql)
+    except AtlasError as error:
+        blocks.failure(error)
+        return
+    remember(sql)
+    st.text(f"{frame.height:,} rows{f'; there are more, and only the first {MAX_ROWS:,} are shown' if is_truncated else ''}")
+    if frame.is_empty():
+        return
+    n_pages = -(-frame.height // PAGE)
+    page = st.pagination(n_pages, key="page") if n_pages > 1 else 1
+    answer = data.Answer("Rows of a statement.", frame, sql)
+    blocks.table(answer, "result", rows=slice((page - 1) * PAGE, page * PAGE))
+    if st.toggle("Chart", key="chart", bind="query-params"):
+        draw(answer, hint(sql))
+
+
+def hint(sql: str) -> tuple[str, list[str]]:
+    """The chart that a question's header proposes, (kind, columns); a bar chart for other statements."""
+    asked = re.match(r"\s*FROM\s+(?:annotations\.)?(\w+)\s*\(", sql, re.IGNORECASE)
+    found = re.match(r"(\w+)\((.+)\)", questions()[asked[1]].chart) if asked and asked[1] in questions() else None
+    return (found[1], [part.strip() for part in found[2].split(",")]) if found else ("bar", [])
+
+
+def draw(answer: data.Answer, proposed: tuple[str, list[str]]) -> None:
+    """A chart of two columns, which the reader may change."""
+    kind, columns = proposed
+    names = answer.frame.columns
+    x, y = [*(c for c in columns if c in names), *(c for c in names if c not in columns), names[-1]][:2]
+    with st.container(horizontal=True):
+        kind = st.selectbox("Kind", charts.KINDS, index=charts.KINDS.index(kind) if kind in charts.KINDS else 0, key="kind")
+        x = st.selectbox("Across", names, index=names.index(x), key="x")
+        y = st.selectbox("Up", names, index=names.index(y), key="y")
+        words = [c for c in names if answer.frame.schema[c] == pl.String and c != x]
+        colour = st.selectbox("Colour", words, index=0 if words else None, key="colour")
+    blocks.figure(charts.two_columns(answer.frame, kind, x, y, colour), answer, "result-chart")

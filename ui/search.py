@@ -1,0 +1,125 @@
+"""The search page's parts: what is looked for, and what was found, a page at a time."""
+
+from dataclasses import replace
+
+import polars as pl
+import streamlit as st
+
+from atlas.arguments import bind
+from atlas.frames import fetch
+from atlas.neuron_search import COLUMNS, Range, Search
+from atlas.neuron_search import statement as range_statement
+from atlas.pages import count_rows, page_of
+from atlas.questions import question
+from atlas.ranges import check_arguments, missing_run
+from atlas.statement import statement
+from ui import asked, blocks, data
+from ui.data import Answer
+from ui.snapshot import Snapshot
+
+ROWS, ALL = 50, 1_000_000_000
+"""Rows of a page; more rows than any answer has."""
+
+BY = {
+    "promoted token": ("neurons_promoting", "Token that the value promotes", "No value has this token among those that it promotes most."),
+    "suppressed token": ("neurons_suppressing", "Token that the value suppresses", "No value has this token among those that it suppresses most."),
+    "trigger": ("neurons_triggered_by", "Token that the key's triggers end in", "No key has a trigger that ends in this token."),
+    "token after": ("neurons_triggered_before", "Token that follows the key's triggers", "No key has a trigger that this token follows."),
+    "words": ("neurons_with_words", "Words in the texts of the key's triggers", "No key has a trigger with these words."),
+}
+"""What is looked for → its question, what to type, and what is said if there is none."""
+
+RANGES = "ranges"
+"""The other way: by the neurons' own numbers."""
+
+TAILS = {"largest": "max", "smallest": "min"}
+
+NAMES = {"layer": COLUMNS["layer"], "neuron": COLUMNS["neuron"], "value_top_token": "The token that the value promotes most."}
+CORPUS = {"corpus_id": "The corpus that the statistics are over; null without a sweep."}
+
+HINTS = {
+    "token": "Type a token. Its leading space is optional: cat finds ␣cat too. Upper and lower case differ.",
+    "words": "Type words. They are looked for as they stand, upper and lower case alike, in a trigger and the 80 characters before it.",
+}
+"""Parameter → what to type."""
+
+NO_SWEEP = "No text has been swept yet, and only a sweep finds the triggers of keys.", "atlas ingest NAME.duckdb --model … --corpus …"
+
+
+def search() -> None:
+    """Widgets for what is looked for, all kept in the address, and what was found."""
+    by = asked.word("Search by", "by", [*BY, RANGES])
+    if by == RANGES:
+        show(by_ranges(), "No neuron lies within these ranges.")
+    elif found := by_text(by):
+        show(found, BY[by][2])
+
+
+def by_text(by: str) -> Answer | None:
+    """The question with its arguments, and no rows yet; None if there is nothing to ask."""
+    name, label, _ = BY[by]
+    q = question(name)
+    term, *others = (p.name for p in q.parameters)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        text = st.text_input(label, key="term", bind="query-params", width=420)
+        tail = {"tail": TAILS[asked.word("Coefficients", "tail", list(TAILS))], "corpus": asked.corpus()} if "tail" in others else {}
+    con = data.atlas().con
+    if missing_run(con, q.sql):
+        blocks.empty(*NO_SWEEP)
+        return None
+    if not text:
+        blocks.empty(HINTS[term])
+        return None
+    arguments = bind(q, (), {term: text, "n": ALL, **tail})
+    check_arguments(con, arguments)
+    return Answer(q.sentence, pl.DataFrame(), statement(q, arguments), q.columns, name, arguments)
+
+
+def by_ranges() -> Answer:
+    """The statement, and no rows yet."""
+    columns = asked.words("Numbers within a range", "columns", list(COLUMNS), placeholder="Any number of a neuron")
+    ranges = {column: ends(column) for column in columns}
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        order = asked.one("Order by", "order", list(COLUMNS), "value_max_prob", width=240)
+        descending = st.toggle("Largest first", True, key="descending", bind="query-params")
+        corpus = asked.corpus()
+    check_arguments(data.atlas().con, {"corpus": corpus})
+    shown = {**NAMES, **{column: COLUMNS[column] for column in [*columns, order]}, **COLUMNS, **CORPUS}
+    return Answer("Neurons by their numbers.", pl.DataFrame(), range_statement(Search(ranges, order, descending, corpus)), shown)
+
+
+def ends(column: str) -> Range:
+    """Widgets for a range: either end may stay empty."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        low = asked.real(f"{column} from", f"{column}_from", help=COLUMNS[column], placeholder="any", width=240)
+        return low, asked.real("to", f"{column}_to", placeholder="any", width=240)
+
+
+@st.cache_data(max_entries=256, show_spinner="Counting …")
+def counted(snapshot: Snapshot, sql: str) -> int:
+    return count_rows(data.opened(snapshot).con, sql)
+
+
+@st.cache_data(max_entries=256, show_spinner="Searching …")
+def read(snapshot: Snapshot, sql: str) -> pl.DataFrame:
+    return fetch(data.opened(snapshot).con, sql)
+
+
+def show(everything: Answer, note: str) -> None:
+    """A page of what a statement finds; `note` if that is nothing."""
+    snapshot = data.shown()
+    n = counted(snapshot, everything.sql)
+    begin_anew(everything.sql)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.text(f"{n:,} found. Choose one to open its neuron." if n else "")
+        page = asked.page(max(-(-n // ROWS), 1), "results")
+    sql = page_of(everything.sql, ROWS, page)
+    here = replace(everything, frame=read(snapshot, sql), sql=sql, whole=lambda: replace(everything, frame=read(snapshot, everything.sql)))
+    blocks.table(here, "found", columns=list(everything.columns), height=560, note=note)
+
+
+def begin_anew(sql: str) -> None:
+    """At the first page, if something else is looked for than before."""
+    if st.session_state.get("searched", sql) != sql and "results" in st.session_state:
+        st.session_state["results"] = 1
+    st.session_state["searched"] = sql
