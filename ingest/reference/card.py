@@ -57,7 +57,7 @@ Batches of {recipe.BATCH_SIZE} windows of {recipe.CONTEXT} tokens, each pass cut
 learning rate {recipe.LEARNING_RATE} after {recipe.WARMUP_STEPS} steps of warm-up,
 weight decay {recipe.WEIGHT_DECAY}, dropout {recipe.DROPOUT}, matrix products in bfloat16.
 The rate then stays constant; what is measured and saved is the running mean of the weights (decay {recipe.AVERAGE_DECAY} a step).
-Its validation loss is measured {recipe.CHECKS_PER_EPOCH} times a pass, training ends when it was lowest a whole pass ago,
+Its validation loss is measured {recipe.CHECKS_PER_EPOCH} times a pass, training ends with the first pass that lowers it by less than {recipe.MIN_FALL} nats,
 and what is saved is the state where it was lowest.
 
 | step | training loss | validation loss |

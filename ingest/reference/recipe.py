@@ -13,6 +13,8 @@ DROPOUT = 0.0
 CHECKS_PER_EPOCH = 2
 AVERAGE_DECAY = 0.999
 """Of the running mean of the weights, a step: about a pass long."""
+MIN_FALL = 1e-3
+"""Nats by which a pass lowers the validation loss, a tenth of a percent of perplexity; what a pass that brings less could add is not worth its time."""
 MAX_EPOCHS = 40
 """A bound for the loop, far beyond where training ends."""
 

@@ -1,4 +1,4 @@
-"""Train until the validation loss falls no more."""
+"""Train until the validation loss hardly falls any more."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from transformers import OPTForCausalLM
 
 from ingest.reference.data import batch, epoch, windows
-from ingest.reference.recipe import AVERAGE_DECAY, BATCH_SIZE, CHECKS_PER_EPOCH, LEARNING_RATE, MAX_EPOCHS, WARMUP_STEPS, new_optimizers
+from ingest.reference.recipe import AVERAGE_DECAY, BATCH_SIZE, CHECKS_PER_EPOCH, LEARNING_RATE, MAX_EPOCHS, MIN_FALL, WARMUP_STEPS, new_optimizers
 
 Log = Callable[[str], None]
 Keep = Callable[[OPTForCausalLM], None]
@@ -76,7 +76,7 @@ def restore(state: State, file: Path) -> None:
 
 
 def train(model: OPTForCausalLM, speeches: Speeches, seed: int, log: Log, keep: Keep, file: Path) -> State:
-    """Train at a constant rate until the validation loss of the mean weights falls no more: until it was lowest a whole pass ago.
+    """Train at a constant rate until a pass lowers the validation loss of the mean weights by less than MIN_FALL.
 
     keep: called with the mean whenever its validation loss is the lowest so far. file: holds, from check to check, where training stands; if it is
     there, training goes on from it, to the same end. Returns where training ended; losses are in nats per token.
@@ -99,8 +99,9 @@ def train(model: OPTForCausalLM, speeches: Speeches, seed: int, log: Log, keep: 
 
 
 def is_over(losses: list[float]) -> bool:
-    """Whether the lowest was a whole pass ago."""
-    return bool(losses) and losses.index(min(losses)) + CHECKS_PER_EPOCH < len(losses)
+    """Whether the last pass lowered the lowest by less than MIN_FALL."""
+    before = losses[:-CHECKS_PER_EPOCH]
+    return bool(before) and min(before) - min(losses) < MIN_FALL
 
 
 def advance(state: State, source: Iterator[tuple[Tensor, Tensor]], n_steps: int) -> float:
