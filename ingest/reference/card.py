@@ -56,13 +56,13 @@ The unigram has add-one counts, the trigram is an interpolated Kneser-Ney with o
 Batches of {recipe.BATCH_SIZE} windows of {recipe.CONTEXT} tokens, each pass cut from other places. Muon for the matrices of the blocks, AdamW for the rest,
 learning rate {recipe.LEARNING_RATE} after {recipe.WARMUP_STEPS} steps of warm-up,
 weight decay {recipe.WEIGHT_DECAY}, dropout {recipe.DROPOUT}, matrix products in bfloat16.
-The rate stays constant until a pass lowers the validation loss by less than {recipe.MIN_GAIN} nats, and then falls to zero over {recipe.DECAY_EPOCHS:g} passes,
-from the best weights and with new optimizers. The validation loss is measured {recipe.CHECKS_PER_EPOCH} times a pass;
-what is saved is the state where it was lowest.
+The rate then stays constant; what is measured and saved is the running mean of the weights (decay {recipe.AVERAGE_DECAY} a step).
+Its validation loss is measured {recipe.CHECKS_PER_EPOCH} times a pass, training ends with the first pass that lowers it by less than {recipe.MIN_FALL} nats,
+and what is saved is the state where it was lowest.
 
 | step | training loss | validation loss |
 |---|---|---|
 {course}
 
-Losses are in nats per token; the training loss is the mean since the row above, with dropout.
+Losses are in nats per token; the training loss is the mean since the row above, of the weights as they were then.
 """

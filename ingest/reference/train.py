@@ -1,17 +1,20 @@
-"""Train until a pass over the text brings little, by the validation loss, then let the learning rate fall to zero from the best weights."""
+"""Train until the validation loss hardly falls any more."""
 
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from transformers import OPTForCausalLM
 
 from ingest.reference.data import batch, epoch, windows
-from ingest.reference.recipe import BATCH_SIZE, CHECKS_PER_EPOCH, DECAY_EPOCHS, LEARNING_RATE, MAX_EPOCHS, MIN_GAIN, WARMUP_STEPS, new_optimizers
+from ingest.reference.recipe import AVERAGE_DECAY, BATCH_SIZE, CHECKS_PER_EPOCH, LEARNING_RATE, MAX_EPOCHS, MIN_FALL, WARMUP_STEPS, new_optimizers
 
 Log = Callable[[str], None]
 Keep = Callable[[OPTForCausalLM], None]
@@ -19,26 +22,19 @@ Keep = Callable[[OPTForCausalLM], None]
 
 @dataclass
 class State:
-    """Where training stands: the model, its optimizers, the steps taken, and (step, training loss since the last check, validation loss) of every check."""
+    """Where training stands: the model, the running mean of its weights, the steps taken, and (step, training loss since the last check,
+    validation loss of the mean) of every check."""
 
     model: OPTForCausalLM
+    average: AveragedModel
     optimizers: list[torch.optim.Optimizer]
     step: int = 0
     losses: list[tuple[int, float, float]] = field(default_factory=list)
 
-
-@dataclass
-class Best:
-    """The weights with the lowest validation loss so far, as they are saved: in float16."""
-
-    keep: Callable[[OPTForCausalLM], None]
-    loss: float = math.inf
-    weights: dict[str, Tensor] = field(default_factory=dict)
-
-    def see(self, model: OPTForCausalLM, loss: float) -> None:
-        if loss < self.loss:
-            self.loss, self.weights = loss, {name: weight.half() for name, weight in model.state_dict().items()}
-            self.keep(model)
+    @property
+    def mean(self) -> OPTForCausalLM:
+        """The model whose weights are the running mean."""
+        return cast(OPTForCausalLM, self.average.module)
 
 
 @dataclass(frozen=True)
@@ -55,63 +51,70 @@ class Speeches:
         return len(epoch(self.training, self.bos, np.random.default_rng(0), BATCH_SIZE))
 
 
-def train(model: OPTForCausalLM, speeches: Speeches, seed: int, log: Log, keep: Keep) -> State:
-    """Train in place, in two phases. keep: called with the model whenever its validation loss is the lowest so far.
+def begin(model: OPTForCausalLM) -> State:
+    """Nothing learned yet."""
+    return State(model, AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(AVERAGE_DECAY)), new_optimizers(model))
 
-    Returns the state with the lowest validation loss; its losses are in nats per token.
+
+def save(state: State, file: Path) -> None:
+    """All that training goes on from, whole or not at all."""
+    draft = file.with_suffix(".tmp")
+    parts = {"model": state.model.state_dict(), "average": state.average.state_dict(), "optimizers": [o.state_dict() for o in state.optimizers]}
+    torch.save({**parts, "step": state.step, "losses": state.losses, "random": torch.get_rng_state()}, draft)
+    draft.rename(file)
+
+
+def restore(state: State, file: Path) -> None:
+    """Stand where `save` was called."""
+    saved = torch.load(file, weights_only=True)
+    state.model.load_state_dict(saved["model"])
+    state.average.load_state_dict(saved["average"])
+    for optimizer, was in zip(state.optimizers, saved["optimizers"], strict=True):
+        optimizer.load_state_dict(was)
+    state.step, state.losses = saved["step"], saved["losses"]
+    torch.set_rng_state(saved["random"])
+
+
+def train(model: OPTForCausalLM, speeches: Speeches, seed: int, log: Log, keep: Keep, file: Path) -> State:
+    """Train at a constant rate until a pass lowers the validation loss of the mean weights by less than MIN_FALL.
+
+    keep: called with the mean whenever its validation loss is the lowest so far. file: holds, from check to check, where training stands; if it is
+    there, training goes on from it, to the same end. Returns where training ended; losses are in nats per token.
     """
-    best = Best(keep)
-    first = constant_phase(model, speeches, seed, log, best)
-    model.load_state_dict(best.weights)
-    log("a pass brings little; the learning rate now falls, from the best weights and with new optimizers")
-    last = decay_phase(model, speeches, seed + 1, log, best, first.step)
-    model.load_state_dict(best.weights)
-    return State(model, last.optimizers, last.step, first.losses + last.losses)
-
-
-def constant_phase(model: OPTForCausalLM, speeches: Speeches, seed: int, log: Log, best: Best) -> State:
-    """A constant rate, until a pass lowers the validation loss by less than MIN_GAIN."""
-    state = State(model, new_optimizers(model))
+    state = begin(model)
     source = endless(speeches, np.random.default_rng(seed))
-    before = math.inf
-    for check in range(1, MAX_EPOCHS * CHECKS_PER_EPOCH + 1):
-        loss = advance(state, source, speeches.steps // CHECKS_PER_EPOCH, lambda step: LEARNING_RATE * min(1.0, (step + 1) / WARMUP_STEPS), speeches, log)
-        best.see(model, loss)
-        if check % CHECKS_PER_EPOCH == 0:
-            if loss > before - MIN_GAIN:
-                break
-            before = loss
+    if file.exists():
+        restore(state, file)
+        for _ in range(state.step):
+            next(source)
+    while len(state.losses) < MAX_EPOCHS * CHECKS_PER_EPOCH and not is_over([loss for _, _, loss in state.losses]):
+        training = advance(state, source, speeches.steps // CHECKS_PER_EPOCH)
+        validation = mean_loss(state.mean, speeches.validation, speeches.bos)
+        log(f"step {state.step}: training loss {training:.4f}, validation loss {validation:.4f} nats per token")
+        if validation < min((loss for _, _, loss in state.losses), default=math.inf):
+            keep(state.mean)
+        state.losses.append((state.step, training, validation))
+        save(state, file)
     return state
 
 
-def decay_phase(model: OPTForCausalLM, speeches: Speeches, seed: int, log: Log, best: Best, start: int) -> State:
-    """New optimizers, and a rate that falls to 0 over DECAY_EPOCHS passes."""
-    torch.manual_seed(seed)
-    state = State(model, new_optimizers(model), start)
-    source = endless(speeches, np.random.default_rng(seed))
-    n_checks = round(DECAY_EPOCHS * CHECKS_PER_EPOCH)
-    n_steps = n_checks * (speeches.steps // CHECKS_PER_EPOCH)
-    for _ in range(n_checks):
-        loss = advance(
-            state, source, n_steps // n_checks, lambda step: LEARNING_RATE * min((step - start + 1) / WARMUP_STEPS, 1 - (step - start) / n_steps), speeches, log
-        )
-        best.see(model, loss)
-    return state
+def is_over(losses: list[float]) -> bool:
+    """Whether the last pass lowered the lowest by less than MIN_FALL."""
+    before = losses[:-CHECKS_PER_EPOCH]
+    return bool(before) and min(before) - min(losses) < MIN_FALL
 
 
-def advance(state: State, source: Iterator[tuple[Tensor, Tensor]], n_steps: int, rate: Callable[[int], float], speeches: Speeches, log: Log) -> float:
-    """Take some steps, then measure; returns the validation loss."""
+def advance(state: State, source: Iterator[tuple[Tensor, Tensor]], n_steps: int) -> float:
+    """Take some steps; returns their mean training loss."""
     state.model.train()
     total = 0.0
     for _ in range(n_steps):
         for optimizer in state.optimizers:
-            optimizer.param_groups[0]["lr"] = rate(state.step)
+            optimizer.param_groups[0]["lr"] = LEARNING_RATE * min(1.0, (state.step + 1) / WARMUP_STEPS)
         total += step(state, *next(source))
+        state.average.update_parameters(state.model)
         state.step += 1
-    loss = mean_loss(state.model, speeches.validation, speeches.bos)
-    state.losses.append((state.step, total / n_steps, loss))
-    log(f"step {state.step}: training loss {total / n_steps:.4f}, validation loss {loss:.4f} nats per token")
-    return loss
+    return total / n_steps
 
 
 def step(state: State, inputs: Tensor, targets: Tensor) -> float:

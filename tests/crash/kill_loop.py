@@ -5,7 +5,7 @@
 Every process is forked from one that has loaded the libraries and run nothing. Half of the ingests publish after every shard. A reader opens
 whatever is published, all the while, and looks for a shard that is not whole. There is no map: its shards go the way of the others, and most of
 each process's time would be its compiling. Of several workers (Ray), every other kill hits one of them, and the ingest must go on by itself.
-With --lake the atlas is a lake, a new one after each ingest that finished, and one kill in eight restarts its PostgreSQL instead.
+With --lake the atlas is a lake, a new one after each ingest that finished, and every eighth kill restarts its PostgreSQL instead.
 """
 
 import json
@@ -18,19 +18,21 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import duckdb
 import torch
 
 from ingest import committer, ray_pool
 from ingest.request import Request
 from ingest.run import ingest
 from schema.errors import AtlasError
+from schema.lake import is_lake
 from schema.store import open_reader
 from tests.exact.published import Published
 from tests.exact.tiny import make, tiny_request
@@ -128,12 +130,9 @@ def read_on(folder: Path) -> None:
     killer = os.getppid()
     while os.getppid() == killer:
         for target in [*folder.glob("*.duckdb"), *folder.glob("*.lake")]:
-            # between the listing and the opening it may have gone
-            with suppress(AtlasError):
-                con = open_reader(target)
-                broken = con.execute(WHOLE).fetchall()
-                con.close()
-                if broken:
+            # between the listing and the opening it may have gone, and a catalogue may be restarted at any time
+            with suppress(AtlasError, *([duckdb.Error] if is_lake(target) else [])), closing(open_reader(target)) as con:
+                if broken := con.execute(WHOLE).fetchall():
                     raise AssertionError(f"{target}: a shard is not whole: {broken}")
         time.sleep(0.01)
 
@@ -193,17 +192,17 @@ def kill_loop(folder: Path, kills: int, seed: int, workers: int, lakes: Lakes | 
         deadline = time.monotonic() + (rng.uniform(0, 1.5 * took) if n_kills < kills else 3600)
         while (ended := os.waitpid(pid, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
             time.sleep(0.001)
-        if ended == (0, 0) and rng.random() < 0.5 and (alive := actors(pid)):
-            os.kill(rng.choice(alive), signal.SIGKILL)
-            found["worker"] += 1
-            ended = os.waitpid(pid, 0)
-        if ended == (0, 0) and lakes and rng.random() < 0.125:
+        if ended == (0, 0) and lakes and n_kills % 8 == 7:
             lakes.servers.restart()
             found["PostgreSQL"] += 1
             # it may have noticed, and then says so and ends, or not
             if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) and "AtlasError" not in log.read_text():
                 raise AssertionError(f"an ingest whose catalogue went away did not say so: {log.read_text()}")
             continue
+        if ended == (0, 0) and rng.random() < 0.5 and (alive := actors(pid)):
+            os.kill(rng.choice(alive), signal.SIGKILL)
+            found["worker"] += 1
+            ended = os.waitpid(pid, 0)
         if ended == (0, 0):
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)

@@ -1,12 +1,23 @@
-"""A few turns of the loop that `make kill-loop` runs two hundred of."""
+"""A few turns of the loops that `make kill-loop` runs hundreds of."""
 
 import subprocess
 import sys
 from pathlib import Path
 
 
-def test_an_ingest_that_is_killed_again_and_again_ends_as_if_it_had_not_been() -> None:
-    command = [sys.executable, "-m", "tests.crash.kill_loop", "--kills", "12", "--seed", "1"]
+def kill_loop(*arguments: str) -> str:
+    """What it prints. Raises AssertionError if what an ingest ended with was not the same."""
+    command = [sys.executable, "-m", "tests.crash.kill_loop", "--seed", "1", *arguments]
     done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.startswith("12 kills")
+    return done.stdout
+
+
+def test_an_ingest_that_is_killed_again_and_again_ends_as_if_it_had_not_been() -> None:
+    assert kill_loop("--kills", "12").startswith("12 kills")
+
+
+def test_so_does_one_into_a_lake_whose_catalogue_is_restarted_as_well() -> None:
+    found = kill_loop("--kills", "8", "--lake")
+    assert found.startswith("8 kills")
+    assert "PostgreSQL 1" in found
