@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from ingest.recorders.keys import CpuKeys, TorchKeys
+from ingest.recorders.keys import CpuKeys
 from ingest.recorders.rows import trigger_rows
+from ingest.recorders.torch_keys import TorchKeys
 from tests.scale import model
 from tests.scale.fit import fitted, total
 from tests.scale.markdown import count, size, time
@@ -45,7 +46,7 @@ def test_a_real_reduction_brings_as_many_triggers_as_the_model_says() -> None:
     brought = []
     for first in range(0, 4 * n, n):
         x = torch.from_numpy(rng.standard_normal((n, 512), np.float32))
-        keys.add(0, x, np.arange(first, first + n), np.arange(n))
+        keys.batch(np.arange(first, first + n), np.arange(n))(0, x)
         brought.append(trigger_rows(keys, 0, first, first + n).num_rows)
     # 2 tails of 512 keys: 10,240 triggers, a half, a third and a quarter of them
     assert brought == pytest.approx([10240, 5120, 10240 / 3, 2560], rel=0.03)
@@ -75,9 +76,9 @@ def test_the_k_best_of_k_are_all_of_them() -> None:
 
 
 def test_memory_of_the_reductions_is_that_of_their_arrays() -> None:
-    keys = TorchKeys(2, 3, 5, torch.device("cpu"))
-    arrays = [t for name, t in vars(keys).items() if isinstance(t, torch.Tensor) and name != "edges"]
-    assert model.reduction_bytes(SMALL, 5) == sum(t.numel() * t.element_size() for t in arrays)
+    keys = TorchKeys([torch.device("cpu")] * 2, 3, 5)
+    tensors = [t for kept in (*keys.moments, *(tail for tails in keys.tails for tail in tails)) for t in kept]
+    assert model.reduction_bytes(SMALL, 5) == sum(t.numel() * t.element_size() for t in tensors)
 
 
 def test_the_slower_of_workers_and_driver_sets_the_pace() -> None:
