@@ -31,9 +31,7 @@ except duckdb.Error as error:
 """
 
 
-def test_a_transaction_whose_catalogue_is_restarted_is_refused_and_leaves_nothing(
-    request_lake: Callable[..., Request], file: Path, servers: Servers
-) -> None:
+def test_a_transaction_whose_catalogue_is_restarted_is_refused_and_leaves_nothing(request_lake: Callable[..., Request], file: Path, servers: Servers) -> None:
     request = request_lake()
     run(request)
     command = [sys.executable, "-c", WRITER, str(request.target)]
