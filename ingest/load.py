@@ -1,12 +1,12 @@
 """Load shards into the committer's file: data and manifest row in one transaction, each shard exactly once."""
 
 import json
-from contextlib import suppress
 from datetime import UTC, datetime
 
 import duckdb
 
 from ingest.shards import Shard, verify_shard
+from ingest.transaction import transaction
 from schema.errors import AtlasError
 
 SHARED = {"document": "document_id", "sequence": "sequence_id", "position": "position_id"}
@@ -25,22 +25,13 @@ def load_shard(con: duckdb.DuckDBPyConnection, shard: Shard) -> None:
     ConstraintException if the shard is loaded already; in each case nothing of it stays.
     """
     verify_shard(shard)
-    con.execute("BEGIN")
-    try:
+    with transaction(con):
         for table, n_rows in shard.n_rows.items():
             insert(con, table, f"{shard.path}/{table}.parquet", n_rows)
         con.execute(
             "INSERT INTO shard (run_id, shard_id, n_rows, sha256, worker, committed_at) VALUES (?, ?, ?, ?, ?, ?)",
             [shard.run_id, shard.shard_id, json.dumps(shard.n_rows), shard.sha256, shard.worker, datetime.now(UTC)],
         )
-        con.execute("COMMIT")
-    except duckdb.FatalException:
-        raise  # the whole instance is dead: even ROLLBACK would fail, and the next process finds the last commit
-    except BaseException:
-        # a COMMIT that failed has ended the transaction already
-        with suppress(duckdb.TransactionException):
-            con.execute("ROLLBACK")
-        raise
 
 
 def insert(con: duckdb.DuckDBPyConnection, table: str, file: str, n_rows: int) -> None:

@@ -10,6 +10,7 @@ import duckdb
 
 from ingest.merges import MERGES, merged, parts
 from ingest.shards import fsync
+from ingest.transaction import transaction
 from schema.build import create_tables, install_derived
 from schema.errors import AtlasError
 from schema.store import STORAGE_VERSION
@@ -48,10 +49,9 @@ def write_snapshot(con: duckdb.DuckDBPyConnection, source: str, d_model: int) ->
         if table.name not in MERGES:
             con.execute(f"{insert} FROM {rows}{by_order}")
             continue
-        con.execute("BEGIN")  # one transaction for all parts, so that the file's blocks fill up
-        for part in parts(con, rows):
-            con.execute(f"{insert} {merged(table.name, rows)}{by_order}", part)
-        con.execute("COMMIT")
+        with transaction(con):  # one for all parts, so that the file's blocks fill up
+            for part in parts(con, rows):
+                con.execute(f"{insert} {merged(table.name, rows)}{by_order}", part)
     install_derived(con)
 
 

@@ -13,6 +13,7 @@ from ingest.models import Model
 from ingest.recorders.kernel import NOWHERE
 from ingest.survey import Survey
 from ingest.tokens import token_rows
+from ingest.transaction import transaction
 from schema import SCHEMA_VERSION
 from schema.errors import AtlasError
 from schema.terms import TAILS
@@ -49,10 +50,9 @@ def register_model(con: duckdb.DuckDBPyConnection, model: Model) -> None:
     row |= {"model_type": model.hf.config.model_type, "dtype": dtype_name(model), "schema_version": SCHEMA_VERSION}
     con.register("token_rows", token_rows(model.tokenizer, model.d_vocab))
     # both or neither: a model that is there is taken to have its vocabulary
-    con.execute("BEGIN")
-    insert_row(con, "model", row)
-    con.execute("INSERT INTO token BY NAME SELECT * FROM token_rows")
-    con.execute("COMMIT")
+    with transaction(con):
+        insert_row(con, "model", row)
+        con.execute("INSERT INTO token BY NAME SELECT * FROM token_rows")
     con.unregister("token_rows")
 
 

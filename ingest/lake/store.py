@@ -9,7 +9,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
@@ -23,6 +23,7 @@ from ingest.lake.tables import create_tables
 from ingest.load import SHARED, loaded_shards
 from ingest.merges import MERGES, merged, parts
 from ingest.shards import Shard, damaged
+from ingest.transaction import transaction
 from schema.errors import AtlasError, Locked
 from schema.lake import CATALOG, PUBLISHED, Lake, attach, catalogue, connect, quoted, read_lake
 from schema.store import OFFLINE, WRITER_MEMORY
@@ -113,18 +114,14 @@ class LakeStore:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """One transaction of this term. Raises Locked if another process has begun a later one."""
-        self.con.execute("BEGIN")
         try:
-            changed = self.con.execute("UPDATE parts.committer SET n_commits = n_commits + 1 WHERE term = ?", [self.term]).fetchall()
-            if changed != [(1,)]:
-                raise taken(self.con, self.path)
-            yield
-            self.con.execute("COMMIT")
-        except BaseException as error:
-            # a COMMIT that failed has ended the transaction already
-            with suppress(duckdb.TransactionException):
-                self.con.execute("ROLLBACK")
-            if isinstance(error, duckdb.TransactionException) and "onflict" in str(error):
+            with transaction(self.con):
+                changed = self.con.execute("UPDATE parts.committer SET n_commits = n_commits + 1 WHERE term = ?", [self.term]).fetchall()
+                if changed != [(1,)]:
+                    raise taken(self.con, self.path)
+                yield
+        except duckdb.TransactionException as error:
+            if "onflict" in str(error):
                 raise taken(self.con, self.path) from error
             raise
 

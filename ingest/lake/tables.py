@@ -4,6 +4,7 @@ import duckdb
 from sqlalchemy import Table
 
 from ingest.merges import MERGES
+from ingest.transaction import transaction
 from schema.build import column_types, table_comments
 from schema.lake import CATALOG, lake_type
 from schema.tables import metadata
@@ -11,17 +12,16 @@ from schema.tables import metadata
 
 def create_tables(con: duckdb.DuckDBPyConnection) -> None:
     """Make what the attached lake does not have yet, all in one transaction."""
-    con.execute("BEGIN")
-    con.execute(f"CREATE SCHEMA IF NOT EXISTS {CATALOG}.parts")
-    there = set(con.execute("SELECT t.schema_name, t.table_name FROM duckdb_tables() AS t WHERE t.database_name = ?", [CATALOG]).fetchall())
-    for table in metadata(1).tables.values():
-        for schema in ("main", *(["parts"] if table.name in MERGES else [])):
-            if (schema, table.name) not in there:
-                create_table(con, schema, table)
-    if ("parts", "committer") not in there:
-        con.execute(f"CREATE TABLE {CATALOG}.parts.committer (term BIGINT NOT NULL, holder VARCHAR, n_commits BIGINT NOT NULL)")
-        con.execute(f"INSERT INTO {CATALOG}.parts.committer VALUES (0, NULL, 0)")
-    con.execute("COMMIT")
+    with transaction(con):
+        con.execute(f"CREATE SCHEMA IF NOT EXISTS {CATALOG}.parts")
+        there = set(con.execute("SELECT t.schema_name, t.table_name FROM duckdb_tables() AS t WHERE t.database_name = ?", [CATALOG]).fetchall())
+        for table in metadata(1).tables.values():
+            for schema in ("main", *(["parts"] if table.name in MERGES else [])):
+                if (schema, table.name) not in there:
+                    create_table(con, schema, table)
+        if ("parts", "committer") not in there:
+            con.execute(f"CREATE TABLE {CATALOG}.parts.committer (term BIGINT NOT NULL, holder VARCHAR, n_commits BIGINT NOT NULL)")
+            con.execute(f"INSERT INTO {CATALOG}.parts.committer VALUES (0, NULL, 0)")
 
 
 def create_table(con: duckdb.DuckDBPyConnection, schema: str, table: Table) -> None:

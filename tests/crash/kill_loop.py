@@ -188,6 +188,7 @@ def kill_loop(folder: Path, kills: int, seed: int, workers: int, lakes: Lakes | 
     # the last is left alone once the kills are done, so that there is always one to compare
     while (n_kills := sum(found[phase] for phase in (*PHASES, "worker", "PostgreSQL"))) < kills or not found["finished"]:
         eager = rng.random() < 0.5
+        log.write_text("")
         pid = forked(lambda eager=eager, begun=begun: record(begun, target, shared, eager, workers), log)
         deadline = time.monotonic() + (rng.uniform(0, 1.5 * took) if n_kills < kills else 3600)
         while (ended := os.waitpid(pid, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
