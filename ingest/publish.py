@@ -50,7 +50,7 @@ def write_snapshot(con: duckdb.DuckDBPyConnection, source: str, d_model: int) ->
             con.execute(f"{insert} FROM {rows}{by_order}")
             continue
         with transaction(con):  # one for all parts, so that the file's blocks fill up
-            for part in parts(con, rows):
+            for part in parts(con, table.name, rows):
                 con.execute(f"{insert} {merged(table.name, rows)}{by_order}", part)
     install_derived(con)
 

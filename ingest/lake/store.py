@@ -104,7 +104,7 @@ class LakeStore:
         self.con.execute(f"DELETE FROM main.{table} WHERE corpus_id = ?", [corpus_id])
         order = ", ".join(metadata(1).tables[table].info["sort"])
         source = f"(FROM parts.{table} WHERE corpus_id = {corpus_id})"
-        for _, group in groupby(list(parts(self.con, source)), key=attrgetter("layer")):
+        for _, group in groupby(list(parts(self.con, table, source)), key=attrgetter("layer")):
             self.con.execute(f"CREATE OR REPLACE TEMP TABLE layer_rows AS FROM main.{table} LIMIT 0")
             for part in group:
                 self.con.execute(f"INSERT INTO layer_rows BY NAME {merged(table, source)}", part)

@@ -48,29 +48,33 @@ def bring(con: duckdb.DuckDBPyConnection, shard: int, layer: int, neuron: int, x
             con.execute("INSERT INTO trigger VALUES (3, ?, ?, ?, ?, ?, ?, NULL, NULL)", [layer, neuron, tail, rank, position, x[i].item()])
 
 
+def at_once(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
+    monkeypatch.setattr(merges, "ROWS_AT_ONCE", dict.fromkeys(MERGES, n))
+
+
 def in_parts(con: duckdb.DuckDBPyConnection, table: str, columns: str) -> list[tuple]:
     """Merged part after part, as a publication does."""
     rows = []
-    for part in parts(con, table):
+    for part in parts(con, table, table):
         rows += con.execute(f"SELECT {columns} FROM ({merged(table, table)}) ORDER BY ALL", part).fetchall()
     return rows
 
 
 def test_parts_are_every_neuron_once_with_about_so_many_rows(con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch) -> None:
     """Five shards bring a neuron five rows: three neurons have fifteen, a fourth would make it twenty."""
-    monkeypatch.setattr(merges, "ROWS_AT_ONCE", 19)
+    at_once(monkeypatch, 19)
     of_a_layer = ((0, 2), (3, 5), (6, 6))
     expected = [(3, layer, *neurons) for layer in range(LAYERS) for neurons in of_a_layer]
-    assert list(parts(con, "neuron_statistics")) == expected
-    monkeypatch.setattr(merges, "ROWS_AT_ONCE", 1)
-    assert len(list(parts(con, "neuron_statistics"))) == LAYERS * NEURONS
+    assert list(parts(con, "neuron_statistics", "neuron_statistics")) == expected
+    at_once(monkeypatch, 1)
+    assert len(list(parts(con, "neuron_statistics", "neuron_statistics"))) == LAYERS * NEURONS
 
 
 @pytest.mark.parametrize("rows_at_once", [1, 19, 10**6])
 def test_merged_part_by_part_is_numpy_over_all_positions(
     con: duckdb.DuckDBPyConnection, measured: np.ndarray, monkeypatch: pytest.MonkeyPatch, rows_at_once: int
 ) -> None:
-    monkeypatch.setattr(merges, "ROWS_AT_ONCE", rows_at_once)
+    at_once(monkeypatch, rows_at_once)
     x = measured.reshape(-1, LAYERS, NEURONS)
     found = in_parts(con, "neuron_statistics", "layer, neuron, n_positions, n_active, mean, std, min, max, histogram")
     assert [row[:2] for row in found] == [(layer, neuron) for layer in range(LAYERS) for neuron in range(NEURONS)]
@@ -92,6 +96,6 @@ def test_merged_part_by_part_is_numpy_over_all_positions(
 def test_what_is_merged_at_once_changes_no_bit(con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for rows_at_once in (1, 19, 10**6):
-        monkeypatch.setattr(merges, "ROWS_AT_ONCE", rows_at_once)
+        at_once(monkeypatch, rows_at_once)
         found.append({table: in_parts(con, table, "*") for table in MERGES})
     assert found[0] == found[1] == found[2]

@@ -13,7 +13,7 @@ from ingest.committer import open_work_file
 from ingest.load import load_shard
 from ingest.publish import publish
 from ingest.register import insert_row
-from ingest.shards import discard, read_shard
+from ingest.shards import Folder, read_shard
 from schema import SCHEMA_VERSION
 from tests.scale.shapes import Shape, Sweep
 from tests.scale.synthetic import SWEEP, WEIGHTS
@@ -58,12 +58,12 @@ def measured(folder: Path, shape: Shape, sweep: Sweep) -> Loaded:
     before = memory()
     with closing(open_work_file(target, work, shape.d_model)) as con:
         register(con, shape, sweep)
-        loads = []
+        loads, staging = [], Folder(folder / "shards")
         for path in sorted((folder / "shards").iterdir()):
             shard, n_bytes = read_shard(path), sum(file.stat().st_size for file in path.iterdir())
             start = time.process_time()
             load_shard(con, shard)
-            discard(shard.path)
+            staging.discard(shard)
             loads.append(Load(shard.n_rows, n_bytes, time.process_time() - start))
         start = time.process_time()
         publish(con, target, work)
