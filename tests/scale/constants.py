@@ -4,22 +4,22 @@ Seconds are a processor's, but for ASK_SECONDS, so that what else a machine does
 A trigger's costs are means of `--triggers 50`, where two in five bring the coefficients before them.
 """
 
-SHARD_SECONDS = {"shard": 0.00507, "neuron": 1.3e-06, "trigger": 2.78e-07, "position": 8.34e-08}
+SHARD_SECONDS = {"shard": 0.00826, "neuron": 1.03e-06, "trigger": 2.78e-07, "position": 6.7e-08}
 """For a worker to make a sweep shard of what it has reduced, and to write it; `trigger` counts rows. [simulate --fit]"""
 
 SHARD_BYTES = {"shard": 0, "neuron": 608, "trigger": 57, "position": 40.6}
 """Of its Parquet files. [simulate --fit]"""
 
-LOAD_SECONDS = {"shard": 0.0283, "neuron": 9.89e-06, "trigger": 3.91e-07, "position": 2.57e-07}
+LOAD_SECONDS = {"shard": 0.0353, "neuron": 5.93e-06, "trigger": 3.51e-07, "position": 1.05e-07}
 """For the committer to load it. [simulate --fit]"""
 
-WORK_BYTES = {"file": 5.64e06, "neuron": 1.7e03, "trigger": 15.7, "position": 10.1, "statistics_bytes_of_count": 89.7}
+WORK_BYTES = {"file": 5.81e06, "neuron": 1.65e03, "trigger": 15.7, "position": 9.99, "statistics_bytes_of_count": 89.3}
 """Of the committer's file: a neuron's rows from the weights, rows that the shards brought. [simulate --fit]"""
 
-PUBLISH_SECONDS = {"snapshot": 0.529, "neuron": 8.31e-06, "statistics": 3.4e-06, "trigger": 7.62e-07, "position": 1.97e-07}
+PUBLISH_SECONDS = {"snapshot": 0.319, "neuron": 9.07e-05, "statistics": 4.94e-06, "trigger": 3.45e-07, "position": 1.73e-07}
 """To publish them. [simulate --fit]"""
 
-PUBLISHED_BYTES = {"file": 3.48e06, "neuron": 2.26e03, "neuron_bytes_of_id": 156, "position": 7.87}
+PUBLISHED_BYTES = {"file": 3.41e06, "neuron": 2.16e03, "neuron_bytes_of_id": 212, "position": 7.87}
 """Of a snapshot, k = 50; ids and counts take more bits in a longer text: log2(positions) / 8 times `neuron_bytes_of_id`. [simulate --fit]"""
 
 CUT_SECONDS = 1.84e-06
