@@ -1,7 +1,6 @@
 """Load shards and publish them as an ingest does, in a process of its own, and measure it."""
 
 import multiprocessing
-import resource
 import time
 from contextlib import closing
 from dataclasses import dataclass
@@ -35,19 +34,18 @@ class Load:
 
 @dataclass(frozen=True)
 class Loaded:
-    """What loading and publishing took: processor seconds, bytes of the two files, and of the process at its peak beyond what it had at first."""
+    """What loading and publishing took: processor seconds, bytes of the two files."""
 
     loads: list[Load]
     publish_seconds: float
     work_bytes: int
     published_bytes: int
-    peak_memory: int
     published_rows: dict[str, int]
 
 
 def load_and_publish(folder: Path, shape: Shape, sweep: Sweep) -> Loaded:
     """Load the shards staged in `folder`/shards, in order, into `folder`/simulated.duckdb.work, and publish `folder`/simulated.duckdb."""
-    # a process forked from one that has loaded torch and made the shards would count their memory as its own
+    # torch's threads, which made the shards, would be in a fork
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(measured, (folder, shape, sweep))
 
@@ -55,7 +53,6 @@ def load_and_publish(folder: Path, shape: Shape, sweep: Sweep) -> Loaded:
 def measured(folder: Path, shape: Shape, sweep: Sweep) -> Loaded:
     target, work = folder / "simulated.duckdb", folder / "simulated.duckdb.work"
     work.mkdir()
-    before = memory()
     with closing(open_work_file(target, work, shape.d_model)) as con:
         register(con, shape, sweep)
         loads, staging = [], Folder(folder / "shards")
@@ -71,7 +68,7 @@ def measured(folder: Path, shape: Shape, sweep: Sweep) -> Loaded:
         con.execute("CHECKPOINT")
         con.execute(f"ATTACH '{target}' AS published (READ_ONLY)")
         rows = {t: con.execute(f"SELECT count(*) FROM published.{t}").fetchall()[0][0] for t in ("document", "sequence", *loads[0].n_rows, *loads[-1].n_rows)}
-    return Loaded(loads, publish_seconds, (work / "atlas.duckdb").stat().st_size, target.stat().st_size, peak_memory() - before, rows)
+    return Loaded(loads, publish_seconds, (work / "atlas.duckdb").stat().st_size, target.stat().st_size, rows)
 
 
 def register(con: duckdb.DuckDBPyConnection, shape: Shape, sweep: Sweep) -> None:
@@ -83,13 +80,3 @@ def register(con: duckdb.DuckDBPyConnection, shape: Shape, sweep: Sweep) -> None
     for run_id, kind, n_shards in ((WEIGHTS, "weights", shape.n_layers), (SWEEP, "sweep", sweep.n_shards)):
         run = {"run_id": run_id, "kind": kind, "corpus_id": 0, "versions": "{}", "seed": 0, "device": "cpu", "n_shards": n_shards, "status": "running"}
         insert_row(con, "run", {**run, "settings": f'{{"triggers": {sweep.k}}}', "started_at": "2026-11-22"})
-
-
-def memory() -> int:
-    """Bytes that this process has now."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-
-
-def peak_memory() -> int:
-    """The most it ever had."""
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -38,14 +38,14 @@ def measures(s: Simulated) -> dict[str, tuple[float, float]]:
 
 
 def comparison(simulated: list[Simulated]) -> str:
-    """Predicted / simulated (ratio), a row a sweep; memory, which the model does not know, as simulated."""
+    """Predicted / simulated (ratio), a row a sweep."""
     rows = []
     for s in simulated:
         found = measures(s)
         cells = [f"{predicted:,.0f} / {seen:,.0f} ({predicted / seen:.2f})" for predicted, seen in found.values()]
         what = f"{s.shape.n_layers} × {s.shape.d_ffn}, {s.sweep.n_shards} × {s.sweep.shard_positions:,}, {s.sweep.n_workers}"
-        rows.append([what, *cells, f"{s.loaded.peak_memory / 1e6:,.0f}"])
-    return table(["layers × neurons, shards × positions, workers", *found, "peak memory, MB"], rows)
+        rows.append([what, *cells])
+    return table(["layers × neurons, shards × positions, workers", *found], rows)
 
 
 def constants(simulated: list[Simulated]) -> Iterator[str]:
