@@ -39,6 +39,11 @@ def insert(con: duckdb.DuckDBPyConnection, table: str, file: str, n_rows: int) -
     found = con.execute("SELECT count(*) FROM read_parquet(?)", [file]).fetchall()[0][0]
     if found != n_rows:
         raise AtlasError(f"{file} has {found} rows where the manifest says {n_rows}")
+    insert_new(con, table, file)
+
+
+def insert_new(con: duckdb.DuckDBPyConnection, table: str, file: str) -> None:
+    """INSERT what is in a Parquet file; of the texts that sweep and trace both bring, only rows that are not there yet."""
     # not NOT IN, which reads every id that is there: this looks only among those between the file's least and greatest
-    new = f" ANTI JOIN {table} USING ({SHARED[table]})" if table in SHARED else ""
-    con.execute(f"INSERT INTO {table} BY NAME SELECT * FROM read_parquet(?){new}", [file])
+    known = f" ANTI JOIN {table} USING ({SHARED[table]})" if table in SHARED else ""
+    con.execute(f"INSERT INTO {table} BY NAME SELECT * FROM read_parquet(?){known}", [file])

@@ -25,6 +25,11 @@ class Job:
     method: Callable[..., Tables]
     arguments: Mapping[str, Any]
 
+    @property
+    def key(self) -> tuple[int, int]:
+        """Run and number of the shard."""
+        return self.run_id, self.shard_id
+
     def compute(self, worker: Worker, progress: Progress) -> Tables:
         return self.method(worker, progress, **self.arguments)
 

@@ -9,6 +9,7 @@ whoever brings it.
 import math
 import os
 import time
+from collections import Counter
 from collections.abc import Generator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -109,15 +110,15 @@ class RayPool:
                 job = next(waiting, None) or self.slowest(left)
                 if job is None:
                     break
-                left.add((job.run_id, job.shard_id))
+                left.add(job.key)
                 call = self.workers[worker].compute.options(concurrency_group="compute").remote(job)
                 self.calls[call] = Call(worker, job, time.monotonic())
             if not left:
                 return
             for call in self.ray.wait(list(self.calls), timeout=POLL)[0]:
                 job, shard = self.calls.pop(call).job, self.brought(call)
-                if (job.run_id, job.shard_id) in left:
-                    left.remove((job.run_id, job.shard_id))
+                if job.key in left:
+                    left.remove(job.key)
                     yield shard
                 else:
                     self.staging.discard(shard)
@@ -150,7 +151,7 @@ class RayPool:
 
     def slowest(self, left: set[tuple[int, int]]) -> Job | None:
         """Of the jobs that one worker at most computes, silent ones not counted, the one that was given first."""
-        given = [call for call in self.calls.values() if (call.job.run_id, call.job.shard_id) in left]
-        computed = [call.job for call in given if time.monotonic() - self.heard.get(call.worker, -math.inf) < SILENT]
-        alone = [call for call in given if sum(job is call.job for job in computed) <= 1]
+        given = [call for call in self.calls.values() if call.job.key in left]
+        computed = Counter(call.job.key for call in given if time.monotonic() - self.heard.get(call.worker, -math.inf) < SILENT)
+        alone = [call for call in given if computed[call.job.key] <= 1]
         return min(alone, key=lambda call: call.since).job if alone else None

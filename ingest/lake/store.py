@@ -20,7 +20,7 @@ import duckdb
 
 from ingest.lake.staging import Storage
 from ingest.lake.tables import create_tables
-from ingest.load import SHARED, loaded_shards
+from ingest.load import SHARED, insert_new, loaded_shards
 from ingest.merges import MERGES, merged, parts
 from ingest.shards import Shard, damaged
 from ingest.transaction import transaction
@@ -71,8 +71,7 @@ class LakeStore:
             return
         if table in SHARED and (known := self.known(table, file)):
             if known < n_rows:
-                new = f"{SHARED[table]} NOT IN (SELECT {SHARED[table]} FROM {table})"
-                self.con.execute(f"INSERT INTO {table} BY NAME SELECT * FROM read_parquet(?) WHERE {new}", [file])
+                insert_new(self.con, table, file)
             return
         schema = "parts" if table in MERGES else "main"
         self.con.execute(f"CALL ducklake_add_data_files('{CATALOG}', '{table}', '{quoted(file)}', schema => '{schema}', allow_missing => true)")
@@ -104,7 +103,7 @@ class LakeStore:
         self.con.execute(f"DELETE FROM main.{table} WHERE corpus_id = ?", [corpus_id])
         order = ", ".join(metadata(1).tables[table].info["sort"])
         source = f"(FROM parts.{table} WHERE corpus_id = {corpus_id})"
-        for _, group in groupby(list(parts(self.con, table, source)), key=attrgetter("layer")):
+        for _, group in groupby(parts(self.con, table, source), key=attrgetter("layer")):
             self.con.execute(f"CREATE OR REPLACE TEMP TABLE layer_rows AS FROM main.{table} LIMIT 0")
             for part in group:
                 self.con.execute(f"INSERT INTO layer_rows BY NAME {merged(table, source)}", part)

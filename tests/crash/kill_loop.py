@@ -83,6 +83,13 @@ def wait(pid: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
+def until(pid: int, happened: Callable[[], bool], pause: float = 0.001) -> tuple[int, int]:
+    """What waitpid says of a process that has ended, (0, 0) if something happened before that. pause: seconds between two looks."""
+    while (ended := os.waitpid(pid, os.WNOHANG)) == (0, 0) and not happened():
+        time.sleep(pause)
+    return ended
+
+
 def record(asked: Callable[..., Request], target: Path, shared: mmap.mmap, eager: bool, workers: int) -> None:
     if eager:
         committer.PUBLISH_SHARE = 0
@@ -125,16 +132,28 @@ def keep_checksums(target: Path, file: Path) -> None:
     file.write_text(json.dumps(Published(target).checksums()))
 
 
-def read_on(folder: Path) -> None:
-    """Open what is published, until the killer is gone. Raises if a shard is not whole."""
+def read_on(folder: Path, refusals: Path) -> None:
+    """Open what is published, until the killer is gone. Raises if a shard is not whole. refusals: gets a line for each read that a lake refused."""
     killer = os.getppid()
     while os.getppid() == killer:
         for target in [*folder.glob("*.duckdb"), *folder.glob("*.lake")]:
-            # between the listing and the opening it may have gone, and a catalogue may be restarted at any time
-            with suppress(AtlasError, *([duckdb.Error] if is_lake(target) else [])), closing(open_reader(target)) as con:
-                if broken := con.execute(WHOLE).fetchall():
+            # between the listing and the opening it may have gone
+            with suppress(AtlasError), closing(open_reader(target)) as con:
+                if broken := whole_or_refused(con, target, refusals):
                     raise AssertionError(f"{target}: a shard is not whole: {broken}")
         time.sleep(0.01)
+
+
+def whole_or_refused(con: duckdb.DuckDBPyConnection, target: Path, refusals: Path) -> list[tuple]:
+    """Rows that show a shard that is not whole."""
+    try:
+        return con.execute(WHOLE).fetchall()
+    except duckdb.Error as error:
+        if not is_lake(target):
+            raise
+        with refusals.open("a") as file:
+            file.write(" ".join(str(error).split()) + "\n")
+        return []
 
 
 def actors(pid: int) -> list[int]:
@@ -184,15 +203,19 @@ def kill_loop(folder: Path, kills: int, seed: int, workers: int, lakes: Lakes | 
     expected = checksums(folder / "undisturbed1.duckdb", folder)
     target.unlink()
     begun = partial(asked, **(lakes.place() if lakes else {}))
-    reader = forked(lambda: read_on(disturbed), folder / "reader.log")
+    refusals = folder / "refusals.log"
+    refusals.touch()
+    reader = forked(lambda: read_on(disturbed, refusals), folder / "reader.log")
     # the last is left alone once the kills are done, so that there is always one to compare
     while (n_kills := sum(found[phase] for phase in (*PHASES, "worker", "PostgreSQL"))) < kills or not found["finished"]:
         eager = rng.random() < 0.5
         log.write_text("")
         pid = forked(lambda eager=eager, begun=begun: record(begun, target, shared, eager, workers), log)
-        deadline = time.monotonic() + (rng.uniform(0, 1.5 * took) if n_kills < kills else 3600)
-        while (ended := os.waitpid(pid, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
-            time.sleep(0.001)
+        hit_worker = workers > 1 and n_kills < kills and rng.random() < 0.5
+        # half of the time passes before there are any
+        ended = until(pid, lambda pid=pid: bool(actors(pid)), pause=0.1) if hit_worker else (0, 0)
+        deadline = time.monotonic() + (rng.uniform(0, took * (0.5 if hit_worker else 1.5)) if n_kills < kills else 3600)
+        ended = until(pid, lambda deadline=deadline: time.monotonic() > deadline) if ended == (0, 0) else ended
         if ended == (0, 0) and lakes and n_kills % 8 == 7:
             lakes.servers.restart()
             found["PostgreSQL"] += 1
@@ -200,7 +223,7 @@ def kill_loop(folder: Path, kills: int, seed: int, workers: int, lakes: Lakes | 
             if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) and "AtlasError" not in log.read_text():
                 raise AssertionError(f"an ingest whose catalogue went away did not say so: {log.read_text()}")
             continue
-        if ended == (0, 0) and rng.random() < 0.5 and (alive := actors(pid)):
+        if ended == (0, 0) and hit_worker and (alive := actors(pid)):
             os.kill(rng.choice(alive), signal.SIGKILL)
             found["worker"] += 1
             ended = os.waitpid(pid, 0)
@@ -222,6 +245,9 @@ def kill_loop(folder: Path, kills: int, seed: int, workers: int, lakes: Lakes | 
         raise AssertionError((folder / "reader.log").read_text())
     os.kill(reader, signal.SIGKILL)
     os.waitpid(reader, 0)
+    refused = refusals.read_text().splitlines()
+    if len(refused) > found["PostgreSQL"]:
+        raise AssertionError(f"{len(refused)} reads were refused, though the catalogue was restarted {found['PostgreSQL']} times only: {refused}")
     return found
 
 

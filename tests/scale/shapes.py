@@ -1,5 +1,6 @@
 """What is modelled: the sizes of a model, and a sweep of a corpus in equal shards by equal workers."""
 
+import math
 from dataclasses import dataclass
 
 from ingest.recorders.values import N_NEIGHBOURS, N_TOKENS
@@ -59,8 +60,6 @@ EULER = 0.5772156649015329
 
 def harmonic(n: int) -> float:
     """1 + 1/2 + … + 1/n; from 1,000 on by its asymptotic series, right to 1e-12."""
-    import math
-
     if n < 1000:
         return sum(1 / i for i in range(1, n + 1))
     return math.log(n) + EULER + 1 / (2 * n) - 1 / (12 * n * n)
