@@ -16,7 +16,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from ingest.cli import ingest
 from ingest.device import in_parts, usual_batch
 from ingest.models import Model, load_model, wrap
-from ingest.recorders.torch_keys import new_keys
+from ingest.recorders.cuda_scan import has_cuda_scan
+from ingest.recorders.torch_keys import TorchKeys, new_keys
 from ingest.sequences import Sequence
 from ingest.worker import n_tokens, padded, sweep_batch
 from tests.benchmarks.throughput import CONTEXT, MEASURED, SKIPPED, K, sequences_of, timed
@@ -52,19 +53,23 @@ def bare(model: Model, batch: tuple[Sequence, ...]) -> None:
 
 
 def bench_passes(model: Model, batch_size: int) -> None:
-    """Bare and swept forward passes in turn over the same batches."""
+    """Bare and swept forward passes in turn over the same batches; swept also with torch's operations in place of the kernel."""
     sequences, keys = sequences_of(model, batch_size * (SKIPPED + MEASURED), every=1), new_keys(model, K)
-    times: dict[str, list[float]] = {"bare": [], "swept": []}
+    by_torch = TorchKeys([model.layer_device(layer) for layer in range(model.n_layers)], model.d_ffn, K)
+    times: dict[str, list[float]] = {"bare": [], "swept": [], "by torch": []}
     for i in range(SKIPPED + MEASURED):
         batch = tuple(sequences[i * batch_size : (i + 1) * batch_size])
-        actions = [("bare", lambda batch=batch: bare(model, batch)), ("swept", lambda batch=batch: sweep_batch(model, keys, batch, lambda _: None))]
+        actions = [("bare", lambda batch=batch: bare(model, batch))]
+        for name, reductions in (("swept", keys), ("by torch", by_torch)):
+            actions.append((name, lambda batch=batch, reductions=reductions: sweep_batch(model, reductions, batch, lambda _: None)))
         for name, action in actions if i % 2 else reversed(actions):
             times[name].append(timed(action))
     seconds = {name: statistics.median(t[SKIPPED:]) for name, t in times.items()}
     fitted = min(batch_size, model.room.n_tokens // CONTEXT)
     print(f"    {model.name}, batches of {batch_size}, read by {fitted:.0f}")
     print(f"    bare forward pass            {batch_size * CONTEXT / seconds['bare']:10,.0f} tokens/s")
-    print(f"    keeping everything           {batch_size * CONTEXT / seconds['swept']:10,.0f} tokens/s, {seconds['bare'] / seconds['swept']:.3f} of it")
+    for name, what in (("swept", "keeping everything" if has_cuda_scan() else "everything, no numba-cuda"), ("by torch", "by torch's operations")):
+        print(f"    {what:28} {batch_size * CONTEXT / seconds[name]:10,.0f} tokens/s, {seconds['bare'] / seconds[name]:.3f} of it")
 
 
 @contextmanager

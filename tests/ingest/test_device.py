@@ -3,6 +3,7 @@
 import weakref
 from contextlib import closing
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import torch
 from ingest import run as driver
 from ingest.device import in_parts, usual_batch
 from ingest.models import Model
-from ingest.recorders import torch_keys
+from ingest.recorders import scan, torch_keys
 from ingest.recorders.keys import CpuKeys
 from ingest.recorders.removal import read_ends
 from ingest.recorders.torch_keys import TorchKeys
@@ -93,20 +94,21 @@ def test_a_batch_that_does_not_fit_is_counted_once(which: type, layer: int, most
     assert came[0] == len(LENGTHS) and sum(n for n in came if n <= most) == len(LENGTHS)
 
 
-@pytest.mark.parametrize("failing", ["merged", "count_bins"])
-def test_memory_may_run_out_within_the_reductions(failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the second tail of layer 2, or in the histogram of layer 1: nothing of that layer has been added."""
-    (model, _), batch, calls, real = model_with_room(99, 0), sequences(LENGTHS), [], getattr(torch_keys, failing)
+@pytest.mark.parametrize(("module", "failing", "call"), [(torch_keys, "merged", 5), (torch_keys, "preceding", 6), (scan, "count_bins", 5)])
+def test_memory_may_run_out_within_the_reductions(module: ModuleType, failing: str, call: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch of 63 rows is read in three parts: in the first of layer 2; in the last of layer 1, when layer 2 comes; in the second of layer 1."""
+    (model, _), batch, calls, real = model_with_room(99, 0), sequences(LENGTHS), [], getattr(module, failing)
     keys = reductions(TorchKeys, model)
 
     def once(*args: object) -> object:
         calls.append(None)
-        if len(calls) == {"merged": 6, "count_bins": 2}[failing]:
+        if len(calls) == call:
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return real(*args)
 
-    monkeypatch.setattr(torch_keys, failing, once)
+    monkeypatch.setattr(module, failing, once)
     sweep_batch(model, keys, batch, lambda _: None)
+    assert len(calls) > call
     check(keys, batch)
 
 

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 import torch
 
+from ingest.recorders.cuda_scan import cuda_scan
 from ingest.recorders.kernel import ABSENT, NOWHERE
 from ingest.recorders.keys import CpuKeys
 from ingest.recorders.rows import trigger_rows
@@ -21,7 +22,9 @@ N_LAYERS, D_FFN, K = 2, 70, 5
 
 
 def reductions():
-    return [CpuKeys(N_LAYERS, D_FFN, K), TorchKeys([torch.device("cpu")] * N_LAYERS, D_FFN, K)]
+    """On the CPU, by torch on any device, and by the kernel for NVIDIA GPUs, which numba's simulator runs."""
+    devices = [torch.device("cpu")] * N_LAYERS
+    return [CpuKeys(N_LAYERS, D_FFN, K), TorchKeys(devices, D_FFN, K), TorchKeys(devices, D_FFN, K, cuda_scan)]
 
 
 def add(keys, layer: int, x: np.ndarray, positions: np.ndarray) -> None:
@@ -57,7 +60,7 @@ def kept_triggers(keys) -> dict:
 
 
 @pytest.mark.parametrize("ties", [False, True])
-@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("which", [0, 1, 2])
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1]])
 def test_triggers_are_those_of_a_full_sort_whatever_the_batch_order(ties, which, order):
     keys = reductions()[which]
@@ -68,7 +71,7 @@ def test_triggers_are_those_of_a_full_sort_whatever_the_batch_order(ties, which,
     assert kept_triggers(keys) == brute_triggers(np.concatenate(batches, 1), np.arange(450))
 
 
-@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("which", [0, 1, 2])
 def test_fewer_positions_than_k_leave_no_filler(which):
     keys = reductions()[which]
     x = coefficients(3, 0, True)
@@ -77,7 +80,7 @@ def test_fewer_positions_than_k_leave_no_filler(which):
     assert kept_triggers(keys) == brute_triggers(x, np.arange(3))
 
 
-@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("which", [0, 1, 2])
 def test_padded_rows_leave_no_trace(which):
     keys = reductions()[which]
     x = coefficients(200, 1, False)
@@ -92,7 +95,7 @@ def test_padded_rows_leave_no_trace(which):
     assert keys.statistics().histogram.sum(-1).tolist() == np.full((N_LAYERS, D_FFN), real.sum()).tolist()
 
 
-@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("which", [0, 1, 2])
 def test_statistics_are_those_of_numpy(which):
     keys = reductions()[which]
     x = np.concatenate([coefficients(300, 2, False), np.zeros((N_LAYERS, 1, D_FFN), np.float32)], 1)
@@ -114,7 +117,7 @@ def test_statistics_are_those_of_numpy(which):
         assert s.histogram[layer, neuron].tolist() == expected.tolist()
 
 
-@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("which", [0, 1, 2])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_is_reduced_in_full(which, dtype):
     """Sums of 3,000 coefficients near 1, of which bfloat16 would lose all after the 256th."""
@@ -131,7 +134,7 @@ def test_half_precision_is_reduced_in_full(which, dtype):
     assert kept_triggers(keys) == brute_triggers(np.stack([rounded, rounded]), np.arange(3000))
 
 
-@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("which", [0, 1, 2])
 def test_values_on_an_edge_fall_in_the_bin_the_edges_state(which):
     keys = reductions()[which]
     edges = np.array(histogram_edges()[:-1], np.float32)
@@ -145,7 +148,7 @@ def test_values_on_an_edge_fall_in_the_bin_the_edges_state(which):
     assert keys.statistics().histogram[1, 3].tolist() == expected.tolist()
 
 
-@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("which", [0, 1, 2])
 def test_a_seeded_reduction_goes_on_where_another_stopped(which):
     first, second = reductions()[which], reductions()[which]
     x = coefficients(400, 3, True)
@@ -158,7 +161,7 @@ def test_a_seeded_reduction_goes_on_where_another_stopped(which):
     assert kept_triggers(second) == brute_triggers(x, np.arange(400))
 
 
-@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("which", [0, 1, 2])
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_a_coefficient_that_is_no_number_stops_the_sweep(which, bad):
     keys = reductions()[which]
@@ -188,8 +191,7 @@ def brute_preceding(x: np.ndarray, row: int, index: int) -> list[float]:
     return x[row - min(index, PRECEDING) : row].tolist()
 
 
-@pytest.mark.parametrize("which", [0, 1])
-@pytest.mark.parametrize("rows", [200, 70_000])
+@pytest.mark.parametrize(("which", "rows"), [(0, 200), (1, 200), (2, 200), (0, 70_000), (1, 70_000)])
 def test_a_trigger_keeps_the_coefficients_of_the_tokens_before_it(which, rows):
     """Sequences of 40 and 7 tokens in turn, padded rows between them; of the larger batch the rows are reduced in two parts."""
     keys, rng = reductions()[which], np.random.default_rng(5)

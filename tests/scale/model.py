@@ -79,7 +79,7 @@ def disk_bytes(shape: Shape, sweep: Sweep) -> float:
 
 
 def reduction_bytes(shape: Shape, k: int) -> int:
-    """Memory of TorchKeys: exact. A trigger is a coefficient, a position, PRECEDING levels and their scale."""
+    """Memory of TorchKeys: exact, but for cells that wait to be sorted in. A trigger is a coefficient, a position, PRECEDING levels and their scale."""
     of_trigger = 4 + 8 + PRECEDING + 4
     of_statistics = 8 + 8 + 4 + 4 + 8 + 8 * HISTOGRAM_BINS
     return shape.n_neurons * (len(TAILS) * k * of_trigger + of_statistics)

@@ -77,7 +77,7 @@ def test_the_k_best_of_k_are_all_of_them() -> None:
 
 def test_memory_of_the_reductions_is_that_of_their_arrays() -> None:
     keys = TorchKeys([torch.device("cpu")] * 2, 3, 5)
-    tensors = [t for kept in (*keys.moments, *(tail for tails in keys.tails for tail in tails)) for t in kept]
+    tensors = [t for layer in keys.layers for t in (*layer.moments, *layer.triggers)]
     assert model.reduction_bytes(SMALL, 5) == sum(t.numel() * t.element_size() for t in tensors)
 
 
