@@ -42,7 +42,7 @@ STREAM_VECTORS = ("resid_pre", "resid_mid", "resid_post")
 @click.option("--map", is_flag=True, help="Place the values, and the traced states, in two dimensions for the map.")
 @click.option("--batch-size", type=click.IntRange(1), help="Sequences in a forward pass; fewer if they do not fit.  [default: 8, on a GPU 32768 / --context]")
 @click.option(
-    "--shard-positions", type=click.IntRange(1), default=65536, show_default=True, help="Positions of a sweep shard: what an interruption loses at most."
+    "--shard-positions", type=click.IntRange(1), help="Positions of a sweep shard: what an interruption loses at most.  [default: 65536, more for long texts]"
 )
 @click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Processes that compute, one a GPU; more than one need Ray.")
 @click.option("--ray", metavar="ADDRESS", help="Ray cluster they run in, which shares this folder.  [default: this machine]")

@@ -132,6 +132,13 @@ def held(target: Path) -> Iterator[Path]:
                 return
 
 
+def check_free(target: Path) -> None:
+    """Raise Locked, as `held`, if another process has the working folder; makes none."""
+    if (work_folder(target) / "lock").exists():
+        with held(target):
+            pass
+
+
 def is_at(file: TextIO, path: Path) -> bool:
     """Whether an open file still has that name: whoever held the lock before may have removed the folder meanwhile."""
     try:

@@ -44,7 +44,7 @@ class Request:
     paper_keys: int
     map: bool
     batch_size: int
-    shard_positions: int
+    shard_positions: int | None
     seed: int
     workers: int
     ray: str | None

@@ -16,7 +16,7 @@ import torch
 from rich.progress import Progress
 
 from ingest.checks import check_identities
-from ingest.committer import Committer, FileStore, Store, held, open_work_file, recover, remove_work, work_folder
+from ingest.committer import Committer, FileStore, Store, check_free, held, open_work_file, recover, remove_work, work_folder
 from ingest.corpora import Corpus
 from ingest.device import enough_memory
 from ingest.faults import explained
@@ -46,6 +46,9 @@ def ingest(request: Request, bar: Progress) -> Survey | None:
     Raises AtlasError for bad input, with the published atlas as it was; KeyboardInterrupt leaves a state that resumes.
     """
     check_target(request)
+    with explained(request.target):
+        # before the model, so that it is said at once
+        check_free(request.target)
     if not request.is_alone:
         check_workers(request, torch.cuda.device_count())
     if request.lake and request.data:

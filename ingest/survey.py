@@ -13,6 +13,9 @@ import numpy as np
 
 from ingest.sequences import ID_BITS, CutDocument
 
+SHARD_POSITIONS, LARGEST_SHARD, MANY_SHARDS = 2**16, 2**20, 64
+"""How shards grow with the text where no size is asked for: every shard brings a row of statistics for each neuron, so many are dear."""
+
 
 @dataclass(frozen=True)
 class Span:
@@ -38,10 +41,11 @@ class Survey:
     sample: tuple[int, ...]
 
 
-def survey(documents: Iterable[CutDocument], *, shard_positions: int, n_sample: int, seed: int, one_from: int | None = None) -> Survey:
+def survey(documents: Iterable[CutDocument], *, shard_positions: int | None, n_sample: int, seed: int, one_from: int | None = None) -> Survey:
     """Count, hash, divide and sample a corpus in one pass.
 
-    A shard ends with the first document that brings it to `shard_positions`. The sample is the `n_sample` positions with
+    A shard ends with the first document that brings it to `shard_positions`: if None, SHARD_POSITIONS, and twice as many whenever more
+    than MANY_SHARDS are full, up to LARGEST_SHARD. The sample is the `n_sample` positions with
     the smallest hash of (seed, document, place in the document): it does not depend on order, shards or workers, and a
     larger sample contains a smaller one. one_from: take at most one position of a sequence (Geva et al. 2021, section 5: one prefix
     of a sentence), that with the smallest hash among those from this index on; the sample is smaller where the sequences are fewer.
@@ -50,6 +54,7 @@ def survey(documents: Iterable[CutDocument], *, shard_positions: int, n_sample: 
     n_documents = n_blank = n_sequences = n_positions = 0
     spans: list[Span] = []
     span: Span | None = None
+    size = shard_positions or SHARD_POSITIONS
     keys, ids = np.empty(0, np.uint64), np.empty(0, np.int64)
     for cut in documents:
         n = sum(len(s.token_ids) for s in cut.sequences)
@@ -60,9 +65,12 @@ def survey(documents: Iterable[CutDocument], *, shard_positions: int, n_sample: 
         span = extended(span, len(spans), cut, n, n_positions)
         n_documents, n_blank = n_documents + 1, n_blank + (not cut.sequences)
         n_sequences, n_positions = n_sequences + len(cut.sequences), n_positions + n
-        if span.n_positions >= shard_positions:
+        if span.n_positions >= size:
             spans.append(span)
             span = None
+        if shard_positions is None and len(spans) > MANY_SHARDS and size < LARGEST_SHARD:
+            size, span = 2 * size, replace(spans[-1], shard_id=MANY_SHARDS // 2)
+            spans = in_pairs(spans[:-1])
     if span and span.n_positions:
         spans.append(span)
     elif span and spans:
@@ -77,6 +85,12 @@ def extended(span: Span | None, shard_id: int, cut: CutDocument, n: int, n_befor
         first = corpus_base(cut.document_id) + n_before
         return Span(shard_id, cut.document_id, 1, first, n)
     return replace(span, n_documents=span.n_documents + 1, n_positions=span.n_positions + n)
+
+
+def in_pairs(spans: list[Span]) -> list[Span]:
+    """An even number of spans, each two made one."""
+    pairs = enumerate(zip(spans[::2], spans[1::2], strict=True))
+    return [replace(a, shard_id=i, n_documents=a.n_documents + b.n_documents, n_positions=a.n_positions + b.n_positions) for i, (a, b) in pairs]
 
 
 def corpus_base(any_id: int) -> int:

@@ -14,6 +14,7 @@ import duckdb
 import pytest
 
 from ingest import committer
+from ingest import run as driver
 from schema.errors import AtlasError, Locked
 from schema.store import annotation_path, open_reader, own_name
 from tests.crash.conftest import ROOT, ask_doctor, sums
@@ -161,13 +162,15 @@ def test_what_a_dead_writer_left_is_removed(tiny: Tiny, expected: dict, interrup
     assert sums(run(tiny.request(target))) == expected
 
 
-def test_of_two_ingests_at_once_the_second_is_refused(tiny: Tiny, tmp_path: Path) -> None:
+def test_of_two_ingests_at_once_the_second_is_refused_before_it_loads_its_model(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "a.duckdb"
     code = f"from pathlib import Path; from ingest.committer import held\nwith held(Path({str(target)!r})): print('held', flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(Locked, match=f"PID {holder.pid}"):
-            run(tiny.request(target))
+        with monkeypatch.context() as patched:
+            patched.setattr(driver, "load_model", None)
+            with pytest.raises(Locked, match=f"PID {holder.pid}"):
+                run(tiny.request(target))
         assert isinstance(ask_doctor(target, "--repair").exception, Locked)
         holder.send_signal(signal.SIGKILL)
     assert run(tiny.request(target)).exists()

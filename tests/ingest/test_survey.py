@@ -1,7 +1,9 @@
 """The survey: counts, shards of whole documents, and a sample that depends on nothing but seed and text."""
 
 import numpy as np
+import pytest
 
+import ingest.survey as module
 from ingest.corpora import Document
 from ingest.sequences import CutDocument, Sequence
 from ingest.survey import smallest, survey
@@ -31,6 +33,27 @@ def test_shards_are_whole_documents_and_end_when_full():
     seen = look(documents([4, 7, 3, 0, 9, 1]))
     assert [(s.shard_id, s.first_document_id, s.n_documents, s.n_positions) for s in seen.spans] == [(0, 0, 2, 11), (1, 2, 3, 12), (2, 5, 1, 1)]
     assert [s.first_position_id for s in seen.spans] == [0, 11, 23]
+
+
+@pytest.mark.parametrize(
+    ("n", "sizes"), [(17, [4, 4, 4, 4, 1]), (27, [4] * 6 + [3]), (28, [8, 8, 8, 4]), (55, [8] * 6 + [7]), (56, [16, 16, 16, 8]), (130, [16] * 8 + [2])]
+)
+def test_shards_grow_with_the_text(n: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 4 positions while 6 or fewer are full, then of 8, at most of 16."""
+    for name, value in {"SHARD_POSITIONS": 4, "LARGEST_SHARD": 16, "MANY_SHARDS": 6}.items():
+        monkeypatch.setattr(module, name, value)
+    spans = look(documents([1] * n), shard_positions=None).spans
+    assert [s.n_positions for s in spans] == [s.n_documents for s in spans] == sizes
+    assert [s.first_document_id for s in spans] == [s.first_position_id for s in spans] == [sum(sizes[:i]) for i in range(len(sizes))]
+    assert [s.shard_id for s in spans] == list(range(len(sizes)))
+
+
+def test_long_documents_make_longer_shards_and_blank_ones_go_with_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Documents of 7 in shards of 4, then of 8: each two of the first become one."""
+    for name, value in {"SHARD_POSITIONS": 4, "LARGEST_SHARD": 16, "MANY_SHARDS": 6}.items():
+        monkeypatch.setattr(module, name, value)
+    spans = look(documents([7] * 9 + [0, 0]), shard_positions=None).spans
+    assert [(s.n_positions, s.n_documents) for s in spans] == [(14, 2)] * 4 + [(7, 3)]
 
 
 def test_blank_documents_at_the_end_go_with_the_last_shard():

@@ -37,8 +37,8 @@ GPUS = (1, 8, 64, 1000)
 K = 50
 """`--triggers`, as `atlas ingest` has it by default."""
 
-SHARD_POSITIONS = 65536
-"""`--shard-positions`, as `atlas ingest` has it by default."""
+SHARD_POSITIONS, LARGEST_SHARD, MANY_SHARDS = 65536, 1 << 20, 64
+"""As `atlas ingest` has it where no `--shard-positions` is given: so many in a shard, twice as many rather than more shards, up to the largest."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,19 @@ class Sweep:
     """`n_positions` in shards of `shard_positions`, given in turn to `n_workers`, which keep the k best of each key and tail."""
 
     n_positions: int
-    shard_positions: int = SHARD_POSITIONS
+    shard_positions: int
     n_workers: int = 1
     k: int = K
 
     @property
     def n_shards(self) -> int:
         return -(-self.n_positions // self.shard_positions)
+
+
+def usual(n_positions: int, n_workers: int = 1) -> Sweep:
+    """In shards of the size that `atlas ingest` chooses."""
+    doublings = max(0, math.ceil(math.log2(n_positions / SHARD_POSITIONS / MANY_SHARDS)))
+    return Sweep(n_positions, min(SHARD_POSITIONS << doublings, LARGEST_SHARD, n_positions), n_workers)
 
 
 EULER = 0.5772156649015329

@@ -12,15 +12,15 @@ import click
 
 from tests.scale import constants, model
 from tests.scale.markdown import count, rounded, size, table, time
-from tests.scale.shapes import CORPORA, GPUS, MODELS, K, Sweep, candidates, loaded_rows, published_rows
+from tests.scale.shapes import CORPORA, GPUS, LARGEST_SHARD, MODELS, SHARD_POSITIONS, K, Sweep, candidates, loaded_rows, published_rows, usual
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "scale.md"
-SHARDS = (65536, 1 << 20, 1 << 24)
+SHARDS = (SHARD_POSITIONS, LARGEST_SHARD, 1 << 24)
 EXAMPLE = MODELS[3]
 REMEDIES = (
-    ("as it is", SHARDS[0], set()),
-    ("shards of 1,048,576 (`--shard-positions`, exists)", SHARDS[1], set()),
-    ("shards of 16,777,216 (exists)", SHARDS[2], set()),
+    ("shards of 65,536, as for short texts (`--shard-positions`)", SHARDS[0], set()),
+    ("as it is: shards of 1,048,576", SHARDS[1], set()),
+    ("shards of 16,777,216 (`--shard-positions`)", SHARDS[2], set()),
     ("workers cut their own text, and nobody surveys it (not in the code)", SHARDS[2], {"survey", "cut", "hand over"}),
     ("positions and text are not stored (not in the code)", SHARDS[2], {"load positions", "publish positions"}),
     ("loading and merging done by many (not in the code)", SHARDS[2], {"load", "publish"}),
@@ -43,7 +43,7 @@ def weights_table() -> str:
     heads = ["model", "neurons", "rows of the weights", *held, "weights, GPU time", "tokens/s of a GPU", "a traced position"]
     rows = []
     for m in MODELS:
-        n = loaded_rows(m, Sweep(1))
+        n = loaded_rows(m, usual(1))
         weights = sum(n[t] for t in ("neuron", "value_token", "value_neighbour"))
         memory = [size(x) for x in (model.reduction_bytes(m, K), model.writing_bytes(m, K), model.unit_values_bytes(m))]
         seconds, rate = time(model.weights_seconds(m)), f"{model.tokens_per_second(m):,.0f}"
@@ -52,24 +52,24 @@ def weights_table() -> str:
 
 
 def rows_table() -> str:
-    """One worker, default shards."""
+    """One worker."""
     heads = ["model", "tokens", "shards", "statistics rows", "trigger rows", "in the snapshot", "committer's file", "snapshot", "disk at the peak"]
     rows = []
     for m in MODELS:
         for n in CORPORA:
-            s = Sweep(n)
+            s = usual(n)
             brought, kept = loaded_rows(m, s), published_rows(m, s)
             counts = [count(x) for x in (n, s.n_shards, brought["neuron_statistics"], brought["trigger"], kept["trigger"])]
             rows.append([m.name, *counts, *(size(x) for x in (model.work_bytes(m, s), model.published_bytes(m, s), model.disk_bytes(m, s)))])
     return table(heads, rows)
 
 
-def times_table(shard_positions: int) -> str:
+def times_table() -> str:
     """Whole ingests. In brackets: how many times quicker than one GPU."""
     rows = []
     for m in MODELS:
         for n in CORPORA:
-            seconds = [model.ingest_seconds(m, Sweep(n, min(shard_positions, n), gpus)) for gpus in GPUS]
+            seconds = [model.ingest_seconds(m, usual(n, gpus)) for gpus in GPUS]
             rows.append([m.name, count(n), *(f"{time(s)} ({rounded(seconds[0] / s)})" for s in seconds), time(n / model.tokens_per_second(m))])
     return table(["model", "tokens", *(f"{g:,} GPU{'s' if g > 1 else ''}" for g in GPUS), "forward pass, 1 GPU"], rows)
 
@@ -101,8 +101,8 @@ def best_table() -> str:
 
 
 def candidates_table() -> str:
-    """Trigger rows that the shards bring, 10^9 tokens, default shards."""
-    rows = [[m.name, *(count(candidates(m, Sweep(10**9, n_workers=g), K)) for g in GPUS), count(published_rows(m, Sweep(10**9))["trigger"])] for m in MODELS]
+    """Trigger rows that the shards bring, 10^9 tokens."""
+    rows = [[m.name, *(count(candidates(m, usual(10**9, g), K)) for g in GPUS), count(published_rows(m, usual(10**9))["trigger"])] for m in MODELS]
     return table(["model", *(f"{g:,} worker{'s' if g > 1 else ''}" for g in GPUS), "kept"], rows)
 
 
@@ -121,8 +121,7 @@ TABLES = {
     "weights": weights_table,
     "rows": rows_table,
     "candidates": candidates_table,
-    "times": lambda: times_table(SHARDS[0]),
-    "times-large": lambda: times_table(SHARDS[1]),
+    "times": times_table,
     "parts": parts_table,
     "best": best_table,
     "remedies": remedies_table,
