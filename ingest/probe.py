@@ -15,8 +15,9 @@ from ingest.paper_probe import paper_rows, probe_paper, timed
 from ingest.recorders.torch_keys import new_keys
 from ingest.recorders.traces import N_LENS_TOKENS, N_SUB_UPDATES, TraceSettings, joined, trace_tables
 from ingest.recorders.values import N_NEIGHBOURS, N_TOKENS, all_unit_values, weight_tables
+from ingest.refusals import check_target
 from ingest.request import Request
-from ingest.run import check_target, cut_corpus, survey_corpus
+from ingest.run import cut_corpus, survey_corpus
 from ingest.sequences import Sequence
 from ingest.survey import Survey
 from ingest.worker import batches, n_tokens, sweep_batch, trace_batch

@@ -26,15 +26,16 @@ from ingest.models import Model, load_model
 from ingest.paper import has_clusters, layer_work, left_out, paper_settings
 from ingest.pool import Alone, Job, Pool
 from ingest.recorders.traces import TraceSettings
-from ingest.register import find_corpus, finish_run, is_registered, known_triggers, register_corpus, register_model, register_run, top_tokens
+from ingest.refusals import check_fit, check_target, check_workers
+from ingest.register import find_corpus, finish_run, known_triggers, register_corpus, register_model, register_run, top_tokens
 from ingest.request import Request
 from ingest.sequences import CutDocument, bos_token, cut
 from ingest.shards import Staging
 from ingest.survey import Span, Survey, survey
 from ingest.worker import Worker
 from schema.errors import AtlasError
-from schema.lake import Lake, check_description, describe, is_lake, read_lake, storage
-from schema.store import left_names, open_reader, remove_left
+from schema.lake import Lake, describe, is_lake, storage
+from schema.store import left_names, remove_left
 
 TRACED_PER_SHARD = 64
 """Positions of a trace shard: their states are held in memory at once."""
@@ -46,59 +47,54 @@ def ingest(request: Request, bar: Progress) -> Survey | None:
     Raises AtlasError for bad input, with the published atlas as it was; KeyboardInterrupt leaves a state that resumes.
     """
     check_target(request)
-    with explained(request.target):
-        # before the model, so that it is said at once
-        check_free(request.target)
-    if not request.is_alone:
-        check_workers(request, torch.cuda.device_count())
+    check_workers(request, torch.cuda.device_count())
     if request.lake and request.data:
         describe(request.target, Lake(request.lake, storage(request.data)))
     with explained(request.target):
-        # before the model, so that a wrong path is said at once
+        # before the model, so that both are said at once: another process has it, the path is wrong
+        check_free(request.target)
         corpus = request.open_corpus(work_folder(request.target)) if request.corpus else None
     with enough_memory(request.device):
         # the GPUs belong to the workers
         model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device if request.is_alone else "cpu")
         check_fit(request, model)
         check_identities(model)
-        with explained(request.target):
-            return fill(request, model, corpus, bar)
+        with explained(request.target), held(request.target) as work:
+            for folder in left_names(request.target):
+                remove_left(folder)
+            seen = filled(request, model, corpus, bar, work)
+            remove_work(work)
+            return seen
 
 
-def fill(request: Request, model: Model, corpus: Corpus | None, bar: Progress) -> Survey | None:
-    """The part of an ingest that writes: open the working file, bring what is missing, publish, clean up."""
-    seen = None
-    with held(request.target) as work:
-        for folder in left_names(request.target):
-            remove_left(folder)
-        with opened_store(request.target, work, model.d_model) as store, pool_for(request, model, store.staging) as pool:
-            committer = Committer(store, pool, time.monotonic())
-            register_model(store.con, model)
-            recover(store)
-            ingest_weights(committer, model, request, bar)
-            if corpus is not None:
-                seen = ingest_corpus(committer, model, request, corpus, bar)
-            if request.map:
-                ingest_map(committer, model, request, bar)
-            task = bar.add_task("publish", total=1, unit="snapshot")
-            committer.publish()
-            bar.advance(task)
-        remove_work(work)
-    return seen
-
-
-@contextmanager
-def opened_store(target: Path, work: Path, d_model: int) -> Iterator[Store]:
-    """The atlas file at `target`, or the lake that is described there."""
-    if is_lake(target):
+def filled(request: Request, model: Model, corpus: Corpus | None, bar: Progress, work: Path) -> Survey | None:
+    """Fill the atlas file at the target, or the lake that is described there."""
+    if is_lake(request.target):
         # imported here: a file needs no lake
+        from ingest.lake.retry import persistent
         from ingest.lake.store import opened_lake
 
-        with opened_lake(target) as lake:
-            yield lake
-        return
-    with closing(open_work_file(target, work, d_model)) as con:
-        yield FileStore(con, target, work)
+        return persistent(lambda: opened_lake(request.target), lambda store: fill(store, request, model, corpus, bar), bar.console.print)
+    with closing(open_work_file(request.target, work, model.d_model)) as con:
+        return fill(FileStore(con, request.target, work), request, model, corpus, bar)
+
+
+def fill(store: Store, request: Request, model: Model, corpus: Corpus | None, bar: Progress) -> Survey | None:
+    """Bring what is missing, and publish."""
+    seen = None
+    with pool_for(request, model, store.staging) as pool:
+        committer = Committer(store, pool, time.monotonic())
+        register_model(store.con, model)
+        recover(store)
+        ingest_weights(committer, model, request, bar)
+        if corpus is not None:
+            seen = ingest_corpus(committer, model, request, corpus, bar)
+        if request.map:
+            ingest_map(committer, model, request, bar)
+        task = bar.add_task("publish", total=1, unit="snapshot")
+        committer.publish()
+        bar.advance(task)
+    return seen
 
 
 @contextmanager
@@ -114,43 +110,9 @@ def pool_for(request: Request, model: Model, staging: Staging) -> Iterator[Pool]
         yield pool
 
 
-def check_target(request: Request) -> None:
-    """Refuse a target that cannot become or is not an atlas, before anything costs time."""
-    target = request.target
-    if not target.parent.is_dir():
-        raise AtlasError(f"cannot make {target}: there is no folder {target.parent}")
-    if target.is_dir():
-        raise AtlasError(f"cannot make {target}: it is a folder; name a file such as {target}/atlas.duckdb")
-    if request.lake and request.data:
-        check_description(target, Lake(request.lake, storage(request.data)))
-    elif is_lake(target):
-        read_lake(target)
-    elif target.exists():
-        open_reader(target).close()
-
-
-def check_workers(request: Request, n_gpus: int) -> None:
-    """Refuse what several workers cannot compute on. n_gpus: of this machine."""
-    if request.device not in ("cpu", "cuda"):
-        raise AtlasError(f"--device {request.device} is for one worker alone; of several each has a GPU (--device cuda) or a share of the processors (cpu)")
-    if request.device == "cuda" and request.ray is None and n_gpus < request.workers:
-        raise AtlasError(f"--workers {request.workers} with --device cuda needs as many GPUs: torch {torch.__version__} sees {n_gpus}")
-
-
 def place(request: Request, model: Model) -> str:
     """Where the shards are computed."""
     return model.place if request.is_alone else request.device
-
-
-def check_fit(request: Request, model: Model) -> None:
-    """Refuse a context the model cannot read, and a model that is not the published atlas's."""
-    if request.corpus and model.max_context is not None and request.context > model.max_context:
-        raise AtlasError(
-            f"a context of {request.context} tokens is more than the {model.max_context} that {model.name} was made for; use --context {model.max_context}"
-        )
-    if request.target.exists() and not is_lake(request.target):
-        with closing(open_reader(request.target)) as con:
-            is_registered(con, model)
 
 
 def ingest_weights(committer: Committer, model: Model, request: Request, bar: Progress) -> None:

@@ -9,6 +9,10 @@ class Locked(AtlasError):
     """Another process holds the file."""
 
 
+class Unreachable(AtlasError):
+    """The catalogue of a lake, or its files, do not answer."""
+
+
 class NotAnAtlas(AtlasError):
     """The file is missing, is no DuckDB file, holds no atlas, or one of another schema version."""
 

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import duckdb
 
 from schema.build import column_types, install_derived, table_comments
-from schema.errors import AtlasError, NotAnAtlas
+from schema.errors import AtlasError, NotAnAtlas, Unreachable
 from schema.tables import metadata
 
 if TYPE_CHECKING:
@@ -135,12 +135,12 @@ def create_secret(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def attach(con: duckdb.DuckDBPyConnection, lake: Lake, *options: str) -> None:
-    """Attach a lake as `lake`. Raises AtlasError if its catalogue or its files cannot be reached."""
+    """Attach a lake as `lake`. Raises Unreachable if its catalogue or its files cannot be reached."""
     place = f"DATA_PATH '{quoted(lake.data)}/'"
     try:
         con.execute(f"ATTACH 'ducklake:postgres:{quoted(lake.catalogue)}' AS {CATALOG} ({', '.join([place, *options])})")
     except duckdb.Error as error:
-        raise AtlasError(f"cannot open the lake {lake.catalogue}: {' '.join(str(error).split())}") from error
+        raise Unreachable(f"cannot open the lake {lake.catalogue}: {' '.join(str(error).split())}") from error
 
 
 def quoted(text: str) -> str:
@@ -162,7 +162,7 @@ def connect(lake: Lake, config: dict) -> duckdb.DuckDBPyConnection:
 
 @contextmanager
 def catalogue(lake: Lake, name: str = "atlas") -> Iterator["Connection"]:
-    """A session of the catalogue's PostgreSQL, under that name in its lists. Raises AtlasError if it cannot be reached."""
+    """A session of the catalogue's PostgreSQL, under that name in its lists. Raises Unreachable if it does not answer."""
     try:
         import psycopg
     except ImportError as error:
@@ -171,7 +171,7 @@ def catalogue(lake: Lake, name: str = "atlas") -> Iterator["Connection"]:
         with psycopg.connect(lake.catalogue, autocommit=True, application_name=name) as session:
             yield session
     except psycopg.Error as error:
-        raise AtlasError(f"the catalogue {lake.catalogue} of the lake does not answer: {' '.join(str(error).split())}") from error
+        raise Unreachable(f"the catalogue {lake.catalogue} of the lake does not answer: {' '.join(str(error).split())}") from error
 
 
 def published_version(lake: Lake) -> Version | None:

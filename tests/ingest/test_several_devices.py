@@ -18,7 +18,7 @@ from ingest.pool import Alone
 from ingest.recorders.torch_keys import TorchKeys, new_keys
 from ingest.recorders.traces import TraceSettings, trace_tables
 from ingest.recorders.values import all_unit_values, weight_tables
-from ingest.run import check_workers
+from ingest.refusals import check_workers
 from ingest.sequences import Sequence
 from ingest.worker import Worker, sweep_batch, traced_states
 from schema.errors import AtlasError

@@ -1,13 +1,18 @@
-"""A catalogue that goes away in the middle: whoever was writing says so and ends, nothing of it stays, and the next goes on."""
+"""A catalogue that goes away in the middle: nothing stays of what was being written, and the ingest waits for it and goes on."""
 
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pytest
 
+from ingest.lake import retry
+from ingest.lake.store import LakeStore
 from ingest.request import Request
+from schema.errors import AtlasError
 from tests.crash.conftest import ROOT
 from tests.exact.tiny import run
 from tests.lake.conftest import contents
@@ -41,4 +46,46 @@ def test_a_transaction_whose_catalogue_is_restarted_is_refused_and_leaves_nothin
         servers.restart()
         said, complaints = writer.communicate("\n", timeout=60)
     assert (writer.returncode, said.partition(":")[0]) == (0, "refused"), said + complaints
+    assert contents(run(request)) == contents(file)
+
+
+class Lost:
+    """Stands in for entering a file, in the middle of a transaction: at some of the calls something happens first."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, before: dict[int, Callable[[], object]]) -> None:
+        self.real, self.before, self.n_calls = LakeStore.enter, before, 0
+        monkeypatch.setattr(LakeStore, "enter", lambda store, *of: self.enter(store, *of))
+        monkeypatch.setattr(retry, "WAITS", (0.1, 0.2, 0.3))
+
+    def enter(self, store: LakeStore, *of: Any) -> None:
+        self.n_calls += 1
+        self.before.get(self.n_calls, lambda: None)()
+        self.real(store, *of)
+
+
+def test_an_ingest_goes_on_by_itself_when_its_catalogue_is_back(
+    request_lake: Callable[..., Request], file: Path, servers: Servers, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Restarted while the third file is entered and the ninth, of those that are entered anew."""
+    lost = Lost(monkeypatch, {3: servers.restart, 9: servers.restart})
+    assert contents(run(request_lake())) == contents(file)
+    assert lost.n_calls > 9
+    said = capsys.readouterr().err
+    assert said.count("the lake stopped answering: ") == 2
+    assert "What was loaded is kept; trying again in 0 s" in " ".join(said.split())
+
+
+def test_an_ingest_gives_up_in_the_end_and_keeps_what_it_has(
+    request_lake: Callable[..., Request], file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise duckdb.IOException("the storage is away\nfor long")
+
+    request = request_lake()
+    with monkeypatch.context() as patched:
+        lost = Lost(patched, dict.fromkeys(range(3, 7), fail))
+        with pytest.raises(AtlasError, match="the storage is away. .* what was loaded is kept"):
+            run(request)
+    assert lost.n_calls == 6, "the first attempt, and one after each wait"
+    assert capsys.readouterr().err.count("stopped answering") == 3
     assert contents(run(request)) == contents(file)

@@ -1,0 +1,48 @@
+"""What an ingest is refused for before anything costs time."""
+
+from contextlib import closing
+
+import torch
+
+from ingest.models import Model
+from ingest.register import is_registered
+from ingest.request import Request
+from schema.errors import AtlasError
+from schema.lake import Lake, check_description, is_lake, read_lake, storage
+from schema.store import open_reader
+
+
+def check_target(request: Request) -> None:
+    """Refuse a target that cannot become or is not an atlas."""
+    target = request.target
+    if not target.parent.is_dir():
+        raise AtlasError(f"cannot make {target}: there is no folder {target.parent}")
+    if target.is_dir():
+        raise AtlasError(f"cannot make {target}: it is a folder; name a file such as {target}/atlas.duckdb")
+    if request.lake and request.data:
+        check_description(target, Lake(request.lake, storage(request.data)))
+    elif is_lake(target):
+        read_lake(target)
+    elif target.exists():
+        open_reader(target).close()
+
+
+def check_workers(request: Request, n_gpus: int) -> None:
+    """Refuse what several workers cannot compute on. n_gpus: of this machine."""
+    if request.is_alone:
+        return
+    if request.device not in ("cpu", "cuda"):
+        raise AtlasError(f"--device {request.device} is for one worker alone; of several each has a GPU (--device cuda) or a share of the processors (cpu)")
+    if request.device == "cuda" and request.ray is None and n_gpus < request.workers:
+        raise AtlasError(f"--workers {request.workers} with --device cuda needs as many GPUs: torch {torch.__version__} sees {n_gpus}")
+
+
+def check_fit(request: Request, model: Model) -> None:
+    """Refuse a context the model cannot read, and a model that is not the published atlas's."""
+    if request.corpus and model.max_context is not None and request.context > model.max_context:
+        raise AtlasError(
+            f"a context of {request.context} tokens is more than the {model.max_context} that {model.name} was made for; use --context {model.max_context}"
+        )
+    if request.target.exists() and not is_lake(request.target):
+        with closing(open_reader(request.target)) as con:
+            is_registered(con, model)
