@@ -5,11 +5,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from ray.cluster_utils import Cluster
 
 from ingest import ray_pool
 from ingest.pool import Job
@@ -72,6 +74,35 @@ def test_a_worker_that_dies_or_stands_still_is_made_up_for(
         hit.append(None)
     assert comparable(run(tiny.request(tmp_path / "a.duckdb", workers=2))) == expected
     assert len(hit) == 2
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    """Machines as Ray sees them, each with one processor: one to begin with."""
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    yield made
+    made.shutdown()
+
+
+def test_a_machine_that_joins_late_and_one_that_is_lost(tiny: Tiny, expected: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> None:
+    """The second worker finds room after the second shard, on a machine that is lost once it has brought one, with what it is then computing."""
+    brought, late, lost, shards = [], [], [], ray_pool.RayPool.shards
+
+    def disturbed(self, jobs, advance):
+        for shard in shards(self, jobs, advance):
+            brought.append(shard.worker)
+            if len(brought) == 2:
+                late.append(cluster.add_node(num_cpus=1))
+                self.ray.get(self.workers[1].pid.options(concurrency_group="ask").remote(), timeout=60)
+            if shard.worker != brought[0] and not lost:
+                lost.append(shard.worker)
+                cluster.remove_node(late[0], allow_graceful=False)
+            yield shard
+
+    monkeypatch.setattr(ray_pool.RayPool, "shards", disturbed)
+    assert comparable(run(tiny.request(tmp_path / "a.duckdb", workers=2, ray=cluster.address))) == expected
+    assert len(set(brought[:2])) == 1, "there was room for one"
+    assert len(lost) == 1, "the machine that came late brought nothing"
 
 
 def test_what_a_worker_refuses_is_said_as_by_one_alone(tiny: Tiny, tmp_path: Path) -> None:
