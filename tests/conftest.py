@@ -1,6 +1,8 @@
 """The tiny atlas (tests/atlas/tiny_atlas.py), written once for all tests of what reads an atlas."""
 
+import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +19,13 @@ from tests.atlas.tiny_atlas import write_tiny_atlas
 
 if TYPE_CHECKING:
     from tests.lake.servers import Servers
+
+
+def pytest_configure() -> None:
+    """Where there is no NVIDIA GPU numba's simulator runs the kernel for them; it is chosen before numba is first imported."""
+    if not Path("/dev/nvidiactl").exists():
+        assert "numba" not in sys.modules
+        os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

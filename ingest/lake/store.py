@@ -9,7 +9,8 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
+from ctypes import py_object, pythonapi
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
@@ -138,12 +139,32 @@ def whoami() -> str:
 def opened_lake(path: Path) -> Iterator[LakeStore]:
     """The lake that is described at `path`, for this process alone; its tables are made if there are none. Raises Locked if another has it."""
     lake = read_lake(path)
-    with locked(lake, path), closing(connect(lake, {**OFFLINE, "memory_limit": WRITER_MEMORY})) as con:
+    with locked(lake, path), shut(connect(lake, {**OFFLINE, "memory_limit": WRITER_MEMORY})) as con:
         attach(con, lake)
         con.execute("SET ducklake_max_retry_count = 100")
         create_tables(con)
         con.execute(f"SET search_path = '{CATALOG}.parts,{CATALOG}.main'")
         yield LakeStore(con, lake, path, begin_term(con))
+
+
+@contextmanager
+def shut(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Close a connection at the end, or never where that would end the process.
+
+    A catalogue that goes away in the middle of a commit makes DuckDB's database unusable with a transaction in it, and to close that, in whatever way,
+    ends in std::terminate (DuckDB 1.5.5).
+    """
+    try:
+        yield con
+    finally:
+        try:
+            con.execute("SELECT 1")
+        except duckdb.FatalException:
+            pythonapi.Py_IncRef(py_object(con))
+        except duckdb.Error:
+            con.close()
+        else:
+            con.close()
 
 
 @contextmanager

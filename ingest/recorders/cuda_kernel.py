@@ -26,9 +26,9 @@ def scan_kernel(is_bfloat16: bool, is_padded: bool):  # type: ignore[no-untyped-
 
     @cuda.jit
     def scan(  # type: ignore[no-untyped-def]
-        x, positions, first_row, end_row, gates, gate_positions, total, square, low, high, n_active, histogram, n_found, found_row, found_key
+        x, positions, gates, gate_positions, total, square, low, high, n_active, histogram, n_found, found_row, found_key
     ):  # fmt: skip
-        """Reduce the rows [first_row, end_row) of one layer.
+        """Reduce a batch of one layer.
 
         x: [rows, d_ffn]; positions: position_id of each row, -1 where padded, [rows] int64.
         gates, gate_positions: the k-th best of both tails, the min tail's with its sign turned, and where: [2, d_ffn].
@@ -45,8 +45,8 @@ def scan_kernel(is_bfloat16: bool, is_padded: bool):  # type: ignore[no-untyped-
         for b in range(HISTOGRAM_BINS):
             counts[b, thread] = 0
         run = np.uint32(cuda.blockIdx.y)
-        first = np.uint32(np.uint32(first_row) + run * np.uint32(RUN))
-        end = min(np.uint32(end_row), np.uint32(first + np.uint32(RUN)))
+        first = np.uint32(run * np.uint32(RUN))
+        end = min(np.uint32(x.shape[0]), np.uint32(first + np.uint32(RUN)))
         gate_high, gate_low = gates[0, neuron], -gates[1, neuron]
         last_high, last_low = gate_positions[0, neuron], gate_positions[1, neuron]
         added, squared = np.float64(0), np.float64(0)

@@ -3,6 +3,8 @@
 It needs numba-cuda, which comes with the extra `gpu`.
 """
 
+import warnings
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from importlib.util import find_spec
@@ -12,31 +14,49 @@ import torch
 from torch import Tensor
 
 from ingest.device import fetched
-from ingest.recorders.scan import Found, Moments, Part, Triggers, better_cells
+from ingest.recorders.scan import Batch, Cells, Moments, Triggers, better_cells, no_cells
 from schema.terms import HISTOGRAM_BINS
 
 
-def has_cuda_scan() -> bool:
-    """Whether this torch computes on NVIDIA GPUs, and the kernel can be compiled for them."""
-    return torch.version.cuda is not None and find_spec("numba_cuda") is not None
+@cache
+def can_scan(device: torch.device) -> bool:
+    """Whether the kernel runs there; warns of why not where numba-cuda is installed. Both its variants are compiled, while there is memory."""
+    if torch.version.cuda is None or find_spec("numba_cuda") is None:
+        return False
+    none = torch.zeros(8, device=device)
+    moments = Moments(none, none, none, none, none, torch.zeros(8, HISTOGRAM_BINS, device=device))
+    row = torch.zeros(1, dtype=torch.int64, device=device)
+    try:
+        for dtype in (torch.float32, torch.bfloat16):
+            for is_padded in (False, True):
+                cuda_scan(Batch(torch.zeros(1, 8, dtype=dtype, device=device), row, row, is_padded), moments, None)
+        torch.cuda.synchronize(device)
+    except Exception as error:  # whatever the driver, the compiler or their versions say
+        warnings.warn(f"numba-cuda does not work here ({' '.join(str(error).split())[:300]}): torch's operations are used, several times slower", stacklevel=2)
+        return False
+    return True
 
 
 @cache
 def kernel(is_bfloat16: bool, is_padded: bool) -> Any:
     # imported here: it asks the driver for its GPUs
+    from numba.cuda.core import config
+
     from ingest.recorders.cuda_kernel import scan_kernel
 
+    # of a batch's last few rows
+    config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
     return scan_kernel(is_bfloat16, is_padded)
 
 
-def cuda_scan(part: Part, moments: Moments, triggers: Triggers) -> tuple[Moments, Found]:
+def cuda_scan(batch: Batch, moments: Moments, triggers: Triggers | None) -> tuple[Moments, Callable[[], Cells]]:
     """As torch_scan, to float64 rounding in the sums."""
     from numba import cuda
 
     from ingest.recorders.cuda_kernel import RUN, THREADS
 
-    device, d_ffn, k = part.x.device, part.x.shape[1], triggers.best.shape[1]
-    n_runs = -(-(part.end - part.first) // RUN)
+    device, (n_rows, d_ffn) = batch.x.device, batch.x.shape
+    n_runs = -(-n_rows // RUN)
 
     def empty(dtype: torch.dtype) -> Tensor:
         return torch.empty((n_runs, d_ffn), dtype=dtype, device=device)
@@ -44,22 +64,29 @@ def cuda_scan(part: Part, moments: Moments, triggers: Triggers) -> tuple[Moments
     total, square, low, high, n_active = empty(torch.float64), empty(torch.float64), empty(torch.float32), empty(torch.float32), empty(torch.int32)
     histogram = torch.zeros((HISTOGRAM_BINS, d_ffn), dtype=torch.int32, device=device)
     n_found = torch.zeros(1, dtype=torch.int32, device=device)
-    row, key = torch.empty((2, d_ffn * k), dtype=torch.int32, device=device)
-    gates, gate_positions = (kept[:, -1].reshape(2, d_ffn).contiguous() for kept in (triggers.best, triggers.positions))
-    x, is_bfloat16 = readable(part.x)
-    arguments = (x, part.positions, gates, gate_positions, total, square, low, high, n_active, histogram, n_found, row, key)
+    row, key = torch.empty((2, triggers.best.numel() // 2 if triggers else 0), dtype=torch.int32, device=device)
+    x, is_bfloat16 = readable(batch.x)
+    arguments = (x, batch.positions, *gates(triggers, d_ffn, device), total, square, low, high, n_active, histogram, n_found, row, key)
     with on(device):
-        x, positions, *others = (shared(tensor) for tensor in arguments)
-        kernel(is_bfloat16, part.is_padded)[(-(-d_ffn // THREADS), n_runs), THREADS, stream(cuda, device)](x, positions, part.first, part.end, *others)
+        launched = kernel(is_bfloat16, batch.is_padded)[(-(-d_ffn // THREADS), n_runs), THREADS, stream(cuda, device)]
+        launched(*(shared(tensor) for tensor in arguments))
+    sums = Moments(n_active.sum(0), total.sum(0), square.sum(0), low.amin(0), high.amax(0), histogram.T)
+    if triggers is None:
+        return moments.and_also(sums), lambda: no_cells(batch)
     n = fetched(n_found)
 
-    def found() -> tuple[Tensor, Tensor]:
-        if n() > len(row):
-            return better_cells(part, triggers)
-        return row[: n()].long(), key[: n()].long()
+    def found() -> Cells:
+        # a count that has gone round is negative
+        return (row[: n()].long(), key[: n()].long()) if 0 <= n() <= len(row) else better_cells(batch, triggers, 0, n_rows)
 
-    sums = Moments(n_active.sum(0), total.sum(0), square.sum(0), low.amin(0), high.amax(0), histogram.T)
     return moments.and_also(sums), found
+
+
+def gates(triggers: Triggers | None, d_ffn: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The k-th best of both tails and their positions, [2, d_ffn] each; without triggers what nothing passes."""
+    if triggers is None:
+        return torch.full((2, d_ffn), torch.inf, device=device), torch.zeros((2, d_ffn), dtype=torch.int64, device=device)
+    return triggers.best[:, -1].reshape(2, d_ffn).contiguous(), triggers.positions[:, -1].reshape(2, d_ffn).contiguous()
 
 
 def readable(x: Tensor) -> tuple[Tensor, bool]:

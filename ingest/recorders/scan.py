@@ -40,31 +40,31 @@ class Triggers(NamedTuple):
     scales: Tensor
 
 
-class Part(NamedTuple):
-    """Some rows of a batch. x: coefficients of the whole batch, [rows, d_ffn]; positions (-1 where padded), indices in the sequence: [rows]."""
+class Batch(NamedTuple):
+    """Coefficients of one layer, x [rows, d_ffn], and each row's position_id, -1 where padded, and its place in its sequence, [rows]."""
 
     x: Tensor
     positions: Tensor
     indices: Tensor
     is_padded: bool
-    first: int
-    end: int
 
 
-Found = Callable[[], tuple[Tensor, Tensor]]
-"""Gives row and key, [n] each, of the cells that are better than the k-th best known, once it is known how many they are."""
+Cells = tuple[Tensor, Tensor]
+"""Row and key, [n] each."""
 
-Scan = Callable[[Part, Moments, Triggers], tuple[Moments, Found]]
-"""Adds a part to the moments, and finds the cells of it that may be triggers."""
+Scan = Callable[[Batch, Moments, Triggers | None], tuple[Moments, Callable[[], Cells]]]
+"""Adds a batch to the moments. Gives also what waits for the cells that are better than the k-th best of the triggers, if there are any to compare with."""
 
 
-def torch_scan(part: Part, moments: Moments, triggers: Triggers) -> tuple[Moments, Found]:
-    x = part.x[part.first : part.end]
-    if part.is_padded:
-        x = x[part.positions[part.first : part.end] >= 0]
-    for some in x.split(max(1, COUNTED // x.shape[1])):
+def torch_scan(batch: Batch, moments: Moments, triggers: Triggers | None) -> tuple[Moments, Callable[[], Cells]]:
+    x = batch.x[batch.positions >= 0] if batch.is_padded else batch.x
+    for some in x.split(rows_at_once(x)):
         moments = moments.and_also(counted(some.float()))
-    return moments, lambda: better_cells(part, triggers)
+    return moments, lambda: better_cells(batch, triggers, 0, len(batch.x)) if triggers else no_cells(batch)
+
+
+def rows_at_once(x: Tensor) -> int:
+    return max(1, COUNTED // x.shape[1])
 
 
 def counted(x: Tensor) -> Moments:
@@ -92,15 +92,21 @@ def count_bins(x: Tensor) -> Tensor:
     return torch.bincount(flat.flatten(), minlength=x.shape[1] * HISTOGRAM_BINS).view(x.shape[1], HISTOGRAM_BINS)
 
 
-def better_cells(part: Part, triggers: Triggers) -> tuple[Tensor, Tensor]:
-    """Row and key of every cell of a part that is better than its key's k-th best: larger, or as large at a smaller position."""
-    rows, d_ffn = slice(part.first, part.end), part.x.shape[1]
-    x, positions = part.x[rows].float(), part.positions[rows, None]
-    found = []
-    for first_key, signed in ((0, x), (d_ffn, -x)):
-        worst, last = (kept[first_key : first_key + d_ffn, -1] for kept in (triggers.best, triggers.positions))
-        is_better = ((signed > worst) | ((signed == worst) & (positions < last))) & (positions >= 0)
-        row, neuron = torch.nonzero(is_better, as_tuple=True)
-        found.append((row + part.first, neuron + first_key))
+def no_cells(batch: Batch) -> Cells:
+    none = torch.empty(0, dtype=torch.int64, device=batch.x.device)
+    return none, none
+
+
+def better_cells(batch: Batch, triggers: Triggers, first_row: int, end_row: int) -> Cells:
+    """Row and key of every cell among some rows that is better than its key's k-th best: larger, or as large at a smaller position."""
+    d_ffn, found = batch.x.shape[1], [no_cells(batch)]
+    for first in range(first_row, end_row, rows_at_once(batch.x)):
+        rows = slice(first, min(end_row, first + rows_at_once(batch.x)))
+        x, positions = batch.x[rows].float(), batch.positions[rows, None]
+        for first_key, signed in ((0, x), (d_ffn, -x)):
+            worst, last = (kept[first_key : first_key + d_ffn, -1] for kept in (triggers.best, triggers.positions))
+            is_better = ((signed > worst) | ((signed == worst) & (positions < last))) & (positions >= 0)
+            row, neuron = torch.nonzero(is_better, as_tuple=True)
+            found.append((row + first, neuron + first_key))
     row, key = (torch.cat(both) for both in zip(*found, strict=True))
     return row, key

@@ -5,7 +5,7 @@ same rows then come again. How many cells may be new triggers is asked when the 
 sorted in among the triggers only when many wait, since after the first batches a batch brings few.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -15,10 +15,10 @@ from torch import Tensor
 
 from ingest.device import sent
 from ingest.models import Model
-from ingest.recorders.cuda_scan import cuda_scan, has_cuda_scan
+from ingest.recorders.cuda_scan import can_scan, cuda_scan
 from ingest.recorders.kernel import ABSENT, NOWHERE
 from ingest.recorders.keys import Add, CpuKeys, KeyStatistics, KeyTriggers, check_finite
-from ingest.recorders.scan import COUNTED, Found, Moments, Part, Scan, Triggers, torch_scan
+from ingest.recorders.scan import Batch, Cells, Moments, Scan, Triggers, better_cells, torch_scan
 from schema.terms import HISTOGRAM_BINS, PRECEDING
 
 WAITING_SHARE = 0.25
@@ -38,7 +38,7 @@ class Candidates(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """What is known of one layer. n_seen: rows it is from."""
+    """What is known of one layer. n_seen: rows that the triggers are the best of."""
 
     moments: Moments
     triggers: Triggers
@@ -47,7 +47,7 @@ class Layer(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows of a batch on a device, as Part has them."""
+    """Rows of a batch on a device, as Batch has them."""
 
     positions: Tensor
     indices: Tensor
@@ -60,7 +60,7 @@ class TorchKeys:
     def __init__(self, devices: Iterable[torch.device], d_ffn: int, k: int, scan: Scan = torch_scan) -> None:
         self.d_ffn, self.k, self.devices, self.scan = d_ffn, k, list(devices), scan
         self.layers = [Layer(no_moments(d_ffn, device), no_triggers(d_ffn, k, device), (), 0) for device in self.devices]
-        self.unsettled: tuple[int, Part, Found] | None = None
+        self.unsettled: tuple[int, Batch, Callable[[], Cells]] | None = None
         self.n_positions = 0
 
     def reset_statistics(self) -> None:
@@ -70,40 +70,41 @@ class TorchKeys:
 
     def seed(self, coefficients: np.ndarray, positions: np.ndarray) -> None:
         """As CpuKeys."""
+        n_seen = 0 if (positions == NOWHERE).any() else MANY
         for i, device in enumerate(self.devices):
             known = torch.from_numpy(positions[i].reshape(-1, self.k)).to(device)
             signed = torch.from_numpy((coefficients[i] * np.array([1, -1], np.float32)[:, None, None]).reshape(-1, self.k)).to(device)
             triggers = self.layers[i].triggers._replace(best=signed.masked_fill(known == NOWHERE, -torch.inf), positions=known)
-            self.layers[i] = self.layers[i]._replace(triggers=merged(triggers, ()), n_seen=MANY)
+            self.layers[i] = self.layers[i]._replace(triggers=merged(triggers, ()), n_seen=n_seen)
 
     def batch(self, positions: np.ndarray, indices: np.ndarray) -> Add:
         """As CpuKeys."""
+        # lets go of the batch before, also where memory ran out in it
+        self.settle()
         is_padded = bool((positions < 0).any())
-        return partial(
-            self.add, {device: Rows(sent(positions, device), sent(indices, device), is_padded) for device in set(self.devices)}, (positions >= 0).sum()
-        )
+        rows = {device: Rows(sent(positions, device), sent(indices, device), is_padded) for device in set(self.devices)}
+        return partial(self.add, rows, int((positions >= 0).sum()))
 
     def add(self, rows: dict[torch.device, Rows], n_real: int, layer: int, coefficients: Tensor) -> None:
         """All of it or, where memory runs out, nothing."""
         self.settle()
-        known, (positions, indices, is_padded) = self.layers[layer], rows[self.devices[layer]]
-        last: tuple[Part, Found] | None = None
-        for first, end in parts(known.n_seen, len(coefficients), self.k, self.d_ffn):
-            if last:
-                known = settled(known, *last)
-            part = Part(coefficients.detach(), positions, indices, is_padded, first, end)
-            moments, found = self.scan(part, known.moments, known.triggers)
-            known, last = known._replace(moments=moments, n_seen=known.n_seen + end - first), (part, found)
-        assert last is not None
-        self.layers[layer], self.unsettled = known, (layer, *last)
+        known, batch = self.layers[layer], Batch(coefficients.detach(), *rows[self.devices[layer]])
+        n_rows, is_late = len(batch.x), known.n_seen // 4 >= len(batch.x)
+        moments, found = self.scan(batch, known.moments, known.triggers if is_late else None)
+        known = known._replace(moments=moments)
+        # what is found among many rows, beside those before, is much: it comes in parts, each compared with the best of those before
+        for first, end in [] if is_late else parts(known.n_seen, n_rows, self.k):
+            known = settled(known, batch, better_cells(batch, known.triggers, first, end))
+        self.layers[layer] = known._replace(n_seen=known.n_seen + n_rows)
+        self.unsettled = (layer, batch, found) if is_late else None
         if layer == 0:
             self.n_positions += n_real
 
     def settle(self) -> None:
-        """Take in what the last part read has brought."""
+        """Take in what the last batch has brought to the last layer that read it."""
         if self.unsettled:
-            layer, part, found = self.unsettled
-            self.layers[layer] = settled(self.layers[layer], part, found)
+            layer, batch, found = self.unsettled
+            self.layers[layer] = settled(self.layers[layer], batch, found())
             self.unsettled = None
 
     def statistics(self) -> KeyStatistics:
@@ -115,7 +116,8 @@ class TorchKeys:
 
     def triggers(self) -> KeyTriggers:
         self.settle()
-        self.layers = [sorted_in(layer) for layer in self.layers]
+        for i, layer in enumerate(self.layers):
+            self.layers[i] = sorted_in(layer)
         best, positions, levels, scales = (stacked(parts) for parts in zip(*(layer.triggers for layer in self.layers), strict=True))
         shape = (len(self.layers), 2, self.d_ffn, self.k)
         signed = best.reshape(shape) * np.array([1, -1], np.float32)[:, None, None]
@@ -127,11 +129,11 @@ def stacked(parts: Iterable[Tensor]) -> np.ndarray:
     return np.stack([part.cpu().numpy() for part in parts])
 
 
-def parts(n_seen: int, n_rows: int, k: int, d_ffn: int) -> Iterator[tuple[int, int]]:
-    """First row and end of the parts in which a batch is read: few cells of each are better than the k-th best of the rows before it."""
+def parts(n_seen: int, n_rows: int, k: int) -> Iterator[tuple[int, int]]:
+    """First row and end of the parts in which a batch is looked through: few cells of each are better than the k-th best of the rows before it."""
     first = 0
     while first < n_rows:
-        end = min(n_rows, first + max(4 * k, min((n_seen + first) // 4, COUNTED // d_ffn)))
+        end = min(n_rows, first + max(4 * k, (n_seen + first) // 4))
         yield first, end
         first = end
 
@@ -159,21 +161,21 @@ def no_triggers(d_ffn: int, k: int, device: torch.device) -> Triggers:
     )
 
 
-def settled(layer: Layer, part: Part, found: Found) -> Layer:
-    """With the cells that were found in a part."""
-    row, key = found()
+def settled(layer: Layer, batch: Batch, cells: Cells) -> Layer:
+    """With cells that were found in a batch."""
+    row, key = cells
     if len(row) == 0:
         return layer
-    neuron = key % part.x.shape[1]
-    signed = torch.where(key == neuron, part.x[row, neuron].float(), -part.x[row, neuron].float())
-    levels, scales = preceding(part.x, row, neuron, part.indices[row])
-    layer = layer._replace(waiting=(*layer.waiting, Candidates(key, signed, part.positions[row], levels, scales)))
+    neuron = key % batch.x.shape[1]
+    signed = torch.where(key == neuron, batch.x[row, neuron].float(), -batch.x[row, neuron].float())
+    levels, scales = preceding(batch.x, row, neuron, batch.indices[row])
+    layer = layer._replace(waiting=(*layer.waiting, Candidates(key, signed, batch.positions[row], levels, scales)))
     n_waiting = sum(len(c.key) for c in layer.waiting)
     return sorted_in(layer) if n_waiting > WAITING_SHARE * layer.triggers.best.numel() else layer
 
 
 def sorted_in(layer: Layer) -> Layer:
-    return layer._replace(triggers=merged(layer.triggers, layer.waiting), waiting=())
+    return layer._replace(triggers=merged(layer.triggers, layer.waiting), waiting=()) if layer.waiting else layer
 
 
 def merged(triggers: Triggers, waiting: tuple[Candidates, ...]) -> Triggers:
@@ -209,4 +211,4 @@ def new_keys(model: Model, k: int) -> CpuKeys | TorchKeys:
     kinds = {device.type for device in devices}
     if kinds == {"cpu"}:
         return CpuKeys(model.n_layers, model.d_ffn, k)
-    return TorchKeys(devices, model.d_ffn, k, cuda_scan if kinds == {"cuda"} and has_cuda_scan() else torch_scan)
+    return TorchKeys(devices, model.d_ffn, k, cuda_scan if kinds == {"cuda"} and all(map(can_scan, set(devices))) else torch_scan)

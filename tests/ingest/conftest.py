@@ -1,15 +1,8 @@
-"""Small tokenizers, made here and without a network, for every test of ingest; and how the kernel for NVIDIA GPUs is run where there is none."""
-
-import os
-from pathlib import Path
+"""Small tokenizers, made here and without a network, for every test of ingest."""
 
 import pytest
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
-
-# numba's simulator is chosen before numba.cuda is first imported
-if not Path("/dev/nvidiactl").exists():
-    os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
 
 SENTENCES = [
     "The first of the people of the world. The people. The world.",

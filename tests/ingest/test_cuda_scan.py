@@ -11,15 +11,15 @@ import torch
 
 from ingest.recorders import cuda_scan
 from ingest.recorders.cuda_kernel import RUN
-from ingest.recorders.scan import Part, Triggers, better_cells
+from ingest.recorders.scan import Batch, Triggers, better_cells
 from ingest.recorders.torch_keys import no_moments, no_triggers
 from schema.terms import HISTOGRAM_BINS, histogram_edges
 
 D_FFN, ROWS = 130, 2 * RUN + 7
 
 
-def part_of(x: np.ndarray, positions: np.ndarray, first: int, end: int) -> Part:
-    return Part(torch.from_numpy(x), torch.from_numpy(positions), torch.from_numpy(np.arange(len(x))), bool((positions < 0).any()), first, end)
+def batch_of(x: np.ndarray, positions: np.ndarray) -> Batch:
+    return Batch(torch.from_numpy(x), torch.from_numpy(positions), torch.from_numpy(np.arange(len(x))), bool((positions < 0).any()))
 
 
 def gated(k: int, high: np.ndarray, low: np.ndarray, position: int) -> Triggers:
@@ -30,8 +30,7 @@ def gated(k: int, high: np.ndarray, low: np.ndarray, position: int) -> Triggers:
     return triggers
 
 
-@pytest.mark.parametrize(("first", "end"), [(0, ROWS), (3, RUN + 3), (RUN - 2, RUN)])
-def test_the_cells_found_are_those_that_beat_the_gate(first: int, end: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cells_found_are_those_that_beat_the_gate(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounded, so that there are ties: positions fall from row to row, and of a tie the smaller one wins. Every eleventh row is padding."""
     rng = np.random.default_rng(0)
     x = np.round(rng.normal(size=(ROWS, D_FFN)) * 8).astype(np.float32) / 8
@@ -39,10 +38,10 @@ def test_the_cells_found_are_those_that_beat_the_gate(first: int, end: int, monk
     positions = np.where(np.arange(ROWS) % 11 == 5, -1, positions).astype(np.int64)
     high, low = rng.integers(16, 24, D_FFN) / 8, -rng.integers(16, 24, D_FFN) / 8
     monkeypatch.setattr(cuda_scan, "better_cells", None)
-    _, found = cuda_scan.cuda_scan(part_of(x, positions, first, end), no_moments(D_FFN, torch.device("cpu")), gated(64, high, low, ROWS))
+    _, found = cuda_scan.cuda_scan(batch_of(x, positions), no_moments(D_FFN, torch.device("cpu")), gated(64, high, low, ROWS))
     row, key = found()
     expected = set()
-    for r in range(first, end):
+    for r in range(ROWS):
         for n in range(D_FFN):
             v, early = x[r, n], positions[r] < ROWS
             if positions[r] >= 0 and (v > high[n] or (v == high[n] and early)):
@@ -56,9 +55,7 @@ def test_the_cells_found_are_those_that_beat_the_gate(first: int, end: int, monk
 def test_moments_of_several_blocks_and_runs() -> None:
     """As numpy has them; a bin of the histogram is counted by its edges."""
     x = np.random.default_rng(2).normal(size=(ROWS, D_FFN)).astype(np.float32)
-    part = part_of(x, np.arange(ROWS), 0, ROWS)
-    full = gated(1, np.full(D_FFN, 9), np.full(D_FFN, -9), 0)
-    moments, found = cuda_scan.cuda_scan(part, no_moments(D_FFN, torch.device("cpu")), full)
+    moments, found = cuda_scan.cuda_scan(batch_of(x, np.arange(ROWS)), no_moments(D_FFN, torch.device("cpu")), None)
     assert len(found()[0]) == 0
     np.testing.assert_allclose(moments.total, x.sum(0, dtype=np.float64), rtol=1e-12)
     np.testing.assert_allclose(moments.square, (x.astype(np.float64) ** 2).sum(0), rtol=1e-12)
@@ -72,10 +69,10 @@ def test_moments_of_several_blocks_and_runs() -> None:
 
 def test_a_list_that_is_full_is_left_for_torch() -> None:
     x = np.random.default_rng(1).normal(size=(40, D_FFN)).astype(np.float32)
-    part, triggers = part_of(x, np.arange(40), 0, 40), no_triggers(D_FFN, 3, torch.device("cpu"))
-    row, key = cuda_scan.cuda_scan(part, no_moments(D_FFN, torch.device("cpu")), triggers)[1]()
+    batch, triggers = batch_of(x, np.arange(40)), no_triggers(D_FFN, 3, torch.device("cpu"))
+    row, key = cuda_scan.cuda_scan(batch, no_moments(D_FFN, torch.device("cpu")), triggers)[1]()
     assert len(row) == 2 * x.size
-    assert [t.tolist() for t in (row, key)] == [t.tolist() for t in better_cells(part, triggers)]
+    assert [t.tolist() for t in (row, key)] == [t.tolist() for t in better_cells(batch, triggers, 0, 40)]
 
 
 COMPILE = """
@@ -94,7 +91,7 @@ def array(dtype, ndim):
 
 
 for (is_bfloat16, dtype), is_padded in product([(True, uint16), (False, float32)], [True, False]):
-    read = (array(dtype, 2), array(int64, 1), int64, int64, array(float32, 2), array(int64, 2))
+    read = (array(dtype, 2), array(int64, 1), array(float32, 2), array(int64, 2))
     written = [array(dtype, 2) for dtype in (float64, float64, float32, float32, int32, int32)] + [array(int32, 1)] * 3
     print(compile_ptx(scan_kernel(is_bfloat16, is_padded).py_func, (*read, *written), cc={capability})[0])
 """

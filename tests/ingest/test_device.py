@@ -94,11 +94,17 @@ def test_a_batch_that_does_not_fit_is_counted_once(which: type, layer: int, most
     assert came[0] == len(LENGTHS) and sum(n for n in came if n <= most) == len(LENGTHS)
 
 
-@pytest.mark.parametrize(("module", "failing", "call"), [(torch_keys, "merged", 5), (torch_keys, "preceding", 6), (scan, "count_bins", 5)])
-def test_memory_may_run_out_within_the_reductions(module: ModuleType, failing: str, call: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch of 63 rows is read in three parts: in the first of layer 2; in the last of layer 1, when layer 2 comes; in the second of layer 1."""
+@pytest.mark.parametrize(
+    ("module", "failing", "call", "is_late"),
+    [(scan, "count_bins", 2, False), (torch_keys, "merged", 5, False), (torch_keys, "preceding", 6, False), (torch_keys, "preceding", 2, True)],
+)
+def test_memory_may_run_out_within_the_reductions(module: ModuleType, failing: str, call: int, is_late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the histogram of layer 1; in the first and the last of three parts of layers 2 and 1; where much was seen before, in layer 1 when layer 2 comes."""
     (model, _), batch, calls, real = model_with_room(99, 0), sequences(LENGTHS), [], getattr(module, failing)
     keys = reductions(TorchKeys, model)
+    if is_late:
+        worst = np.full((N_LAYERS, 2, model.d_ffn, K), 1e30, np.float32) * np.array([-1, 1], np.float32)[:, None, None]
+        keys.seed(worst, np.full(worst.shape, 10**6) + np.arange(K))
 
     def once(*args: object) -> object:
         calls.append(None)

@@ -10,9 +10,10 @@ import polars as pl
 import pytest
 import torch
 
+from ingest.recorders import torch_keys
 from ingest.recorders.cuda_scan import cuda_scan
 from ingest.recorders.kernel import ABSENT, NOWHERE
-from ingest.recorders.keys import CpuKeys
+from ingest.recorders.keys import CpuKeys, KeyTriggers
 from ingest.recorders.rows import trigger_rows
 from ingest.recorders.torch_keys import TorchKeys
 from schema.errors import AtlasError
@@ -223,3 +224,42 @@ def test_triggers_that_cannot_be_among_the_first_bring_no_coefficients_before_th
         first = sorted(best, key=lambda c: -c if tail == "max" else c)[:PRECEDING_RANKS]
         mine = rows.filter(neuron=neuron, tail=tail)
         assert mine["preceding"].is_not_null().to_list() == [c in first for c in mine["coefficient"]]
+
+
+@pytest.mark.parametrize("which", [1, 2])
+def test_sums_of_a_batch_do_not_depend_on_what_was_seen_before(which):
+    """To the bit: the same shard is the same whoever computes it, fresh or after a thousand others."""
+    x, seen = coefficients(3000, 7, False)[0], coefficients(60, 8, False)
+    fresh, seeded = reductions()[which], reductions()[which]
+    seeded.seed(np.tile(np.array([1e3, -1e3], np.float32)[:, None, None], (N_LAYERS, 1, D_FFN, K)), np.full((N_LAYERS, 2, D_FFN, K), 10**6) + np.arange(K))
+    add(fresh, 0, seen[0], np.arange(60))
+    fresh.reset_statistics()
+    for keys in (fresh, seeded):
+        add(keys, 0, x, np.arange(100, 3100))
+    assert fresh.statistics().square[0].tolist() == seeded.statistics().square[0].tolist()
+    assert fresh.statistics().total[0].tolist() == seeded.statistics().total[0].tolist()
+
+
+@pytest.mark.parametrize("which", [1, 2])
+def test_padding_may_be_long(which):
+    """Two sequences of 40, of which one is of 3: there are parts with no row of either."""
+    keys, x = reductions()[which], coefficients(80, 9, False)
+    positions = np.where(np.arange(80) < 43, np.arange(80), -1)
+    for layer in range(N_LAYERS):
+        add(keys, layer, x[layer], positions)
+    assert kept_triggers(keys) == brute_triggers(x[:, :43], np.arange(43))
+    assert keys.statistics().n_positions == 43
+
+
+@pytest.mark.parametrize("which", [1, 2])
+def test_a_reduction_that_is_seeded_with_nothing_looks_through_a_batch_in_parts(which, monkeypatch):
+    """Else every cell of its first batch would be a candidate."""
+    keys, largest = reductions()[which], []
+    nothing = KeyTriggers(*(np.full((N_LAYERS, 2, D_FFN, K), v, t) for v, t in ((0, np.float32), (NOWHERE, np.int64))), np.empty(0), np.empty(0))
+    keys.seed(nothing.coefficients, nothing.positions)
+    real = torch_keys.settled
+    monkeypatch.setattr(torch_keys, "settled", lambda layer, batch, cells: largest.append(len(cells[0])) or real(layer, batch, cells))
+    x = coefficients(4000, 10, False)
+    add(keys, 0, x[0], np.arange(4000))
+    assert max(largest) == 2 * 4 * K * D_FFN
+    assert sum(largest) < x[0].size / 4
