@@ -133,7 +133,7 @@ def held(target: Path) -> Iterator[Path]:
 
 
 def check_free(target: Path) -> None:
-    """Raise Locked, as `held`, if another process has the working folder; makes none."""
+    """Raise Locked, as `held`, if another process has the working folder."""
     if (work_folder(target) / "lock").exists():
         with held(target):
             pass

@@ -74,7 +74,12 @@ def filled(request: Request, model: Model, corpus: Corpus | None, bar: Progress,
         from ingest.lake.retry import persistent
         from ingest.lake.store import opened_lake
 
-        return persistent(lambda: opened_lake(request.target), lambda store: fill(store, request, model, corpus, bar), bar.console.print)
+        def say(text: str) -> None:
+            for task in bar.task_ids:
+                bar.remove_task(task)
+            bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+        return persistent(lambda: opened_lake(request.target), lambda store: fill(store, request, model, corpus, bar), say)
     with closing(open_work_file(request.target, work, model.d_model)) as con:
         return fill(FileStore(con, request.target, work), request, model, corpus, bar)
 

@@ -69,8 +69,9 @@ def survey(documents: Iterable[CutDocument], *, shard_positions: int | None, n_s
             spans.append(span)
             span = None
         if shard_positions is None and len(spans) > MANY_SHARDS and size < LARGEST_SHARD:
-            size, span = 2 * size, replace(spans[-1], shard_id=MANY_SHARDS // 2)
-            spans = in_pairs(spans[:-1])
+            size *= 2
+            spans = regrouped(spans, size)
+            span = spans.pop() if spans[-1].n_positions < size else None
     if span and span.n_positions:
         spans.append(span)
     elif span and spans:
@@ -87,10 +88,15 @@ def extended(span: Span | None, shard_id: int, cut: CutDocument, n: int, n_befor
     return replace(span, n_documents=span.n_documents + 1, n_positions=span.n_positions + n)
 
 
-def in_pairs(spans: list[Span]) -> list[Span]:
-    """An even number of spans, each two made one."""
-    pairs = enumerate(zip(spans[::2], spans[1::2], strict=True))
-    return [replace(a, shard_id=i, n_documents=a.n_documents + b.n_documents, n_positions=a.n_positions + b.n_positions) for i, (a, b) in pairs]
+def regrouped(spans: list[Span], size: int) -> list[Span]:
+    """The same documents in spans that end when they have that size."""
+    found: list[Span] = []
+    for s in spans:
+        if found and found[-1].n_positions < size:
+            found[-1] = replace(found[-1], n_documents=found[-1].n_documents + s.n_documents, n_positions=found[-1].n_positions + s.n_positions)
+        else:
+            found.append(replace(s, shard_id=len(found)))
+    return found
 
 
 def corpus_base(any_id: int) -> int:

@@ -21,11 +21,10 @@ if TYPE_CHECKING:
     from tests.lake.servers import Servers
 
 
-def pytest_configure() -> None:
-    """Where there is no NVIDIA GPU numba's simulator runs the kernel for them; it is chosen before numba is first imported."""
-    if not Path("/dev/nvidiactl").exists():
-        assert "numba" not in sys.modules
-        os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
+# where there is no NVIDIA GPU numba's simulator runs the kernel for them; it is chosen before numba is first imported
+if not Path("/dev/nvidiactl").exists():
+    assert "numba" not in sys.modules
+    os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -7,14 +7,12 @@ from typing import TypeVar
 
 import duckdb
 
-from ingest.lake.store import LakeStore
-from schema.errors import Unreachable
+from ingest.faults import NO_PERMISSION, NO_SPACE
+from ingest.lake.store import LakeStore, whoami
+from schema.errors import Locked, Unreachable
 
 WAITS = (1.0, 5.0, 20.0, 60.0, 300.0)
-"""Seconds before each new attempt."""
-
-LONG = 600.0
-"""Seconds after which an attempt has been a success, and the waits begin anew."""
+"""Seconds before each new attempt; all of them again after one that brought something."""
 
 T = TypeVar("T")
 
@@ -24,18 +22,25 @@ def persistent(opening: Callable[[], AbstractContextManager[LakeStore]], action:
 
     Raises what the last attempt raised, and at once what happens before the lake was ever open: then the address is wrong.
     """
-    was_open, waits = False, list(WAITS)
+    store, waits = None, list(WAITS)
     while True:
-        began = time.monotonic()
         try:
             with opening() as store:
-                was_open = True
                 return action(store)
-        # errors of the storage are of the operating system's kind
-        except (duckdb.Error, OSError, Unreachable) as error:
-            if time.monotonic() - began > LONG:
+        except (duckdb.Error, Unreachable, Locked) as error:
+            if store and store.n_commits:
                 waits = list(WAITS)
-            if not was_open or not waits:
+                store.n_commits = 0
+            if not store or not waits or not may_pass(error):
                 raise
             say(f"the lake stopped answering: {' '.join(str(error).split())}. What was loaded is kept; trying again in {waits[0]:.0f} s")
         time.sleep(waits.pop(0))
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether another attempt may go better. A PostgreSQL that is lost shows itself as almost any of DuckDB's errors, so these are those that it is not."""
+    if isinstance(error, Locked):
+        # by a session of this process, which PostgreSQL does not know to be dead
+        return whoami() in str(error)
+    no_use = isinstance(error, duckdb.OutOfMemoryException | duckdb.ConstraintException)
+    return not no_use and not any(text in str(error) for text in (*NO_SPACE, *NO_PERMISSION))

@@ -11,7 +11,8 @@ import hashlib
 import json
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -21,6 +22,7 @@ import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
 from ingest.shards import WORDS, Shard, damaged
+from schema.errors import Unreachable
 from schema.lake import Lake, s3_settings
 
 
@@ -42,6 +44,10 @@ class Storage:
 
     def write(self, worker: int, run_id: int, shard_id: int, tables: Mapping[str, pa.Table]) -> Shard:
         """Every attempt has a folder of its own, so that a worker thought dead cannot write into another's."""
+        with self.reached():
+            return self.written(worker, run_id, shard_id, tables)
+
+    def written(self, worker: int, run_id: int, shard_id: int, tables: Mapping[str, pa.Table]) -> Shard:
         system, root = self.opened()
         folder = f"{root}/{run_id:03d}-{shard_id:05d}-{uuid4().hex[:12]}"
         system.create_dir(folder, recursive=True)
@@ -61,22 +67,34 @@ class Storage:
         return Shard(f"{self.lake.data}/shards/{folder.removeprefix(root + '/')}", **manifest)
 
     def waiting(self) -> list[Shard]:
-        system, root = self.opened()
-        found = system.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True))
-        return [self.read(system, root, path) for path in sorted(f.path for f in found if f.base_name == "manifest.json")]
+        with self.reached():
+            system, root = self.opened()
+            found = system.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True))
+            return [self.read(system, root, path) for path in sorted(f.path for f in found if f.base_name == "manifest.json")]
 
     def read(self, system: fs.FileSystem, root: str, manifest: str) -> Shard:
         path = f"{self.lake.data}/shards/{manifest.removeprefix(root + '/').removesuffix('/manifest.json')}"
         try:
             with system.open_input_stream(manifest) as stream:
                 return Shard(path, **json.loads(stream.read()))
-        except (OSError, ValueError, TypeError) as error:
+        except (FileNotFoundError, ValueError, TypeError) as error:
             raise damaged(path, "its manifest cannot be read") from error
 
     def discard(self, shard: Shard) -> None:
         """The manifest alone: its files may be the lake's by now."""
-        system, root = self.opened()
-        system.delete_file(f"{root}/{shard.path.removeprefix(f'{self.lake.data}/shards/')}/manifest.json")
+        with self.reached():
+            system, root = self.opened()
+            system.delete_file(f"{root}/{shard.path.removeprefix(f'{self.lake.data}/shards/')}/manifest.json")
+
+    @contextmanager
+    def reached(self) -> Iterator[None]:
+        """Raise Unreachable where S3 does not answer, or not as asked."""
+        try:
+            yield
+        except OSError as error:
+            if not self.lake.data.startswith("s3://") or isinstance(error, FileNotFoundError):
+                raise
+            raise Unreachable(f"the storage {self.lake.data} does not answer: {' '.join(str(error).split())}") from error
 
 
 def parquet(table: pa.Table) -> bytes:

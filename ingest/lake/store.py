@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from ctypes import py_object, pythonapi
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from http import HTTPStatus
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -38,12 +39,13 @@ WHO = "SELECT a.application_name FROM pg_locks AS l INNER JOIN pg_stat_activity 
 
 @dataclass
 class LakeStore:
-    """An open lake in one term of its committer."""
+    """An open lake in one term of its committer. n_commits: transactions of it that were committed."""
 
     con: duckdb.DuckDBPyConnection
     lake: Lake
     path: Path
     term: int
+    n_commits: int = 0
 
     @property
     def staging(self) -> Storage:
@@ -65,6 +67,8 @@ class LakeStore:
         try:
             found = self.con.execute("SELECT num_rows FROM parquet_file_metadata(?)", [file]).fetchall()[0][0]
         except duckdb.Error as error:
+            if is_away(error):
+                raise
             raise damaged(shard.path, f"{table}.parquet cannot be read: {str(error).splitlines()[0]}") from error
         if found != n_rows:
             raise damaged(shard.path, f"{table}.parquet has {found} rows where the manifest says {n_rows}")
@@ -120,10 +124,17 @@ class LakeStore:
                 if changed != [(1,)]:
                     raise taken(self.con, self.path)
                 yield
+            self.n_commits += 1
         except duckdb.TransactionException as error:
             if "onflict" in str(error):
                 raise taken(self.con, self.path) from error
             raise
+
+
+def is_away(error: duckdb.Error) -> bool:
+    """Whether the storage did not answer, rather than that a file is missing or broken."""
+    is_missing = getattr(error, "status_code", None) == HTTPStatus.NOT_FOUND or "No files found" in str(error)
+    return isinstance(error, duckdb.IOException) and not is_missing
 
 
 def taken(con: duckdb.DuckDBPyConnection, path: Path) -> Locked:

@@ -54,6 +54,8 @@ def test_long_documents_make_longer_shards_and_blank_ones_go_with_the_last(monke
         monkeypatch.setattr(module, name, value)
     spans = look(documents([7] * 9 + [0, 0]), shard_positions=None).spans
     assert [(s.n_positions, s.n_documents) for s in spans] == [(14, 2)] * 4 + [(7, 3)]
+    spans = look(documents([20, 3, 3] * 4), shard_positions=None).spans
+    assert [(s.n_positions, s.n_documents) for s in spans] == [(20, 1), (26, 3), (26, 3), (26, 3), (6, 2)]
 
 
 def test_blank_documents_at_the_end_go_with_the_last_shard():

@@ -10,9 +10,9 @@ import duckdb
 import pytest
 
 from ingest.lake import retry
-from ingest.lake.store import LakeStore
+from ingest.lake.store import LakeStore, whoami
 from ingest.request import Request
-from schema.errors import AtlasError
+from schema.errors import AtlasError, Locked
 from tests.crash.conftest import ROOT
 from tests.exact.tiny import run
 from tests.lake.conftest import contents
@@ -75,6 +75,35 @@ def test_an_ingest_goes_on_by_itself_when_its_catalogue_is_back(
     assert "What was loaded is kept; trying again in 0 s" in " ".join(said.split())
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        duckdb.OutOfMemoryException("could not allocate"),
+        duckdb.IOException("No space left on device"),
+        Locked("the lake of a.lake is being written by elsewhere PID 1."),
+        AtlasError("layer 3: NaN"),
+    ],
+)
+def test_what_another_attempt_would_not_help_is_said_at_once(request_lake: Callable[..., Request], monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def fail() -> None:
+        raise error
+
+    lost = Lost(monkeypatch, {3: fail})
+    with pytest.raises(AtlasError, match="|".join([str(error), "out of memory", "no space left"])):
+        run(request_lake())
+    assert lost.n_calls == 3
+
+
+def test_a_lock_of_its_own_dead_session_is_waited_for(request_lake: Callable[..., Request], file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PostgreSQL may not know yet that a connection is gone."""
+
+    def fail() -> None:
+        raise Locked(f"the lake of a.lake is being written by {whoami()}. Wait for it, or stop it.")
+
+    Lost(monkeypatch, {3: fail})
+    assert contents(run(request_lake())) == contents(file)
+
+
 def test_an_ingest_gives_up_in_the_end_and_keeps_what_it_has(
     request_lake: Callable[..., Request], file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -83,9 +112,9 @@ def test_an_ingest_gives_up_in_the_end_and_keeps_what_it_has(
 
     request = request_lake()
     with monkeypatch.context() as patched:
-        lost = Lost(patched, dict.fromkeys(range(3, 7), fail))
+        lost = Lost(patched, dict.fromkeys(range(3, 20), fail))
         with pytest.raises(AtlasError, match="the storage is away. .* what was loaded is kept"):
             run(request)
     assert lost.n_calls == 6, "the first attempt, and one after each wait"
-    assert capsys.readouterr().err.count("stopped answering") == 3
+    assert capsys.readouterr().err.count("stopped answering: the storage is away for long. What") == 3
     assert contents(run(request)) == contents(file)

@@ -18,7 +18,7 @@ from ingest.lake.staging import Storage
 from ingest.lake.store import LakeStore, opened_lake
 from ingest.request import Request
 from ingest.shards import Shard
-from schema.errors import AtlasError, Locked, NotAnAtlas
+from schema.errors import AtlasError, Locked, NotAnAtlas, Unreachable
 from schema.lake import Lake, describe, read_lake
 from schema.store import open_reader
 from tests.crash.conftest import ROOT
@@ -211,6 +211,23 @@ def test_a_damaged_shard_is_not_entered(request_lake: Callable[..., Request], ho
         with pytest.raises(AtlasError, match=r"shard s3://.*/000-00000-\w+ is damaged: value_cluster.parquet"):
             opened.load(waiting)
         assert opened.con.execute("SELECT (SELECT count(*) FROM shard), (SELECT count(*) FROM value_cluster)").fetchall() == [(0, 0)]
+
+
+def test_storage_that_is_away_is_no_damage(request_lake: Callable[..., Request], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing listens on port 1."""
+    asked = request_lake()
+    describe(asked.target, Lake(str(asked.lake), str(asked.data)))
+    with opened_lake(asked.target) as opened:
+        shard = opened.staging.write(0, 0, 0, cluster(1))
+        opened.con.execute("CREATE OR REPLACE SECRET storage (TYPE s3, KEY_ID 'k', SECRET 's', ENDPOINT '127.0.0.1:1', USE_SSL false, URL_STYLE 'path')")
+        with pytest.raises(duckdb.IOException, match="onnect"):
+            opened.load(shard)
+        with monkeypatch.context() as patched:
+            patched.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+            for ask in (opened.staging.waiting, lambda: opened.staging.discard(shard), lambda: opened.staging.write(0, 0, 1, cluster(1))):
+                with pytest.raises(Unreachable, match=f"the storage {asked.data} does not answer: "):
+                    ask()
+        assert [s.path for s in opened.staging.waiting()] == [shard.path]
 
 
 @pytest.mark.parametrize(
