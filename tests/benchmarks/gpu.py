@@ -16,7 +16,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from ingest.cli import ingest
 from ingest.device import in_parts, usual_batch
 from ingest.models import Model, load_model, wrap
-from ingest.recorders.cuda_scan import has_cuda_scan
+from ingest.recorders.cuda_scan import cuda_scan
 from ingest.recorders.torch_keys import TorchKeys, new_keys
 from ingest.sequences import Sequence
 from ingest.worker import n_tokens, padded, sweep_batch
@@ -55,6 +55,7 @@ def bare(model: Model, batch: tuple[Sequence, ...]) -> None:
 def bench_passes(model: Model, batch_size: int) -> None:
     """Bare and swept forward passes in turn over the same batches; swept also with torch's operations in place of the kernel."""
     sequences, keys = sequences_of(model, batch_size * (SKIPPED + MEASURED), every=1), new_keys(model, K)
+    by_kernel = isinstance(keys, TorchKeys) and keys.scan is cuda_scan
     by_torch = TorchKeys([model.layer_device(layer) for layer in range(model.n_layers)], model.d_ffn, K)
     times: dict[str, list[float]] = {"bare": [], "swept": [], "by torch": []}
     for i in range(SKIPPED + MEASURED):
@@ -68,8 +69,9 @@ def bench_passes(model: Model, batch_size: int) -> None:
     fitted = min(batch_size, model.room.n_tokens // CONTEXT)
     print(f"    {model.name}, batches of {batch_size}, read by {fitted:.0f}")
     print(f"    bare forward pass            {batch_size * CONTEXT / seconds['bare']:10,.0f} tokens/s")
-    for name, what in (("swept", "keeping everything" if has_cuda_scan() else "everything, no numba-cuda"), ("by torch", "by torch's operations")):
+    for name, what in (("swept", "keeping everything" if by_kernel else "everything, no numba-cuda"), ("by torch", "by torch's operations")):
         print(f"    {what:28} {batch_size * CONTEXT / seconds[name]:10,.0f} tokens/s, {seconds['bare'] / seconds[name]:.3f} of it")
+    print(f"    the same triggers by both    {bool((keys.triggers().positions == by_torch.triggers().positions).all())}")
 
 
 @contextmanager

@@ -23,14 +23,19 @@ N_LAYERS, D_FFN, K = 2, 70, 5
 
 
 def reductions():
-    """On the CPU, by torch on any device, and by the kernel for NVIDIA GPUs, which numba's simulator runs."""
-    devices = [torch.device("cpu")] * N_LAYERS
+    """On the CPU, by torch on any device, and by the kernel for NVIDIA GPUs, which numba's simulator runs where there is none."""
+    devices = [torch.device("cuda:0" if torch.cuda.is_available() else "cpu")] * N_LAYERS
     return [CpuKeys(N_LAYERS, D_FFN, K), TorchKeys(devices, D_FFN, K), TorchKeys(devices, D_FFN, K, cuda_scan)]
 
 
 def add(keys, layer: int, x: np.ndarray, positions: np.ndarray) -> None:
     """Rows that are one sequence each."""
-    keys.batch(positions, np.zeros(len(x), np.int64))(layer, torch.from_numpy(x))
+    keys.batch(positions, np.zeros(len(x), np.int64))(layer, there(keys, torch.from_numpy(x)))
+
+
+def there(keys, x: torch.Tensor) -> torch.Tensor:
+    """Where the reductions are."""
+    return x.to(keys.devices[0]) if isinstance(keys, TorchKeys) else x
 
 
 def coefficients(rows: int, seed: int, ties: bool) -> np.ndarray:
@@ -124,7 +129,7 @@ def test_half_precision_is_reduced_in_full(which, dtype):
     """Sums of 3,000 coefficients near 1, of which bfloat16 would lose all after the 256th."""
     keys, x = reductions()[which], (1 + np.random.default_rng(6).normal(size=(3000, D_FFN)) / 8).astype(np.float32)
     for start in range(0, 3000, 1000):
-        rows = torch.from_numpy(x[start : start + 1000]).to(dtype)
+        rows = there(keys, torch.from_numpy(x[start : start + 1000]).to(dtype))
         for layer in range(N_LAYERS):
             keys.batch(np.arange(start, start + 1000), np.zeros(1000, np.int64))(layer, rows)
     rounded = torch.from_numpy(x).to(dtype).double().numpy()
@@ -202,7 +207,7 @@ def test_a_trigger_keeps_the_coefficients_of_the_tokens_before_it(which, rows):
     batches = [rng.normal(size=(rows, D_FFN)).astype(np.float32) for _ in range(2)]
     batches[0][:, 7] = 0
     for b, x in enumerate(batches):
-        keys.batch(np.where(positions < 0, -1, positions + b * rows), indices)(1, torch.from_numpy(x))
+        keys.batch(np.where(positions < 0, -1, positions + b * rows), indices)(1, there(keys, torch.from_numpy(x)))
     kept = keys.triggers()
     for tail, neuron, place in np.ndindex(2, D_FFN, K):
         b, row = divmod(int(kept.positions[1, tail, neuron, place]), rows)
