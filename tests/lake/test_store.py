@@ -1,10 +1,12 @@
 """A lake ends with what a file ends with, whatever is done to those who write it."""
 
+import gc
 import json
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +17,7 @@ import pytest
 from ingest import committer
 from ingest.lake import store as lake_store
 from ingest.lake.staging import Storage
-from ingest.lake.store import LakeStore, opened_lake
+from ingest.lake.store import LakeStore, opened_lake, shut
 from ingest.request import Request
 from ingest.shards import Shard
 from schema.errors import AtlasError, Locked, NotAnAtlas, Unreachable
@@ -211,6 +213,33 @@ def test_a_damaged_shard_is_not_entered(request_lake: Callable[..., Request], ho
         with pytest.raises(AtlasError, match=r"shard s3://.*/000-00000-\w+ is damaged: value_cluster.parquet"):
             opened.load(waiting)
         assert opened.con.execute("SELECT (SELECT count(*) FROM shard), (SELECT count(*) FROM value_cluster)").fetchall() == [(0, 0)]
+
+
+class Connection:
+    """Stands in for one whose database answers, is dead, or has an error otherwise."""
+
+    def __init__(self, error: type[Exception] | None) -> None:
+        self.error, self.is_closed = error, False
+
+    def execute(self, _: str) -> None:
+        if self.error:
+            raise self.error("invalidated")
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.mark.parametrize(("error", "is_dead"), [(None, False), (duckdb.IOException, False), (duckdb.FatalException, True)])
+def test_a_dead_database_is_neither_closed_nor_let_go_of(error: type[Exception] | None, is_dead: bool) -> None:
+    """DuckDB's destructor would end the process as its close does."""
+    con = Connection(error)
+    held = weakref.ref(con)
+    with suppress(KeyError), shut(con):  # type: ignore[arg-type]
+        raise KeyError
+    assert con.is_closed is not is_dead
+    del con
+    gc.collect()
+    assert (held() is not None) is is_dead
 
 
 def test_storage_that_is_away_is_no_damage(request_lake: Callable[..., Request], monkeypatch: pytest.MonkeyPatch) -> None:
