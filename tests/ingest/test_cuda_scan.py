@@ -107,3 +107,22 @@ def test_the_kernel_compiles_and_keeps_its_rows_in_registers(capability: tuple[i
     assert f"sm_{capability[0]}{capability[1]}" in done.stdout
     assert ".local" not in done.stdout, "what is read at once lies in memory"
     assert done.stdout.count(".shared .align") == 4
+
+
+def test_where_the_kernel_does_not_run_torch_does_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a GPU would be asked, with the simulator for it: both variants of both kinds run; then none is installed, or its compiler fails."""
+    can_scan, cpu = cuda_scan.can_scan.__wrapped__, torch.device("cpu")
+    assert not can_scan(cpu), "torch was built without CUDA"
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    assert can_scan(cpu)
+
+    def fail(*_: bool) -> None:
+        raise RuntimeError("no libnvvm\nanywhere")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cuda_scan, "kernel", fail)
+        with pytest.warns(UserWarning, match="numba-cuda does not work here .no libnvvm anywhere.: torch's operations"):
+            assert not can_scan(cpu)
+    monkeypatch.setattr(cuda_scan, "find_spec", lambda name: None)
+    assert not can_scan(cpu)
