@@ -20,7 +20,7 @@ T = TypeVar("T")
 def persistent(opening: Callable[[], AbstractContextManager[LakeStore]], action: Callable[[LakeStore], T], say: Callable[[str], object]) -> T:
     """What `action` returns of the lake that `opening` opens, tried again with growing waits while it does not answer.
 
-    Raises what the last attempt raised, and at once what happens before the lake was ever open: then the address is wrong.
+    Raises what the last attempt raised, and at once if the lake was never reached: then the address is wrong.
     """
     store, waits = None, list(WAITS)
     while True:
@@ -31,7 +31,7 @@ def persistent(opening: Callable[[], AbstractContextManager[LakeStore]], action:
             if store and store.n_commits:
                 waits = list(WAITS)
                 store.n_commits = 0
-            if not store or not waits or not may_pass(error):
+            if not waits or not may_pass(error) or (store is None and isinstance(error, Unreachable | Locked)):
                 raise
             say(f"the lake stopped answering: {' '.join(str(error).split())}. What was loaded is kept; trying again in {waits[0]:.0f} s")
         time.sleep(waits.pop(0))
