@@ -5,6 +5,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -32,11 +33,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Servers"]:
+def servers() -> Iterator["Servers"]:
     """A PostgreSQL and an S3 endpoint, which this process is told of as a user would tell it."""
     from tests.lake.servers import serving
 
-    with serving(tmp_path_factory.mktemp("servers")) as started, pytest.MonkeyPatch.context() as patched:
+    # not among pytest's folders: another session takes from them the access that PostgreSQL's own user has
+    with TemporaryDirectory(prefix="servers-") as folder, serving(Path(folder)) as started, pytest.MonkeyPatch.context() as patched:
         for name, value in started.environment.items():
             patched.setenv(name, value)
         yield started
