@@ -1,4 +1,4 @@
-"""What an ingest is refused for before anything costs time."""
+"""What an ingest is refused for before it writes anything."""
 
 from contextlib import closing
 

@@ -68,10 +68,10 @@ def survey(documents: Iterable[CutDocument], *, shard_positions: int | None, n_s
         if span.n_positions >= size:
             spans.append(span)
             span = None
-        if shard_positions is None and len(spans) > MANY_SHARDS and size < LARGEST_SHARD:
-            size *= 2
-            spans = regrouped(spans, size)
-            span = spans.pop() if spans[-1].n_positions < size else None
+            if shard_positions is None and len(spans) > MANY_SHARDS and size < LARGEST_SHARD:
+                size *= 2
+                spans = regrouped(spans, size)
+                span = spans.pop() if spans[-1].n_positions < size else None
     if span and span.n_positions:
         spans.append(span)
     elif span and spans:

@@ -22,16 +22,18 @@ def persistent(opening: Callable[[], AbstractContextManager[LakeStore]], action:
 
     Raises what the last attempt raised, and at once if the lake was never reached: then the address is wrong.
     """
-    store, waits = None, list(WAITS)
+    was_reached, waits = False, list(WAITS)
     while True:
         try:
             with opening() as store:
-                return action(store)
+                was_reached = True
+                try:
+                    return action(store)
+                finally:
+                    if store.n_commits:
+                        waits = list(WAITS)
         except (duckdb.Error, Unreachable, Locked) as error:
-            if store and store.n_commits:
-                waits = list(WAITS)
-                store.n_commits = 0
-            if not waits or not may_pass(error) or (store is None and isinstance(error, Unreachable | Locked)):
+            if not waits or not may_pass(error) or (not was_reached and isinstance(error, Unreachable | Locked)):
                 raise
             say(f"the lake stopped answering: {' '.join(str(error).split())}. What was loaded is kept; trying again in {waits[0]:.0f} s")
         time.sleep(waits.pop(0))

@@ -45,26 +45,23 @@ class Storage:
     def write(self, worker: int, run_id: int, shard_id: int, tables: Mapping[str, pa.Table]) -> Shard:
         """Every attempt has a folder of its own, so that a worker thought dead cannot write into another's."""
         with self.reached():
-            return self.written(worker, run_id, shard_id, tables)
-
-    def written(self, worker: int, run_id: int, shard_id: int, tables: Mapping[str, pa.Table]) -> Shard:
-        system, root = self.opened()
-        folder = f"{root}/{run_id:03d}-{shard_id:05d}-{uuid4().hex[:12]}"
-        system.create_dir(folder, recursive=True)
-        digest = hashlib.sha256()
-        for name in sorted(tables):
-            data = parquet(tables[name])
-            digest.update(f"{name}\0".encode() + hashlib.sha256(data).digest())
-            put(system, f"{folder}/{name}.parquet", data)
-        manifest: dict[str, Any] = {
-            "run_id": run_id,
-            "shard_id": shard_id,
-            "n_rows": {name: table.num_rows for name, table in tables.items()},
-            "sha256": digest.hexdigest(),
-            "worker": f"{socket.gethostname()}:{os.getpid()}",
-        }
-        put(system, f"{folder}/manifest.json", json.dumps(manifest).encode())
-        return Shard(f"{self.lake.data}/shards/{folder.removeprefix(root + '/')}", **manifest)
+            system, root = self.opened()
+            folder = f"{root}/{run_id:03d}-{shard_id:05d}-{uuid4().hex[:12]}"
+            system.create_dir(folder, recursive=True)
+            digest = hashlib.sha256()
+            for name in sorted(tables):
+                data = parquet(tables[name])
+                digest.update(f"{name}\0".encode() + hashlib.sha256(data).digest())
+                put(system, f"{folder}/{name}.parquet", data)
+            manifest: dict[str, Any] = {
+                "run_id": run_id,
+                "shard_id": shard_id,
+                "n_rows": {name: table.num_rows for name, table in tables.items()},
+                "sha256": digest.hexdigest(),
+                "worker": f"{socket.gethostname()}:{os.getpid()}",
+            }
+            put(system, f"{folder}/manifest.json", json.dumps(manifest).encode())
+            return Shard(f"{self.lake.data}/shards/{folder.removeprefix(root + '/')}", **manifest)
 
     def waiting(self) -> list[Shard]:
         with self.reached():

@@ -168,14 +168,20 @@ def shut(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
     try:
         yield con
     finally:
-        try:
-            con.execute("SELECT 1")
-        except duckdb.FatalException:
+        if is_dead(con):
+            # so that its destructor does not close it either
             pythonapi.Py_IncRef(py_object(con))
-        except duckdb.Error:
-            con.close()
         else:
             con.close()
+
+
+def is_dead(con: duckdb.DuckDBPyConnection) -> bool:
+    """Whether its database takes no more queries."""
+    try:
+        con.execute("SELECT 1")
+    except duckdb.Error as error:
+        return isinstance(error, duckdb.FatalException)
+    return False
 
 
 @contextmanager

@@ -5,6 +5,8 @@ counted in 16 bits in shared memory, in a column of the thread's own. What beats
 the first batches that is almost nothing.
 """
 
+from typing import Any
+
 import numpy as np
 from numba import cuda, float32, uint16
 
@@ -21,7 +23,7 @@ AT_ONCE = 8
 """Rows that are read before the first is looked at, so that a thread waits for memory once."""
 
 
-def scan_kernel(is_bfloat16: bool, is_padded: bool):  # type: ignore[no-untyped-def]
+def scan_kernel(is_bfloat16: bool, is_padded: bool) -> Any:
     """The kernel for coefficients that are bfloat16, as uint16 with the same bits, or float32, with padded rows among them or without."""
 
     @cuda.jit

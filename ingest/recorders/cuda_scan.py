@@ -20,7 +20,7 @@ from schema.terms import HISTOGRAM_BINS
 
 @cache
 def can_scan(device: torch.device) -> bool:
-    """Whether the kernel runs there; warns of why not where numba-cuda is installed. Both its variants are compiled, while there is memory."""
+    """Whether the kernel runs there; warns of why not where numba-cuda is installed. All its variants are compiled, while there is memory."""
     if torch.version.cuda is None or find_spec("numba_cuda") is None:
         return False
     none = torch.zeros(8, device=device)

@@ -25,6 +25,7 @@ WAITING_SHARE = 0.25
 """Cells that wait before they are sorted in, of the triggers that there are."""
 
 MANY = 2**62
+"""Rows: more than any batch has beside them."""
 
 
 class Candidates(NamedTuple):

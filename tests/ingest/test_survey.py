@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import ingest.survey as module
 from ingest.corpora import Document
@@ -56,6 +58,23 @@ def test_long_documents_make_longer_shards_and_blank_ones_go_with_the_last(monke
     assert [(s.n_positions, s.n_documents) for s in spans] == [(14, 2)] * 4 + [(7, 3)]
     spans = look(documents([20, 3, 3] * 4), shard_positions=None).spans
     assert [(s.n_positions, s.n_documents) for s in spans] == [(20, 1), (26, 3), (26, 3), (26, 3), (6, 2)]
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=60))
+def test_shards_that_grow_hold_every_document_once(lengths: list[int]) -> None:
+    """Whatever the documents' lengths: spans follow one another from the first document to the last, and from the first position to the last."""
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in {"SHARD_POSITIONS": 4, "LARGEST_SHARD": 64, "MANY_SHARDS": 3}.items():
+            patched.setattr(module, name, value)
+        spans = look(documents(lengths), shard_positions=None).spans
+    if not sum(lengths):
+        assert spans == ()
+        return
+    document = position = 0
+    for i, s in enumerate(spans):
+        assert (s.shard_id, s.first_document_id, s.first_position_id) == (i, document, position)
+        document, position = document + s.n_documents, position + s.n_positions
+    assert (document, position) == (len(lengths), sum(lengths))
 
 
 def test_blank_documents_at_the_end_go_with_the_last_shard():

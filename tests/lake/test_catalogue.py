@@ -76,20 +76,22 @@ def test_an_ingest_goes_on_by_itself_when_its_catalogue_is_back(
 
 
 @pytest.mark.parametrize(
-    "error",
+    ("error", "said"),
     [
-        duckdb.OutOfMemoryException("could not allocate"),
-        duckdb.IOException("No space left on device"),
-        Locked("the lake of a.lake is being written by elsewhere PID 1."),
-        AtlasError("layer 3: NaN"),
+        (duckdb.OutOfMemoryException("could not allocate"), "out of memory: could not allocate"),
+        (duckdb.IOException("No space left on device"), "no space left on the disk"),
+        (Locked("the lake of a.lake is being written by elsewhere PID 1."), "is being written by elsewhere PID 1"),
+        (AtlasError("layer 3: NaN"), "^layer 3: NaN$"),
     ],
 )
-def test_what_another_attempt_would_not_help_is_said_at_once(request_lake: Callable[..., Request], monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+def test_what_another_attempt_would_not_help_is_said_at_once(
+    request_lake: Callable[..., Request], monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
     def fail() -> None:
         raise error
 
     lost = Lost(monkeypatch, {3: fail})
-    with pytest.raises(AtlasError, match="|".join([str(error), "out of memory", "no space left"])):
+    with pytest.raises(AtlasError, match=said):
         run(request_lake())
     assert lost.n_calls == 3
 

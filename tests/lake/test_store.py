@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -232,9 +233,9 @@ class Connection:
 @pytest.mark.parametrize(("error", "is_dead"), [(None, False), (duckdb.IOException, False), (duckdb.FatalException, True)])
 def test_a_dead_database_is_neither_closed_nor_let_go_of(error: type[Exception] | None, is_dead: bool) -> None:
     """DuckDB's destructor would end the process as its close does."""
-    con = Connection(error)
+    con: Any = Connection(error)
     held = weakref.ref(con)
-    with suppress(KeyError), shut(con):  # type: ignore[arg-type]
+    with suppress(KeyError), shut(con):
         raise KeyError
     assert con.is_closed is not is_dead
     del con
