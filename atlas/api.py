@@ -11,14 +11,16 @@ import polars as pl
 
 from atlas import guard
 from atlas.address import parse_address
-from atlas.annotations.store import attach_annotations
+from atlas.annotations.attaching import attach_annotations
 from atlas.arguments import bind, signature
 from atlas.card import Card, read_card
 from atlas.dictionary import describe
-from atlas.frames import Parameters, fetch
+from atlas.cursors import Parameters
+from atlas.frames import fetch
 from atlas.inventory import Status, read_status, status_html
 from atlas.questions import Question, question, questions
 from atlas.ranges import check_arguments
+from atlas.statement import statement
 from schema import store
 
 
@@ -43,7 +45,7 @@ class Atlas:
         q = question(name)
         arguments = bind(q, args, kwargs)
         check_arguments(self.con, arguments)
-        return fetch(self.con, q.call, arguments)
+        return fetch(self.con, statement(q, arguments))
 
     def sql(self, query: str, parameters: Parameters = None, *, max_rows: int = guard.MAX_ROWS, timeout: float = guard.TIMEOUT) -> pl.DataFrame:
         """Run one SELECT over tables, views and questions; `parameters` fill `?` (a list) or `$name` (a dict).

@@ -11,6 +11,7 @@ from atlas.export.cells import display_cells
 from atlas.export.visible import visible
 from atlas.frames import fetch
 from atlas.questions import question
+from atlas.statement import statement
 
 N_TRIGGERS = 10
 
@@ -37,7 +38,7 @@ def read_card(con: duckdb.DuckDBPyConnection, layer: int, neuron: int) -> Card:
 
     def ask(name: str, **arguments: object) -> pl.DataFrame:
         defaults = {p.name: p.default_value for p in question(name).parameters}
-        return fetch(con, question(name).call, {**defaults, "layer": layer, "neuron": neuron, **arguments})
+        return fetch(con, statement(question(name), {**defaults, "layer": layer, "neuron": neuron, **arguments}))
 
     return Card(
         address=format_address(layer, neuron),

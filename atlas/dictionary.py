@@ -3,7 +3,7 @@
 import duckdb
 import polars as pl
 
-from atlas.annotations.store import attach_blank
+from atlas.annotations.attaching import attach_blank
 from atlas.frames import fetch
 from schema.build import create_tables, install_derived
 from schema.store import open_writer

@@ -1,63 +1,118 @@
-"""Run one statement that a person typed: one SELECT, read-only, no other files, bounded in rows and time.
+"""Run one statement that a person typed: one SELECT, over this atlas and nothing else, bounded in rows and time.
 
-The connection itself is read-only and locked down (schema/store.py); this adds the bounds and the clear refusals.
+The connection is read-only and locked down (schema/store.py), the statement is judged by what it is bound to (atlas/judge.py). Time is looked at between
+DuckDB's vectors only, and memory is DuckDB's own count: for what strangers type there is a process that can be killed (atlas/sandbox.py).
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 import duckdb
-import polars as pl
 
-from atlas.frames import Parameters, own_cursor, read, translated
+from atlas.judge import Parameters, judge
 from schema.errors import AtlasError, QueryRefused, QueryTimeout
 from schema.interruptible import interruptible
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+T = TypeVar("T")
 
 MAX_ROWS = 100_000
 TIMEOUT = 60.0
 """Seconds."""
 
+LONGEST = 1_000_000
+"""Characters of a statement."""
+
 LINE_NUMBER = re.compile(r"^LINE (\d+):", re.MULTILINE)
 
-READS = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
+EXPLAIN = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(EXPLAIN\b\s*(?:ANALYZE\b|\([\w\s,]*\))?)", re.IGNORECASE | re.DOTALL)
+"""What stands before the statement that is explained; nothing in its group can open a comment or a string."""
+
+PIVOTED = "write one SELECT statement: for a PIVOT whose values DuckDB must look up it makes a type first; name them, PIVOT … ON column IN (value, …)"
 
 
 @dataclass(frozen=True)
 class Result:
     """Rows of a statement; `is_truncated` if there were more than the bound let through."""
 
-    frame: pl.DataFrame
+    frame: "pl.DataFrame"
     is_truncated: bool
 
 
-def select_statement(con: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
-    """The one reading statement in `sql`. Raises QueryRefused for none, several, or one that does anything else."""
-    with translated():
-        statements = con.extract_statements(sql)
-    kinds = [str(s.type).rpartition(".")[2] for s in statements]
-    if len(statements) != 1:
-        raise QueryRefused(f"write one SELECT statement; this has {len(statements)}" + (f" ({', '.join(kinds)})" if kinds else ""))
-    if statements[0].type not in READS:
-        raise QueryRefused(f"write one SELECT statement: an atlas is read-only, and this is {kinds[0]}")
-    return statements[0]
+@dataclass(frozen=True)
+class Bounded:
+    """A statement as it is run: `judged` is its SELECT, `lines` by how many its lines were moved down."""
+
+    sql: str
+    judged: str
+    lines: int
 
 
 def run_select(con: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters = None, *, max_rows: int = MAX_ROWS, timeout: float = TIMEOUT) -> Result:
     """Run `sql` and return at most `max_rows` rows within `timeout` seconds.
 
-    Raises QueryRefused for anything but one SELECT (or EXPLAIN) over the atlas, QueryTimeout past the limit, AtlasError for wrong SQL.
+    Raises QueryRefused for anything but one SELECT (or EXPLAIN of one) over the atlas, QueryTimeout past the limit, AtlasError for wrong SQL.
     """
+    from atlas.cursors import own_cursor
+    from atlas.frames import frame_of
+
     with own_cursor(con) as cursor:
-        statement = select_statement(cursor, sql)
-        is_select = statement.type == duckdb.StatementType.SELECT
-        body = before_semicolon(statement.query)
-        # the line break ends a trailing comment
-        bounded = f"SELECT * FROM (\n{body}\n) LIMIT {max_rows + 1}" if is_select else body
-        try:
-            frame = read_within(cursor, bounded, parameters, timeout)
-        except AtlasError as error:
-            raise type(error)(LINE_NUMBER.sub(lambda line: f"LINE {int(line[1]) - is_select}:", str(error))) from error
+        table = within(cursor, timeout, lambda: select_table(cursor, sql, parameters, max_rows))
+    frame = frame_of(table)
     return Result(frame.head(max_rows), frame.height > max_rows)
+
+
+def select_table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters, max_rows: int) -> "pa.Table":
+    """Judge a statement and run it: at most `max_rows` rows and one more. Raises as `run_select` does, but for the time."""
+    from atlas.cursors import read_arrow, translated
+
+    with translated():
+        statement = bounded(cursor, sql, max_rows)
+        try:
+            judge(cursor, statement.judged, parameters)
+            return read_arrow(cursor, statement.sql, parameters)
+        except duckdb.Error as error:
+            raise type(error)(LINE_NUMBER.sub(lambda line: f"LINE {int(line[1]) - statement.lines}:", str(error))) from error
+
+
+def bounded(cursor: duckdb.DuckDBPyConnection, sql: str, max_rows: int) -> Bounded:
+    """The one reading statement in `sql`. Raises QueryRefused for none, several, or one that does anything else."""
+    if len(sql) > LONGEST or "\0" in sql:
+        raise QueryRefused(f"write one SELECT statement of at most {LONGEST:,} characters, none of them NUL")
+    statement = only_statement(cursor, sql)
+    body = before_semicolon(statement.query)
+    if statement.type == duckdb.StatementType.EXPLAIN:
+        return explained(cursor, body)
+    # the line break ends a trailing comment
+    select = f"SELECT * FROM (\n{body}\n) LIMIT {max_rows + 1}"
+    return Bounded(select, select, 1)
+
+
+def only_statement(cursor: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
+    statements = cursor.extract_statements(sql)
+    kinds = [str(s.type).rpartition(".")[2] for s in statements]
+    if kinds[-1:] == ["SELECT"] and set(kinds[:-1]) == {"CREATE"} and sql.lstrip("( \n\t")[:5].upper() in ("PIVOT", "WITH ", "FROM "):
+        raise QueryRefused(PIVOTED)
+    if len(statements) != 1:
+        raise QueryRefused(f"write one SELECT statement; this has {len(statements)}" + (f" ({', '.join(kinds)})" if kinds else ""))
+    if statements[0].type not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
+        raise QueryRefused(f"write one SELECT statement: an atlas is read-only, and this is {kinds[0]}")
+    return statements[0]
+
+
+def explained(cursor: duckdb.DuckDBPyConnection, body: str) -> Bounded:
+    """An EXPLAIN, with or without ANALYZE, of one SELECT: what it explains is judged, and run as it was judged."""
+    head = EXPLAIN.match(body)
+    select = body[head.end() :] if head else ""
+    if head is None or only_statement(cursor, select).type != duckdb.StatementType.SELECT:
+        raise QueryRefused("refused: EXPLAIN explains one SELECT statement here")
+    lines = "\n" * body[: head.start(1)].count("\n")
+    return Bounded(f"{lines}{head[1]} {select.lstrip()}", "\n" * body[: head.end()].count("\n") + select, 0)
 
 
 def before_semicolon(statement: str) -> str:
@@ -67,10 +122,17 @@ def before_semicolon(statement: str) -> str:
     return text[:end].decode()
 
 
-def read_within(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters, timeout: float) -> pl.DataFrame:
-    """Read, and stop after `timeout` seconds."""
+def within(cursor: duckdb.DuckDBPyConnection, timeout: float, run: Callable[[], T]) -> T:
+    """Run, and stop after `timeout` seconds."""
     try:
-        with translated():
-            return interruptible(cursor, lambda: read(cursor, sql, parameters), timeout)
+        return interruptible(cursor, run, timeout)
     except TimeoutError as error:
-        raise QueryTimeout(f"stopped after {timeout:g} s; filter by the leading columns (corpus_id, layer, neuron), or allow more time") from error
+        raise QueryTimeout(past(timeout)) from error
+
+
+def past(timeout: float) -> str:
+    """What is said of a statement that took too long."""
+    return f"stopped after {timeout:g} s; filter by the leading columns (corpus_id, layer, neuron), or allow more time"
+
+
+__all__ = ["AtlasError", "Result", "run_select"]

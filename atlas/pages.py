@@ -2,7 +2,7 @@
 
 import duckdb
 
-from atlas.frames import fetch_rows
+from atlas.cursors import fetch_rows
 
 
 def page_of(sql: str, n: int, page: int) -> str:

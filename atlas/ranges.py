@@ -6,8 +6,9 @@ from difflib import get_close_matches
 
 import duckdb
 
-from atlas.frames import fetch_rows
+from atlas.cursors import fetch_rows
 from atlas.questions import questions
+from atlas.statement import literal
 from schema.errors import AtlasError
 from schema.terms import CLUSTER_SPACES, DIRECTIONS, LAYOUTS, SITES, SUBJECTS, TAILS
 
@@ -57,17 +58,17 @@ def check_corpus(con: duckdb.DuckDBPyConnection, corpus: object) -> None:
 
 
 def check_traced(con: duckdb.DuckDBPyConnection, position_id: object) -> None:
-    if fetch_rows(con, "SELECT position_id FROM trace WHERE position_id = ?", [position_id]):
+    if fetch_rows(con, f"SELECT position_id FROM trace WHERE position_id = {literal(position_id)}"):
         return
-    nearest = fetch_rows(con, "SELECT position_id FROM trace ORDER BY abs(position_id - ?), position_id LIMIT 3", [position_id])
+    nearest = fetch_rows(con, f"SELECT position_id FROM trace ORDER BY abs(position_id - {literal(position_id)}), position_id LIMIT 3")
     if not nearest:
         raise AtlasError("this atlas has no traced positions; `atlas ingest --trace N` makes them")
     raise AtlasError(f"position {position_id} is not traced; the nearest that are: {', '.join(str(p) for (p,) in nearest)} (table trace has all)")
 
 
 def check_positions(con: duckdb.DuckDBPyConnection, position_ids: object) -> None:
-    missing = "SELECT u.id FROM (SELECT unnest(?::BIGINT[]) AS id) AS u ANTI JOIN position AS p ON u.id = p.position_id ORDER BY u.id"
-    unknown = [i for (i,) in fetch_rows(con, missing, [position_ids])]
+    missing = f"SELECT u.id FROM (SELECT unnest({literal(position_ids)}::BIGINT[]) AS id) AS u ANTI JOIN position AS p ON u.id = p.position_id ORDER BY u.id"
+    unknown = [i for (i,) in fetch_rows(con, missing)]
     if unknown:
         raise AtlasError(f"no position {', '.join(str(i) for i in unknown[:5])}; table position has those that exist")
 
@@ -84,10 +85,10 @@ def check_words(_: duckdb.DuckDBPyConnection, words: object) -> None:
 def check_token(con: duckdb.DuckDBPyConnection, token: object) -> None:
     if not token:
         raise AtlasError("the token is empty: give the text of a token of the vocabulary")
-    if fetch_rows(con, "SELECT token_id FROM token WHERE text = $t OR text = ' ' || $t LIMIT 1", {"t": token}):
+    if fetch_rows(con, f"SELECT token_id FROM token WHERE text IN ({literal(token)}, {literal(f' {token}')}) LIMIT 1"):
         return
     start = f"{str(token)[:2]}%"
-    texts = [t for (t,) in fetch_rows(con, "SELECT DISTINCT trim(text) FROM token WHERE ltrim(text) LIKE $s LIMIT 5000", {"s": start})]
+    texts = [t for (t,) in fetch_rows(con, f"SELECT DISTINCT trim(text) FROM token WHERE ltrim(text) LIKE {literal(start)} LIMIT 5000")]
     near = get_close_matches(str(token), texts, n=3)
     hint = f"; near it: {', '.join(repr(t) for t in near)}" if near else ""
     raise AtlasError(f"no token {token!r} in the vocabulary, with or without a leading space{hint}. Longer words are several tokens; ␣ is shown for a space.")

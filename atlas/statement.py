@@ -1,6 +1,7 @@
 """A question with its arguments as one line of SQL, for people to read, keep and run in any DuckDB."""
 
 from collections.abc import Mapping
+from math import isfinite
 
 from atlas.questions import Question
 
@@ -20,4 +21,7 @@ def literal(value: object) -> str:
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, list | tuple):
         return f"[{', '.join(literal(v) for v in value)}]"
+    if isinstance(value, float):
+        # a number with a point alone is a DECIMAL
+        return f"{value}::DOUBLE" if isfinite(value) else f"'{value}'::DOUBLE"
     return repr(value)

@@ -5,3 +5,6 @@ __atlas__ = True
 
 SCHEMA_VERSION = 4
 """Version of the tables below. An atlas of another version is refused, never half read."""
+
+ANNOTATION_VERSION = 1
+"""Version of the tables of annotations (schema/annotation_tables.py). A file of another version is refused, never half read."""

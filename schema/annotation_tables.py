@@ -1,17 +1,17 @@
 """Tables of NAME.annotations.duckdb, the file beside an atlas that holds what people say of its keys and values.
 
+annotation_tables.sql is their DDL, for whoever attaches them and has no time for SQLAlchemy; `python -m schema.annotation_tables` writes it anew.
 It is no part of the snapshot, so that ingesting again leaves it alone; a row carries the text that was shown, so that it stays readable
 without the atlas, and a reference that no longer holds can be told.
 """
 
+from pathlib import Path
+
 from sqlalchemy import BigInteger, Boolean, DateTime, Integer, MetaData, PrimaryKeyConstraint, SmallInteger, String, Table
 
 from schema import terms
+from schema.build import table_ddl
 from schema.columns import column, layer, one_of
-
-ANNOTATION_VERSION = 1
-"""Version of the tables below. A file of another version is refused, never half read."""
-
 
 def annotation_metadata() -> MetaData:
     """All tables of an annotation file, under the name they are attached by."""
@@ -76,3 +76,12 @@ def annotation_metadata() -> MetaData:
         info={"grain": ("pattern_id", "rank")},
     )
     return m
+
+
+def ddl() -> str:
+    """SQL that creates them, and their comments."""
+    return ";\n".join(statement.strip() for table in annotation_metadata().tables.values() for statement in table_ddl(table)) + "\n"
+
+
+if __name__ == "__main__":
+    Path(__file__).with_suffix(".sql").write_text(ddl(), encoding="utf-8")

@@ -21,9 +21,7 @@ from urllib.parse import urlsplit
 
 import duckdb
 
-from schema.build import column_types, install_derived, table_comments
 from schema.errors import AtlasError, NotAnAtlas, Unreachable
-from schema.tables import metadata
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -134,6 +132,12 @@ def create_secret(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(f"CREATE SECRET storage ({', '.join(['TYPE s3', *parts])})")
 
 
+def forget_environment(con: duckdb.DuckDBPyConnection) -> None:
+    """Take AWS's keys out of the settings, where loading httpfs copies them to from the environment: SQL can read settings, and no secret."""
+    for name in ("s3_access_key_id", "s3_secret_access_key", "s3_session_token"):
+        con.execute(f"SET GLOBAL {name} = ''")
+
+
 def attach(con: duckdb.DuckDBPyConnection, lake: Lake, *options: str) -> None:
     """Attach a lake as `lake`. Raises Unreachable if its catalogue or its files cannot be reached."""
     place = f"DATA_PATH '{quoted(lake.data)}/'"
@@ -152,6 +156,7 @@ def connect(lake: Lake, config: dict) -> duckdb.DuckDBPyConnection:
     con = duckdb.connect(":memory:", config=config)
     try:
         load_extensions(con)
+        forget_environment(con)
         if lake.data.startswith("s3://"):
             create_secret(con)
     except BaseException:
@@ -193,6 +198,10 @@ def attach_published(con: duckdb.DuckDBPyConnection, lake: Lake, path: Path) -> 
 
 def install_views(con: duckdb.DuckDBPyConnection) -> None:
     """Every table of the attached lake under its own name and with its own types and comments, and the views and questions over them."""
+    # here, because whoever opens a file needs none of it, and SQLAlchemy takes longer to import than a file to open
+    from schema.build import column_types, install_derived, table_comments
+    from schema.tables import metadata
+
     d_model = con.execute(f"SELECT m.d_model FROM {CATALOG}.main.model AS m").fetchall()
     tables = metadata(d_model[0][0] if d_model else 1)
     for table in tables.tables.values():

@@ -65,25 +65,27 @@ def _open(path: Path, config: dict) -> duckdb.DuckDBPyConnection:
 
 @contextmanager
 def own_name(path: Path) -> Iterator[Path]:
-    """Another name of the file for as long as it is being opened; its own where the folder allows no second, or a log lies beside it.
+    """Another name of the file, and of a log beside it, for as long as it is being opened; its own where the folder allows no second.
 
     Within a process DuckDB hands out what it first opened under a name, for as long as that is open: not the snapshot that has been
-    published since, nor the annotations that have changed.
+    published since, nor the annotations that have changed. And what it opened stays among the paths that SQL may name when all others are shut
+    (`allowed_paths`): by then this one names nothing.
     """
     with ExitStack() as stack:
         name = path
-        if not path.with_name(f"{path.name}.wal").exists():
-            with suppress(OSError):
-                folder = tempfile.mkdtemp(prefix=f".{path.name}.{OPENING}", dir=path.parent)
-                handle = os.open(folder, os.O_RDONLY)
-                stack.callback(os.close, handle)
-                # until it is locked, it may be taken for one that was left
-                stack.callback(shutil.rmtree, folder, ignore_errors=True)
-                with suppress(OSError):  # some network file systems have no such locks
-                    fcntl.flock(handle, fcntl.LOCK_EX)
-                link = Path(folder) / path.name
-                link.hardlink_to(path.resolve())
-                name = link
+        with suppress(OSError):
+            folder = tempfile.mkdtemp(prefix=f".{path.name}.{OPENING}", dir=path.parent)
+            handle = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, handle)
+            # until it is locked, it may be taken for one that was left
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            with suppress(OSError):  # some network file systems have no such locks
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            link, log = Path(folder) / path.name, path.with_name(f"{path.name}.wal")
+            if log.exists():
+                link.with_name(log.name).hardlink_to(log.resolve())
+            link.hardlink_to(path.resolve())
+            name = link
         yield name
 
 

@@ -8,7 +8,7 @@ from atlas.annotations.keeping import annotated, insert, patterns_of, remove
 from atlas.annotations.steps import named, weights
 from atlas.annotations.store import changing
 from atlas.annotations.subjects import SUBJECTS, Address, Annotation, Pattern, Shown, shown
-from atlas.frames import fetch_rows
+from atlas.cursors import fetch_rows
 from schema.errors import AtlasError
 
 RANKS = "SELECT i.rank, coalesce(i.position_id, i.token_id) FROM annotations.annotation_item AS i WHERE i.annotation_id = $id ORDER BY i.rank"

@@ -7,7 +7,7 @@ import duckdb
 import polars as pl
 
 from atlas.annotations.subjects import Address, Annotation, Pattern
-from atlas.frames import fetch_rows
+from atlas.cursors import fetch_rows
 
 MINER = "miner"
 """The annotator of what the program proposes; no person may be called so."""

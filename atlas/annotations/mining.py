@@ -10,7 +10,7 @@ import duckdb
 
 from atlas.annotations.subjects import SUBJECTS, Pattern, Shown
 from atlas.export.visible import visible
-from atlas.frames import fetch_rows
+from atlas.cursors import fetch_rows
 
 LONGEST = 4
 """Words of the longest ending that is looked for."""

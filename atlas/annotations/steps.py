@@ -14,7 +14,8 @@ from atlas.annotations.reading import read_sheet
 from atlas.annotations.sheet import sheet
 from atlas.annotations.store import changing
 from atlas.annotations.subjects import SUBJECTS, Address, Annotation, Shown, batches, sample, shown
-from atlas.frames import fetch, fetch_rows
+from atlas.cursors import fetch_rows
+from atlas.frames import fetch
 from schema.errors import AtlasError
 
 STATUS = """

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-from atlas.frames import fetch_rows
+from atlas.cursors import fetch_rows
 from schema.errors import AtlasError
 
 # a coefficient of 0 is no trigger: a ReLU key that fires less often than the atlas keeps triggers has any texts at its last ranks

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from atlas.frames import fetch_rows
+from atlas.cursors import fetch_rows
 from atlas.papers.items import Item
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-from atlas.frames import fetch_rows
+from atlas.cursors import fetch_rows
 from schema.terms import ANNOTATION_CATALOG as ANNOTATIONS
 
 INGEST = "atlas ingest {path} --model … --corpus …"

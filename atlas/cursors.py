@@ -1,0 +1,57 @@
+"""One statement, one cursor; DuckDB's errors as AtlasError."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from schema.errors import AtlasError, QueryRefused
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+IS_DUCKDB_1 = duckdb.__version__.startswith("1.")
+
+Parameters = Mapping[str, object] | Sequence[object] | None
+
+
+@contextmanager
+def own_cursor(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A cursor for one statement: a connection shared between threads mixes up their results."""
+    with translated():
+        cursor = con.cursor()
+    try:
+        yield cursor
+    finally:
+        cursor.close()
+
+
+def fetch_rows(con: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters = None) -> list[tuple]:
+    """All rows of one statement. Raises AtlasError with DuckDB's message if it fails."""
+    with own_cursor(con) as cursor, translated():
+        return cursor.execute(sql, parameters or None).fetchall()
+
+
+def read_arrow(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters = None) -> "pa.Table":
+    """Each version has one fast way: DuckDB 1 is slow for relations with parameters, DuckDB 2 copies twice after execute()."""
+    if IS_DUCKDB_1:
+        return cursor.execute(sql, parameters or None).to_arrow_table()
+    return cursor.sql(sql, params=parameters or None).to_arrow_table()
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """DuckDB's errors in the words of ours."""
+    try:
+        yield
+    except duckdb.ConnectionException as error:
+        raise AtlasError(f"this atlas is closed; open it again ({first_line(error)})") from error
+    except duckdb.PermissionException as error:
+        raise QueryRefused(f"refused: a question reads this atlas and nothing else ({first_line(error)})") from error
+    except duckdb.Error as error:
+        raise AtlasError(f"DuckDB: {str(error).strip()}") from error
+
+
+def first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]

@@ -1,0 +1,153 @@
+"""Judge a typed statement by what DuckDB parses and binds, never by its text: what is not on the lists of atlas/allowed.py is refused.
+
+Twice, because some functions act while they are bound (`postgres_query` asks its server then): first every name in the parsed statement, then every
+operator, table, function and expression of the bound plan, in which views and macros are resolved to what they are made of.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+import duckdb
+
+from atlas.allowed import CATALOGS, EXPRESSIONS, FUNCTIONS, OPERATORS, SCANS, SCHEMAS, SIGNS, TABLE_FUNCTIONS
+from atlas.statement import literal
+from schema.errors import QueryRefused
+
+OWN_MACROS = "SELECT DISTINCT f.function_name FROM duckdb_functions() AS f WHERE NOT f.internal AND f.database_name IN (current_database(), 'annotations')"
+
+NULL = '"NULL"'
+"""Type of a NULL."""
+
+Parameters = Mapping[str, object] | Sequence[object] | None
+
+
+def judge(cursor: duckdb.DuckDBPyConnection, select: str, parameters: Parameters = None) -> None:
+    """Raise QueryRefused unless `select`, one SELECT, uses only what is allowed, and duckdb.Error if it is wrong SQL."""
+    catalogs = {*CATALOGS, str(cursor.execute("SELECT lower(current_database())").fetchall()[0][0])}
+    parsed = described(cursor, "json_serialize_sql", select)
+    if parsed["error"]:
+        refuse(f"DuckDB cannot say what this statement does ({first_line(parsed)})")
+    judge_names(cursor, parsed, catalogs)
+    if parameters:
+        select = unparsed(cursor, typed(parsed, types_of(cursor, parameters)))
+    plan = described(cursor, "json_serialize_plan", select)
+    if plan["error"]:
+        # wrong SQL is explained by DuckDB, with its line
+        cursor.execute(f"EXPLAIN {select}")
+        refuse(f"DuckDB cannot say what this statement does ({first_line(plan)})")
+    judge_plan(plan, catalogs)
+
+
+def described(cursor: duckdb.DuckDBPyConnection, function: str, select: str) -> dict[str, Any]:
+    """The statement as DuckDB parses or plans it. Raises QueryRefused if it is nested too deeply."""
+    try:
+        return json.loads(cursor.execute(f"SELECT {function}({literal(select)})").fetchall()[0][0])
+    except RecursionError as error:
+        raise QueryRefused("refused: this statement is nested too deeply to be looked at") from error
+
+
+def first_line(described: dict[str, Any]) -> str:
+    return str(described["error_message"]).splitlines()[0]
+
+
+def judge_names(cursor: duckdb.DuckDBPyConnection, parsed: dict[str, Any], catalogs: set[str]) -> None:
+    known = FUNCTIONS | SIGNS | TABLE_FUNCTIONS
+    for node in nodes(parsed):
+        name = node.get("function_name")
+        if name is not None and name.lower() not in known:
+            known |= {macro for (macro,) in cursor.execute(OWN_MACROS).fetchall()}
+            if name.lower() not in known:
+                refuse(f"the function {name}")
+        if node.get("export_state"):
+            refuse(f"the inner state of {name}")
+        if node.get("at_clause"):
+            refuse("a table as it was at another time")
+        for place in (node.get(key) for key in ("catalog_name", "catalog", "schema_name", "schema")):
+            if place and place.lower() not in catalogs | SCHEMAS:
+                refuse(f"what is in {place}")
+
+
+def judge_plan(plan: dict[str, Any], catalogs: set[str]) -> None:
+    for node in nodes(plan):
+        operator, expression = str(node.get("type", "")), node.get("expression_class")
+        if expression is not None:
+            if expression not in EXPRESSIONS:
+                refuse(f"an expression of the kind {expression}")
+            if expression in ("BOUND_FUNCTION", "BOUND_AGGREGATE") and bound_name(node) not in FUNCTIONS | SIGNS:
+                refuse(f"the function {bound_name(node)}")
+        elif operator.startswith("LOGICAL_"):
+            if operator not in OPERATORS:
+                refuse(f"{operator.removeprefix('LOGICAL_')} in its plan")
+            if operator == "LOGICAL_GET":
+                judge_table(node, catalogs)
+
+
+def judge_table(get: dict[str, Any], catalogs: set[str]) -> None:
+    """get: the bound operator that reads a table, or calls a table function."""
+    name, read = bound_name(get), get.get("function_data") or {}
+    if name not in SCANS:
+        if name not in TABLE_FUNCTIONS:
+            refuse(f"the table function {name}")
+        return
+    database, schema = read.get("catalog", read.get("catalog_name")), read.get("schema", read.get("schema_name"))
+    if str(database).lower() not in catalogs or str(schema).lower() not in SCHEMAS:
+        refuse(f"the tables of {database}.{schema}")
+
+
+def bound_name(node: dict[str, Any]) -> str:
+    """What DuckDB 1 (`name`) and DuckDB 2 (`qname`) call a function that is bound."""
+    path = (node.get("qname") or {}).get("path") or [node.get("name") or "without a name"]
+    return str(path[-1])
+
+
+def refuse(what: str) -> None:
+    raise QueryRefused(f"refused: {what}. A typed statement reads this atlas and nothing else, with functions that only compute")
+
+
+def nodes(root: object) -> Iterator[dict[str, Any]]:
+    """Every object within a JSON value."""
+    waiting = [root]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, dict):
+            yield found
+            waiting += found.values()
+        elif isinstance(found, list):
+            waiting += found
+
+
+def types_of(cursor: duckdb.DuckDBPyConnection, parameters: Mapping[str, object] | Sequence[object]) -> dict[str, str]:
+    """Name, or number from 1, of a parameter → DuckDB's type of its value."""
+    named = parameters.items() if isinstance(parameters, Mapping) else ((str(i), value) for i, value in enumerate(parameters, 1))
+    return {name: str(cursor.execute("SELECT typeof(?)", [value]).fetchall()[0][0]) for name, value in named}
+
+
+def typed(parsed: dict[str, Any], types: Mapping[str, str]) -> dict[str, Any]:
+    """The parsed statement with a NULL of its type for each parameter: it binds to the same functions, and a plan has no place for parameters."""
+    for node in nodes(parsed):
+        for key, value in node.items():
+            if is_parameter(value):
+                node[key] = null_of(types, value)
+            elif isinstance(value, list):
+                node[key] = [null_of(types, part) if is_parameter(part) else part for part in value]
+    for statement in parsed["statements"]:
+        statement["named_param_map"] = []
+    return parsed
+
+
+def is_parameter(node: object) -> bool:
+    return isinstance(node, dict) and node.get("class") == "PARAMETER"
+
+
+def null_of(types: Mapping[str, str], parameter: dict[str, Any]) -> dict[str, Any]:
+    kind = types.get(parameter["identifier"], NULL)
+    select = "SELECT NULL" if kind == NULL else f"SELECT CAST(NULL AS {kind})"
+    with closing(duckdb.connect()) as blank:
+        return described(blank, "json_serialize_sql", select)["statements"][0]["node"]["select_list"][0]
+
+
+def unparsed(cursor: duckdb.DuckDBPyConnection, parsed: dict[str, Any]) -> str:
+    """SQL of a parsed statement."""
+    return str(cursor.execute(f"SELECT json_deserialize_sql({literal(json.dumps(parsed))})").fetchall()[0][0])
