@@ -4,8 +4,12 @@ The names are those of DuckDB 1.5.5 and 2.0.0. Left out is what takes a path, an
 reads or writes the log, counts a sequence on, waits, or takes the inner state of an aggregate apart.
 """
 
-FUNCTIONS = frozenset(
-    """
+
+def named(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+FUNCTIONS = named("""
 __between __cast abs acos acosh add age aggregate ago alias any_value apply approx_count_distinct approx_quantile approx_top_k arbitrary arg_max
 arg_max_null arg_max_nulls_last arg_min arg_min_null arg_min_nulls_last argmax argmin array_agg array_aggr array_aggregate array_append array_apply
 array_cat array_concat array_contains array_cosine_distance array_cosine_similarity array_cross_product array_distance array_distinct
@@ -52,8 +56,7 @@ to_timestamp to_weeks to_years today transaction_timestamp translate trim trunc 
 union_value unpivot_list upper url_decode url_encode user uuid uuid_extract_timestamp uuid_extract_version uuidv4 uuidv7 var_pop var_samp variance
 variant_array_length variant_contains variant_exists variant_extract variant_extract_string variant_group_array variant_group_object variant_keys
 variant_type variant_typeof version wavg week weekday weekofyear weighted_avg xor year yearweek
-""".split()
-)
+""")
 """Scalar, aggregate and window functions and DuckDB's own macros."""
 
 SIGNS = frozenset(
@@ -98,12 +101,10 @@ SIGNS = frozenset(
 )
 """The operators, which DuckDB binds as functions of these names."""
 
-TABLE_FUNCTIONS = frozenset(
-    """
+TABLE_FUNCTIONS = named("""
 duckdb_columns duckdb_constraints duckdb_functions duckdb_indexes duckdb_keywords duckdb_schemas duckdb_sequences duckdb_tables duckdb_types
 duckdb_views generate_series json_each json_tree pragma_collations pragma_show pragma_table_info pragma_version range repeat repeat_row unnest
-""".split()
-)
+""")
 
 SCANS = frozenset({"seq_scan", "ducklake_scan"})
 """The table functions that a table is bound to; which tables, is said by CATALOGS."""
@@ -113,20 +114,14 @@ CATALOGS = frozenset({"annotations", "lake", "system", "temp"})
 
 SCHEMAS = frozenset({"main", "information_schema", "pg_catalog"})
 
-OPERATORS = frozenset(
-    f"LOGICAL_{name}"
-    for name in """
+OPERATORS = named("""
 AGGREGATE_AND_GROUP_BY ANY_JOIN ASOF_JOIN CHUNK_GET COMPARISON_JOIN CROSS_PRODUCT CTE_REF DELIM_GET DELIM_JOIN DEPENDENT_JOIN DISTINCT DUMMY_SCAN
 EMPTY_RESULT EXCEPT EXPRESSION_GET FILTER GET INTERSECT JOIN LIMIT MATERIALIZED_CTE ORDER_BY PIVOT POSITIONAL_JOIN PROJECTION RECURSIVE_CTE SAMPLE
 TOP_N UNION UNNEST WINDOW
-""".split()
-)
-"""Operators of a bound plan."""
+""")
+"""Operators of a bound plan, LOGICAL_ before each."""
 
-EXPRESSIONS = frozenset(
-    f"BOUND_{name}"
-    for name in """
+EXPRESSIONS = named("""
 AGGREGATE BETWEEN CASE CAST COLUMN_REF COMPARISON CONJUNCTION CONSTANT DEFAULT FUNCTION LAMBDA LAMBDA_REF OPERATOR REF UNNEST WINDOW
-""".split()
-)
-"""Expressions of a bound plan."""
+""")
+"""Expressions of a bound plan, BOUND_ before each."""

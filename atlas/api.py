@@ -9,19 +9,20 @@ from typing import Self
 
 import polars as pl
 
-from atlas import guard
+from atlas import guard, sandbox
 from atlas.address import parse_address
 from atlas.annotations.attaching import attach_annotations
 from atlas.arguments import bind, signature
 from atlas.card import Card, read_card
-from atlas.dictionary import describe
 from atlas.cursors import Parameters
+from atlas.dictionary import describe
 from atlas.frames import fetch
 from atlas.inventory import Status, read_status, status_html
 from atlas.questions import Question, question, questions
 from atlas.ranges import check_arguments
 from atlas.statement import statement
 from schema import store
+from schema.errors import AtlasError
 
 
 class Atlas:
@@ -47,13 +48,22 @@ class Atlas:
         check_arguments(self.con, arguments)
         return fetch(self.con, statement(q, arguments))
 
-    def sql(self, query: str, parameters: Parameters = None, *, max_rows: int = guard.MAX_ROWS, timeout: float = guard.TIMEOUT) -> pl.DataFrame:
+    def sql(
+        self, query: str, parameters: Parameters = None, *, max_rows: int = guard.MAX_ROWS, timeout: float = guard.TIMEOUT, own_process: bool = False
+    ) -> pl.DataFrame:
         """Run one SELECT over tables, views and questions; `parameters` fill `?` (a list) or `$name` (a dict).
 
+        What it may use is the same either way; with `own_process`, for a statement of somebody you do not know, limits of time and memory hold
+        because the process that runs it is killed, and it takes no parameters.
         Returns a polars frame of at most `max_rows` rows, with a warning if there are more; units are those of `schema()`.
         Raises QueryRefused for anything but one SELECT over this atlas, QueryTimeout after `timeout` seconds, AtlasError for wrong SQL.
         """
-        result = guard.run_select(self.con, query, parameters, max_rows=max_rows, timeout=timeout)
+        if own_process and parameters:
+            raise AtlasError("a statement in a process of its own takes no parameters: write the values into it")
+        if own_process:
+            result = sandbox.run(self.path, query, max_rows=max_rows, timeout=timeout)
+        else:
+            result = guard.run_select(self.con, query, parameters, max_rows=max_rows, timeout=timeout)
         if result.is_truncated:
             warnings.warn(f"only the first {max_rows} rows: raise max_rows for more", stacklevel=2)
         return result.frame

@@ -49,6 +49,8 @@ def translated() -> Iterator[None]:
         raise AtlasError(f"this atlas is closed; open it again ({first_line(error)})") from error
     except duckdb.PermissionException as error:
         raise QueryRefused(f"refused: a question reads this atlas and nothing else ({first_line(error)})") from error
+    except duckdb.OutOfMemoryException as error:
+        raise AtlasError(f"this needs more memory than it may take: ask for fewer rows or columns ({first_line(error)})") from error
     except duckdb.Error as error:
         raise AtlasError(f"DuckDB: {str(error).strip()}") from error
 

@@ -61,6 +61,8 @@ def run_select(con: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters 
     from atlas.cursors import own_cursor
     from atlas.frames import frame_of
 
+    if not timeout > 0:
+        raise AtlasError(f"timeout is a number of seconds above 0, not {timeout}")
     with own_cursor(con) as cursor:
         table = within(cursor, timeout, lambda: select_table(cursor, sql, parameters, max_rows))
     frame = frame_of(table)

@@ -73,12 +73,12 @@ def judge_plan(plan: dict[str, Any], catalogs: set[str]) -> None:
     for node in nodes(plan):
         operator, expression = str(node.get("type", "")), node.get("expression_class")
         if expression is not None:
-            if expression not in EXPRESSIONS:
+            if expression.removeprefix("BOUND_") not in EXPRESSIONS:
                 refuse(f"an expression of the kind {expression}")
             if expression in ("BOUND_FUNCTION", "BOUND_AGGREGATE") and bound_name(node) not in FUNCTIONS | SIGNS:
                 refuse(f"the function {bound_name(node)}")
         elif operator.startswith("LOGICAL_"):
-            if operator not in OPERATORS:
+            if operator.removeprefix("LOGICAL_") not in OPERATORS:
                 refuse(f"{operator.removeprefix('LOGICAL_')} in its plan")
             if operator == "LOGICAL_GET":
                 judge_table(node, catalogs)

@@ -13,6 +13,7 @@ from schema import terms
 from schema.build import table_ddl
 from schema.columns import column, layer, one_of
 
+
 def annotation_metadata() -> MetaData:
     """All tables of an annotation file, under the name they are attached by."""
     m = MetaData(schema=terms.ANNOTATION_CATALOG)

@@ -4,10 +4,11 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from glob import escape
 from pathlib import Path
+from types import MappingProxyType
 
 import duckdb
 
@@ -35,14 +36,20 @@ def annotation_path(path: Path | str) -> Path:
     return Path(path).with_name(Path(path).stem + ANNOTATION_SUFFIX)
 
 
-def open_reader(path: Path | str, *, memory: str = "4GB", attach: Callable[[duckdb.DuckDBPyConnection, Path], None] | None = None) -> duckdb.DuckDBPyConnection:
+def open_reader(
+    path: Path | str,
+    *,
+    memory: str = "4GB",
+    attach: Callable[[duckdb.DuckDBPyConnection, Path], None] | None = None,
+    config: Mapping[str, object] = MappingProxyType({}),
+) -> duckdb.DuckDBPyConnection:
     """Open an atlas read-only, locked down: no writes, no other files, no extensions, no settings.
 
-    `attach` is called with the connection and the path while other files can still be attached.
+    `attach` is called with the connection and the path while other files can still be attached; `config` is DuckDB's, beside what is set here.
     Raises NotAnAtlas if the path is no atlas of this schema version, Locked if another process is writing to it.
     """
     path = Path(path)
-    con = _open(path, {**OFFLINE, "memory_limit": memory})
+    con = _open(path, {**config, **OFFLINE, "memory_limit": memory})
     try:
         check_version(con, path)
         if attach is not None:

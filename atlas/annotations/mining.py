@@ -9,8 +9,8 @@ from math import comb
 import duckdb
 
 from atlas.annotations.subjects import SUBJECTS, Pattern, Shown
-from atlas.export.visible import visible
 from atlas.cursors import fetch_rows
+from atlas.export.visible import visible
 
 LONGEST = 4
 """Words of the longest ending that is looked for."""

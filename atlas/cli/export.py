@@ -5,9 +5,6 @@ import click
 from atlas.cli.ask import Asks
 from atlas.cli.sql import sql_command
 
-MAX_ROWS = 10_000_000
-"""More than a screen holds, less than memory does."""
-
 
 class Exports(Asks):
     """Every question, and `sql`; -o must be given."""
@@ -18,7 +15,7 @@ class Exports(Asks):
         return [*super().list_commands(ctx), "sql"]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        return sql_command(to_file=True, max_rows=MAX_ROWS) if name == "sql" else super().get_command(ctx, name)
+        return sql_command(to_file=True) if name == "sql" else super().get_command(ctx, name)
 
 
 @click.group(cls=Exports, subcommand_metavar="QUESTION [OPTIONS] -o FILE")

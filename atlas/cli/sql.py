@@ -8,41 +8,58 @@ import click
 
 from atlas.cli.options import db_option, emit, open_atlas, output_options
 
-MAX_ROWS = 1000
+MAX_ROWS = 1_000
+"""Rows that are printed."""
+
+MAX_FILE_ROWS = 10_000_000
+"""Rows that are written to a file: more than a screen holds, less than memory does."""
+
 TIMEOUT = 60.0
+LONGEST = 86_400.0
+"""Seconds."""
 
 
 def answer_sql(query: str, max_rows: int, timeout: float, db: Path | None, **out: Any) -> None:
     """Run the SELECT, print or write its rows, and say on stderr if there were more."""
     with open_atlas(db) as a:
+        from atlas import sandbox
         from atlas.export.provenance import provenance
-        from atlas.guard import run_select
 
-        result = run_select(a.con, query, max_rows=max_rows, timeout=timeout)
+        result = sandbox.run(a.path, query, max_rows=max_rows, timeout=timeout)
         source = provenance(a.con, a.path, sql=query, n_rows=result.frame.height) | {"is_truncated": result.is_truncated}
     emit(result.frame, provenance=source, **out)
     if result.is_truncated:
         click.echo(f"only the first {max_rows} rows: --max-rows gives more", err=True)
 
 
-def sql_command(*, to_file: bool, max_rows: int) -> click.Command:
-    """`atlas sql`, or `atlas export sql`, which must have a file and bounds its rows less."""
+def check_seconds(_: click.Context, __: click.Parameter, seconds: float) -> float:
+    """A limit that is one: 'nan' is below nothing and above nothing."""
+    if not 0 < seconds <= LONGEST:
+        raise click.BadParameter(f"{seconds:g} is no time between 0 and {LONGEST:,.0f} seconds")
+    return seconds
+
+
+def sql_command(*, to_file: bool) -> click.Command:
+    """`atlas sql`, or `atlas export sql`, which must have a file."""
 
     @click.command(name="sql")
     @click.argument("query")
-    @click.option("--max-rows", type=click.IntRange(min=1), default=max_rows, show_default=True, help="Stop after so many rows.")
-    @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=TIMEOUT, show_default=True, metavar="SECONDS", help="Stop after.")
+    @click.option(
+        "--max-rows", type=click.IntRange(min=1), metavar="N", help=f"Stop after so many rows: {MAX_ROWS:,} that are printed, {MAX_FILE_ROWS:,} of a file."
+    )
+    @click.option("--timeout", type=float, callback=check_seconds, default=TIMEOUT, show_default=True, metavar="SECONDS", help="Stop after.")
     @db_option
     @output_options(to_file=to_file)
-    def command(query: str, max_rows: int, timeout: float, db: Path | None, **out: Any) -> None:
+    def command(query: str, max_rows: int | None, timeout: float, db: Path | None, **out: Any) -> None:
         """Run one SELECT; QUERY is the SQL, or - to read it from standard input.
 
         Questions are table functions: atlas sql "FROM top_triggers(3, 17)". Nothing can be written, and no other file can be read.
+        It runs in a process of its own, which ends at its limits of time and memory.
         """
         query = sys.stdin.read() if query == "-" else query
-        answer_sql(query, max_rows, timeout, db, **out)
+        answer_sql(query, max_rows or (MAX_FILE_ROWS if out["output"] else MAX_ROWS), timeout, db, **out)
 
     return command
 
 
-command = sql_command(to_file=False, max_rows=MAX_ROWS)
+command = sql_command(to_file=False)

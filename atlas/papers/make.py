@@ -4,11 +4,11 @@ import time
 from collections.abc import Mapping
 
 from atlas.api import Atlas
+from atlas.cursors import fetch_rows
 from atlas.export.figures import PACKAGES as FIGURE_PACKAGES
 from atlas.export.formats import Style, render
 from atlas.export.latex import tex
 from atlas.export.provenance import provenance
-from atlas.cursors import fetch_rows
 from atlas.papers.items import Item, Made
 from atlas.papers.needs import kinds, missing
 from atlas.papers.printed import active_of, caption, cut_note, printed, setting_of

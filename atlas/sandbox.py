@@ -1,0 +1,91 @@
+"""Run what a stranger typed in a process of its own, which is killed at its limits of time, memory and bytes.
+
+DuckDB looks at interrupts between vectors only, and counts its buffers and not what a function allocates; the kernel holds this process to both.
+The process opens the atlas by itself (atlas/sandboxed.py), answers one statement and ends.
+"""
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from atlas.guard import MAX_ROWS, TIMEOUT, Result, past
+from schema import errors
+
+MEMORY = 4 << 30
+"""Bytes of address space that the process may take beyond what it has when it begins."""
+
+MAX_BYTES = 1 << 30
+"""Bytes of an answer."""
+
+START = 10.0
+"""Seconds that the process may take to start and to open the atlas, which are not the statement's."""
+
+PIECE = 1 << 20
+
+PROGRAM = "import sys; sys.path.append(sys.argv[1]); from atlas.sandboxed import main; main()"
+
+FEW_ARENAS = {"MALLOC_ARENA_MAX": "2"}
+"""glibc would take address space for each thread."""
+
+
+def run(path: Path | str, sql: str, *, max_rows: int = MAX_ROWS, timeout: float = TIMEOUT, max_bytes: int = MAX_BYTES, memory: int = MEMORY) -> Result:
+    """Run one SELECT over the atlas at `path`: at most `max_rows` rows of `max_bytes` bytes within `timeout` seconds.
+
+    Raises what `atlas.guard.run_select` raises, QueryTimeout past the time, AtlasError where memory or bytes did not suffice.
+    """
+    asked = {"path": str(path), "sql": sql, "max_rows": max_rows, "timeout": timeout, "max_bytes": max_bytes, "memory": memory, "start": START}
+    # without the folder it is called in, where a file may be called as a module is
+    command = [sys.executable, "-P", "-c", PROGRAM, str(Path(__file__).parents[1])]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, **FEW_ARENAS})
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        with suppress(BrokenPipeError), process.stdin:
+            process.stdin.write(json.dumps(asked).encode())
+        said = read_until(process.stdout, time.monotonic() + START + timeout, 2 * max_bytes + PIECE)
+    finally:
+        process.kill()
+        process.stdout.close()
+        code = process.wait()
+    return result(said, code, timeout, memory, max_bytes)
+
+
+def read_until(stream: IO[bytes], deadline: float, most: int) -> bytes | None:
+    """All that a process writes until it closes its end; None where it has not by then, or writes more."""
+    pieces: list[bytes] = []
+    n = 0
+    with selectors.DefaultSelector() as selector:
+        selector.register(stream, selectors.EVENT_READ)
+        while n <= most and selector.select(max(deadline - time.monotonic(), 0)):
+            piece = os.read(stream.fileno(), PIECE)
+            if not piece:
+                return b"".join(pieces)
+            pieces.append(piece)
+            n += len(piece)
+    return None
+
+
+def result(said: bytes | None, code: int, timeout: float, memory: int, max_bytes: int) -> Result:
+    """What the process said, as rows or as the error that it met; `code`: how it ended."""
+    if said is None or code == -signal.SIGALRM:
+        raise errors.QueryTimeout(past(timeout))
+    head, _, rows = said.partition(b"\n")
+    if code < 0 or not head:
+        raise errors.AtlasError(f"stopped: DuckDB ended at this statement, most often because it needs more than the {memory >> 20:,} MB that it may take")
+    answer = json.loads(head)
+    if "error" in answer:
+        raise getattr(errors, answer["error"], errors.AtlasError)(answer["message"])
+    if answer["n_bytes"] > max_bytes:
+        raise errors.AtlasError(f"the answer has more than {max_bytes >> 20:,} MB: ask for fewer rows or columns")
+    from pyarrow import ipc
+
+    from atlas.frames import frame_of
+
+    frame = frame_of(ipc.open_stream(rows).read_all())
+    return Result(frame.head(answer["max_rows"]), frame.height > answer["max_rows"])

@@ -1,0 +1,79 @@
+"""The process of atlas/sandbox.py: it opens an atlas, gives away what it does not need, answers one statement and ends.
+
+It reads one JSON object and writes one line of JSON, with the rows after it as an Arrow stream.
+"""
+
+import json
+import os
+import resource
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+THREADS = 4
+"""At most: each has a stack, and address space is limited."""
+
+DUCKDB_SHARE = 0.75
+"""Of the memory: DuckDB says more clearly that it has too little than a failed allocation does."""
+
+
+def main() -> None:
+    asked = json.load(sys.stdin.buffer)
+    # without a handler the kernel ends the process, whatever it is doing and whoever started it
+    signal.setitimer(signal.ITIMER_REAL, asked["start"] + asked["timeout"])
+    answer, table = answered(asked)
+    out = sys.stdout.buffer
+    out.write(json.dumps(answer).encode() + b"\n")
+    if table is not None:
+        from pyarrow import ipc
+
+        with ipc.new_stream(out, table.schema) as stream:
+            stream.write_table(table)
+    out.flush()
+    # DuckDB has nothing to say when it is closed
+    os._exit(0)
+
+
+def answered(asked: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+    """The line to write, and the rows if there are any."""
+    from atlas.annotations.attaching import attach_annotations
+    from atlas.guard import select_table
+    from schema.errors import AtlasError
+    from schema.lake import is_lake
+    from schema.store import open_reader
+
+    path, megabytes = Path(asked["path"]), int(asked["memory"] * DUCKDB_SHARE) >> 20
+    try:
+        config = {"temp_directory": "", "threads": min(THREADS, os.cpu_count() or 1)}
+        con = open_reader(path, memory=f"{megabytes}MB", attach=attach_annotations, config=config)
+        # what the answer needs is loaded by an answer, as no file can be opened afterwards
+        select_table(con, "FROM model", None, 1)
+        give_away(asked["memory"], is_file=not is_lake(path))
+        signal.setitimer(signal.ITIMER_REAL, asked["timeout"])
+        table = select_table(con, asked["sql"], None, asked["max_rows"])
+    except AtlasError as error:
+        return {"error": type(error).__name__, "message": str(error)}, None
+    found = {"n_bytes": table.nbytes, "max_rows": asked["max_rows"]}
+    return found, table if table.nbytes <= asked["max_bytes"] else None
+
+
+def give_away(memory: int, *, is_file: bool) -> None:
+    """From here on no file is written, of an atlas file's process none is opened and no connection made, and address space ends `memory` bytes on."""
+    limit(resource.RLIMIT_CORE, 0)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limit(resource.RLIMIT_FSIZE, 0)
+    if taken := address_space():
+        limit(resource.RLIMIT_AS, taken + memory)
+    if is_file:
+        limit(resource.RLIMIT_NOFILE, 0)
+
+
+def limit(kind: int, most: int) -> None:
+    resource.setrlimit(kind, (most, most))
+
+
+def address_space() -> int | None:
+    """Bytes of address space that this process has; None where the system does not say, and then does not limit it either."""
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text().split()[0]) * resource.getpagesize() if statm.exists() else None
