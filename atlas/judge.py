@@ -6,7 +6,6 @@ operator, table, function and expression of the bound plan, in which views and m
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from typing import Any
 
 import duckdb
@@ -16,9 +15,6 @@ from atlas.statement import literal
 from schema.errors import QueryRefused
 
 OWN_MACROS = "SELECT DISTINCT f.function_name FROM duckdb_functions() AS f WHERE NOT f.internal AND f.database_name IN (current_database(), 'annotations')"
-
-NULL = '"NULL"'
-"""Type of a NULL."""
 
 Parameters = Mapping[str, object] | Sequence[object] | None
 
@@ -31,7 +27,7 @@ def judge(cursor: duckdb.DuckDBPyConnection, select: str, parameters: Parameters
         refuse(f"DuckDB cannot say what this statement does ({first_line(parsed)})")
     judge_names(cursor, parsed, catalogs)
     if parameters:
-        select = unparsed(cursor, typed(parsed, types_of(cursor, parameters)))
+        select = unparsed(cursor, without_parameters(parsed, nulls(cursor, parameters)))
     plan = described(cursor, "json_serialize_plan", select)
     if plan["error"]:
         # wrong SQL is explained by DuckDB, with its line
@@ -118,34 +114,31 @@ def nodes(root: object) -> Iterator[dict[str, Any]]:
             waiting += found
 
 
-def types_of(cursor: duckdb.DuckDBPyConnection, parameters: Mapping[str, object] | Sequence[object]) -> dict[str, str]:
-    """Name, or number from 1, of a parameter → DuckDB's type of its value."""
+def nulls(cursor: duckdb.DuckDBPyConnection, parameters: Mapping[str, object] | Sequence[object]) -> dict[str, dict[str, Any]]:
+    """Name, or number from 1, of a parameter → a parsed NULL of its value's type."""
     named = parameters.items() if isinstance(parameters, Mapping) else ((str(i), value) for i, value in enumerate(parameters, 1))
-    return {name: str(cursor.execute("SELECT typeof(?)", [value]).fetchall()[0][0]) for name, value in named}
+    kinds = {name: str(cursor.execute("SELECT typeof(?)", [value]).fetchall()[0][0]) for name, value in named}
+    return {name: parsed_null(cursor, kind) for name, kind in kinds.items()}
 
 
-def typed(parsed: dict[str, Any], types: Mapping[str, str]) -> dict[str, Any]:
-    """The parsed statement with a NULL of its type for each parameter: it binds to the same functions, and a plan has no place for parameters."""
+def without_parameters(parsed: dict[str, Any], values: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """The parsed statement with a value in each parameter's place: a plan has none for parameters, and NULLs of their types bind to the same functions."""
+
+    def filled(node: object) -> object:
+        is_parameter = isinstance(node, dict) and node.get("class") == "PARAMETER"
+        return values.get(node["identifier"], node) if is_parameter else node  # type: ignore[index]
+
     for node in nodes(parsed):
         for key, value in node.items():
-            if is_parameter(value):
-                node[key] = null_of(types, value)
-            elif isinstance(value, list):
-                node[key] = [null_of(types, part) if is_parameter(part) else part for part in value]
+            node[key] = [filled(part) for part in value] if isinstance(value, list) else filled(value)
     for statement in parsed["statements"]:
         statement["named_param_map"] = []
     return parsed
 
 
-def is_parameter(node: object) -> bool:
-    return isinstance(node, dict) and node.get("class") == "PARAMETER"
-
-
-def null_of(types: Mapping[str, str], parameter: dict[str, Any]) -> dict[str, Any]:
-    kind = types.get(parameter["identifier"], NULL)
-    select = "SELECT NULL" if kind == NULL else f"SELECT CAST(NULL AS {kind})"
-    with closing(duckdb.connect()) as blank:
-        return described(blank, "json_serialize_sql", select)["statements"][0]["node"]["select_list"][0]
+def parsed_null(cursor: duckdb.DuckDBPyConnection, kind: str) -> dict[str, Any]:
+    select = "SELECT NULL" if kind == '"NULL"' else f"SELECT CAST(NULL AS {kind})"
+    return described(cursor, "json_serialize_sql", select)["statements"][0]["node"]["select_list"][0]
 
 
 def unparsed(cursor: duckdb.DuckDBPyConnection, parsed: dict[str, Any]) -> str:

@@ -17,7 +17,7 @@ from atlas.statement import literal, statement
         ("token_context", {"position_ids": [3, 101]}, "FROM token_context([3, 101])"),
         ("layer_summary", {}, "FROM layer_summary()"),
         ("annotated_patterns", {"subject": "key"}, "FROM annotations.annotated_patterns(subject := 'key')"),
-        ("geva2022_extreme", {"threshold": 3.5}, "FROM geva2022_extreme(threshold := 3.5)"),
+        ("geva2022_extreme", {"threshold": 3.5}, "FROM geva2022_extreme(threshold := 3.5::DOUBLE)"),
     ],
 )
 def test_a_statement_names_what_is_not_the_default(name: str, arguments: dict[str, object], written: str) -> None:
