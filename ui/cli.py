@@ -14,7 +14,7 @@ SERVER = Path(__file__).with_name("server.py")
 LOOPBACK = "127.0.0.1"
 
 CACHED = "512mb"
-"""What all answers that a server keeps may take together."""
+"""What all answers that a server keeps for its visitors may take together."""
 
 
 def names(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
@@ -40,10 +40,11 @@ def ui(path: Path | None, db: Path | None, port: int, address: str, hosts: tuple
     if path is None:
         raise click.UsageError("which atlas? Give FILE or --db FILE, or set ATLAS_DB")
     check(path)
-    if address != LOOPBACK:
-        click.echo(f"note: {address} may be reached from other machines: whoever reaches it can read this atlas", err=True)
     from ui.hosts import own_hosts
 
+    if address != LOOPBACK:
+        click.echo(f"note: {address} may be reached from other machines: whoever reaches it can read this atlas", err=True)
+        click.echo("note: it answers to this machine's addresses and host name; --host NAME adds a name, as of a proxy", err=True)
     command = [sys.executable, "-m", "streamlit", "run", str(SERVER), f"--server.address={address}", f"--server.port={port}"]
     command += [f"--server.headless={str(not browser).lower()}", "--server.fileWatcherType=none", "--browser.gatherUsageStats=false"]
     command += [f"--server.maxCacheDataSize={CACHED}", "--server.showEmailPrompt=false"]

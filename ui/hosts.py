@@ -14,7 +14,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LOOPBACKS = ("127.0.0.1", "localhost", "::1")
 
 AUTHORITY = re.compile(r"(?:\[([\da-f:.]+)\]|([\w.-]+))(?::\d{1,5})?", re.IGNORECASE | re.ASCII)
 """What a Host header holds: an address in brackets, or a name; then perhaps a port."""
@@ -24,8 +24,8 @@ UNFRAMED = {"Content-Security-Policy": "frame-ancestors 'none'", "X-Frame-Option
 
 def own_hosts(address: str, added: Iterable[str]) -> frozenset[str]:
     """What a server that listens at `address` is called, and what else it was told that it is called."""
-    machine = () if address in LOOPBACK else (socket.gethostname(),)
-    return frozenset(map(plain, (*LOOPBACK, address, *machine, *added)))
+    machine = () if address in LOOPBACKS else (socket.gethostname(),)
+    return frozenset(map(plain, (*LOOPBACKS, address, *machine, *added)))
 
 
 def plain(host: str) -> str:

@@ -14,9 +14,12 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from playwright.sync_api import Browser
+from streamlit.byte_util import config_max_cache_data_size_to_bytes
 
 from tests.ui.browser import Server, command, serving, settled
+from ui.cli import ui
 
 EVERYWHERE = ["/", "/sql", "/_stcore/health", "/_stcore/host-config", "/_stcore/metrics", "/_stcore/stream", "/media/none", "/static/none", "/no/such"]
 """Pages, what Streamlit asks of its own, files, and what does not exist."""
@@ -171,6 +174,14 @@ def test_a_browser_is_opened_where_the_pages_are(tiny: Path, tmp_path: Path) -> 
         while not note.exists() and time.monotonic() < end:
             time.sleep(0.1)
         assert note.read_text().strip().rstrip("/") == server.url
+
+
+def test_what_a_server_keeps_is_bounded(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[str] = []
+    monkeypatch.setattr(os, "execve", lambda _program, arguments, _environment: started.extend(arguments))
+    assert CliRunner().invoke(ui, [str(tiny), "--no-browser"]).exit_code == 0
+    bound = next(a.partition("=")[2] for a in started if a.startswith("--server.maxCacheDataSize="))
+    assert config_max_cache_data_size_to_bytes(bound) == 512 * 1024**2
 
 
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])

@@ -1,6 +1,5 @@
 """The SQL page: what a person sends is run, within bounds of the whole server; what a link brings is not."""
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from ui import query, running
 
 
 @pytest.fixture
-def statements(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every statement that is run, whoever asks for it."""
     found: list[str] = []
     run = running.run
@@ -26,7 +25,7 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return run(path, sql, **limits)
 
     monkeypatch.setattr(running, "run", noted)
-    yield found
+    return found
 
 
 def send(app: AppTest, sql: str | None = None) -> AppTest:
