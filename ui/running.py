@@ -13,13 +13,13 @@ from schema.errors import AtlasError
 from ui import data
 from ui.snapshot import Snapshot
 
-MAX_ROWS, MAX_BYTES, TIMEOUT, MEMORY = 10_000, 32_000_000, 10.0, 4 << 30
+MAX_ROWS, MAX_BYTES, TIMEOUT, MEMORY = 10_000, 32 << 20, 10.0, 4 << 30
 """Rows and bytes of a result; seconds and bytes of memory that a statement may take."""
 
 AT_ONCE, PATIENCE, RESULTS = 2, 30.0, 8
 """Statements that run at the same time, seconds that another waits for its turn, results kept: of a server, for all visitors together."""
 
-LIMITS = f"One SELECT, at most {MAX_ROWS:,} rows, {MAX_BYTES // 1_000_000} MB and {TIMEOUT:g} seconds. It reads this atlas and nothing else."
+LIMITS = f"One SELECT, at most {MAX_ROWS:,} rows, {MAX_BYTES >> 20} MB and {TIMEOUT:g} seconds. It reads this atlas and nothing else."
 
 TURNS = BoundedSemaphore(AT_ONCE)
 

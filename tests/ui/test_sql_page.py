@@ -104,7 +104,7 @@ def test_bounds_are_those_that_the_page_names(visit: Visit, tiny: Path, monkeypa
 
     monkeypatch.setattr(running, "run", noted)
     app = visit(tiny, "sql")
-    assert given == {"path": tiny, "max_rows": 10_000, "timeout": 10.0, "max_bytes": 32_000_000, "memory": 4 * 1024**3}
+    assert given == {"path": tiny, "max_rows": 10_000, "timeout": 10.0, "max_bytes": 32 * 1024**2, "memory": 4 * 1024**3}
     assert "at most 10,000 rows, 32 MB and 10 seconds" in text_of(app)
 
 
