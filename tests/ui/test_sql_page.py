@@ -49,7 +49,7 @@ def test_a_statement_in_the_address_waits_for_run(visit: Visit, tiny: Path, stat
     assert "press Run" in text_of(app)
     app.run()
     app.selectbox(key="relation").set_value("trigger").run()
-    assert (statements, "answer" in text_of(app), "history" in app.session_state) == ([], True, False)
+    assert (statements, "press Run" in text_of(app), "history" in app.session_state) == ([], True, False)
     send(app)
     assert statements == ["SELECT 6 * 7 AS answer"]
     assert rows(app)["answer"].to_list() == [42]
