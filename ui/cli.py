@@ -1,6 +1,7 @@
 """`atlas ui`: open an atlas in the web browser."""
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -8,9 +9,20 @@ import click
 
 from schema.errors import AtlasError
 
-APP = Path(__file__).with_name("app.py")
+SERVER = Path(__file__).with_name("server.py")
 
 LOOPBACK = "127.0.0.1"
+
+CACHED = "512mb"
+"""What all answers that a server keeps for its visitors may take together."""
+
+
+def names(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Names as a Host header has them, but for a port."""
+    for name in given:
+        if not re.fullmatch(r"[\w.-]+|[\da-fA-F:.]+", name, re.ASCII) or name.count(":") == 1:
+            raise click.BadParameter(f"'{name}' is no name of a host: write it without scheme or port, as in atlas.example.org")
+    return given
 
 
 @click.command()
@@ -18,19 +30,26 @@ LOOPBACK = "127.0.0.1"
 @click.option("--db", type=click.Path(path_type=Path), envvar="ATLAS_DB", metavar="FILE", show_envvar=True, help="The atlas to browse.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8501, show_default=True, help="0 takes any free one.")
 @click.option("--address", default=LOOPBACK, show_default=True, help="Where to listen; 0.0.0.0 lets others on the network read this atlas.")
+@click.option(
+    "--host", "hosts", multiple=True, callback=names, metavar="NAME", help="A further name that it is served under, as by a proxy. May be given again."
+)
 @click.option("--browser/--no-browser", default=True, help="Open a browser window.")
-def ui(path: Path | None, db: Path | None, port: int, address: str, browser: bool) -> None:
+def ui(path: Path | None, db: Path | None, port: int, address: str, hosts: tuple[str, ...], browser: bool) -> None:
     """Browse an atlas in the web browser: keys, predictions, promotion and elimination, figures, SQL. Reads only; stop it with Ctrl-C."""
     path = path or db
     if path is None:
         raise click.UsageError("which atlas? Give FILE or --db FILE, or set ATLAS_DB")
     check(path)
+    from ui.hosts import own_hosts
+
     if address != LOOPBACK:
         click.echo(f"note: {address} may be reached from other machines: whoever reaches it can read this atlas", err=True)
-    command = [sys.executable, "-m", "streamlit", "run", str(APP), f"--server.address={address}", f"--server.port={port}"]
+        click.echo("note: it answers to this machine's addresses and host name; --host NAME adds a name, as of a proxy", err=True)
+    command = [sys.executable, "-m", "streamlit", "run", str(SERVER), f"--server.address={address}", f"--server.port={port}"]
     command += [f"--server.headless={str(not browser).lower()}", "--server.fileWatcherType=none", "--browser.gatherUsageStats=false"]
+    command += [f"--server.maxCacheDataSize={CACHED}", "--server.showEmailPrompt=false"]
     # this process becomes the server, so that who ends it ends the pages
-    os.execve(sys.executable, command, {**os.environ, "ATLAS_DB": str(path.resolve())})
+    os.execve(sys.executable, command, {**os.environ, "ATLAS_DB": str(path.resolve()), "ATLAS_HOSTS": " ".join(own_hosts(address, hosts))})
 
 
 def check(path: Path) -> None:

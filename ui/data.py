@@ -80,10 +80,18 @@ def show(snapshot: Snapshot) -> None:
 def opened(snapshot: Snapshot) -> Atlas:
     """The atlas of a snapshot. Raises Replaced if another has taken its place meanwhile."""
     a = Atlas(snapshot.path)
-    if latest(snapshot.path).atlas != snapshot.atlas:
+    try:
+        check_current(snapshot)
+    except AtlasError:
         a.close()
-        raise Replaced("this snapshot has been replaced by a newer one: show that, or load the page anew")
+        raise
     return a
+
+
+def check_current(snapshot: Snapshot) -> None:
+    """Raise Replaced if a file opened by this path may be another than the snapshot."""
+    if latest(snapshot.path).atlas != snapshot.atlas:
+        raise Replaced("this snapshot has been replaced by a newer one: show that, or load the page anew")
 
 
 def atlas() -> Atlas:

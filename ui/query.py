@@ -7,19 +7,34 @@ import polars as pl
 import streamlit as st
 
 from atlas.arguments import bind
-from atlas.guard import run_select
 from atlas.questions import Parameter, Question, question, questions
 from atlas.statement import statement
 from schema.errors import AtlasError
 from ui import blocks, charts, data
-from ui.snapshot import Snapshot
+from ui.running import LIMITS, MAX_ROWS, result
 
-MAX_ROWS, TIMEOUT, PAGE, KEPT = 10_000, 10.0, 100, 20
-"""Rows of a result, seconds it may take, rows of a page, statements remembered."""
+PAGE, KEPT = 100, 20
+"""Rows of a page, statements remembered."""
 
 FIRST = "FROM layer_summary()"
+"""What the page shows before anything is asked."""
 
-LIMITS = f"One SELECT, at most {MAX_ROWS:,} rows and {TIMEOUT:g} seconds. It reads this atlas and nothing else."
+NOT_RUN = "This statement has not been run: read it, then press Run. A link only writes it here, whoever made the link."
+
+
+def editor() -> str:
+    """The statement as it was last sent, from a link or by hand; run where that was by hand."""
+    st.text(LIMITS)
+    with st.form("statement", border=False):
+        sql = st.text_area("Statement", FIRST, height=200, key="sql", bind="query-params")
+        if st.form_submit_button("Run"):
+            st.session_state["run"] = sql
+    return sql
+
+
+def put(sql: str) -> None:
+    """A statement into the editor, and run it: what a button does, an address never."""
+    st.session_state.update(sql=sql, run=sql)
 
 
 def question_form() -> None:
@@ -42,7 +57,7 @@ def write(q: Question) -> None:
     """The form's statement into the editor; what cannot be asked is said there."""
     given = {p.name: value(p, st.session_state[f"{q.name}-{p.name}"]) for p in q.parameters}
     try:
-        st.session_state["sql"] = statement(q, bind(q, (), {name: v for name, v in given.items() if v is not None}))
+        put(statement(q, bind(q, (), {name: v for name, v in given.items() if v is not None})))
     except AtlasError as error:
         st.session_state["form_fault"] = str(error)
 
@@ -73,13 +88,6 @@ def dictionary() -> None:
     st.dataframe(columns.filter(pl.col("relation") == relation).drop("relation"), hide_index=True, alt=f"Columns of {relation}", height=360)
 
 
-@st.cache_data(max_entries=32, show_spinner="Asking …")
-def result(snapshot: Snapshot, sql: str) -> tuple[pl.DataFrame, bool]:
-    """The rows of a statement, and whether there are more than are shown. Raises AtlasError for what is refused or wrong."""
-    found = run_select(data.opened(snapshot).con, sql, max_rows=MAX_ROWS, timeout=TIMEOUT)
-    return found.frame, found.is_truncated
-
-
 def remember(sql: str) -> None:
     history = st.session_state.setdefault("history", [])
     if sql in history:
@@ -91,12 +99,15 @@ def recall() -> None:
     """Statements of this visit, the last first."""
     for i, sql in enumerate(st.session_state.get("history", [])):
         with st.container(horizontal=True):
-            st.button("Again", key=f"again-{i}", on_click=lambda sql=sql: st.session_state.update(sql=sql))
+            st.button("Again", key=f"again-{i}", on_click=put, args=(sql,))
             st.code(sql, language="sql")
 
 
 def show(sql: str) -> None:
     """A statement's rows, page by page, with a chart; or why there are none."""
+    if sql not in (FIRST, st.session_state.get("run")):
+        blocks.empty(NOT_RUN)
+        return
     try:
         frame, is_truncated = result(data.shown(), sql)
     except AtlasError as error:

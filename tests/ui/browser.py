@@ -37,15 +37,19 @@ class Server:
     pid: int
 
 
+def command(path: Path, *options: str) -> list[str]:
+    return [sys.executable, "-c", "from atlas.cli.main import main; main()", "ui", str(path), "--no-browser", *options]
+
+
 @contextmanager
-def serving(path: Path, log: Path) -> Iterator[Server]:
-    """`atlas ui` on a free port of this machine alone; ended with the block."""
+def serving(path: Path, log: Path, *options: str, environment: dict[str, str] | None = None) -> Iterator[Server]:
+    """`atlas ui` on a free port of this machine, and of it alone unless the options say otherwise; ended with the block."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
-    command = [sys.executable, "-c", "from atlas.cli.main import main; main()", "ui", str(path), "--no-browser", "--port", str(port)]
+    around = {**os.environ, "HOME": str(log.parent), **(environment or {})}
     with log.open("wb") as out:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env={**os.environ, "HOME": str(log.parent)})
+        process = subprocess.Popen(command(path, "--port", str(port), *options), stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=around)
     url = f"http://127.0.0.1:{port}"
     try:
         end = time.monotonic() + SERVER_S

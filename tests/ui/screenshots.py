@@ -35,6 +35,8 @@ def main(path: Path, output: Path, scheme: str, width: int) -> None:
         for name, address in VIEWS.items():
             page.goto(f"{server.url}/{address}")
             settled(page)
+            if "sql=" in address:
+                page.get_by_role("button", name="Run", exact=True).click()
             page.wait_for_timeout(2500)
             settled(page)
             page.screenshot(path=output / f"{name}.png")

@@ -156,6 +156,40 @@ def test_a_link_restores_its_view(open_window: Callable[..., Visitor], address: 
     assert {name: values[0] for name, values in query.items()} == kept
 
 
+def test_a_statement_from_a_link_waits_for_run_wherever_the_link_is(open_window: Callable[..., Visitor]) -> None:
+    statement, other = "SELECT 6 * 7 AS answer", "SELECT 'another' AS word"
+    page = open_window().go(f"sql?{urllib.parse.urlencode({'sql': statement, 'chart': 'true'})}")
+    waits, editor = page.get_by_text("then press Run"), page.get_by_label("Statement", exact=True)
+    for _ in range(2):
+        expect(editor).to_have_value(statement)
+        expect(waits).to_be_visible()
+        expect(page.get_by_text("1 rows")).to_have_count(0)
+        page.get_by_role("button", name="Run", exact=True).click()
+        expect(page.get_by_text("1 rows")).to_be_visible()
+        expect(waits).to_have_count(0)
+        page.reload()
+        settled(page)
+    editor.fill(other)
+    editor.press("Control+Enter")
+    expect(page.get_by_text("1 rows")).to_be_visible()
+    page.wait_for_url(lambda url: urllib.parse.parse_qs(urllib.parse.urlsplit(url).query)["sql"] == [other])
+    # without loading the page anew, as a link within the pages does
+    page.evaluate(
+        "sql => {history.pushState({}, '', '/sql?sql=' + sql); history.pushState({}, '', '/sql?sql=1'); history.back()}", urllib.parse.quote(statement)
+    )
+    expect(editor).to_have_value(statement)
+    expect(waits).to_be_visible()
+
+
+def test_the_sql_behind_a_table_is_brought_to_the_sql_page(open_window: Callable[..., Visitor]) -> None:
+    page = open_window().go("neuron?layer=3&neuron=17")
+    page.get_by_test_id("stPopover").filter(has_text="SQL").get_by_role("button").first.click()
+    page.get_by_role("link", name="Open in the SQL page").first.click()
+    expect(page.get_by_label("Statement", exact=True)).to_have_value(re.compile("trigger_contexts"))
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.get_by_text("20 rows")).to_be_visible()
+
+
 def test_an_address_that_does_not_exist_is_said(open_window: Callable[..., Visitor]) -> None:
     page = open_window().go("neuron?layer=99&neuron=0")
     expect(page.get_by_text("no layer 99: this model has layers 0 to 15")).to_be_visible()

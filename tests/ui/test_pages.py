@@ -7,7 +7,6 @@ import pytest
 
 from atlas.api import Atlas
 from schema import SCHEMA_VERSION, store
-from tests.atlas.test_guard import ATTACKS
 from tests.ui.conftest import Visit, text_of
 from ui import data
 
@@ -71,38 +70,6 @@ def test_previous_next_and_go_to_lead_through_the_model(visit: Visit, tiny: Path
     assert {button.label: button for button in app.button}["Next"].disabled
     app.text_input(key="jump").set_value("L2N4").run()
     assert "no neuron 4: this model has neurons 0 to 3" in text_of(app)
-
-
-def test_a_statement_in_the_address_is_run_and_remembered(visit: Visit, tiny: Path) -> None:
-    app = visit(tiny, "sql", sql="SELECT 6 * 7 AS answer")
-    assert app.dataframe[-1].value["answer"].to_list() == [42]
-    app.text_area(key="sql").set_value("SELECT no_such_column FROM model").run()
-    assert "no_such_column" in text_of(app)
-    assert [e.value for e in app.error] == ["This cannot be shown."]
-    app.text_area(key="sql").set_value("SELECT 1 AS one").run()
-    assert app.session_state["history"] == ["SELECT 1 AS one", "SELECT 6 * 7 AS answer"]
-    next(b for b in app.button if b.key == "again-1").click().run()
-    assert app.text_area(key="sql").value == "SELECT 6 * 7 AS answer"
-
-
-def test_a_question_is_filled_in_as_a_form(visit: Visit, tiny: Path) -> None:
-    app = visit(tiny, "sql")
-    app.selectbox(key="question").set_value("top_triggers").run()
-    app.number_input(key="top_triggers-layer").set_value(2)
-    app.number_input(key="top_triggers-neuron").set_value(1)
-    next(b for b in app.button if b.label == "Write the statement").click().run()
-    assert app.text_area(key="sql").value == "FROM top_triggers(2, 1)"
-    assert app.dataframe[-1].value["coefficient"].to_list()[:2] == [3.0, 2.5]
-
-
-@pytest.mark.parametrize("statement", ATTACKS)
-def test_an_attack_is_refused_on_the_page(visit: Visit, tiny: Path, tmp_path: Path, statement: str) -> None:
-    secret, out = tmp_path / "secret.csv", tmp_path / "out"
-    secret.write_text("secret\n1\n")
-    app = visit(tiny, "sql", sql=statement.format(file=secret, out=out) or " ")
-    assert not app.exception
-    assert [e.value for e in app.error] == ["This cannot be shown."]
-    assert not out.exists()
 
 
 def test_a_newer_snapshot_is_offered_and_shown_when_asked_for(visit: Visit, tiny: Path) -> None:

@@ -7,9 +7,7 @@ from ui import query
 st.title("Ask in SQL")
 editor, beside = st.columns([3, 2])
 with editor:
-    st.text(query.LIMITS)
-    sql = st.text_area("Statement", query.FIRST, height=200, key="sql", bind="query-params")
-    st.button("Run")
+    sql = query.editor()
 with beside:
     questions, dictionary, history = st.tabs(["Questions", "Tables", "History"])
     with questions:

@@ -1,0 +1,198 @@
+"""Who is answered: only a browser that calls the server by a name of its own, from a page of the server's own."""
+
+import base64
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from playwright.sync_api import Browser
+from streamlit.byte_util import config_max_cache_data_size_to_bytes
+
+from tests.ui.browser import Server, command, serving, settled
+from ui.cli import ui
+
+EVERYWHERE = ["/", "/sql", "/_stcore/health", "/_stcore/host-config", "/_stcore/metrics", "/_stcore/stream", "/media/none", "/static/none", "/no/such"]
+"""Pages, what Streamlit asks of its own, files, and what does not exist."""
+
+HANDSHAKE = {
+    "Connection": "Upgrade",
+    "Upgrade": "websocket",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": base64.b64encode(bytes(16)).decode(),
+}
+
+Serve = Callable[..., Server]
+
+
+@pytest.fixture(scope="module")
+def here(tiny_original: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Listens to this machine alone."""
+    with serving(tiny_original, tmp_path_factory.mktemp("here") / "log", "--host", "Atlas.example.org") as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def open_to_all(tiny_original: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(tiny_original, tmp_path_factory.mktemp("all") / "log", "--address", "0.0.0.0") as found:
+        yield found
+
+
+def port(server: Server) -> int:
+    return int(server.url.rpartition(":")[2])
+
+
+def asked(server: Server, path: str, *, address: str = "127.0.0.1", **headers: str | None) -> tuple[int, str, dict[str, str]]:
+    """Status, text and headers of a GET. Headers are named with underscores; Host is what is given, or none at all."""
+    con = http.client.HTTPConnection(address, port(server), timeout=30)
+    con.putrequest("GET", path, skip_host=True)
+    for name, value in headers.items():
+        if value is not None:
+            con.putheader(name.replace("_", "-"), value)
+    con.endheaders()
+    answer = con.getresponse()
+    found = answer.status, "" if answer.status == 101 else answer.read().decode(), {k.lower(): v for k, v in answer.getheaders()}
+    con.close()
+    return found
+
+
+def joined(server: Server, host: str, origin: str | None) -> int:
+    """Status of a websocket's handshake: 101 where it is accepted."""
+    return asked(server, "/_stcore/stream", Host=host, Origin=origin, **{k.replace("-", "_"): v for k, v in HANDSHAKE.items()})[0]
+
+
+@pytest.mark.parametrize("path", EVERYWHERE)
+@pytest.mark.parametrize(
+    "host", ["evil.com", "evil.com:{port}", "127.0.0.1.evil.com", "localhost@evil.com", "8.8.8.8:{port}", "[::2]", "", "127.0.0.1, evil.com"]
+)
+def test_another_name_is_refused_wherever_it_asks(here: Server, path: str, host: str) -> None:
+    status, text, _ = asked(here, path, Host=host.format(port=port(here)))
+    assert status == 403
+    assert text.count("\n") == 1 and "atlas ui --host" in text and "localhost" in text
+
+
+def test_a_request_without_a_name_is_refused(here: Server) -> None:
+    assert asked(here, "/sql")[0] in (400, 403)
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1:{port}", "localhost:{port}", "LocalHost.", "[::1]:{port}", "127.0.0.1:9000", "atlas.example.org", "ATLAS.example.org:443"]
+)
+def test_its_own_names_are_answered(here: Server, host: str) -> None:
+    host = host.format(port=port(here))
+    assert asked(here, "/_stcore/health", Host=host)[:2] == (200, "ok")
+    assert joined(here, host, f"http://{host}") == 101
+
+
+@pytest.mark.parametrize(
+    ("host", "origin"),
+    [
+        ("evil.com", "http://evil.com"),
+        ("evil.com:{port}", "http://127.0.0.1:{port}"),
+        ("evil.com", None),
+        ("127.0.0.1:{port}", "http://evil.com"),
+        ("127.0.0.1:{port}", "null"),
+        ("localhost:{port}", "http://localhost:3000"),
+        ("localhost:{port}", "http://localhost.evil.com:{port}"),
+    ],
+)
+def test_a_websocket_is_refused_under_another_name_or_from_another_page(here: Server, host: str, origin: str | None) -> None:
+    assert joined(here, host.format(port=port(here)), origin and origin.format(port=port(here))) == 403
+
+
+def test_another_page_is_told_so_without_a_look_at_the_network(here: Server) -> None:
+    began = time.monotonic()
+    status, text, headers = asked(here, "/_stcore/host-config", Host=f"127.0.0.1:{port(here)}", Origin="http://evil.com")
+    assert (status, "access-control-allow-origin" in headers) == (403, False)
+    assert text == f"a page of 'http://evil.com' may not ask 127.0.0.1:{port(here)}: a proxy in front of the pages passes the Host header on as it came\n"
+    assert time.monotonic() - began < 2
+
+
+@pytest.mark.parametrize("path", EVERYWHERE)
+@pytest.mark.parametrize("host", ["127.0.0.1", "evil.com"])
+def test_no_answer_may_be_framed(here: Server, path: str, host: str) -> None:
+    headers = asked(here, path, Host=host)[2]
+    assert headers["content-security-policy"] == "frame-ancestors 'none'"
+    assert headers["x-frame-options"] == "DENY"
+
+
+@pytest.fixture
+def elsewhere(here: Server, tmp_path: Path) -> Iterator[str]:
+    """A page of another server of this machine, with one of ours in a frame."""
+    (tmp_path / "index.html").write_text(f"<iframe src='{here.url}/sql' width=1000 height=800></iframe>")
+    other = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=tmp_path))
+    threading.Thread(target=other.serve_forever).start()
+    yield f"http://127.0.0.1:{other.server_port}/"
+    other.shutdown()
+    other.server_close()
+
+
+def test_a_page_elsewhere_cannot_show_one_of_ours(elsewhere: str, chromium: Browser) -> None:
+    page = chromium.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda m: complaints.append(m.text))
+    page.goto(elsewhere)
+    page.wait_for_timeout(5000)
+    assert page.frame_locator("iframe").get_by_test_id("stApp").count() == 0
+    assert "frame-ancestors" in " ".join(complaints)
+    page.close()
+
+
+def test_open_to_all_it_answers_to_the_machines_own_names_and_addresses(open_to_all: Server) -> None:
+    own = {"127.0.0.1", "localhost", socket.gethostname(), *addresses()}
+    assert {name for name in own if asked(open_to_all, "/_stcore/health", address=name, Host=f"{name}:{port(open_to_all)}")[0] != 200} == set()
+    assert asked(open_to_all, "/_stcore/health", Host="evil.com")[0] == 403
+
+
+def addresses() -> set[str]:
+    """This machine's."""
+    return {str(info[4][0]) for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
+
+
+@pytest.mark.parametrize("name", ["http://atlas.example.org", "atlas.example.org:443", "*", "a b", ""])
+def test_what_is_no_name_is_refused_at_once(tiny: Path, name: str) -> None:
+    ended = subprocess.run(command(tiny, "--host", name), capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2
+    assert "Invalid value for '--host'" in ended.stderr and "without scheme or port" in ended.stderr
+
+
+def test_a_browser_is_opened_where_the_pages_are(tiny: Path, tmp_path: Path) -> None:
+    note, script = tmp_path / "opened", tmp_path / "browser.sh"
+    script.write_text(f'#!/bin/sh\necho "$1" >> {note}\n')
+    script.chmod(0o755)
+    with serving(tiny, tmp_path / "log", "--browser", environment={"BROWSER": f"{script} %s"}) as server:
+        end = time.monotonic() + 20
+        while not note.exists() and time.monotonic() < end:
+            time.sleep(0.1)
+        assert note.read_text().strip().rstrip("/") == server.url
+
+
+def test_what_a_server_keeps_is_bounded(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[str] = []
+    monkeypatch.setattr(os, "execve", lambda _program, arguments, _environment: started.extend(arguments))
+    assert CliRunner().invoke(ui, [str(tiny), "--no-browser"]).exit_code == 0
+    bound = next(a.partition("=")[2] for a in started if a.startswith("--server.maxCacheDataSize="))
+    assert config_max_cache_data_size_to_bytes(bound) == 512 * 1024**2
+
+
+@pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
+def test_the_command_itself_is_the_server_and_ends_when_told(tiny: Path, tmp_path: Path, chromium: Browser, told: signal.Signals) -> None:
+    with serving(tiny, tmp_path / "log") as server:
+        page = chromium.new_page()
+        page.goto(server.url)
+        settled(page)
+        began = time.monotonic()
+        os.kill(server.pid, told)
+        while Path(f"/proc/{server.pid}/stat").read_text().split()[2] != "Z" and time.monotonic() - began < 10:
+            time.sleep(0.05)
+        assert time.monotonic() - began < 5
+        page.close()

@@ -1,0 +1,152 @@
+"""The SQL page: what a person sends is run, within bounds of the whole server; what a link brings is not."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from atlas.guard import Result
+from tests.atlas.test_guard import ATTACKS
+from tests.ui.conftest import Visit, text_of
+from ui import query, running
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every statement that is run, whoever asks for it."""
+    found: list[str] = []
+    run = running.run
+
+    def noted(path: Path, sql: str, **limits: Any) -> Result:
+        found.append(sql)
+        return run(path, sql, **limits)
+
+    monkeypatch.setattr(running, "run", noted)
+    return found
+
+
+def send(app: AppTest, sql: str | None = None) -> AppTest:
+    """Write a statement, unless what is there will do, and press Run."""
+    if sql is not None:
+        app.text_area(key="sql").set_value(sql)
+    return next(b for b in app.button if b.label == "Run").click().run()
+
+
+def press(app: AppTest, key: str) -> AppTest:
+    return next(b for b in app.button if b.key == key).click().run()
+
+
+def rows(app: AppTest) -> pl.DataFrame:
+    return pl.from_pandas(app.dataframe[-1].value)
+
+
+def test_a_statement_in_the_address_waits_for_run(visit: Visit, tiny: Path, statements: list[str]) -> None:
+    app = visit(tiny, "sql", sql="SELECT 6 * 7 AS answer", chart="true")
+    assert app.text_area(key="sql").value == "SELECT 6 * 7 AS answer"
+    assert "press Run" in text_of(app)
+    app.run()
+    app.selectbox(key="relation").set_value("trigger").run()
+    assert (statements, "press Run" in text_of(app), "history" in app.session_state) == ([], True, False)
+    send(app)
+    assert statements == ["SELECT 6 * 7 AS answer"]
+    assert rows(app)["answer"].to_list() == [42]
+    assert "press Run" not in text_of(app)
+
+
+def test_a_page_without_a_statement_shows_ours(visit: Visit, tiny: Path, statements: list[str]) -> None:
+    app = visit(tiny, "sql")
+    assert statements == ["FROM layer_summary()"]
+    assert rows(app)["layer"].to_list() == [0, 1, 2]
+
+
+def test_statements_are_remembered_and_asked_again_by_a_button(visit: Visit, tiny: Path, statements: list[str]) -> None:
+    app = send(visit(tiny, "sql", sql="SELECT 6 * 7 AS answer"))
+    send(app, "SELECT no_such_column FROM model")
+    assert "no_such_column" in text_of(app)
+    assert [e.value for e in app.error] == ["This cannot be shown."]
+    send(app, "SELECT 1 AS one")
+    assert app.session_state["history"] == ["SELECT 1 AS one", "SELECT 6 * 7 AS answer"]
+    press(app, "again-1")
+    assert app.text_area(key="sql").value == "SELECT 6 * 7 AS answer"
+    assert rows(app)["answer"].to_list() == [42]
+    assert statements == ["SELECT 6 * 7 AS answer", "SELECT no_such_column FROM model", "SELECT 1 AS one"]
+
+
+def test_a_question_is_filled_in_as_a_form(visit: Visit, tiny: Path) -> None:
+    app = visit(tiny, "sql")
+    app.selectbox(key="question").set_value("top_triggers").run()
+    app.number_input(key="top_triggers-layer").set_value(2)
+    app.number_input(key="top_triggers-neuron").set_value(1)
+    next(b for b in app.button if b.label == "Write the statement").click().run()
+    assert app.text_area(key="sql").value == "FROM top_triggers(2, 1)"
+    assert rows(app)["coefficient"].to_list()[:2] == [3.0, 2.5]
+
+
+@pytest.mark.parametrize("statement", ATTACKS)
+def test_an_attack_is_refused_on_the_page(visit: Visit, tiny: Path, tmp_path: Path, statement: str) -> None:
+    secret, out = tmp_path / "secret.csv", tmp_path / "out"
+    secret.write_text("secret\n1\n")
+    app = send(visit(tiny, "sql", sql=statement.format(file=secret, out=out) or " "))
+    assert not app.exception
+    assert [e.value for e in app.error] == ["This cannot be shown."]
+    assert not out.exists()
+
+
+def test_bounds_are_those_that_the_page_names(visit: Visit, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+
+    def noted(path: Path, sql: str, **limits: Any) -> Result:
+        given.update(limits, path=path)
+        return Result(pl.DataFrame({"one": [1]}), True)
+
+    monkeypatch.setattr(running, "run", noted)
+    app = visit(tiny, "sql")
+    assert given == {"path": tiny, "max_rows": 10_000, "timeout": 10.0, "max_bytes": 32 * 1024**2, "memory": 4 * 1024**3}
+    assert "at most 10,000 rows, 32 MB and 10 seconds" in text_of(app)
+
+
+def test_few_results_are_kept_however_many_are_asked_for(visit: Visit, tiny: Path, statements: list[str]) -> None:
+    app = visit(tiny, "sql")
+    asked = [f"SELECT {i} AS i" for i in range(9)]
+    for sql in asked:
+        send(app, sql)
+    assert statements == ["FROM layer_summary()", *asked]
+    send(app, asked[1])
+    assert statements[10:] == [], "the last eight are kept"
+    send(app, asked[0])
+    assert statements[10:] == [asked[0]], "and no more"
+
+
+def test_a_statement_waits_for_a_turn_and_says_so_where_none_comes(visit: Visit, tiny: Path, statements: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "PATIENCE", 0.2)
+    app = visit(tiny, "sql")
+    with ExitStack() as others:
+        others.enter_context(running.turn())
+        send(app, "SELECT 1 AS one")
+        assert rows(app)["one"].to_list() == [1]
+        others.enter_context(running.turn())
+        send(app, "SELECT 2 AS two")
+        assert "2 statements are running, as many as this server runs at once, and none ended within 0.2 s: press Run again later" in text_of(app)
+    send(app)
+    assert rows(app)["two"].to_list() == [2]
+    assert statements == [query.FIRST, "SELECT 1 AS one", "SELECT 2 AS two"]
+
+
+def test_a_turn_is_given_back_by_a_statement_that_fails(visit: Visit, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "PATIENCE", 0.2)
+    app = visit(tiny, "sql")
+    for i in range(3):
+        send(app, f"SELECT {i} FROM nowhere")
+        assert "nowhere" in text_of(app)
+
+
+def test_what_was_read_of_another_snapshot_is_not_shown(visit: Visit, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = visit(tiny, "sql")
+    newer = Path(tiny.with_name("newer.duckdb"))
+    newer.write_bytes(tiny.read_bytes())
+    newer.replace(tiny)
+    send(app, "SELECT 1 AS one")
+    assert "this snapshot has been replaced by a newer one" in text_of(app)

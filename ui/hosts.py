@@ -1,0 +1,70 @@
+"""Who is answered: a browser that calls this server by a name of its own, from a page of the server's own.
+
+Anybody's page could else read an atlas through its reader's browser: under a name that its owner lets point here (DNS rebinding), by a websocket to
+here, or by a click that it steals with one of our pages in a frame of its own.
+"""
+
+import ipaddress
+import re
+import socket
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LOOPBACKS = ("127.0.0.1", "localhost", "::1")
+
+AUTHORITY = re.compile(r"(?:\[([\da-f:.]+)\]|([\w.-]+))(?::\d{1,5})?", re.IGNORECASE | re.ASCII)
+"""What a Host header holds: an address in brackets, or a name; then perhaps a port."""
+
+UNFRAMED = {"Content-Security-Policy": "frame-ancestors 'none'", "X-Frame-Options": "DENY"}
+
+
+def own_hosts(address: str, added: Iterable[str]) -> frozenset[str]:
+    """What a server that listens at `address` is called, and what else it was told that it is called."""
+    machine = () if address in LOOPBACKS else (socket.gethostname(),)
+    return frozenset(map(plain, (*LOOPBACKS, address, *machine, *added)))
+
+
+def plain(host: str) -> str:
+    """One way to write each name and address."""
+    try:
+        found = ipaddress.ip_address(host)
+    except ValueError:
+        return host.lower().removesuffix(".")
+    return str(getattr(found, "ipv4_mapped", None) or found)
+
+
+def refusal(headers: Headers, hosts: frozenset[str]) -> str | None:
+    """Why a request is not answered, in a line. Ports are not compared with the server's own: a tunnel gives it another."""
+    host, origin = ", ".join(headers.getlist("host")), headers.get("origin")
+    found = AUTHORITY.fullmatch(host)
+    if found is None or plain(found[1] or found[2]) not in hosts:
+        names = ", ".join(sorted(hosts))
+        return f"these pages are not served as {host!r}, but as {names}; who serves them under another name starts them with `atlas ui --host NAME`"
+    if origin is not None and urlsplit(origin).netloc != host:
+        return f"a page of {origin!r} may not ask {host}: a proxy in front of the pages passes the Host header on as it came"
+    return None
+
+
+class Gate:
+    """Refuses whom it must, and lets no answer be framed: requests of every path, and websockets."""
+
+    def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
+        self.app, self.hosts = app, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            return await self.app(scope, receive, send)
+
+        async def unframed(message: Message) -> None:
+            if message["type"] in ("http.response.start", "websocket.http.response.start"):
+                MutableHeaders(scope=message).update(UNFRAMED)
+            await send(message)
+
+        # the address that this connection came to: where all are listened to, it is one of many
+        fault = refusal(Headers(scope=scope), self.hosts | {plain(scope["server"][0])})
+        answer = self.app if fault is None else PlainTextResponse(f"{fault}\n", 403)
+        return await answer(scope, receive, unframed)

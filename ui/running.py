@@ -1,0 +1,47 @@
+"""Statements that visitors write, run within bounds: each in a process of its own, few at once, few results kept."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import BoundedSemaphore
+
+import polars as pl
+import streamlit as st
+
+from atlas.sandbox import run
+from schema.errors import AtlasError
+from ui import data
+from ui.snapshot import Snapshot
+
+MAX_ROWS, MAX_BYTES, TIMEOUT, MEMORY = 10_000, 32 << 20, 10.0, 4 << 30
+"""Rows and bytes of a result; seconds and bytes of memory that a statement may take."""
+
+AT_ONCE, PATIENCE, RESULTS = 2, 30.0, 8
+"""Statements that run at the same time, seconds that another waits for its turn, results kept: of a server, for all visitors together."""
+
+LIMITS = f"One SELECT, at most {MAX_ROWS:,} rows, {MAX_BYTES >> 20} MB and {TIMEOUT:g} seconds. It reads this atlas and nothing else."
+
+TURNS = BoundedSemaphore(AT_ONCE)
+
+
+@contextmanager
+def turn() -> Iterator[None]:
+    """One of the few that run. Raises AtlasError if none is free for long."""
+    if not TURNS.acquire(timeout=PATIENCE):
+        raise AtlasError(f"{AT_ONCE} statements are running, as many as this server runs at once, and none ended within {PATIENCE:g} s: press Run again later")
+    try:
+        yield
+    finally:
+        TURNS.release()
+
+
+@st.cache_data(max_entries=RESULTS, show_spinner=f"Asking … {AT_ONCE} statements run at once, and others wait for their turn.")
+def result(snapshot: Snapshot, sql: str) -> tuple[pl.DataFrame, bool]:
+    """The rows of a statement, and whether there are more than are shown.
+
+    Raises AtlasError for what is refused or wrong, Replaced if what was read is no longer this snapshot.
+    """
+    with turn():
+        found = run(Path(snapshot.path), sql, max_rows=MAX_ROWS, timeout=TIMEOUT, max_bytes=MAX_BYTES, memory=MEMORY)
+    data.check_current(snapshot)
+    return found.frame, found.is_truncated
