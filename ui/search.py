@@ -32,7 +32,7 @@ BY = {
 RANGES = "ranges"
 """The other way: by the neurons' own numbers."""
 
-TAILS = {"largest": "max", "smallest": "min"}
+TAILS = {"both": None, "largest": "max", "smallest": "min"}
 
 NAMES = {"layer": COLUMNS["layer"], "neuron": COLUMNS["neuron"], "value_top_token": "The token that the value promotes most."}
 CORPUS = {"corpus_id": "The corpus that the statistics are over; null without a sweep."}

@@ -10,6 +10,7 @@
 -- column: n_positions: traced positions counted
 -- chart:  area(layer, composition)
 --
+-- Positions at index 0, the first of a sequence, count too: the states of most models are huge there.
 -- The four shares sum to 1.
 CREATE OR REPLACE MACRO geva2021_fig11(corpus := NULL) AS TABLE
 SELECT

@@ -12,6 +12,8 @@
 -- column: n_values: different values among the extreme ones
 -- column: values_share: n_values / d_ffn, in [0, 1]
 -- chart:  bar(layer, n_extreme)
+--
+-- Positions at index 0, the first of a sequence, count too: the states of most models are huge there.
 CREATE OR REPLACE MACRO geva2022_extreme(threshold := 10.0, corpus := NULL) AS TABLE
 SELECT
     u.layer,

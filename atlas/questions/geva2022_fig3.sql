@@ -10,6 +10,7 @@
 -- column: n_positions: traced positions averaged over
 -- chart:  line(layer, max_score)
 --
+-- Positions at index 0, the first of a sequence, count too: the states of most models are huge there.
 -- A score multiplies the token's unnormalised probability by its exponential: positive promotes, negative demotes.
 CREATE OR REPLACE MACRO geva2022_fig3(corpus := NULL) AS TABLE
 WITH
