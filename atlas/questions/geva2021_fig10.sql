@@ -1,6 +1,7 @@
 -- title:  Probability that the residual before the FFN gives the final prediction
 -- source: Geva et al. 2021, section 5.2 and figure 10
 -- grain:  layer
+-- n:      n_positions
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
 -- column: layer: transformer block, from 0
 -- column: mean_final_prob: mean softmax probability, at resid_mid, of the model's prediction, in [0, 1]

@@ -1,6 +1,7 @@
 -- title:  Share of values whose top token follows their key's top trigger
 -- source: Geva et al. 2021, section 4.2 and figure 4: agreement rate
 -- grain:  layer
+-- n:      n_keys
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora, each key once in each
 -- column: layer: transformer block, from 0
 -- column: agreement_rate: share of keys whose value's argmax is the token after their top trigger, in [0, 1]

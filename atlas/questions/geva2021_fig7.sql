@@ -1,6 +1,7 @@
 -- title:  Share of a layer's memories that are active at a position
 -- source: Geva et al. 2021, section 5.1 and figure 7
 -- grain:  layer
+-- n:      n_positions
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
 -- column: layer: transformer block, from 0
 -- column: active_share: mean over the traced positions of active memories / d_ffn, in [0, 1]

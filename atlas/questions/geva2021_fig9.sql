@@ -1,6 +1,7 @@
 -- title:  Share of positions whose final prediction already leads before the FFN
 -- source: Geva et al. 2021, section 5.2 and figure 9
 -- grain:  layer
+-- n:      n_positions
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
 -- column: layer: transformer block, from 0
 -- column: final_on_top_share: share of traced positions whose top token at resid_mid is the model's prediction, in [0, 1]

@@ -1,6 +1,7 @@
 -- title:  How much of a layer's summed sub-update length its dominant few carry
 -- source: Geva et al. 2022, section 5.1: about 0.24% of the values carry 5-20% of the sum
 -- grain:  layer
+-- n:      n_positions
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
 -- column: layer: transformer block, from 0
 -- column: mean_share: share of the dominant sub-updates in the sum of |m|·‖v‖, mean over positions, in [0, 1]

@@ -1,6 +1,7 @@
 -- title:  Extreme sub-updates: scores of the top candidate beyond a threshold
 -- source: Geva et al. 2022, section 5.3: above 10 for GPT-2, above 5 for WikiLM; 1.7% of GPT-2's values
 -- grain:  layer
+-- n:      n_sub_updates
 -- param:  threshold (double, 10.0): size of the score above which a sub-update is extreme, raw logits
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
 -- column: layer: transformer block, from 0

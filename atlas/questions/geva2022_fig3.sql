@@ -1,6 +1,7 @@
 -- title:  How sub-updates score the current top candidate, layer by layer
 -- source: Geva et al. 2022, section 5.1 and figure 3
 -- grain:  layer, selection
+-- n:      n_positions
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
 -- column: layer: transformer block, from 0
 -- column: selection: dominant: the 10 sub-updates largest by |m|·‖v‖; random: 10 others of the same position and layer

@@ -1,11 +1,13 @@
 -- title:  Each layer in one row: weights, activity, and what its FFN does to the prediction
 -- source: Geva et al. 2021, figures 7, 9, 10, 11; Geva et al. 2022, section 5
 -- grain:  layer
+-- n:      n_traced
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
 -- column: layer: transformer block, from 0
 -- column: n_neurons: FFN hidden units
 -- column: mean_value_norm: mean ‖v‖, in residual-stream units
 -- column: mean_key_value_cosine: mean cosine of key (up key) and value, in [-1, 1]
+-- column: n_swept: positions that the two columns after it are over; null without a sweep
 -- column: active_share: share of coefficients over 0, all neurons and positions (index 0 too), in [0, 1]
 -- column: coefficient_rms: size of coefficients: root of their mean square, all neurons and positions (index 0 too)
 -- column: n_traced: traced positions; null without a trace, like all that follow
@@ -41,6 +43,7 @@ weight AS (
 activity AS (
     SELECT
         s.layer,
+        CAST(sum(s.n_positions) / count(DISTINCT s.neuron) AS BIGINT) AS n_swept,
         sum(s.n_active) / sum(s.n_positions) AS active_share,
         sqrt(sum(s.n_positions * (s.std * s.std + s.mean * s.mean)) / sum(s.n_positions)) AS coefficient_rms
     FROM neuron_statistics AS s
@@ -117,6 +120,7 @@ SELECT
     w.n_neurons,
     w.mean_value_norm,
     w.mean_key_value_cosine,
+    a.n_swept,
     a.active_share,
     a.coefficient_rms,
     c.n_traced,

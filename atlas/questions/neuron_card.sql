@@ -1,6 +1,7 @@
 -- title:  Everything short about one neuron
 -- source: Geva et al. 2021, section 3, and 2022, section 3; Elhage et al. 2021 for the key-value cosine
 -- grain:  corpus_id
+-- n:      n_positions
 -- param:  layer (integer): transformer block, from 0
 -- param:  neuron (integer): FFN hidden unit of the layer, from 0
 -- param:  corpus (integer, NULL): the corpus_id of the statistics; NULL gives a row for each corpus

@@ -1,6 +1,7 @@
 -- title:  Keys that any of some positions trigger
 -- source: Geva et al. 2021, section 4: what the triggers of a key have in common
 -- grain:  layer, neuron, tail
+-- n:      n_kept
 -- param:  position_ids (bigint[]): the positions; each counts once
 -- param:  n (integer, 25): how many
 -- param:  tail (text, NULL): max for the largest coefficients, min for the smallest; NULL looks in both

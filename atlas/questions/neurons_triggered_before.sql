@@ -1,6 +1,7 @@
 -- title:  Keys whose triggers are followed by a token
 -- source: Geva et al. 2021, section 4: values predict the token that follows their key's triggers
 -- grain:  layer, neuron, tail
+-- n:      n_kept
 -- param:  token (text): the token's exact text, its leading space optional
 -- param:  n (integer, 25): how many
 -- param:  tail (text, NULL): max for the largest coefficients, min for the smallest; NULL looks in both

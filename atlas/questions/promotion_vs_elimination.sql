@@ -1,6 +1,7 @@
 -- title:  Do FFNs build predictions by promoting or by eliminating?
 -- source: Geva et al. 2022, section 5.2 and table 4
 -- grain:  event, selection
+-- n:      n_events
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora
 -- column: event: saturation; elimination; and of the eliminations those of another token than the input token, the one that was read there
 -- column: selection: dominant: the 10 largest sub-updates; random: 10 others
