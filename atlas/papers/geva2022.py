@@ -108,8 +108,12 @@ EVENTS = Item(
     n=lambda f: each(f, "n_positions", "traced positions"),
     exclusions="saturations at the last layer; of each position all eliminations but the one where the candidate falls furthest",
     columns={
-        "layer": "layer", "n_saturations": "saturations", "n_eliminations": "eliminations", "n_input_eliminations": "of the input token",
-        "n_other_eliminations": "of another", "n_positions": "positions",
+        "layer": "layer",
+        "n_saturations": "saturations",
+        "n_eliminations": "eliminations",
+        "n_input_eliminations": "of the input token",
+        "n_other_eliminations": "of another",
+        "n_positions": "positions",
     },
     headline="1,184 saturation and 1,909 elimination events from 2,000 examples (for GPT-2: 1,579 and 1,996)",
     ours=lambda f: f"{total(f, 'n_saturations', 'and')} {total(f, 'n_eliminations', 'from')} {each(f, 'n_positions', 'positions')}",
@@ -129,7 +133,15 @@ TABLE4 = Item(
     n=table4_events,
     exclusions=EVENTS.exclusions,
     if_empty="no saturation and no elimination event among the traced positions",
-    columns={"event": "event", "selection": "sub-updates", "n_events": "events", "n_input_token": "of the input token", "mean_score": "mean", "max_score": "largest", "min_score": "smallest"},
+    columns={
+        "event": "event",
+        "selection": "sub-updates",
+        "n_events": "events",
+        "n_input_token": "of the input token",
+        "mean_score": "mean",
+        "max_score": "largest",
+        "min_score": "smallest",
+    },
     headline=(
         "largest 1.2 at saturations and 0.5 at eliminations, smallest -0.8 and -0.5, mean at eliminations about 0 "
         "(for GPT-2: 8.5 and 4.0, -4.9 and -3.6, about 0)"

@@ -44,7 +44,8 @@ def caption(frame: pl.DataFrame, item: Item, arguments: Mapping[str, object], se
     """What is shown, with which arguments, over how many, of which model and text; for definitions that rest on ReLU what active means in this model; and
     whether any row averages over few."""
     given = ", ".join(f"{name} = {value}" for name, value in arguments.items() if value is not None and name != "corpus")
-    parts = [item.caption(frame), f"Asked with {given}." if given else "", f"n: {item.n(frame)}.", setting, active if item.assumes_relu else "", few(item.asked, frame) if item.asked else ""]
+    said = f"Note: {note}" if item.asked and (note := few(item.asked, frame)) else ""
+    parts = [item.caption(frame), f"Asked with {given}." if given else "", f"n: {item.n(frame)}.", said, setting, active if item.assumes_relu else ""]
     return " ".join(part for part in parts if part)
 
 

@@ -39,7 +39,11 @@ def test_how_many_eliminations_take_down_the_token_just_read_is_said_where_they_
     said = "Of the 3 eliminations 1 take down the input token, the very token that was just read."
     app = visit(tiny, "events", event="elimination")
     assert text_of(app).count(said) == 2
-    assert app.dataframe[1].value[["token", "candidate", "is_input_token"]].values.tolist() == [["␣dog", ".", False], ["␣cat", "␣cat", True], ["␣cat", "␣*", False]]
+    assert app.dataframe[1].value[["token", "candidate", "is_input_token"]].values.tolist() == [
+        ["␣dog", ".", False],
+        ["␣cat", "␣cat", True],
+        ["␣cat", "␣*", False],
+    ]
 
 
 def test_no_event_of_the_kind_is_said(visit: Visit, tiny: Path) -> None:

@@ -122,6 +122,7 @@ def test_files_hold_every_page(visit: Visit, tiny: Path, monkeypatch: pytest.Mon
         ({"by": "trigger", "term": "sat", "corpus": "7"}, "no corpus 7; they are 0: tales (all)"),
         ({"by": "ranges", "corpus": "7"}, "no corpus 7"),
         ({"by": "ranges", "columns": "colour"}, "no columns colour; they are layer"),
+        ({"by": "ranges", "descending": "maybe"}, "no descending maybe; it is true or false"),
         ({"by": "ranges", "order": "colour"}, "no order colour; they are layer"),
         ({"by": "ranges", "columns": "mean", "mean_from": "much"}, "the address asks for mean_from much, which is no number"),
         ({"by": "ranges", "columns": "mean", "mean_to": "nan"}, "the address asks for mean_to nan, which is no number"),
