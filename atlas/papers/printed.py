@@ -45,7 +45,7 @@ def caption(frame: pl.DataFrame, item: Item, arguments: Mapping[str, object], se
     whether any row averages over few."""
     given = ", ".join(f"{name} = {value}" for name, value in arguments.items() if value is not None and name != "corpus")
     said = f"Note: {note}" if item.asked and (note := few(item.asked, frame)) else ""
-    parts = [item.caption(frame), f"Asked with {given}." if given else "", f"n: {item.n(frame)}.", said, setting, active if item.assumes_relu else ""]
+    parts = [item.caption(frame), f"Asked with {given}." if given else "", said, f"n: {item.n(frame)}.", setting, active if item.assumes_relu else ""]
     return " ".join(part for part in parts if part)
 
 
