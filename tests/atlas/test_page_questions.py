@@ -53,7 +53,10 @@ def test_all_of_a_long_text_is_found_and_no_more_than_80_characters_before(tiny_
     """Position 101 is set 85 characters after the sequence's first: what stands in the first 5 is out of its reach, but not the sixth."""
     tiny_copy.execute("UPDATE document SET text = 'abcdéF' || repeat('.', 79) || ' cat' WHERE document_id = 100")
     tiny_copy.execute("UPDATE position SET char_start = 85, char_end = 89 WHERE position_id >= 101")
-    found = [tiny_copy.execute("SELECT count(*) FROM neurons_with_words(?, tail := 'max', corpus := 1) WHERE n_triggers = 2", [w]).fetchone() for w in ("f.", "éf", ". CAT")]
+    found = [
+        tiny_copy.execute("SELECT count(*) FROM neurons_with_words(?, tail := 'max', corpus := 1) WHERE n_triggers = 2", [w]).fetchone()
+        for w in ("f.", "éf", ". CAT")
+    ]
     assert found == [(12,), (0,), (12,)]
 
 
