@@ -17,6 +17,7 @@ from atlas.card import Card, read_card
 from atlas.cursors import Parameters
 from atlas.dictionary import describe
 from atlas.frames import fetch
+from atlas.hints import hinted
 from atlas.inventory import Status, read_status, status_html
 from atlas.questions import Question, question, questions
 from atlas.ranges import check_arguments
@@ -60,10 +61,11 @@ class Atlas:
         """
         if own_process and parameters:
             raise AtlasError("a statement in a process of its own takes no parameters: write the values into it")
-        if own_process:
-            result = sandbox.run(self.path, query, max_rows=max_rows, timeout=timeout)
-        else:
-            result = guard.run_select(self.con, query, parameters, max_rows=max_rows, timeout=timeout)
+        with hinted(query):
+            if own_process:
+                result = sandbox.run(self.path, query, max_rows=max_rows, timeout=timeout)
+            else:
+                result = guard.run_select(self.con, query, parameters, max_rows=max_rows, timeout=timeout)
         if result.is_truncated:
             warnings.warn(f"only the first {max_rows} rows: raise max_rows for more", stacklevel=2)
         return result.frame

@@ -211,16 +211,16 @@ def sweep_tables(m: MetaData) -> None:
         corpus_id(),
         layer(),
         neuron(),
-        column("n_positions", BigInteger, "Positions summed over."),
+        column("n_positions", BigInteger, "Positions summed over: every one of the corpus, index 0 too, where the coefficients of many models are huge."),
         column(
             "n_active", BigInteger, "Positions with coefficient > 0. For ReLU that is 'active' as the papers mean it; for other activations it is the sign."
         ),
-        column("mean", Double, "Mean coefficient."),
-        column("std", Double, "Standard deviation of the coefficient over the positions (divided by n)."),
-        column("min", REAL, "Smallest coefficient."),
-        column("max", REAL, "Largest coefficient."),
+        column("mean", Double, "Mean coefficient, index 0 too."),
+        column("std", Double, "Standard deviation of the coefficient over the positions (divided by n), index 0 too."),
+        column("min", REAL, "Smallest coefficient, index 0 too."),
+        column("max", REAL, "Largest coefficient, index 0 too."),
         column("histogram", Counts, f"Counts of coefficients in {edges}; view histogram_bin has the edges."),
-        comment="Coefficients of each neuron over a whole corpus.",
+        comment="Coefficients of each neuron over a whole corpus, the first position of each sequence (index 0) included.",
         info={"grain": ("corpus_id", "layer", "neuron"), "sort": ("corpus_id", "layer", "neuron")},
     )
     Table(

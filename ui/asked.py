@@ -38,10 +38,10 @@ def corpus() -> int | None:
     return number("Corpus (corpus_id)", "corpus", value=None, placeholder="all", width=180)
 
 
-def word(label: str, key: str, words: Sequence[str], **options: Any) -> str:
+def word(label: str, key: str, words: Sequence[str], default: str | None = None, **options: Any) -> str:
     """One of a few words, the first by default. Raises AtlasError if the address has another under `key`."""
     asked = st.query_params.get(key, "")
-    value = st.segmented_control(label, words, default=words[0], key=key, bind="query-params", required=True, **options)
+    value = st.segmented_control(label, words, default=default or words[0], key=key, bind="query-params", required=True, **options)
     if asked and asked not in words:
         raise AtlasError(f"no {key} {asked}; they are {', '.join(words)}")
     return value
@@ -53,6 +53,15 @@ def words(label: str, key: str, known: Sequence[str], **options: Any) -> list[st
     chosen = st.multiselect(label, known, key=key, bind="query-params", **options)
     if strange:
         raise AtlasError(f"no {key} {strange[0]}; they are {', '.join(known)}")
+    return chosen
+
+
+def toggle(label: str, key: str, value: bool) -> bool:
+    """On or off. Raises AtlasError if the address has neither under `key`."""
+    asked = st.query_params.get(key, "")
+    chosen = st.toggle(label, value, key=key, bind="query-params")
+    if asked and asked.lower() not in ("true", "false"):
+        raise AtlasError(f"no {key} {asked}; it is true or false")
     return chosen
 
 

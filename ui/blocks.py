@@ -13,6 +13,8 @@ from atlas.export.figures import FIGURE_FORMATS, render_figure
 from atlas.export.formats import Style, render
 from atlas.export.latex import tex
 from atlas.export.visible import visible
+from atlas.notes import notes
+from atlas.questions import question
 from schema.errors import AtlasError
 from ui import charts, links
 from ui.data import Answer, source
@@ -117,7 +119,9 @@ Files = Mapping[str, tuple[str, Callable[[], bytes]]]
 
 
 def take_away(answer: Answer, key: str, chart: charts.AnyChart | None = None) -> None:
-    """The SQL behind an answer, and its files."""
+    """What to read the rows with, the SQL behind them, and their files."""
+    for note in notes(question(answer.question), answer.frame, answer.arguments) if answer.question else []:
+        st.text(f"Note: {note}")
     with st.container(horizontal=True, gap="small"):
         behind(answer.sql, key)
         offer(files(answer, chart), key, "Every page of it:" if answer.whole else "")

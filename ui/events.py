@@ -6,13 +6,14 @@ from ui import asked, blocks, data
 
 KINDS = {
     "saturation": ("saturation_events", ["final_token", "final_prob_before", "final_prob_after", "final_rank_before", "former_token"]),
-    "elimination": ("elimination_events", ["candidate", "candidate_prob_before", "candidate_rank_after", "new_top_token"]),
+    "elimination": ("elimination_events", ["candidate", "is_input_token", "candidate_prob_before", "candidate_rank_after", "new_top_token"]),
 }
 """Event → its question, and the columns that only this kind has."""
 
 MEANINGS = {
     "saturation": "An FFN, before the last layer, lifts the final prediction to the top, where it stays. Those first that gain most probability.",
-    "elimination": "An FFN takes the top candidate down; of each position the largest fall. Those first whose candidate falls furthest.",
+    "elimination": "An FFN takes the top candidate down; of each position the largest fall. Those first whose candidate falls furthest. "
+    "Where is_input_token is set, the candidate is the very token that was just read, which leads in the first layers where the embeddings are tied.",
 }
 
 NO_TRACE = "No position of this atlas has been traced yet."

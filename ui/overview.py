@@ -16,6 +16,7 @@ MEASURES = {
     "dominant_share": "10 dominant sub-updates in the summed norm (share)",
     "n_saturations": "Saturation events",
     "n_eliminations": "Elimination events",
+    "n_other_eliminations": "Elimination events, not of the input token",
 }
 """Column of layer_summary → title of its panel, with the unit."""
 

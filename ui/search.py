@@ -32,7 +32,7 @@ BY = {
 RANGES = "ranges"
 """The other way: by the neurons' own numbers."""
 
-TAILS = {"largest": "max", "smallest": "min"}
+TAILS = {"both": None, "largest": "max", "smallest": "min"}
 
 NAMES = {"layer": COLUMNS["layer"], "neuron": COLUMNS["neuron"], "value_top_token": "The token that the value promotes most."}
 CORPUS = {"corpus_id": "The corpus that the statistics are over; null without a sweep."}
@@ -81,7 +81,7 @@ def by_ranges() -> Answer:
     ranges = {column: ends(column) for column in columns}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         order = asked.one("Order by", "order", list(COLUMNS), "value_max_prob", width=240)
-        descending = st.toggle("Largest first", True, key="descending", bind="query-params")
+        descending = asked.toggle("Largest first", "descending", True)
         corpus = asked.corpus()
     check_arguments(data.atlas().con, {"corpus": corpus})
     shown = {**NAMES, **{column: COLUMNS[column] for column in [*columns, order]}, **COLUMNS, **CORPUS}

@@ -5,18 +5,17 @@ from typing import Any
 
 import click
 
-from atlas.cli.near import did_you_mean
 from atlas.cli.options import OUTPUT, db_option, emit, open_atlas, output_options
-from atlas.questions import Parameter, Question, questions
+from atlas.questions import Parameter, Question, questions, unknown
 
 
 class PositionIds(click.ParamType):
-    """Position ids separated by commas."""
+    """Position ids separated by commas, in brackets or without."""
 
     name = "ID,ID,…"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
-        parts = [part.strip() for part in str(value).split(",")]
+        parts = [part.strip() for part in str(value).strip().removeprefix("[").removesuffix("]").split(",")]
         if not all(part.isdigit() for part in parts):
             self.fail(f"'{value}' is no list of whole numbers separated by commas", param, ctx)
         return [int(part) for part in parts]
@@ -40,7 +39,7 @@ class Asks(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         names = self.list_commands(ctx)
         if args and not args[0].startswith("-") and args[0] not in names:
-            raise click.UsageError(f"no question '{args[0]}'{did_you_mean(args[0], names)}", ctx)
+            raise click.UsageError(unknown(args[0]), ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -78,6 +77,7 @@ def answer(q: Question, arguments: dict[str, object], db: Path | None, **out: An
     """Ask, and print or write the rows."""
     with open_atlas(db) as a:
         from atlas.export.provenance import provenance
+        from atlas.notes import notes
         from atlas.ranges import missing_run
 
         frame = a.ask(q.name, **arguments)
@@ -85,6 +85,8 @@ def answer(q: Question, arguments: dict[str, object], db: Path | None, **out: An
             run = missing_run(a.con, q.sql)
             lacks = f"{run} run" if run else "annotations that it counts (atlas annotate status)" if q.catalog else None
             click.echo(f"note: no rows{f', because this atlas has no {lacks}' if lacks else ''}", err=True)
+        for note in notes(q, frame, arguments):
+            click.echo(f"note: {note}", err=True)
         source = provenance(a.con, a.path, sql=q.sql, n_rows=frame.height, question=q.name, parameters=arguments)
     emit(frame, provenance=source, **with_caption(q, out))
 

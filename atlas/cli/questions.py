@@ -1,22 +1,26 @@
-"""`atlas questions`: the list, or one with its SQL."""
+"""`atlas questions`: the list, what is found in it, or one with its SQL."""
 
 from typing import Any
 
 import click
 
 from atlas.cli.options import emit, output_options
-from atlas.questions import question, questions
+from atlas.questions import matching, questions, unknown
+from schema.errors import AtlasError
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("words", nargs=-1, metavar="[NAME | WORD…]")
 @output_options()
-def command(name: str | None, **out: Any) -> None:
-    """List the questions, or print the file of one: header and SQL. No atlas is needed."""
-    if name is not None:
-        click.echo(question(name).sql, nl=False)
+def command(words: tuple[str, ...], **out: Any) -> None:
+    """List the questions, or those with every WORD in name, title or source; of one NAME print the file: header and SQL. No atlas is needed."""
+    if len(words) == 1 and words[0] in questions():
+        click.echo(questions()[words[0]].sql, nl=False)
         return
+    found = matching(" ".join(words))
+    if not found:
+        raise AtlasError(unknown(" ".join(words)))
     import polars as pl
 
-    rows = [{"question": q.signature, "title": q.title, "source": q.source} for q in questions().values()]
+    rows = [{"question": q.macro, "title": q.title, "call": q.signature, "source": q.source} for q in found]
     emit(pl.DataFrame(rows), provenance={}, **out)

@@ -24,8 +24,10 @@ def answer_sql(query: str, max_rows: int, timeout: float, db: Path | None, **out
     with open_atlas(db) as a:
         from atlas import sandbox
         from atlas.export.provenance import provenance
+        from atlas.hints import hinted
 
-        result = sandbox.run(a.path, query, max_rows=max_rows, timeout=timeout)
+        with hinted(query):
+            result = sandbox.run(a.path, query, max_rows=max_rows, timeout=timeout)
         source = provenance(a.con, a.path, sql=query, n_rows=result.frame.height) | {"is_truncated": result.is_truncated}
     emit(result.frame, provenance=source, **out)
     if result.is_truncated:

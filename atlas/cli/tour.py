@@ -72,6 +72,7 @@ def stop_at_key(a: "Atlas", key: dict) -> Iterator[str]:
 
 def events(a: "Atlas") -> Iterator[str]:
     from atlas.export.terminal import terminal_table
+    from atlas.papers.geva2022 import table4_input
 
     scores = a.promotion_vs_elimination()
     if scores.is_empty():
@@ -80,3 +81,5 @@ def events(a: "Atlas") -> Iterator[str]:
     yield click.style("Do FFN updates promote, or eliminate? Scores of single sub-updates at both events (Geva et al. 2022, table 4)", bold=True)
     yield "  FROM promotion_vs_elimination()"
     yield from (f"  {line}" for line in terminal_table(scores).splitlines())
+    if said := table4_input(scores):
+        yield f" {said}"

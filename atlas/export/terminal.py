@@ -13,6 +13,9 @@ from atlas.export.cells import display_cells
 LEFT_CROPPED = {"text_before"}
 """What stands next to the token is its end."""
 
+WHOLE = {"question"}
+"""Names to be typed: no column of them is cut."""
+
 WIDEST = 60
 NARROWEST = 12
 """Text columns are no wider, and shrink no further (or than their name)."""
@@ -24,7 +27,7 @@ def terminal_table(frame: pl.DataFrame, *, width: int | None = None, color: bool
     """The frame as text, at most `width` columns wide (None: as wide as it gets); a last line names the columns that found no room."""
     cells = {c: display_cells(frame[c]) for c in frame.columns}
     wanted = {c: max([len(c), *(Text(v).cell_len for v in values)]) for c, values in cells.items()}
-    widths = fit(wanted, {c for c in frame.columns if not frame.schema[c].is_numeric()}, width)
+    widths = fit(wanted, {c for c in frame.columns if not frame.schema[c].is_numeric() and c not in WHOLE}, width)
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1), header_style="bold")
     for c, w in widths.items():
         right = frame.schema[c].is_numeric() or c in LEFT_CROPPED

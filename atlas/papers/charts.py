@@ -198,7 +198,7 @@ def boxes(frame: pl.DataFrame, *, low: str, q1: str, median: str, q3: str, high:
     return themed(alt.layer(whisker, body, middle), width=COLUMN, height=HEIGHT)
 
 
-def bars(frame: pl.DataFrame, *, x: str, y: str, y_title: str, series: str, order: Sequence[str], format: str = "~r") -> "alt.Chart":
+def bars(frame: pl.DataFrame, *, x: str, y: str, y_title: str, series: str, order: Sequence[str], format: str = "~r", width: int = COLUMN) -> "alt.Chart":
     """Bars side by side: a group for each text in `x`, in the frame's order and broken into lines at |, with a bar in it for each series."""
     import altair as alt
 
@@ -211,8 +211,8 @@ def bars(frame: pl.DataFrame, *, x: str, y: str, y_title: str, series: str, orde
             xOffset=alt.XOffset(f"{series}:N", sort=list(order)),
             y=y_axis(y, y_title, format),
             color=alt.Color(
-                f"{series}:N", scale=alt.Scale(domain=list(order), range=VIRIDIS[1 : 1 + len(order)]), legend=legend(order, COLUMN, symbolType="square")
+                f"{series}:N", scale=alt.Scale(domain=list(order), range=VIRIDIS[1 : 1 + len(order)]), legend=legend(order, width, symbolType="square")
             ),
         )
     )
-    return themed(drawn, width=COLUMN, height=HEIGHT)
+    return themed(drawn, width=width, height=HEIGHT)

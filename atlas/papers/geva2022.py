@@ -5,9 +5,10 @@ import polars as pl
 from atlas.papers import geva2022_charts as charts
 from atlas.papers.early_exit import early_exit
 from atlas.papers.items import Item, Paper
-from atlas.papers.words import at_layer, each, mean, percent, proposed, ratio, total
+from atlas.papers.words import at_layer, each, input_eliminations, mean, percent, proposed, ratio, total
 
 NO_EXTREME = "no dominant sub-update scores its candidate beyond the threshold; --threshold sets another"
+OTHER = "elimination of another token"
 SPACES = {"value": "the values themselves", "logits": "their scores over the vocabulary"}
 
 
@@ -17,8 +18,14 @@ def table4_scores(frame: pl.DataFrame) -> str:
 
 
 def table4_events(frame: pl.DataFrame) -> str:
-    rows = frame.unique("event", keep="first", maintain_order=True).select("event", "n_events").iter_rows()
+    rows = frame.filter(pl.col("event") != OTHER).unique("event", keep="first", maintain_order=True).select("event", "n_events").iter_rows()
     return " and ".join(f"{n:,} {event}s" for event, n in rows)
+
+
+def table4_input(frame: pl.DataFrame) -> str:
+    """What eliminations take down; empty where there is none."""
+    eliminations = frame.filter(event="elimination", selection="dominant")
+    return f" {input_eliminations(eliminations, 'n_events', 'n_input_token')}" if eliminations.height else ""
 
 
 CONCEPTS = Item(
@@ -95,11 +102,19 @@ EVENTS = Item(
     chart=charts.events,
     caption=lambda f: (
         "Saturation events, where the FFN lifts the final prediction to the top for good, and elimination events, where it takes the top place from its "
-        "candidate, by layer."
+        "candidate, by layer. "
+        f"{input_eliminations(f, 'n_eliminations', 'n_input_eliminations')} Those of another token have a line of their own."
     ),
     n=lambda f: each(f, "n_positions", "traced positions"),
     exclusions="saturations at the last layer; of each position all eliminations but the one where the candidate falls furthest",
-    columns={"layer": "layer", "n_saturations": "saturations", "n_eliminations": "eliminations", "n_positions": "positions"},
+    columns={
+        "layer": "layer",
+        "n_saturations": "saturations",
+        "n_eliminations": "eliminations",
+        "n_input_eliminations": "of the input token",
+        "n_other_eliminations": "of another",
+        "n_positions": "positions",
+    },
     headline="1,184 saturation and 1,909 elimination events from 2,000 examples (for GPT-2: 1,579 and 1,996)",
     ours=lambda f: f"{total(f, 'n_saturations', 'and')} {total(f, 'n_eliminations', 'from')} {each(f, 'n_positions', 'positions')}",
 )
@@ -113,11 +128,20 @@ TABLE4 = Item(
     caption=lambda f: (
         "Scores of the 10 dominant sub-updates, and of 10 random ones, for the reference token of an event: at a saturation the final prediction, "
         "at an elimination the candidate that loses its place. Mean, largest and smallest of the ten, averaged over the events."
+        f"{table4_input(f)}"
     ),
     n=table4_events,
     exclusions=EVENTS.exclusions,
     if_empty="no saturation and no elimination event among the traced positions",
-    columns={"event": "event", "selection": "sub-updates", "n_events": "events", "mean_score": "mean", "max_score": "largest", "min_score": "smallest"},
+    columns={
+        "event": "event",
+        "selection": "sub-updates",
+        "n_events": "events",
+        "n_input_token": "of the input token",
+        "mean_score": "mean",
+        "max_score": "largest",
+        "min_score": "smallest",
+    },
     headline=(
         "largest 1.2 at saturations and 0.5 at eliminations, smallest -0.8 and -0.5, mean at eliminations about 0 "
         "(for GPT-2: 8.5 and 4.0, -4.9 and -3.6, about 0)"

@@ -53,14 +53,16 @@ def fig3(frame: pl.DataFrame) -> "alt.LayerChart":
 
 def events(frame: pl.DataFrame) -> "alt.LayerChart":
     """Events of both kinds in each layer."""
-    return charts.compared(frame, {"n_saturations": "saturations", "n_eliminations": "eliminations"}, y_title="Events")
+    names = {"n_saturations": "saturations", "n_eliminations": "eliminations", "n_other_eliminations": "not of the input token"}
+    return charts.compared(frame, names, y_title="Events")
 
 
 def table4(frame: pl.DataFrame) -> "alt.Chart":
     """Scores by event and selection."""
-    shown = frame.select(pl.format("{}|{}", "event", "selection").alias("group"), *SCORES).rename(SCORES)
+    event = pl.col("event").str.replace(" of ", "|of ")
+    shown = frame.select(pl.format("{}|{}", event, "selection").alias("group"), *SCORES).rename(SCORES)
     long = shown.unpivot(index="group", variable_name="of the ten", value_name="score")
-    return charts.bars(long, x="group", y="score", y_title=SCORE, series="of the ten", order=list(SCORES.values()))
+    return charts.bars(long, x="group", y="score", y_title=SCORE, series="of the ten", order=list(SCORES.values()), width=charts.PAGE)
 
 
 def extreme(frame: pl.DataFrame) -> "alt.Chart":

@@ -8,6 +8,7 @@ import polars as pl
 from atlas.export.cells import display, plain_rows
 from atlas.export.terminal import LEFT_CROPPED
 from atlas.frames import fetch
+from atlas.notes import few
 from atlas.papers.items import Item, Paper
 
 ROWS = 40
@@ -40,9 +41,11 @@ def short(cells: pl.Series, *, at_start: bool) -> pl.Series:
 
 
 def caption(frame: pl.DataFrame, item: Item, arguments: Mapping[str, object], setting: str, active: str) -> str:
-    """What is shown, with which arguments, over how many, of which model and text; for definitions that rest on ReLU what active means in this model."""
+    """What is shown, with which arguments, over how many, of which model and text; for definitions that rest on ReLU what active means in this model; and
+    whether any row averages over few."""
     given = ", ".join(f"{name} = {value}" for name, value in arguments.items() if value is not None and name != "corpus")
-    parts = [item.caption(frame), f"Asked with {given}." if given else "", f"n: {item.n(frame)}.", setting, active if item.assumes_relu else ""]
+    said = f"Note: {note}" if item.asked and (note := few(item.asked, frame)) else ""
+    parts = [item.caption(frame), f"Asked with {given}." if given else "", said, f"n: {item.n(frame)}.", setting, active if item.assumes_relu else ""]
     return " ".join(part for part in parts if part)
 
 

@@ -48,6 +48,11 @@ def ends(frame: pl.DataFrame, column: str, digits: int = 1) -> str:
     return ", ".join(f"{percent(found[column][i], digits)} at layer {found['layer'][i]}" for i in (0, -1))
 
 
+def input_eliminations(frame: pl.DataFrame, n: str, n_input: str) -> str:
+    """What most eliminations take down, in a sentence; `n` and `n_input` are columns of counts over different events."""
+    return f"Of the {total(frame, n, 'eliminations')} {total(frame, n_input, 'take down the input token, the very token that was just read')}."
+
+
 def proposed(frame: pl.DataFrame) -> str:
     """A sentence that says so where the program proposed what people would have found."""
     return " Proposed by the program, not found by a person." if (frame["annotator_kind"] == "proposed").any() else ""

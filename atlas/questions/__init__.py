@@ -44,7 +44,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Question:
-    """A question: its header, and the SQL that installs its macro. `columns` maps each column of the answer to its meaning and unit."""
+    """A question: its header, and the SQL that installs its macro. `columns` maps each column of the answer to its meaning and unit.
+
+    `n` is the column that says how many things a row averages over; '' where rows average over nothing.
+    """
 
     name: str
     title: str
@@ -55,6 +58,7 @@ class Question:
     chart: str
     sql: str
     catalog: str = ""
+    n: str = ""
 
     @property
     def macro(self) -> str:
@@ -121,6 +125,7 @@ def parse_question(name: str, sql: str, catalog: str = "") -> Question:
         chart=found["chart"],
         sql=sql,
         catalog=catalog,
+        n=found.get("n", ""),
     )
 
 
@@ -132,11 +137,24 @@ def questions() -> dict[str, Question]:
 
 
 def question(name: str) -> Question:
-    """The question of that name. Raises AtlasError with the nearest names."""
+    """The question of that name. Raises AtlasError with the nearest."""
     if name in questions():
         return questions()[name]
-    near = get_close_matches(name, questions(), n=3, cutoff=0.4)
-    raise AtlasError(f"no question '{name}'; " + (f"did you mean {', '.join(near)}?" if near else f"they are {', '.join(questions())}"))
+    raise AtlasError(unknown(name))
+
+
+def unknown(name: str) -> str:
+    """That there is no such question, and what else to ask: names that are near, titles that have the word, or how to ask about a token."""
+    near = get_close_matches(name, questions(), n=3, cutoff=0.6) or [q.name for q in matching(name)][:5]
+    if near:
+        return f"no question '{name}'; did you mean {', '.join(near)}?"
+    about = f"neurons_promoting('{name}'), neurons_triggered_by('{name}') or neurons_with_words('{name}')"
+    return f"no question '{name}', in names and titles. If it is a word of the text: {about}. `atlas questions` lists all"
+
+
+def matching(words: str) -> list[Question]:
+    """Questions with all the words in name, title or source, upper and lower case alike."""
+    return [q for q in questions().values() if all(word in f"{q.name} {q.title} {q.source}".lower() for word in words.lower().split())]
 
 
 def macro_files(catalog: str = "") -> dict[str, str]:

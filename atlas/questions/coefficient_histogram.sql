@@ -1,14 +1,16 @@
 -- title:  How often a key's coefficient takes which size
 -- source: view histogram_bin, summed over the corpora
 -- grain:  bin
+-- n:      n_read
 -- param:  layer (integer): transformer block, from 0
 -- param:  neuron (integer): FFN hidden unit of the layer, from 0
 -- param:  corpus (integer, NULL): one corpus_id; NULL adds all corpora up
 -- column: bin: from 0, ascending coefficients; from the first to the last that is not empty
 -- column: lower_edge: where it begins, coefficient; included for coefficients >= 0, excluded for negative ones
 -- column: upper_edge: where it ends, coefficient; excluded for coefficients >= 0, included for negative ones
--- column: n_positions: positions whose coefficient lies in it
--- column: share: of all positions read, in [0, 1]
+-- column: n_positions: positions whose coefficient lies in it, index 0 too, where the coefficients of many models are huge
+-- column: share: n_positions / n_read, in [0, 1]
+-- column: n_read: all positions read
 -- chart:  bar(lower_edge, n_positions)
 CREATE OR REPLACE MACRO coefficient_histogram(layer, neuron, corpus := NULL) AS TABLE
 WITH
@@ -37,7 +39,8 @@ SELECT
     c.lower_edge,
     c.upper_edge,
     c.n_positions,
-    c.n_positions / f.n_read AS share
+    c.n_positions / f.n_read AS share,
+    CAST(f.n_read AS BIGINT) AS n_read
 FROM counted AS c
 INNER JOIN filled AS f ON c.bin BETWEEN f.first_bin AND f.last_bin
 ORDER BY c.bin;

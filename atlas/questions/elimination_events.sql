@@ -8,6 +8,7 @@
 -- column: text_before: at most 80 characters that the model had read before the token
 -- column: token: characters of the token there
 -- column: candidate: top token at resid_mid
+-- column: is_input_token: whether the candidate is the very token that was read there
 -- column: candidate_prob_before: its probability at resid_mid, in [0, 1]
 -- column: candidate_rank_after: its rank at resid_post, from 2
 -- column: new_top_token: top token at resid_post
@@ -19,7 +20,8 @@
 -- column: index: place in the sequence, from 0
 -- chart:  histogram(layer)
 --
--- The view `elimination` has every event, also those that are not the largest of their position.
+-- The view `elimination` has every event, also those that are not the largest of their position. With tied embeddings most events take down the
+-- token that was just read: WHERE NOT is_input_token leaves the others.
 CREATE OR REPLACE MACRO elimination_events(layer := NULL, n := 25, corpus := NULL) AS TABLE
 WITH
 event AS MATERIALIZED (
@@ -37,6 +39,7 @@ SELECT
     c.text_before,
     c.token,
     w.text AS candidate,
+    e.is_input_token,
     e.candidate_prob_before,
     e.candidate_rank_after,
     f.text AS new_top_token,

@@ -1,6 +1,7 @@
 -- title:  Whose prediction a layer's output takes: the residual's, the FFN's, both or neither
 -- source: Geva et al. 2021, section 5.2 and figure 11
 -- grain:  layer
+-- n:      n_positions
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
 -- column: layer: transformer block, from 0
 -- column: agreement: share of traced positions where resid_mid, ffn_out and resid_post lead with one token, in [0, 1]
@@ -10,6 +11,7 @@
 -- column: n_positions: traced positions counted
 -- chart:  area(layer, composition)
 --
+-- Positions at index 0, the first of a sequence, count too: the states of most models are huge there.
 -- The four shares sum to 1.
 CREATE OR REPLACE MACRO geva2021_fig11(corpus := NULL) AS TABLE
 SELECT

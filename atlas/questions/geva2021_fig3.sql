@@ -1,6 +1,7 @@
 -- title:  How a trigger's coefficient changes when the first, the last or a random token is removed
 -- source: Geva et al. 2021, section 3.1 and figure 3
 -- grain:  layer, removed
+-- n:      n_triggers
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
 -- column: layer: transformer block, from 0
 -- column: removed: which token of the prefix was left out: first, last or random; BOS stays

@@ -1,6 +1,7 @@
 -- title:  Rank, in each value's distribution, of the token that follows its key's top trigger
 -- source: Geva et al. 2021, section 4.2 and figure 5: a box plot per layer
 -- grain:  layer
+-- n:      n_keys
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora, each key once in each
 -- column: layer: transformer block, from 0
 -- column: min_rank: smallest rank, from 1

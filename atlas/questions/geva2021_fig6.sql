@@ -1,6 +1,7 @@
 -- title:  Agreement of values with the token that follows, by how sure the value is
 -- source: Geva et al. 2021, section 4.2 and figure 6
 -- grain:  bin
+-- n:      n_keys
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora, each key once in each
 -- column: bin: from 0, by rising maximum probability
 -- column: lower_edge: smallest max p of the bin, included

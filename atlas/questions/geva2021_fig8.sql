@@ -1,6 +1,7 @@
 -- title:  How often no active value alone predicts what the layer predicts
 -- source: Geva et al. 2021, section 5.1 and figure 8: zero agreement
 -- grain:  layer
+-- n:      n_positions
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
 -- column: layer: transformer block, from 0
 -- column: zero_agreement: share of traced positions where no active value's top token is the top token of ffn_out, in [0, 1]

@@ -1,6 +1,7 @@
 -- title:  Where a value alone predicts what the layer predicts: stop words and short prefixes
 -- source: Geva et al. 2021, section 5.1: 60% of the agreeing cases predict a stop word, 43% have a prefix under 5 tokens
 -- grain:  site
+-- n:      n_agreeing
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
 -- column: site: what the values are compared with: ffn_out as in the paper, resid_post as in the authors' code
 -- column: n_cases: cases, each a traced position in a layer

@@ -1,6 +1,7 @@
 -- title:  Values whose top token most often follows their keys' triggers
 -- source: Geva et al. 2021, section 4.3 and table 2: precision@50
 -- grain:  rank
+-- n:      n_triggers
 -- param:  n (integer, 20): how many values
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes the triggers of all corpora together
 -- column: rank: from 1, by falling precision; ties go to the larger max_prob, then the lower layer and neuron

@@ -1,6 +1,7 @@
 -- title:  The values that are surest of one token, and whether it follows their keys' triggers
 -- source: Geva et al. 2021, section 4.2: the 100 values with the largest maximum probability
 -- grain:  rank
+-- n:      n_triggers
 -- param:  n (integer, 100): how many values
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes the triggers of all corpora together
 -- column: rank: from 1, by falling max_prob; ties go to the lower layer and neuron

@@ -1,6 +1,7 @@
 -- title:  Of the values surest of one token: how many lie in upper layers, how many are followed by it
 -- source: Geva et al. 2021, section 4.2: 97 of the top 100 in layers 11-16 of 16; 46 with at least one trigger followed
 -- grain:  n_values
+-- n:      n_values
 -- param:  n (integer, 100): how many values
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes the triggers of all corpora together
 -- column: n_values: values looked at

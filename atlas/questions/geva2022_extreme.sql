@@ -1,6 +1,7 @@
 -- title:  Extreme sub-updates: scores of the top candidate beyond a threshold
 -- source: Geva et al. 2022, section 5.3: above 10 for GPT-2, above 5 for WikiLM; 1.7% of GPT-2's values
 -- grain:  layer
+-- n:      n_sub_updates
 -- param:  threshold (double, 10.0): size of the score above which a sub-update is extreme, raw logits
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
 -- column: layer: transformer block, from 0
@@ -12,6 +13,8 @@
 -- column: n_values: different values among the extreme ones
 -- column: values_share: n_values / d_ffn, in [0, 1]
 -- chart:  bar(layer, n_extreme)
+--
+-- Positions at index 0, the first of a sequence, count too: the states of most models are huge there.
 CREATE OR REPLACE MACRO geva2022_extreme(threshold := 10.0, corpus := NULL) AS TABLE
 SELECT
     u.layer,

@@ -1,6 +1,7 @@
 -- title:  Clusters of values that recur in extreme sub-updates
 -- source: Geva et al. 2022, section 5.3: agglomerative clusters, complete linkage on 1 - cosine
 -- grain:  cluster
+-- n:      n_updates
 -- param:  space (text, 'value'): what was clustered: value, the values themselves, or logits, their scores over the vocabulary
 -- param:  threshold (double, 10.0): size of the candidate's score above which a dominant sub-update is extreme, raw logits
 -- param:  n (integer, 25): how many clusters, those with most extreme sub-updates first

@@ -1,6 +1,7 @@
 -- title:  How sub-updates score the current top candidate, layer by layer
 -- source: Geva et al. 2022, section 5.1 and figure 3
 -- grain:  layer, selection
+-- n:      n_positions
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
 -- column: layer: transformer block, from 0
 -- column: selection: dominant: the 10 sub-updates largest by |m|·‖v‖; random: 10 others of the same position and layer
@@ -10,6 +11,7 @@
 -- column: n_positions: traced positions averaged over
 -- chart:  line(layer, max_score)
 --
+-- Positions at index 0, the first of a sequence, count too: the states of most models are huge there.
 -- A score multiplies the token's unnormalised probability by its exponential: positive promotes, negative demotes.
 CREATE OR REPLACE MACRO geva2022_fig3(corpus := NULL) AS TABLE
 WITH

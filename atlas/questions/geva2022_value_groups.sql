@@ -1,6 +1,7 @@
 -- title:  Functional groups among the values of extreme sub-updates
 -- source: Geva et al. 2022, section 5.3: upper-layer values that promote unlikely tokens, and values of any layer that promote common ones
 -- grain:  value_group
+-- n:      n_updates
 -- param:  space (text, 'value'): what was clustered: value, the values themselves, or logits, their scores over the vocabulary
 -- param:  threshold (double, 10.0): size of the candidate's score above which a dominant sub-update is extreme, raw logits
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together

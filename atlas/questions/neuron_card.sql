@@ -1,6 +1,7 @@
 -- title:  Everything short about one neuron
 -- source: Geva et al. 2021, section 3, and 2022, section 3; Elhage et al. 2021 for the key-value cosine
 -- grain:  corpus_id
+-- n:      n_positions
 -- param:  layer (integer): transformer block, from 0
 -- param:  neuron (integer): FFN hidden unit of the layer, from 0
 -- param:  corpus (integer, NULL): the corpus_id of the statistics; NULL gives a row for each corpus
@@ -16,7 +17,7 @@
 -- column: gate_value_cosine: in [-1, 1]; null if not gated
 -- column: value_max_prob: largest probability of softmax(E·v), in [0, 1]
 -- column: value_top_token: the token that has it
--- column: n_positions: positions the statistics are over
+-- column: n_positions: positions the statistics are over, index 0 too, where the coefficients of many models are huge
 -- column: active_share: share of them with a coefficient over 0, in [0, 1]
 -- column: mean: mean coefficient
 -- column: std: its standard deviation (divided by n)

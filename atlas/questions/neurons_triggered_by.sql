@@ -1,18 +1,24 @@
 -- title:  Keys whose triggers end in a token
 -- source: Geva et al. 2021, section 4: shallow patterns are recurring last words
--- grain:  layer, neuron
+-- grain:  layer, neuron, tail
+-- n:      n_kept
 -- param:  token (text): the token's exact text, its leading space optional
 -- param:  n (integer, 25): how many
--- param:  tail (text, 'max'): max for the largest coefficients, min for the smallest
+-- param:  tail (text, NULL): max for the largest coefficients, min for the smallest; NULL looks in both
 -- param:  corpus (integer, NULL): one corpus_id; NULL counts over all corpora
 -- column: layer: transformer block, from 0
 -- column: neuron: FFN hidden unit of the layer, from 0
+-- column: tail: the end of the key's coefficients that the row is about
 -- column: n_triggers: triggers of the tail that end in the token
--- column: share: of the key's triggers in the tail, in [0, 1]
+-- column: n_kept: the key's triggers in the tail
+-- column: share: n_triggers / n_kept, in [0, 1]
+-- column: expected_share: the share if triggers were positions drawn at random: that of all positions read, in [0, 1]
+-- column: lift: share / expected_share
+-- column: p_value: chance of n_triggers or more in n_kept draws at random (binomial), in [0, 1], for this key alone
 -- column: best_rank: smallest rank among them, from 1
 -- column: strongest_coefficient: the one largest in size, signed
 -- chart:  bar(neuron, share)
-CREATE OR REPLACE MACRO neurons_triggered_by(token, n := 25, tail := 'max', corpus := NULL) AS TABLE
+CREATE OR REPLACE MACRO neurons_triggered_by(token, n := 25, tail := NULL, corpus := NULL) AS TABLE
 WITH
 place AS (
     SELECT list(p.position_id) AS position_ids
@@ -24,9 +30,14 @@ place AS (
 SELECT
     m.layer,
     m.neuron,
+    m.tail,
     m.n_triggers,
+    m.n_kept,
     m.share,
+    m.expected_share,
+    m.lift,
+    m.p_value,
     m.best_rank,
     m.strongest_coefficient
 FROM neurons_triggered_at((SELECT l.position_ids FROM place AS l), n := n, tail := tail, corpus := corpus) AS m
-ORDER BY m.n_triggers DESC, m.best_rank, m.layer, m.neuron;
+ORDER BY m.n_triggers DESC, m.best_rank, m.layer, m.neuron, m.tail;

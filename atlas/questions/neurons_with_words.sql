@@ -1,21 +1,27 @@
 -- title:  Keys whose triggers' texts contain words
 -- source: Geva et al. 2021, section 4: what the triggers of a key have in common
--- grain:  layer, neuron
+-- grain:  layer, neuron, tail
+-- n:      n_kept
 -- param:  words (text): looked for literally, upper and lower case alike
 -- param:  n (integer, 25): how many
--- param:  tail (text, 'max'): max for the largest coefficients, min for the smallest
+-- param:  tail (text, NULL): max for the largest coefficients, min for the smallest; NULL looks in both
 -- param:  corpus (integer, NULL): one corpus_id; NULL counts over all corpora
 -- column: layer: transformer block, from 0
 -- column: neuron: FFN hidden unit of the layer, from 0
+-- column: tail: the end of the key's coefficients that the row is about
 -- column: n_triggers: triggers of the tail whose text contains the words: at most 80 characters before the token, and the token
--- column: share: of the key's triggers in the tail, in [0, 1]
+-- column: n_kept: the key's triggers in the tail
+-- column: share: n_triggers / n_kept, in [0, 1]
+-- column: expected_share: the share if triggers were positions drawn at random: that of all positions read, in [0, 1]
+-- column: lift: share / expected_share
+-- column: p_value: chance of n_triggers or more in n_kept draws at random (binomial), in [0, 1], for this key alone
 -- column: best_rank: smallest rank among them, from 1
 -- column: strongest_coefficient: the one largest in size, signed
 -- column: text: that of the best rank; of two corpora, that of the smaller position_id
 -- chart:  bar(neuron, share)
 --
 -- A sequence is cut from its document once and its positions from that, because finding a character takes longer the further on it stands.
-CREATE OR REPLACE MACRO neurons_with_words(words, n := 25, tail := 'max', corpus := NULL) AS TABLE
+CREATE OR REPLACE MACRO neurons_with_words(words, n := 25, tail := NULL, corpus := NULL) AS TABLE
 WITH
 span AS (
     SELECT
@@ -61,11 +67,16 @@ place AS MATERIALIZED (
 SELECT
     m.layer,
     m.neuron,
+    m.tail,
     m.n_triggers,
+    m.n_kept,
     m.share,
+    m.expected_share,
+    m.lift,
+    m.p_value,
     m.best_rank,
     m.strongest_coefficient,
     p.text
 FROM neurons_triggered_at((SELECT list(i.position_id) FROM place AS i), n := n, tail := tail, corpus := corpus) AS m
 INNER JOIN place AS p ON m.position_id = p.position_id
-ORDER BY m.n_triggers DESC, m.best_rank, m.layer, m.neuron;
+ORDER BY m.n_triggers DESC, m.best_rank, m.layer, m.neuron, m.tail;

@@ -10,6 +10,7 @@
 -- column: prob_before: its probability at resid_mid, in [0, 1]
 -- column: prob_after: its probability at resid_post, in [0, 1]; null where the token taken down is not among the stored candidates
 -- column: is_counted: whether the paper's sets count it: every saturation, and of the eliminations the one where the candidate falls furthest
+-- column: is_input_token: whether the token is the very one that was read there
 -- chart:  bar(layer, rank_after)
 CREATE OR REPLACE MACRO position_events(position_id) AS TABLE
 WITH
@@ -49,7 +50,9 @@ SELECT
     h.rank_after,
     h.prob_before,
     h.prob_after,
-    h.is_counted
+    h.is_counted,
+    h.token_id = p.token_id AS is_input_token
 FROM happened AS h
 INNER JOIN token AS k ON h.token_id = k.token_id
+INNER JOIN position AS p ON p.position_id = position_id
 ORDER BY h.layer, h.event;

@@ -12,7 +12,8 @@ SELECT
     n.value_max_prob,
     n.value_top_token_id,
     p.next_token_id,
-    if(t.coefficient > 0, p.next_token_id = n.value_top_token_id, NULL) AS agrees
+    if(t.coefficient > 0, p.next_token_id = n.value_top_token_id, NULL) AS agrees,
+    p.index = 0 AS is_first
 FROM trigger AS t
 INNER JOIN position AS p ON t.position_id = p.position_id
 INNER JOIN neuron AS n ON t.layer = n.layer AND t.neuron = n.neuron
@@ -25,3 +26,4 @@ COMMENT ON COLUMN key_agreement.value_max_prob IS 'Largest probability of softma
 COMMENT ON COLUMN key_agreement.value_top_token_id IS 'Token of that probability.';
 COMMENT ON COLUMN key_agreement.next_token_id IS 'The corpus token that follows the top trigger; null where the document ends.';
 COMMENT ON COLUMN key_agreement.agrees IS 'The two are one token; null where the document ends or the coefficient is not above 0.';
+COMMENT ON COLUMN key_agreement.is_first IS 'The top trigger is the first position of a sequence (index 0), where the states of most models are huge.';

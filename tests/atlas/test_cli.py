@@ -11,12 +11,14 @@ import time
 from pathlib import Path
 
 import click
+import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
 from atlas.cli.main import COMMANDS, PLUGINS, cli, run
 from atlas.cli.options import FORMATS as OFFERED
 from atlas.export.formats import FORMATS
+from atlas.export.terminal import terminal_table
 from atlas.questions import questions
 
 TRIGGERS = ["top_triggers", "--layer", "0", "--neuron", "1"]
@@ -203,6 +205,9 @@ def test_sql_says_on_stderr_when_there_are_more_rows(call) -> None:
         (["aks"], 2, "no command 'aks'; did you mean ask"),
         (["schema", "triger"], 2, "no table or view 'triger'; did you mean trigger"),
         (["questions", "top_trigers"], 2, "no such option"),
+        (["ask", "money"], 2, "no question 'money', in names and titles. If it is a word of the text: neurons_promoting('money')"),
+        (["ask", "repeat"], 2, "no question 'repeat'; did you mean trigger_contexts?"),
+        (["ask", "token_context", "--position-ids", "[1,two]"], 2, "no list of whole numbers"),
     ],
 )
 def test_errors_are_one_clear_line(call, arguments: list[str], code: int, message: str) -> None:
@@ -225,6 +230,32 @@ def test_questions_are_listed_and_printed(call) -> None:
     assert call("questions", "top_triggers", db=False)[1] == questions()["top_triggers"].sql
     code, _, err = call("questions", "top_trigers", db=False)
     assert (code, "did you mean top_triggers" in err) == (1, True)
+
+
+def test_questions_are_found_by_words_of_their_titles(call) -> None:
+    code, out, _ = call("questions", "Trigger", "removed", "--format", "jsonl", db=False)
+    assert (code, [json.loads(line)["question"] for line in out.splitlines()]) == (0, ["geva2021_fig3"])
+    code, _, err = call("questions", "money", db=False)
+    assert (code, "neurons_promoting('money')" in err) == (1, True)
+
+
+def test_names_of_questions_are_whole_on_a_narrow_terminal() -> None:
+    names = [q.macro for q in questions().values()]
+    shown = terminal_table(pl.DataFrame({"question": names, "title": ["a title of many words"] * len(names), "call": ["x" * 90] * len(names)}), width=80)
+    assert all(name in shown for name in names)
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_position_ids_are_taken_in_brackets_too(call) -> None:
+    plain, bracketed = (call("ask", "token_context", "--position-ids", ids, "--format", "csv")[1] for ids in ("2,8", "[2, 8]"))
+    assert plain == bracketed != ""
+
+
+def test_what_to_read_rows_with_is_said_beside_them(call) -> None:
+    err = call("ask", "neurons_triggered_by", "--token", "cat")[2]
+    assert err == "note: n_kept is under 30 in 12 of 12 rows: what they average over is little.\n"
+    err = call("ask", "bottom_triggers", "--layer", "0", "--neuron", "1", "--n", "99", "--corpus", "1")[2]
+    assert err == "note: 3 of the 99 asked for: n is how many, at most as many as ingest kept per key.\n"
 
 
 def test_schema_works_with_an_atlas_and_without(call) -> None:

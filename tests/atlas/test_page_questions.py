@@ -53,12 +53,15 @@ def test_all_of_a_long_text_is_found_and_no_more_than_80_characters_before(tiny_
     """Position 101 is set 85 characters after the sequence's first: what stands in the first 5 is out of its reach, but not the sixth."""
     tiny_copy.execute("UPDATE document SET text = 'abcdéF' || repeat('.', 79) || ' cat' WHERE document_id = 100")
     tiny_copy.execute("UPDATE position SET char_start = 85, char_end = 89 WHERE position_id >= 101")
-    found = [tiny_copy.execute("SELECT count(*) FROM neurons_with_words(?, corpus := 1) WHERE n_triggers = 2", [w]).fetchone() for w in ("f.", "éf", ". CAT")]
+    found = [
+        tiny_copy.execute("SELECT count(*) FROM neurons_with_words(?, tail := 'max', corpus := 1) WHERE n_triggers = 2", [w]).fetchone()
+        for w in ("f.", "éf", ". CAT")
+    ]
     assert found == [(12,), (0,), (12,)]
 
 
 def test_words_have_no_wildcards(tiny_copy: duckdb.DuckDBPyConnection) -> None:
     """The trigger ' cat' stands before ' c_t' in one sequence, and is not found."""
     tiny_copy.execute("UPDATE document SET text = replace(text, 'cat sat', 'cat c_t') WHERE document_id = 0")
-    found = tiny_copy.execute("SELECT layer, neuron, n_triggers, text FROM neurons_with_words('C_T', corpus := 0)").fetchall()
+    found = tiny_copy.execute("SELECT layer, neuron, n_triggers, text FROM neurons_with_words('C_T', tail := 'max', corpus := 0)").fetchall()
     assert found == [(0, 1, 1, "The cat c_t")]

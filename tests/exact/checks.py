@@ -558,6 +558,7 @@ def check_events(c: Case) -> None:
     lens = {(int(p), int(layer), site): row for p, layer, site, *row in c.published.rows(
         "SELECT position_id, layer, site, top_token_id, top_prob, final_token_prob, final_token_rank FROM logit_lens")}  # fmt: skip
     final = dict(c.published.rows("SELECT position_id, final_token_id FROM trace"))
+    read = dict(c.published.rows("SELECT t.position_id, p.token_id FROM trace AS t INNER JOIN position AS p ON t.position_id = p.position_id"))
     fall = {(p, layer): rank for p, layer, rank in c.published.rows("SELECT position_id, layer, candidate_rank_after FROM layer_activity")}
     scores: dict[tuple, list] = {}
     for p, layer, selection, candidate, last in c.published.rows("SELECT position_id, layer, selection, candidate_score, final_score FROM sub_update"):
@@ -580,7 +581,9 @@ def check_events(c: Case) -> None:
             add_event(table, "saturation", {s: [last for _, last in scores[p, e[1], s]] for s in ("dominant", "random")})
         if furthest is not None:
             add_event(table, "elimination", {s: [first for first, _ in scores[p, furthest, s]] for s in ("dominant", "random")})
-            eliminations = [(*e, e[1] == furthest) if e[0] == p and len(e) == 6 else e for e in eliminations]
+            if lens[p, furthest, "resid_mid"][0] != read[p]:
+                add_event(table, "elimination of another token", {s: [first for first, _ in scores[p, furthest, s]] for s in ("dominant", "random")})
+            eliminations = [(*e, e[1] == furthest, e[2] == read[p]) if e[0] == p and len(e) == 6 else e for e in eliminations]
     assert len(changes) == len(final) * c.n_layers
     assert sorted(c.published.rows("SELECT * FROM prediction_change")) == sorted(changes)
     assert sorted(c.published.rows("SELECT * FROM saturation")) == sorted(saturations)
@@ -590,7 +593,7 @@ def check_events(c: Case) -> None:
     assert set(found) == set(table)
     for key, events in table.items():
         assert found[key][0] == len(events)
-        c.close("promotion_vs_elimination", np.array(found[key][1:]), np.mean(events, 0), 1e-6, 1e-3)
+        c.close("promotion_vs_elimination", np.array(found[key][2:]), np.mean(events, 0), 1e-6, 1e-3)
 
 
 def add_event(table: dict, event: str, by_selection: dict[str, list[float]]) -> None:

@@ -90,8 +90,10 @@ def test_figure_8_and_its_agreeing_cases(c: Case, seen: list[list[Seen]]) -> Non
 def test_figures_9_and_10(c: Case, seen: list[list[Seen]]) -> None:
     on_top, prob = [], []
     for layer, ffns in at_layers(seen):
-        on_top.append((layer, sum(s.candidate == s.final for s in ffns) / len(ffns), len(ffns)))
-        prob.append((layer, sum(softmax(s.mid)[s.final] for s in ffns) / len(ffns), len(ffns)))
+        is_later = [c.cut.index[s.position] > 0 for s in ffns]
+        leads, probs = [s.candidate == s.final for s in ffns], [softmax(s.mid)[s.final] for s in ffns]
+        for found, of in ((on_top, leads), (prob, probs)):
+            found.append((layer, np.mean(of), len(ffns), len(ffns) - sum(is_later), np.mean(np.array(of)[is_later])))
     assert all(0 < row[1] < 1 for row in on_top)
     same(ask(c, "geva2021_fig9()", "*"), on_top)
     same(ask(c, "geva2021_fig10()", "*"), prob)
@@ -141,17 +143,23 @@ def largest_fall(position: list[Seen]) -> int | None:
     return max(falls, key=lambda layer: (falls[layer], -layer)) if falls else None
 
 
+def is_input(c: Case, s: Seen) -> bool:
+    """Whether the candidate is the token read at the position."""
+    return s.candidate == int(c.cut.token_ids[s.position])
+
+
 def test_events(c: Case, seen: list[list[Seen]]) -> None:
-    n_saturations, n_eliminations = [0] * c.n_layers, [0] * c.n_layers
+    n_saturations, n_eliminations, n_input = [0] * c.n_layers, [0] * c.n_layers, [0] * c.n_layers
     for position in seen:
         for layer in saturations(position):
             n_saturations[layer] += 1
         fall = largest_fall(position)
         if fall is not None:
             n_eliminations[fall] += 1
+            n_input[fall] += is_input(c, position[fall])
     assert sum(n_saturations) > 0 and sum(n_eliminations) > 0
     telling(c, n_saturations[0] > 0 and n_saturations[1] > 0 and all(n_eliminations), "events are in every layer they can be in")
-    want = [(layer, n_saturations[layer], n_eliminations[layer], len(seen)) for layer in range(c.n_layers)]
+    want = [(i, n_saturations[i], n_eliminations[i], n_input[i], n_eliminations[i] - n_input[i], len(seen)) for i in range(c.n_layers)]
     assert ask(c, "geva2022_events()", "*") == want
 
 
@@ -198,9 +206,11 @@ def test_extreme_sub_updates_and_the_dominant_share(c: Case, seen: list[list[See
 
 def test_table_4_of_2022(c: Case, seen: list[list[Seen]]) -> None:
     events = [("saturation", position[layer], position[layer].final) for position in seen for layer in saturations(position)]
-    events += [("elimination", position[fall], position[fall].candidate) for position in seen if (fall := largest_fall(position)) is not None]
+    falls = [position[fall] for position in seen if (fall := largest_fall(position)) is not None]
+    events += [("elimination", s, s.candidate) for s in falls]
+    events += [("elimination of another token", s, s.candidate) for s in falls if not is_input(c, s)]
     want = {}
-    for name in ("saturation", "elimination"):
+    for name in ("saturation", "elimination", "elimination of another token"):
         scores = [[score for _, _, score in dominant(c, s, word)] for event, s, word in events if event == name]
         want[name] = (len(scores), *(np.mean([of(ten) for ten in scores]) for of in (np.mean, max, min)))
     got = ask(c, "promotion_vs_elimination()", "event, n_events, mean_score, max_score, min_score, selection")

@@ -19,6 +19,8 @@ def test_saturations_come_first_with_their_counts_beside_them(visit: Visit, tiny
         ["saturation", "random", 3],
         ["elimination", "dominant", 3],
         ["elimination", "random", 3],
+        ["elimination of another token", "dominant", 2],
+        ["elimination of another token", "random", 2],
     ]
     assert listed[["layer", "token", "final_token"]].values.tolist() == [[1, "␣cat", "␣[red]"], [1, "␣cat", "␣sat"], [0, "␣cat", "␣[red]"]]
 
@@ -30,6 +32,18 @@ def test_the_address_restores_the_filters(visit: Visit, tiny: Path) -> None:
     assert "FROM geva2022_events(corpus := 0)" in text_of(app)
     # position 8 falls to rank 7, position 2 to rank 4
     assert app.dataframe[1].value[["layer", "token", "candidate_rank_after"]].values.tolist() == [[1, "␣dog", 7]]
+
+
+def test_how_many_eliminations_take_down_the_token_just_read_is_said_where_they_are_shown(visit: Visit, tiny: Path) -> None:
+    # of position 2 alone the candidate is the token read there
+    said = "Of the 3 eliminations 1 take down the input token, the very token that was just read."
+    app = visit(tiny, "events", event="elimination")
+    assert text_of(app).count(said) == 2
+    assert app.dataframe[1].value[["token", "candidate", "is_input_token"]].values.tolist() == [
+        ["␣dog", ".", False],
+        ["␣cat", "␣cat", True],
+        ["␣cat", "␣*", False],
+    ]
 
 
 def test_no_event_of_the_kind_is_said(visit: Visit, tiny: Path) -> None:
@@ -56,7 +70,7 @@ SCORED = {"max_score": [3.0, 1.0], "mean_score": [1.0, 0.0], "min_score": [-2.0,
 ROWS = {
     "table4": {"event": ["saturation", "saturation"], **SCORED},
     "fig3": {"layer": [0, 0], **SCORED},
-    "events": {"layer": [0, 1], "n_saturations": [1, 0], "n_eliminations": [2, 3]},
+    "events": {"layer": [0, 1], "n_saturations": [1, 0], "n_eliminations": [2, 3], "n_other_eliminations": [0, 3]},
 }
 
 

@@ -59,6 +59,10 @@ def test_an_address_that_does_not_exist_is_said_and_no_other_is_shown(visit: Vis
     assert [t.value for t in app.title] == ["No such neuron"] and not app.dataframe
 
 
+def test_a_width_of_the_text_that_there_is_not_is_said(visit: Visit, tiny: Path) -> None:
+    assert "no context huge; they are narrow, snippet, wide" in text_of(visit(tiny, "neuron", context="huge"))
+
+
 def test_previous_next_and_go_to_lead_through_the_model(visit: Visit, tiny: Path) -> None:
     app = visit(tiny, "neuron", layer="0", neuron="3")
     press = {button.label: button for button in app.button}

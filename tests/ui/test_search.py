@@ -41,9 +41,12 @@ def test_values_that_suppress_a_token(visit: Visit, tiny: Path) -> None:
 
 def test_keys_triggered_at_and_before_a_token(visit: Visit, tiny: Path) -> None:
     # ' sat' is read at 3 and 9, where L0N1 alone has a largest coefficient, and follows 2 and 8
-    app = visit(tiny, "search", by="trigger", term="sat")
+    app = visit(tiny, "search", by="trigger", term="sat", tail="largest")
     assert rows(app, "layer", "neuron", "n_triggers", "best_rank") == [(0, 1, 2, 1)]
-    before = visit(tiny, "search", by="token after", term="sat", corpus="0")
+    # and of the smallest, at 3 in all other keys at rank 2
+    both = visit(tiny, "search", by="trigger", term="sat")
+    assert rows(both, "layer", "neuron", "tail", "n_triggers", "best_rank")[:2] == [(0, 1, "max", 2, 1), (0, 0, "min", 1, 2)]
+    before = visit(tiny, "search", by="token after", term="sat", corpus="0", tail="largest")
     # L0N1 has position 2 at rank 3; the others have 2 and 8 at ranks 1 and 2
     assert rows(before, "layer", "neuron", "n_triggers", "best_rank")[:2] == [(0, 0, 2, 1), (0, 2, 2, 1)]
     assert rows(before, "layer", "neuron", "n_triggers", "best_rank")[-1] == (0, 1, 1, 3)
@@ -115,10 +118,11 @@ def test_files_hold_every_page(visit: Visit, tiny: Path, monkeypatch: pytest.Mon
     ("query", "said"),
     [
         ({"by": "colour"}, "no by colour; they are promoted token"),
-        ({"by": "trigger", "term": "sat", "tail": "odd"}, "no tail odd; they are largest, smallest"),
+        ({"by": "trigger", "term": "sat", "tail": "odd"}, "no tail odd; they are both, largest, smallest"),
         ({"by": "trigger", "term": "sat", "corpus": "7"}, "no corpus 7; they are 0: tales (all)"),
         ({"by": "ranges", "corpus": "7"}, "no corpus 7"),
         ({"by": "ranges", "columns": "colour"}, "no columns colour; they are layer"),
+        ({"by": "ranges", "descending": "maybe"}, "no descending maybe; it is true or false"),
         ({"by": "ranges", "order": "colour"}, "no order colour; they are layer"),
         ({"by": "ranges", "columns": "mean", "mean_from": "much"}, "the address asks for mean_from much, which is no number"),
         ({"by": "ranges", "columns": "mean", "mean_to": "nan"}, "the address asks for mean_to nan, which is no number"),

@@ -3,6 +3,8 @@
 import streamlit as st
 
 from atlas.papers import geva2022_charts
+from atlas.papers.geva2022 import table4_input
+from atlas.papers.words import input_eliminations
 from ui import asked, blocks, data, events
 
 st.title("Promotion and elimination")
@@ -17,6 +19,7 @@ with left:
     blocks.figure(geva2022_charts.table4(table4.frame), table4, "table4")
 with right:
     blocks.table(table4, "table4-rows")
+    st.text(table4_input(table4.frame).strip())
 
 st.header("What they do to the candidate, layer by layer")
 fig3 = data.ask("geva2022_fig3", corpus=corpus)
@@ -25,6 +28,7 @@ blocks.figure(geva2022_charts.fig3(fig3.frame), fig3, "fig3")
 st.header("Events in each layer")
 by_layer = data.ask("geva2022_events", corpus=corpus)
 blocks.figure(geva2022_charts.events(by_layer.frame), by_layer, "by-layer")
+st.text(input_eliminations(by_layer.frame, "n_eliminations", "n_input_eliminations"))
 
 st.header("The events")
 events.listing(corpus)

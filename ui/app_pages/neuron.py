@@ -2,14 +2,14 @@
 
 import streamlit as st
 
-from ui import annotating, blocks, charts, data, neuron
+from ui import annotating, asked, blocks, charts, data, neuron
 
 model = data.model()
 where = neuron.choose(model["n_layers"], model["d_ffn"])
 st.title(where.address)
 
 st.header("What triggers the key")
-width = st.segmented_control("Tokens before the trigger", list(neuron.WIDTHS), default="snippet", key="context", bind="query-params", required=True)
+width = asked.word("Tokens before the trigger", "context", list(neuron.WIDTHS), default="snippet")
 neuron.triggers(where, neuron.WIDTHS[width])
 
 left, right = st.columns(2)

@@ -1,6 +1,7 @@
 -- title:  How far do annotators agree on what has a pattern?
 -- source: Cohen 1960 (kappa); the coverage of Geva et al. 2021, figure 2, and 2022, section 4
 -- grain:  subject, annotator, other_annotator
+-- n:      n_items
 -- param:  corpus (integer, NULL): one corpus_id, for keys and FFN updates; NULL takes all corpora
 -- column: subject: key, value, random_vector or ffn_update
 -- column: annotator: the first of the two, people before the miner, then by name

@@ -1,6 +1,7 @@
 -- title:  How much of the texts that trigger a key do shallow and semantic patterns explain?
 -- source: Geva et al. 2021, section 3 and figure 2
 -- grain:  layer
+-- n:      n_prefixes
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora
 -- param:  annotator (text, NULL): one annotator, the miner too; NULL takes all people, and proposals only where no person has annotated keys
 -- column: layer: transformer block, from 0; a layer without annotated keys has no row

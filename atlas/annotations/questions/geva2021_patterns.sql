@@ -1,6 +1,7 @@
 -- title:  How many patterns does a key have, and how much do they explain?
 -- source: Geva et al. 2021, section 3
 -- grain:  annotator_kind
+-- n:      n_keys
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora
 -- param:  annotator (text, NULL): one annotator, the miner too; NULL takes all people, and proposals only where no person has annotated keys
 -- column: annotator_kind: person, or proposed by the program

@@ -1,6 +1,7 @@
 -- title:  How many of the tokens that values, random vectors and FFN updates promote belong to a concept?
 -- source: Geva et al. 2022, section 4, tables 1 and 2
 -- grain:  subject
+-- n:      n_tokens
 -- param:  corpus (integer, NULL): one corpus_id, for FFN updates; NULL takes all corpora
 -- param:  annotator (text, NULL): one annotator; NULL takes all people, and proposals only where no person has annotated the subject
 -- column: subject: value, random_vector (as the values in mean and standard deviation) or ffn_update

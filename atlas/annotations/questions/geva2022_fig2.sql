@@ -1,6 +1,7 @@
 -- title:  Which kinds of concepts do the tokens belong to that each layer's values promote?
 -- source: Geva et al. 2022, section 4 and figure 2
 -- grain:  layer
+-- n:      n_tokens
 -- param:  subject (text, 'value'): value, or random_vector or ffn_update to compare with
 -- param:  corpus (integer, NULL): one corpus_id, for FFN updates; NULL takes all corpora
 -- param:  annotator (text, NULL): one annotator; NULL takes all people, and proposals only where no person has annotated the subject

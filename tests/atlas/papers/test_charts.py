@@ -78,7 +78,7 @@ def test_svg_and_png_are_the_same_bytes_every_time_and_png_is_fit_for_print(a: a
         first, second = (render_figure(chart(rows_of(a, ITEMS["geva2022_table4"])), format) for _ in range(2))
         assert first == second
     width = int.from_bytes(first[16:20], "big")
-    assert abs(width - charts.COLUMN / 72 * DPI) < 2
+    assert abs(width - charts.PAGE / 72 * DPI) < 2
     assert render_figure(chart(rows_of(a, ITEMS["geva2022_table4"])), "pdf").startswith(b"%PDF")
     assert set(FIGURE_FORMATS) == {"pdf", "svg", "png"}
 

@@ -1,0 +1,42 @@
+"""What else to write, where DuckDB's own words on a statement do not say it."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from difflib import SequenceMatcher
+
+from atlas.questions import questions
+from schema.errors import AtlasError
+
+MISSING_COLUMN = re.compile(r'does not have a column named "(\w+)"|Referenced column "(\w+)" (?:was )?not found')
+SHORT_INTEGER = re.compile(r"Overflow in \w+ of INT16")
+NAMED = 3
+"""Questions that a hint names."""
+
+
+@contextmanager
+def hinted(sql: str) -> Iterator[None]:
+    """An AtlasError of the block with a hint after it, where there is one."""
+    try:
+        yield
+    except AtlasError as error:
+        said = hint(sql, str(error))
+        if said:
+            raise type(error)(f"{error}\n{said}") from error
+        raise
+
+
+def hint(sql: str, message: str) -> str:
+    """'' where there is none."""
+    if SHORT_INTEGER.search(message):
+        return "Layers and ranks are numbers of 16 bits, up to 32,767: write layer::INTEGER * 1536 + neuron."
+    missing = MISSING_COLUMN.search(message)
+    found = having(missing[1] or missing[2], sql) if missing else []
+    return f"It is a column of the question{'s' if len(found) > 1 else ''} {', '.join(found)}." if found else ""
+
+
+def having(column: str, sql: str) -> list[str]:
+    """Questions with that column, those first that are called most like what the statement reads."""
+    read = re.findall(r"(?:FROM|JOIN)\s+(\w+)", sql, re.IGNORECASE) or [""]
+    near = {q.signature: max(SequenceMatcher(None, q.name, name).ratio() for name in read) for q in questions().values() if column in q.columns}
+    return sorted(near, key=lambda signature: (-near[signature], signature))[:NAMED]

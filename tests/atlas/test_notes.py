@@ -1,0 +1,61 @@
+"""What goes with rows: that they average over few, or are fewer than were asked for; and what DuckDB's words on a statement do not say."""
+
+import polars as pl
+import pytest
+
+import atlas
+from atlas.hints import hint
+from atlas.notes import few, notes
+from atlas.questions import questions
+from schema.errors import AtlasError
+
+
+def test_rows_that_average_over_few_are_counted() -> None:
+    q = questions()["geva2021_fig9"]
+    assert few(q, pl.DataFrame({"n_positions": [29, 30, 3]})) == "n_positions is under 30 in 2 of 3 rows: what they average over is little."
+    assert few(q, pl.DataFrame({"n_positions": [30, 4000]})) == ""
+    assert few(questions()["value_tokens"], pl.DataFrame({"rank": [1]})) == ""
+
+
+@pytest.mark.parametrize("name", [q.name for q in questions().values() if any(word in q.columns for word in ("share", "mean_score", "agreement_rate"))])
+def test_a_question_of_shares_and_means_says_over_how_many(name: str) -> None:
+    q = questions()[name]
+    assert q.n in q.columns or name in ("dominant_sub_updates", "position_tokens")
+
+
+def test_the_column_that_counts_is_one_of_the_answer() -> None:
+    counting = {name: q for name, q in questions().items() if q.n}
+    assert len(counting) > 25
+    assert [name for name, q in counting.items() if q.n not in q.columns] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("top_triggers", {"layer": 0, "neuron": 1, "n": 50, "corpus": 0}, ["3 of the 50 asked for: n is how many, at most as many as ingest kept per key."]),
+        ("top_triggers", {"layer": 0, "neuron": 1, "n": 2}, []),
+        ("top_triggers", {"layer": 0, "neuron": 1, "n": 25}, []),
+        ("value_tokens", {"layer": 0, "neuron": 1, "n": 40}, ["2 of the 40 asked for: n is how many of each direction; an atlas holds 30."]),
+        ("traced_positions", {"n": 50}, []),
+    ],
+)
+def test_fewer_rows_than_asked_for_are_said(a: atlas.Atlas, name: str, arguments: dict[str, object], said: list[str]) -> None:
+    assert notes(questions()[name], a.ask(name, **arguments), arguments) == said
+
+
+def test_a_column_that_a_question_has_is_said(a: atlas.Atlas) -> None:
+    with pytest.raises(AtlasError, match=r"It is a column of the questions value_tokens\(layer, neuron, "):
+        a.sql("SELECT v.token FROM value_token AS v")
+    with pytest.raises(AtlasError, match=r"It is a column of the questions neuron_card\(layer, neuron, corpus := NULL\), layer_summary"):
+        a.sql("SELECT n.active_share FROM neuron AS n")
+
+
+def test_numbers_of_16_bits_are_said(a: atlas.Atlas) -> None:
+    with pytest.raises(AtlasError, match="write layer::INTEGER"):
+        a.sql("SELECT max((n.layer + 22)::SMALLINT * 1536 + n.neuron) FROM neuron AS n")
+    assert a.sql("SELECT max((n.layer + 22)::INTEGER * 1536 + n.neuron) FROM neuron AS n").item() == 24 * 1536 + 3
+
+
+def test_other_errors_are_left_as_they_are() -> None:
+    assert hint("SELECT x", "DuckDB: Catalog Error: no such thing") == ""
+    assert hint("SELECT x FROM neuron", 'Binder Error: Referenced column "no_such_column" not found') == ""
