@@ -1,11 +1,11 @@
 -- title:  Values that suppress a token most
 -- source: Geva et al. 2022, section 3: raw projection, coefficient 1
--- grain:  layer, neuron, token_id
+-- grain:  layer, neuron
 -- param:  token (text): the token's exact text, its leading space optional
--- param:  n (integer, 25): how many
+-- param:  n (integer, 25): how many neurons
 -- column: layer: transformer block, from 0
 -- column: neuron: FFN hidden unit of the layer, from 0
--- column: token: the vocabulary's text of the token
+-- column: token: the vocabulary's text of the token; of the spellings with and without a space the one suppressed more
 -- column: rank: of the token among those that the value suppresses, from 1
 -- column: score: e_w·v, raw projection, logits
 -- column: prob: softmax(E·v) at the token, in [0, 1]
@@ -37,5 +37,6 @@ FROM value_token AS v
 INNER JOIN asked AS a ON v.token_id = a.token_id
 INNER JOIN neuron AS w ON v.layer = w.layer AND v.neuron = w.neuron
 WHERE v.direction = 'suppressed'
-ORDER BY v.score, v.layer, v.neuron, a.token_id
+QUALIFY row_number() OVER (PARTITION BY v.layer, v.neuron ORDER BY v.score, a.token_id) = 1
+ORDER BY v.score, v.layer, v.neuron
 LIMIT n;
