@@ -16,7 +16,8 @@ import duckdb
 from ingest.committer import staging, work_folder
 from ingest.shards import discard, read_shard, remove, verify_shard
 from schema.errors import AtlasError, Locked, NotAnAtlas
-from schema.store import annotation_path, left_names, open_reader, open_unchanged, remove_left
+from schema.logs import has_log, log_of, ways
+from schema.store import annotation_path, is_duckdb, left_names, open_reader, open_unchanged, remove_left
 
 BROKEN_LOG = re.compile(r"WAL.*byte position (\d+)")
 """How DuckDB says where a log stops making sense."""
@@ -32,10 +33,12 @@ class Finding:
 
 
 def findings(target: Path) -> Iterator[Finding]:
-    """Everything that is wrong with an atlas, one at a time: a repair may make the next unnecessary. Raises AtlasError if there is nothing of that name."""
+    """Everything that is wrong with an atlas, one at a time: a repair may make the next unnecessary. Raises AtlasError if there is nothing of that name, or no atlas."""
     work = work_folder(target)
     if not target.exists() and not work.exists():
         raise AtlasError(f"no atlas at {target}, and no working folder {work} of one that is being made")
+    if target.exists() and not work.exists() and not is_duckdb(target):
+        raise NotAnAtlas(f"{target} is not an atlas: it is no DuckDB file, and no folder {work} says that it was one. Nothing is done to it.")
     yield from of_snapshot(target, work)
     yield from of_annotations(target)
     yield from of_space(target)
@@ -60,12 +63,8 @@ def fault(path: Path) -> str | None:
 
 
 def of_snapshot(target: Path, work: Path) -> Iterator[Finding]:
-    log = Path(f"{target}.wal")
-    if log.exists():
-        yield Finding(
-            f"{log}: somebody has written to the published atlas, which ingest never does",
-            f"to keep what was written, open {target} with DuckDB and run CHECKPOINT; to drop it, remove the log",
-        )
+    if has_log(target):
+        yield Finding(f"{log_of(target)}: somebody has written to the published atlas, which ingest never does", ways(target))
     elif target.exists() and (wrong := fault(target)):
         again = "run the ingest again" if not (work / "atlas.duckdb").exists() else f"run the ingest again: it goes on from {work}"
         yield Finding(f"{target} does not read back: {wrong}", f"rename it to {aside(target)}, then {again}", partial(rename, target, aside(target)))
@@ -78,7 +77,9 @@ def of_snapshot(target: Path, work: Path) -> Iterator[Finding]:
 
 def of_annotations(target: Path) -> Iterator[Finding]:
     path = annotation_path(target)
-    if path.exists() and (wrong := fault(path)):
+    if has_log(path):
+        yield Finding(f"{log_of(path)}: somebody has written to the annotations, which `atlas annotate` does not do so", ways(path))
+    elif path.exists() and (wrong := fault(path)):
         yield Finding(f"{path} does not read back: {wrong}", "annotations are never touched: restore the file from a backup, or load its sheets again")
 
 

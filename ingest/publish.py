@@ -13,6 +13,7 @@ from ingest.shards import fsync
 from ingest.transaction import transaction
 from schema.build import create_tables, install_derived
 from schema.errors import AtlasError
+from schema.logs import check_log
 from schema.store import STORAGE_VERSION
 
 
@@ -33,9 +34,10 @@ def publish(con: duckdb.DuckDBPyConnection, target: Path, work: Path) -> None:
 
 
 def put_in_place(con: duckdb.DuckDBPyConnection, draft: Path, target: Path) -> None:
-    """Give a complete file its name, once it has been read back from end to end."""
+    """Give a complete file its name, once it has been read back from end to end. Raises AtlasError if the file of that name has a log."""
     check_snapshot(con, draft)
     fsync(draft)
+    check_log(target)
     draft.rename(target)
     fsync(target.parent.resolve())
 

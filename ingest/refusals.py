@@ -1,15 +1,19 @@
 """What an ingest is refused for before it writes anything."""
 
 from contextlib import closing
+from pathlib import Path
 
+import duckdb
 import torch
 
 from ingest.models import Model
 from ingest.register import is_registered
 from ingest.request import Request
-from schema.errors import AtlasError
+from schema.errors import AtlasError, Locked, NotAnAtlas
 from schema.lake import Lake, check_description, is_lake, read_lake, storage
+from schema.logs import check_log
 from schema.store import open_reader
+from schema.tables import metadata
 
 
 def check_target(request: Request) -> None:
@@ -23,8 +27,29 @@ def check_target(request: Request) -> None:
         check_description(target, Lake(request.lake, storage(request.data)))
     elif is_lake(target):
         read_lake(target)
-    elif target.exists():
-        open_reader(target).close()
+    else:
+        check_file(target)
+
+
+def check_file(target: Path) -> None:
+    """Refuse a file that a snapshot must not replace."""
+    check_log(target)
+    if not target.exists():
+        return
+    try:
+        with closing(open_reader(target)) as con:
+            check_tables(con, target)
+    except (Locked, NotAnAtlas):
+        raise
+    except AtlasError as error:
+        raise AtlasError(f"{error}. `atlas doctor {target}` says what can be done.") from error
+
+
+def check_tables(con: duckdb.DuckDBPyConnection, target: Path) -> None:
+    """Refuse to drop tables that somebody made in an atlas: a snapshot is written afresh."""
+    there = {name for (name,) in con.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = current_database()").fetchall()}
+    if foreign := sorted(there - set(metadata(1).tables)):
+        raise NotAnAtlas(f"{target} holds what an ingest would drop: {', '.join(foreign)}. Move such tables into a file of their own and drop them here.")
 
 
 def check_workers(request: Request, n_gpus: int) -> None:
