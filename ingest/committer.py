@@ -22,11 +22,15 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 
 import duckdb
 
+from ingest.corpora.stdin import SPOOL_NAME
 from ingest.load import load_shard, loaded_shards
 from ingest.publish import publish
 from ingest.shards import Folder, Shard, Staging, fsync, remove
 from schema.build import create_tables
 from schema.errors import AtlasError, Locked
+from schema.lake import is_lake
+from schema.logs import log_of
+from schema.patient import patient
 from schema.store import open_writer
 
 if TYPE_CHECKING:  # the doctor needs no torch
@@ -166,25 +170,55 @@ def remove_work(work: Path) -> None:
 def open_work_file(target: Path, work: Path, d_model: int) -> duckdb.DuckDBPyConnection:
     """The committer's file: the one a stopped run left, else a copy of the published atlas, else new."""
     file = work / "atlas.duckdb"
+    if not target.exists() and holds_nothing(work):
+        discard_database(file)
     if not file.exists():
         draft = work / "atlas.duckdb.tmp"
-        draft.unlink(missing_ok=True)
-        Path(f"{draft}.wal").unlink(missing_ok=True)
+        discard_database(draft)
         if target.exists():
             shutil.copyfile(target, draft)
         else:
-            with closing(open_writer(draft)) as con:
+            with closing(patient(open_writer(draft))) as con:
                 create_tables(con, d_model)
                 con.execute("CHECKPOINT")
         fsync(draft)
         draft.rename(file)
         fsync(work)
+    return open_file(file, target)
+
+
+def open_file(file: Path, target: Path) -> duckdb.DuckDBPyConnection:
+    """Open the committer's file. Raises Locked if another process has it, and AtlasError with what to do if it is damaged."""
     try:
-        return open_writer(file)
+        return patient(open_writer(file))
     except Locked:
         raise
     except AtlasError as error:
         raise AtlasError(f"{error}. `atlas doctor {target}` says what can be done.") from error
+
+
+def holds_nothing(work: Path) -> bool:
+    """Whether no shard is in the committer's file, and none waits: what it says of a model and its runs then binds nobody."""
+    file = work / "atlas.duckdb"
+    if any(staging(work).glob("*/[!.]*")):
+        return False
+    if not file.exists():
+        return True
+    with suppress(AtlasError, duckdb.Error), closing(patient(open_writer(file))) as con:
+        return con.execute("SELECT count(*) FROM shard").fetchall() == [(0,)]
+    return False
+
+
+def discard_database(file: Path) -> None:
+    """Remove a database that is not needed, and its log."""
+    for path in (file, log_of(file)):
+        path.unlink(missing_ok=True)
+
+
+def leave(target: Path, work: Path) -> None:
+    """Remove the working folder of an ingest that came to nothing, but for a text from standard input: the name is free."""
+    if (is_lake(target) or not target.exists()) and holds_nothing(work) and not (work / SPOOL_NAME).exists():
+        remove_work(work)
 
 
 def staging(work: Path) -> Path:

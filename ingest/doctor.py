@@ -17,6 +17,7 @@ from ingest.committer import staging, work_folder
 from ingest.shards import discard, read_shard, remove, verify_shard
 from schema.errors import AtlasError, Locked, NotAnAtlas
 from schema.logs import has_log, log_of, ways
+from schema.patient import held_back, patient
 from schema.store import annotation_path, is_duckdb, left_names, open_reader, open_unchanged, remove_left
 
 BROKEN_LOG = re.compile(r"WAL.*byte position (\d+)")
@@ -52,7 +53,7 @@ def findings(target: Path) -> Iterator[Finding]:
 def fault(path: Path) -> str | None:
     """Why a database cannot be read from end to end, None if it can. Raises Locked if another process writes to it."""
     try:
-        with closing(open_unchanged(path)) as con:
+        with closing(patient(open_unchanged(path))) as con:
             for (name,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall():
                 con.execute(f'SELECT bit_xor(hash(t)) FROM "{name}" AS t').fetchall()
     except Locked:
@@ -70,7 +71,7 @@ def of_snapshot(target: Path, work: Path) -> Iterator[Finding]:
         yield Finding(f"{target} does not read back: {wrong}", f"rename it to {aside(target)}, then {again}", partial(rename, target, aside(target)))
     elif target.exists():
         try:
-            open_reader(target).close()
+            held_back(lambda: open_reader(target)).close()
         except NotAnAtlas as error:
             yield Finding(str(error), "nothing is wrong with the file itself")
 
