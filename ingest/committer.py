@@ -27,11 +27,11 @@ from ingest.load import load_shard, loaded_shards
 from ingest.publish import publish
 from ingest.shards import Folder, Shard, Staging, fsync, remove
 from schema.build import create_tables
-from schema.errors import AtlasError, Locked
+from schema.errors import AtlasError, Locked, NotAnAtlas
 from schema.lake import is_lake
 from schema.logs import log_of
-from schema.patient import patient
-from schema.store import open_writer
+from schema.patient import held_back, patient
+from schema.store import check_version, open_reader, open_writer
 
 if TYPE_CHECKING:  # the doctor needs no torch
     from ingest.pool import Job, Pool
@@ -122,7 +122,13 @@ def held(target: Path) -> Iterator[Path]:
         try:
             lock = (work / "lock").open("a+")
         except FileNotFoundError:
-            continue  # who held it has just removed the folder
+            if not work.is_symlink():
+                continue  # who held it has just removed the folder
+            raise AtlasError(f"{work} is a link to nothing where the working folder of {target} would be: remove it") from None
+        except NotADirectoryError as error:
+            raise AtlasError(f"{work} is a file where the working folder of {target} would be: move it away") from error
+        except IsADirectoryError as error:
+            raise AtlasError(f"{work / 'lock'} is a folder where the file that locks {work} would be: remove it") from error
         with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -138,7 +144,8 @@ def held(target: Path) -> Iterator[Path]:
 
 def check_free(target: Path) -> None:
     """Raise Locked, as `held`, if another process has the working folder."""
-    if (work_folder(target) / "lock").exists():
+    work = work_folder(target)
+    if (work / "lock").exists() or (work.is_symlink() and not work.exists()) or work.is_file():
         with held(target):
             pass
 
@@ -184,17 +191,41 @@ def open_work_file(target: Path, work: Path, d_model: int) -> duckdb.DuckDBPyCon
         fsync(draft)
         draft.rename(file)
         fsync(work)
-    return open_file(file, target)
-
-
-def open_file(file: Path, target: Path) -> duckdb.DuckDBPyConnection:
-    """Open the committer's file. Raises Locked if another process has it, and AtlasError with what to do if it is damaged."""
     try:
-        return patient(open_writer(file))
+        con = patient(open_writer(file))
+        with undone(con):
+            check_belongs(con, file, target)
     except Locked:
         raise
     except AtlasError as error:
         raise AtlasError(f"{error}. `atlas doctor {target}` says what can be done.") from error
+    return con
+
+
+@contextmanager
+def undone(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Close a connection if the block fails."""
+    try:
+        yield
+    except BaseException:
+        con.close()
+        raise
+
+
+def check_belongs(con: duckdb.DuckDBPyConnection, file: Path, target: Path) -> None:
+    """Raise NotAnAtlas if the open file is no committer's file of the atlas at `target`, and would publish less than is there."""
+    check_version(con, file)
+    if not target.exists():
+        return
+    with closing(patient(held_back(lambda: open_reader(target)))) as published:
+        missing = contents(published) - contents(con)
+    if missing:
+        raise NotAnAtlas(f"{file} is not what {target} was made from: {len(missing)} of its shards are not in it")
+
+
+def contents(con: duckdb.DuckDBPyConnection) -> set[tuple[str, int, int]]:
+    """Weights, run and number of every shard that is loaded."""
+    return set(con.execute("SELECT m.weights_sha256, s.run_id, s.shard_id FROM shard AS s, model AS m").fetchall())
 
 
 def holds_nothing(work: Path) -> bool:

@@ -60,7 +60,7 @@ def forget(con: duckdb.DuckDBPyConnection) -> None:
     """Drop what was entered for shards of which none ever came: it would bind who asks for something else."""
     with transaction(con):
         con.execute("DELETE FROM run WHERE status = 'running' AND run_id NOT IN (SELECT s.run_id FROM shard AS s)")
-        if con.execute("SELECT count(*) FROM run").fetchall() == [(0,)]:
+        if con.execute("SELECT count(*) FROM shard").fetchall() == [(0,)]:
             for table in ("corpus", "token", "model"):
                 con.execute(f"DELETE FROM {table}")
 

@@ -1,4 +1,7 @@
-"""The log beside a database: what somebody wrote to it and DuckDB has not brought into the file. It goes with that file alone, so nothing may replace the file."""
+"""The log beside a database: what somebody wrote to it and DuckDB has not brought into the file.
+
+It goes with that file alone, so nothing may replace the file while there is one.
+"""
 
 from pathlib import Path
 
