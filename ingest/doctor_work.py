@@ -9,10 +9,11 @@ from pathlib import Path
 
 import duckdb
 
-from ingest.committer import check_belongs, staging, work_folder
+from ingest.committer import staging, work_folder
 from ingest.doctor import Finding, aside, fault, rename, waiting
 from ingest.load import load_shard
 from ingest.shards import discard, read_shard, remove, verify_shard
+from ingest.work_file import check_belongs
 from schema.build import create_tables
 from schema.errors import AtlasError, NotAnAtlas
 from schema.logs import log_of

@@ -17,7 +17,7 @@ import torch
 from rich.progress import Progress
 
 from ingest.checks import check_identities
-from ingest.committer import Committer, FileStore, Store, check_free, held, leave, open_work_file, recover, remove_work, work_folder
+from ingest.committer import Committer, FileStore, Store, check_free, held, recover, remove_work, work_folder
 from ingest.corpora import Corpus
 from ingest.device import enough_memory
 from ingest.faults import explained
@@ -33,6 +33,7 @@ from ingest.request import Request
 from ingest.sequences import CutDocument, bos_token, cut
 from ingest.shards import Staging
 from ingest.survey import Span, Survey, survey
+from ingest.work_file import leave, open_work_file
 from ingest.worker import Worker
 from schema.errors import AtlasError
 from schema.lake import Lake, catalogue, describe, is_lake, storage

@@ -69,9 +69,7 @@ def test_what_is_in_the_place_of_the_working_folder_or_its_lock_is_said(tiny: Ti
 
 
 @pytest.mark.parametrize("damage", ["another column", "a column less", "a NULL", "another table", "another type"])
-def test_a_shard_of_the_right_digest_and_wrong_tables_is_computed_again(
-    tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], damage: str
-) -> None:
+def test_a_shard_of_the_right_digest_and_wrong_tables_is_computed_again(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], damage: str) -> None:
     target = interrupted("shard")
     shard = staged(target)
     manifest = json.loads((shard / "manifest.json").read_text())
