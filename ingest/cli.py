@@ -48,7 +48,7 @@ STREAM_VECTORS = ("resid_pre", "resid_mid", "resid_post")
 @click.option("--ray", metavar="ADDRESS", help="Ray cluster they run in, which shares this folder.  [default: this machine]")
 @click.option("--lake", metavar="ADDRESS", help="Make TARGET, which ends in .lake, a lake with this catalogue: postgresql://user@host/database.")
 @click.option("--data", metavar="PLACE", help="Where its Parquet files are: s3://bucket/prefix, or a folder that all workers share.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of every random choice.")
+@click.option("--seed", type=click.IntRange(-(2**63), 2**63 - 1), default=0, show_default=True, help="Seed of every random choice.")
 @click.option("--dry-run", is_flag=True, help="Print tokens, rows, bytes and time, measured by a probe; write nothing.")
 def ingest(vectors: tuple[str, ...], dry_run: bool, **options: object) -> None:
     """Record a model over a corpus into the atlas TARGET.

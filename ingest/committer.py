@@ -12,7 +12,6 @@ atlas.duckdb.work/
 
 import fcntl
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -24,10 +23,8 @@ import duckdb
 
 from ingest.load import load_shard, loaded_shards
 from ingest.publish import publish
-from ingest.shards import Folder, Shard, Staging, fsync, remove
-from schema.build import create_tables
+from ingest.shards import Folder, Shard, Staging, remove
 from schema.errors import AtlasError, Locked
-from schema.store import open_writer
 
 if TYPE_CHECKING:  # the doctor needs no torch
     from ingest.pool import Job, Pool
@@ -118,7 +115,13 @@ def held(target: Path) -> Iterator[Path]:
         try:
             lock = (work / "lock").open("a+")
         except FileNotFoundError:
-            continue  # who held it has just removed the folder
+            if not work.is_symlink():
+                continue  # who held it has just removed the folder
+            raise AtlasError(f"{work} is a link to nothing where the working folder of {target} would be: remove it") from None
+        except NotADirectoryError as error:
+            raise AtlasError(f"{work} is a file where the working folder of {target} would be: move it away") from error
+        except IsADirectoryError as error:
+            raise AtlasError(f"{work / 'lock'} is a folder where the file that locks {work} would be: remove it") from error
         with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -134,7 +137,8 @@ def held(target: Path) -> Iterator[Path]:
 
 def check_free(target: Path) -> None:
     """Raise Locked, as `held`, if another process has the working folder."""
-    if (work_folder(target) / "lock").exists():
+    work = work_folder(target)
+    if (work / "lock").exists() or (work.is_symlink() and not work.exists()) or work.is_file():
         with held(target):
             pass
 
@@ -161,30 +165,6 @@ def remove_work(work: Path) -> None:
     (work / "lock").unlink()
     with suppress(OSError):  # not empty: somebody has begun
         work.rmdir()
-
-
-def open_work_file(target: Path, work: Path, d_model: int) -> duckdb.DuckDBPyConnection:
-    """The committer's file: the one a stopped run left, else a copy of the published atlas, else new."""
-    file = work / "atlas.duckdb"
-    if not file.exists():
-        draft = work / "atlas.duckdb.tmp"
-        draft.unlink(missing_ok=True)
-        Path(f"{draft}.wal").unlink(missing_ok=True)
-        if target.exists():
-            shutil.copyfile(target, draft)
-        else:
-            with closing(open_writer(draft)) as con:
-                create_tables(con, d_model)
-                con.execute("CHECKPOINT")
-        fsync(draft)
-        draft.rename(file)
-        fsync(work)
-    try:
-        return open_writer(file)
-    except Locked:
-        raise
-    except AtlasError as error:
-        raise AtlasError(f"{error}. `atlas doctor {target}` says what can be done.") from error
 
 
 def staging(work: Path) -> Path:

@@ -1,9 +1,8 @@
-"""What is wrong with an atlas and the folder it is made in, and what can be done about it.
+"""What is wrong with an atlas, and what can be done about it; with the folder it is made in: ingest/doctor_work.py.
 
 Looking changes nothing. A repair removes only what ingest computes again, renames what it cannot know to be worthless, and never touches annotations.
 """
 
-import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -13,43 +12,48 @@ from pathlib import Path
 
 import duckdb
 
-from ingest.committer import staging, work_folder
-from ingest.shards import discard, read_shard, remove, verify_shard
+from ingest.committer import work_folder
 from schema.errors import AtlasError, Locked, NotAnAtlas
-from schema.store import annotation_path, left_names, open_reader, open_unchanged, remove_left
-
-BROKEN_LOG = re.compile(r"WAL.*byte position (\d+)")
-"""How DuckDB says where a log stops making sense."""
+from schema.logs import has_log, log_of, ways
+from schema.patient import held_back, patient
+from schema.store import annotation_path, is_duckdb, left_names, open_reader, open_unchanged, remove_left
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong and where; what is to be done; and what does it, None where only a person can."""
+    """What is wrong and where; what is to be done; and what does it, None where only a person can. is_fault: False of what goes its way by itself."""
 
     what: str
     remedy: str
     repair: Callable[[], None] | None = None
+    is_fault: bool = True
+
+
+def waiting(n: int) -> Finding:
+    """Shards that were computed and not loaded, of a file or a lake."""
+    return Finding(f"shards that wait to be loaded: {n}", "run the ingest again: it goes on with them", is_fault=False)
 
 
 def findings(target: Path) -> Iterator[Finding]:
-    """Everything that is wrong with an atlas, one at a time: a repair may make the next unnecessary. Raises AtlasError if there is nothing of that name."""
+    """Everything that is wrong with an atlas, one at a time: a repair may make the next unnecessary.
+
+    Raises AtlasError if there is nothing of that name, or no atlas.
+    """
     work = work_folder(target)
     if not target.exists() and not work.exists():
         raise AtlasError(f"no atlas at {target}, and no working folder {work} of one that is being made")
+    if target.exists() and not work.exists() and not is_duckdb(target):
+        raise NotAnAtlas(f"{target} is not an atlas: it is no DuckDB file, and no folder {work} says that it was one. Nothing is done to it.")
     yield from of_snapshot(target, work)
     yield from of_annotations(target)
     yield from of_space(target)
     yield from of_names(target)
-    if work.exists():
-        yield from of_drafts(work)
-        yield from of_work_file(target, work)
-        yield from of_shards(staging(work))
 
 
 def fault(path: Path) -> str | None:
     """Why a database cannot be read from end to end, None if it can. Raises Locked if another process writes to it."""
     try:
-        with closing(open_unchanged(path)) as con:
+        with closing(patient(open_unchanged(path))) as con:
             for (name,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall():
                 con.execute(f'SELECT bit_xor(hash(t)) FROM "{name}" AS t').fetchall()
     except Locked:
@@ -60,25 +64,23 @@ def fault(path: Path) -> str | None:
 
 
 def of_snapshot(target: Path, work: Path) -> Iterator[Finding]:
-    log = Path(f"{target}.wal")
-    if log.exists():
-        yield Finding(
-            f"{log}: somebody has written to the published atlas, which ingest never does",
-            f"to keep what was written, open {target} with DuckDB and run CHECKPOINT; to drop it, remove the log",
-        )
+    if has_log(target):
+        yield Finding(f"{log_of(target)}: somebody has written to the published atlas, which ingest never does", ways(target))
     elif target.exists() and (wrong := fault(target)):
         again = "run the ingest again" if not (work / "atlas.duckdb").exists() else f"run the ingest again: it goes on from {work}"
         yield Finding(f"{target} does not read back: {wrong}", f"rename it to {aside(target)}, then {again}", partial(rename, target, aside(target)))
     elif target.exists():
         try:
-            open_reader(target).close()
+            held_back(lambda: open_reader(target)).close()
         except NotAnAtlas as error:
             yield Finding(str(error), "nothing is wrong with the file itself")
 
 
 def of_annotations(target: Path) -> Iterator[Finding]:
     path = annotation_path(target)
-    if path.exists() and (wrong := fault(path)):
+    if has_log(path):
+        yield Finding(f"{log_of(path)}: somebody has written to the annotations, which `atlas annotate` does not do so", ways(path))
+    elif path.exists() and (wrong := fault(path)):
         yield Finding(f"{path} does not read back: {wrong}", "annotations are never touched: restore the file from a backup, or load its sheets again")
 
 
@@ -95,40 +97,6 @@ def of_names(target: Path) -> Iterator[Finding]:
         yield Finding(f"{folder} is left from a reader that was killed", "remove it", partial(remove_left, folder))
 
 
-def of_drafts(work: Path) -> Iterator[Finding]:
-    """Files and shards that were being written when their writer died."""
-    drafts = [*work.glob("*.tmp"), *work.glob("*.tmp.wal"), *staging(work).glob("*/.*")]
-    for draft in sorted(drafts):
-        yield Finding(f"{draft} was being written when its writer died", "remove it", partial(remove, draft))
-
-
-def of_work_file(target: Path, work: Path) -> Iterator[Finding]:
-    file = work / "atlas.duckdb"
-    log = Path(f"{file}.wal")
-    if not file.exists() or not (wrong := fault(file)):
-        return
-    place = BROKEN_LOG.search(wrong)
-    if place is None:
-        # beside the atlas, because ingest removes the working folder when it has done
-        kept = aside(target.with_name(f"{target.name}.working"))
-        yield Finding(f"{file} does not read back: {wrong}", f"move it to {kept}; the ingest goes on from the last snapshot", partial(rename, file, kept))
-        return
-    end, kept = int(place[1]), aside(target.with_name(f"{target.name}.working.wal"))
-    yield Finding(
-        f"the log {log} is damaged from byte {end:,} on, as a loss of power does",
-        f"keep a copy of it as {kept} and cut it there: what was loaded up to there is kept, and the ingest computes the rest again",
-        partial(cut, log, end, kept),
-    )
-
-
-def of_shards(folder: Path) -> Iterator[Finding]:
-    for path in sorted(p for p in folder.glob("*/*") if not p.name.startswith(".")):
-        try:
-            verify_shard(read_shard(path))
-        except AtlasError:
-            yield Finding(f"{path} is damaged: its files do not match its manifest", "remove it; the ingest computes it again", partial(discard, path))
-
-
 def aside(path: Path) -> Path:
     """A name for what is set aside that nothing has yet."""
     names = (path.with_name(f"{path.name}.damaged{'' if i == 0 else i}") for i in range(1000))
@@ -141,10 +109,3 @@ def rename(file: Path, to: Path) -> None:
     if log.exists():
         log.rename(f"{to}.wal")
     file.rename(to)
-
-
-def cut(log: Path, end: int, copy: Path) -> None:
-    """Shorten a log to what makes sense, keeping the whole of it elsewhere."""
-    shutil.copyfile(log, copy)
-    with log.open("r+b") as file:
-        file.truncate(end)

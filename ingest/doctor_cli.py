@@ -1,6 +1,7 @@
 """`atlas doctor`: what is wrong with an atlas, and its repair."""
 
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,9 @@ def doctor(target: Path, repair: bool) -> None:
     Repairs remove only what ingest computes again, set aside what they cannot judge, and never touch annotations.
     Exit code 1 if something is wrong and was not repaired.
     """
-    from ingest.committer import held, work_folder
+    from ingest.committer import check_free, held, work_folder
     from ingest.doctor import findings
+    from ingest.doctor_work import work_findings
 
     if is_lake(target):
         from ingest.lake.doctor import lake_findings
@@ -31,11 +33,12 @@ def doctor(target: Path, repair: bool) -> None:
         with lake_findings(target) as found:
             n_left = report(found, repair)
     elif not work_folder(target).exists():
+        check_free(target)
         n_left = report(findings(target), repair)
     else:
         # an ingest that is running has drafts that are none
         with held(target):
-            n_left = report(findings(target), repair)
+            n_left = report(chain(findings(target), work_findings(target)), repair)
     if n_left:
         raise AtlasError(f"{n_left} left to mend in {target}" + ("" if repair else "; --repair does what can be done"))
     click.echo(f"{target}: nothing {'more ' if repair else ''}to mend")
@@ -49,5 +52,5 @@ def report(found: "Iterable[Finding]", repair: bool) -> int:
         click.echo(f"{finding.what}\n    {'done' if mend else 'to do'}: {finding.remedy}")
         if mend:
             mend()
-        n_left += not mend
+        n_left += finding.is_fault and not mend
     return n_left

@@ -13,14 +13,15 @@ from ingest.shards import fsync
 from ingest.transaction import transaction
 from schema.build import create_tables, install_derived
 from schema.errors import AtlasError
+from schema.logs import check_log, log_of
 from schema.store import STORAGE_VERSION
 
 
 def publish(con: duckdb.DuckDBPyConnection, target: Path, work: Path) -> None:
     """Write the committer's state to `target` as a complete atlas. `con` has the committer's file as its current database."""
     draft = work / "snapshot.tmp"
-    draft.unlink(missing_ok=True)
-    Path(f"{draft}.wal").unlink(missing_ok=True)
+    for left in (draft, log_of(draft)):
+        left.unlink(missing_ok=True)
     name = con.execute("SELECT current_database()").fetchall()[0][0]
     d_model = con.execute("SELECT d_model FROM model").fetchall()[0][0]
     con.execute(f"ATTACH '{quoted(draft)}' AS snapshot (STORAGE_VERSION '{STORAGE_VERSION}')")
@@ -33,9 +34,10 @@ def publish(con: duckdb.DuckDBPyConnection, target: Path, work: Path) -> None:
 
 
 def put_in_place(con: duckdb.DuckDBPyConnection, draft: Path, target: Path) -> None:
-    """Give a complete file its name, once it has been read back from end to end."""
+    """Give a complete file its name, once it has been read back from end to end. Raises AtlasError if the file of that name has a log."""
     check_snapshot(con, draft)
     fsync(draft)
+    check_log(target)
     draft.rename(target)
     fsync(target.parent.resolve())
 

@@ -1,15 +1,22 @@
 """What an ingest is refused for before it writes anything."""
 
 from contextlib import closing
+from importlib.util import find_spec
+from pathlib import Path
 
+import duckdb
 import torch
 
 from ingest.models import Model
 from ingest.register import is_registered
 from ingest.request import Request
-from schema.errors import AtlasError
+from ingest.sequences import bos_token
+from schema.errors import AtlasError, Locked, NotAnAtlas
 from schema.lake import Lake, check_description, is_lake, read_lake, storage
+from schema.logs import check_log
+from schema.patient import held_back, patient
 from schema.store import open_reader
+from schema.tables import metadata
 
 
 def check_target(request: Request) -> None:
@@ -23,14 +30,41 @@ def check_target(request: Request) -> None:
         check_description(target, Lake(request.lake, storage(request.data)))
     elif is_lake(target):
         read_lake(target)
-    elif target.exists():
-        open_reader(target).close()
+    else:
+        check_file(target)
+
+
+def check_file(target: Path) -> None:
+    """Refuse a file that a snapshot must not replace."""
+    check_log(target)
+    if not target.exists():
+        return
+    try:
+        with closing(opened(target)) as con:
+            check_tables(con, target)
+    except (Locked, NotAnAtlas):
+        raise
+    except AtlasError as error:
+        raise AtlasError(f"{error}. `atlas doctor {target}` says what can be done.") from error
+
+
+def opened(target: Path) -> duckdb.DuckDBPyConnection:
+    return patient(held_back(lambda: open_reader(target)))
+
+
+def check_tables(con: duckdb.DuckDBPyConnection, target: Path) -> None:
+    """Refuse to drop tables that somebody made in an atlas: a snapshot is written afresh."""
+    there = {name for (name,) in con.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = current_database()").fetchall()}
+    if foreign := sorted(there - set(metadata(1).tables)):
+        raise NotAnAtlas(f"{target} holds what an ingest would drop: {', '.join(foreign)}. Move such tables into a file of their own and drop them here.")
 
 
 def check_workers(request: Request, n_gpus: int) -> None:
     """Refuse what several workers cannot compute on. n_gpus: of this machine."""
     if request.is_alone:
         return
+    if find_spec("ray") is None:
+        raise AtlasError("several workers need Ray: pip install 'activation-atlas[ray]'")
     if request.device not in ("cpu", "cuda"):
         raise AtlasError(f"--device {request.device} is for one worker alone; of several each has a GPU (--device cuda) or a share of the processors (cpu)")
     if request.device == "cuda" and request.ray is None and n_gpus < request.workers:
@@ -38,11 +72,13 @@ def check_workers(request: Request, n_gpus: int) -> None:
 
 
 def check_fit(request: Request, model: Model) -> None:
-    """Refuse a context the model cannot read, and a model that is not the published atlas's."""
+    """Refuse a context the model cannot read, a BOS it does not have, and a model that is not the published atlas's."""
     if request.corpus and model.max_context is not None and request.context > model.max_context:
         raise AtlasError(
             f"a context of {request.context} tokens is more than the {model.max_context} that {model.name} was made for; use --context {model.max_context}"
         )
+    if request.corpus:
+        bos_token(model.tokenizer, request.bos)
     if request.target.exists() and not is_lake(request.target):
-        with closing(open_reader(request.target)) as con:
+        with closing(opened(request.target)) as con:
             is_registered(con, model)

@@ -56,6 +56,15 @@ def register_model(con: duckdb.DuckDBPyConnection, model: Model) -> None:
     con.unregister("token_rows")
 
 
+def forget(con: duckdb.DuckDBPyConnection) -> None:
+    """Drop what was entered for shards of which none ever came: it would bind who asks for something else."""
+    with transaction(con):
+        con.execute("DELETE FROM run WHERE status = 'running' AND run_id NOT IN (SELECT s.run_id FROM shard AS s)")
+        if con.execute("SELECT count(*) FROM shard").fetchall() == [(0,)]:
+            for table in ("corpus", "token", "model"):
+                con.execute(f"DELETE FROM {table}")
+
+
 def find_corpus(con: duckdb.DuckDBPyConnection, name: str, split: str, source: dict) -> int:
     """corpus_id of the same text cut in the same way, or the next free one."""
     found = con.execute("SELECT corpus_id, source FROM corpus WHERE name = ? AND split = ?", [name, split]).fetchall()
@@ -64,8 +73,12 @@ def find_corpus(con: duckdb.DuckDBPyConnection, name: str, split: str, source: d
 
 
 def register_corpus(con: duckdb.DuckDBPyConnection, corpus_id: int, name: str, split: str, source: dict, revision: str | None, seen: Survey) -> None:
-    """Enter a corpus, or raise AtlasError if its text is not what it was when it was entered."""
+    """Enter a corpus, or raise AtlasError if its text is not what it was when a run of it began."""
     found = con.execute("SELECT sha256, n_documents FROM corpus WHERE corpus_id = ?", [corpus_id]).fetchall()
+    is_read = con.execute("SELECT count(*) FROM run WHERE corpus_id = ?", [corpus_id]).fetchall() != [(0,)]
+    if found and not is_read:
+        con.execute("DELETE FROM corpus WHERE corpus_id = ?", [corpus_id])
+        found = []
     if found and found[0][0] != seen.sha256:
         raise AtlasError(
             f"corpus {name!r} has changed: it was {found[0][1]} documents with sha256 {found[0][0][:12]}, and is {seen.n_documents} with {seen.sha256[:12]}. "
@@ -79,22 +92,28 @@ def register_corpus(con: duckdb.DuckDBPyConnection, corpus_id: int, name: str, s
 def register_run(con: duckdb.DuckDBPyConnection, kind: str, corpus_id: int | None, settings: dict, seed: int, device: str, n_shards: int) -> int:
     """run_id of the run with these settings: the one that is there, finished or not, or a new one.
 
+    Where the model was read from is recorded and not compared: one atlas holds one model, whatever it is called.
     Raises AtlasError where a run of this kind and corpus has other settings (a trace, paper or map run may be repeated with others, once the last is finished).
     """
     settings = json.loads(json.dumps(settings))
     found = con.execute("SELECT run_id, settings, status FROM run WHERE kind = ? AND corpus_id IS NOT DISTINCT FROM ?", [kind, corpus_id]).fetchall()
     for run_id, stored, _ in found:
-        if json.loads(stored) == settings:
+        if compared(json.loads(stored)) == compared(settings):
             return run_id
     blocking = [(run_id, json.loads(stored)) for run_id, stored, status in found if kind not in ("trace", "paper", "map") or status == "running"]
     if blocking:
-        run_id, stored = blocking[0]
+        run_id, stored, settings = blocking[0][0], compared(blocking[0][1]), compared(settings)
         differs = ", ".join(f"{k} was {stored.get(k)!r} and is now {settings.get(k)!r}" for k in sorted(stored | settings) if stored.get(k) != settings.get(k))
         raise AtlasError(f"run {run_id} ({kind}) of this corpus has other settings: {differs}. Use the settings it had, or ingest into a new file.")
     run_id = con.execute("SELECT coalesce(max(run_id) + 1, 0) FROM run").fetchall()[0][0]
     row = {"run_id": run_id, "kind": kind, "corpus_id": corpus_id, "settings": json.dumps(settings), "versions": json.dumps(versions()), "seed": seed}
     insert_row(con, "run", {**row, "device": device, "n_shards": n_shards, "started_at": datetime.now(UTC), "finished_at": None, "status": "running"})
     return run_id
+
+
+def compared(settings: dict) -> dict:
+    """Settings without the name of the model, which `is_registered` knows by its weights."""
+    return {name: value for name, value in settings.items() if name not in ("model", "revision")}
 
 
 FINISH = """

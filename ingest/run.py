@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import torch
 from rich.progress import Progress
 
 from ingest.checks import check_identities
-from ingest.committer import Committer, FileStore, Store, check_free, held, open_work_file, recover, remove_work, work_folder
+from ingest.committer import Committer, FileStore, Store, check_free, held, recover, remove_work, work_folder
 from ingest.corpora import Corpus
 from ingest.device import enough_memory
 from ingest.faults import explained
@@ -27,14 +28,15 @@ from ingest.paper import has_clusters, layer_work, left_out, paper_settings
 from ingest.pool import Alone, Job, Pool
 from ingest.recorders.traces import TraceSettings
 from ingest.refusals import check_fit, check_target, check_workers
-from ingest.register import find_corpus, finish_run, known_triggers, register_corpus, register_model, register_run, top_tokens
+from ingest.register import find_corpus, finish_run, forget, known_triggers, register_corpus, register_model, register_run, top_tokens
 from ingest.request import Request
 from ingest.sequences import CutDocument, bos_token, cut
 from ingest.shards import Staging
 from ingest.survey import Span, Survey, survey
+from ingest.work_file import leave, open_work_file
 from ingest.worker import Worker
 from schema.errors import AtlasError
-from schema.lake import Lake, describe, is_lake, storage
+from schema.lake import Lake, catalogue, describe, is_lake, storage
 from schema.store import left_names, remove_left
 
 TRACED_PER_SHARD = 64
@@ -48,8 +50,6 @@ def ingest(request: Request, bar: Progress) -> Survey | None:
     """
     check_target(request)
     check_workers(request, torch.cuda.device_count())
-    if request.lake and request.data:
-        describe(request.target, Lake(request.lake, storage(request.data)))
     with explained(request.target):
         # before the model, so that both are said at once: another process has it, the path is wrong
         check_free(request.target)
@@ -59,10 +59,19 @@ def ingest(request: Request, bar: Progress) -> Survey | None:
         model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device if request.is_alone else "cpu")
         check_fit(request, model)
         check_identities(model)
+        if request.lake and request.data:
+            lake = Lake(request.lake, storage(request.data))
+            # reached first: an address that is written down binds the name
+            with catalogue(lake):
+                describe(request.target, lake)
         with explained(request.target), held(request.target) as work:
             for folder in left_names(request.target):
                 remove_left(folder)
-            seen = filled(request, model, corpus, bar, work)
+            try:
+                seen = filled(request, model, corpus, bar, work)
+            except BaseException:
+                leave(request.target, work)
+                raise
             remove_work(work)
             return seen
 
@@ -89,11 +98,14 @@ def fill(store: Store, request: Request, model: Model, corpus: Corpus | None, ba
     seen = None
     with pool_for(request, model, store.staging) as pool:
         committer = Committer(store, pool, time.monotonic())
-        register_model(store.con, model)
         recover(store)
+        forget(store.con)
+        register_model(store.con, model)
+        # before anything is computed, so that a text that cannot be read leaves nothing behind
+        entered = None if corpus is None else enter_corpus(store.con, corpus, model, request)
         ingest_weights(committer, model, request, bar)
-        if corpus is not None:
-            seen = ingest_corpus(committer, model, request, corpus, bar)
+        if corpus is not None and entered is not None:
+            seen = ingest_corpus(committer, model, request, corpus, *entered, bar)
         if request.map:
             ingest_map(committer, model, request, bar)
         task = bar.add_task("publish", total=1, unit="snapshot")
@@ -131,12 +143,17 @@ def ingest_weights(committer: Committer, model: Model, request: Request, bar: Pr
     finish_run(committer.con, run_id)
 
 
-def ingest_corpus(committer: Committer, model: Model, request: Request, corpus: Corpus, bar: Progress) -> Survey:
-    """Survey, sweep and trace the request's corpus, and bring what the papers need of it."""
+def enter_corpus(con: duckdb.DuckDBPyConnection, corpus: Corpus, model: Model, request: Request) -> tuple[int, Survey]:
+    """corpus_id of the request's corpus, and what it was found to hold."""
     source = request.corpus_source(corpus)
-    corpus_id = find_corpus(committer.con, corpus.name, corpus.split, source)
+    corpus_id = find_corpus(con, corpus.name, corpus.split, source)
     seen = survey_corpus(corpus, model, request, corpus_id)
-    register_corpus(committer.con, corpus_id, corpus.name, corpus.split, source, corpus.revision, seen)
+    register_corpus(con, corpus_id, corpus.name, corpus.split, source, corpus.revision, seen)
+    return corpus_id, seen
+
+
+def ingest_corpus(committer: Committer, model: Model, request: Request, corpus: Corpus, corpus_id: int, seen: Survey, bar: Progress) -> Survey:
+    """Sweep and trace the request's corpus, and bring what the papers need of it."""
     if request.triggers:
         ingest_sweep(committer, model, request, corpus, corpus_id, seen, bar)
     if request.trace:

@@ -108,12 +108,12 @@ def discard(path: Path) -> None:
     """Remove a shard's folder so that it is there whole or not at all: out of sight first."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.old")
     path.rename(draft)
-    shutil.rmtree(draft)
+    remove(draft)
 
 
 def remove(path: Path) -> None:
     """Remove a file, or a folder with what is in it."""
-    if path.is_dir():
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
         path.unlink()
@@ -131,7 +131,7 @@ def verify_shard(shard: Shard) -> None:
 def staged_shards(folder: Path) -> list[Shard]:
     """Complete shards of all workers that wait to be loaded, in order; drafts that dead ones left are removed."""
     for draft in folder.glob("*/.*"):
-        shutil.rmtree(draft)
+        remove(draft)
     return [read_shard(p) for p in sorted(folder.glob("*/*"))]
 
 

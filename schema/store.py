@@ -28,6 +28,12 @@ ANNOTATION_SUFFIX = ".annotations.duckdb"
 OPENING = "opening-"
 """What the folder of a second name is called by, after the atlas."""
 
+LOCKED = "Could not set lock"
+"""What DuckDB says of a file, and of no other fault, that another process has open for writing."""
+
+DAMAGED = ("Corrupt database file", "Could not read enough bytes")
+"""What it says of a file that begins as one of its own and does not go on so."""
+
 OFFLINE = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
 
 
@@ -153,13 +159,21 @@ def _connect(path: Path, *, read_only: bool, config: dict, shown: Path | None = 
     try:
         return duckdb.connect(str(path), read_only=read_only, config=config)
     except duckdb.IOException as error:
-        if "lock" in str(error):
+        if LOCKED in str(error):
             raise Locked(f"{shown} is in use by another process: {_holder(str(error))}. Wait for it, or close it there.") from error
-        if "not a valid DuckDB" in str(error) or "database file" in str(error):
+        if path.is_file() and not is_duckdb(path):
             raise NotAnAtlas(f"{shown} is not an atlas: it is no DuckDB file") from error
+        if any(text in str(error) for text in DAMAGED):
+            raise AtlasError(f"{shown} is damaged: {str(error).splitlines()[0]}") from error
         raise AtlasError(f"cannot open {shown}: {str(error).splitlines()[0]}") from error
     except duckdb.Error as error:
         raise AtlasError(f"cannot open {shown}: {str(error).splitlines()[0]}") from error
+
+
+def is_duckdb(path: Path) -> bool:
+    """Whether a file begins as DuckDB's do, whole or not."""
+    with path.open("rb") as file:
+        return file.read(12)[8:] == b"DUCK"
 
 
 def _holder(message: str) -> str:

@@ -12,7 +12,8 @@ import duckdb
 
 from atlas.annotations.attaching import attach_file, filling, quoted
 from schema.errors import AtlasError, Locked
-from schema.store import STORAGE_VERSION, annotation_path, open_writer
+from schema.logs import check_log
+from schema.store import LOCKED, STORAGE_VERSION, annotation_path, open_writer
 from schema.terms import ANNOTATION_CATALOG as CATALOG
 
 TABLES = f"SELECT t.table_name FROM duckdb_tables() AS t WHERE t.database_name = '{CATALOG}'"
@@ -22,9 +23,10 @@ TABLES = f"SELECT t.table_name FROM duckdb_tables() AS t WHERE t.database_name =
 def changing(path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection with the annotations of the atlas at `path` as the database `annotations`, to be changed; kept if the block ends well.
 
-    Raises Locked if another process is changing them.
+    Raises Locked if another process is changing them, and AtlasError if they have a log.
     """
     target = annotation_path(path)
+    check_log(target)
     draft = target.with_name(f"{target.name}.tmp")
     with closing(open_writer(":memory:")) as con:
         attach_draft(con, draft)
@@ -52,7 +54,7 @@ def attach_draft(con: duckdb.DuckDBPyConnection, draft: Path) -> None:
             discard(draft)
             con.execute(attach)
     except duckdb.IOException as error:
-        if "lock" in str(error):
+        if LOCKED in str(error):
             raise Locked(f"{draft.name} is in use: another process is changing the annotations. Wait for it.") from error
         raise AtlasError(f"cannot write {draft}: {str(error).splitlines()[0]}") from error
 

@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from ingest.corpora.document import Corpus, Document
@@ -39,3 +40,5 @@ def _keep(kept: Path) -> None:
         partial.replace(kept)
     else:
         partial.unlink()
+        with suppress(OSError):  # not empty: an ingest was stopped there
+            kept.parent.rmdir()

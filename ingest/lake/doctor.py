@@ -6,10 +6,9 @@ from functools import partial
 from pathlib import Path
 
 from ingest.committer import recover
-from ingest.doctor import Finding, of_annotations
+from ingest.doctor import Finding, of_annotations, waiting
 from ingest.lake.compact import orphans, remove_orphans
 from ingest.lake.store import LakeStore, opened_lake
-from ingest.load import loaded_shards
 from schema.errors import AtlasError
 from schema.lake import CATALOG
 
@@ -28,7 +27,14 @@ def findings(store: LakeStore, path: Path) -> Iterator[Finding]:
     yield from of_tables(store)
     yield from of_shards(store)
     if left := orphans(store):
-        yield Finding(f"{len(left)} files in {store.lake.data} belong to no table, {left[0]} for one", "remove them", partial(remove_orphans, store))
+        what = f"{len(left)} files in {store.lake.data} belong to no table, {left[0]} for one"
+        yield Finding(what, "load the shards that wait, and remove them", partial(clean, store))
+
+
+def clean(store: LakeStore) -> None:
+    """Remove files that belong to no table; those of a shard that waits would be among them."""
+    recover(store)
+    remove_orphans(store)
 
 
 def of_tables(store: LakeStore) -> Iterator[Finding]:
@@ -45,10 +51,9 @@ def of_tables(store: LakeStore) -> Iterator[Finding]:
 
 def of_shards(store: LakeStore) -> Iterator[Finding]:
     try:
-        waiting = store.staging.waiting()
+        there = store.staging.waiting()
     except AtlasError as error:
         yield Finding(str(error), "remove it from the storage")
         return
-    fresh = [shard for shard in waiting if shard.shard_id not in loaded_shards(store.con, shard.run_id)]
-    if waiting:
-        yield Finding(f"{len(waiting)} shards wait to be entered, {len(waiting) - len(fresh)} of them are in already", "enter them", partial(recover, store))
+    if there:
+        yield waiting(len(there))

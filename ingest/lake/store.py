@@ -28,6 +28,7 @@ from ingest.shards import Shard, damaged
 from ingest.transaction import transaction
 from schema.errors import AtlasError, Locked
 from schema.lake import CATALOG, PUBLISHED, Lake, attach, catalogue, connect, quoted, read_lake
+from schema.patient import patient
 from schema.store import OFFLINE, WRITER_MEMORY
 from schema.tables import metadata
 
@@ -150,7 +151,8 @@ def whoami() -> str:
 def opened_lake(path: Path) -> Iterator[LakeStore]:
     """The lake that is described at `path`, for this process alone; its tables are made if there are none. Raises Locked if another has it."""
     lake = read_lake(path)
-    with locked(lake, path), shut(connect(lake, {**OFFLINE, "memory_limit": WRITER_MEMORY})) as con:
+    with locked(lake, path), shut(connect(lake, {**OFFLINE, "memory_limit": WRITER_MEMORY})) as opened:
+        con = patient(opened)
         attach(con, lake)
         con.execute("SET ducklake_max_retry_count = 100")
         create_tables(con)

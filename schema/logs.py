@@ -1,0 +1,31 @@
+"""The log beside a database: what somebody wrote to it and DuckDB has not brought into the file.
+
+It goes with that file alone, so nothing may replace the file while there is one.
+"""
+
+from pathlib import Path
+
+from schema.errors import AtlasError
+
+
+def log_of(path: Path) -> Path:
+    """Where DuckDB keeps the log of a database."""
+    return path.with_name(f"{path.name}.wal")
+
+
+def has_log(path: Path) -> bool:
+    """Whether a log with anything in it lies beside a database."""
+    log = log_of(path)
+    return log.exists() and (log.is_dir() or log.stat().st_size > 0)
+
+
+def check_log(path: Path) -> None:
+    """Raise AtlasError where replacing a database would part it from its log."""
+    if has_log(path):
+        raise AtlasError(f"{log_of(path)} holds what somebody wrote to {path}, and would be lost with it: {ways(path)}")
+
+
+def ways(path: Path) -> str:
+    """What can be done with a log."""
+    bring = f"bring it in with `python -c \"import duckdb; duckdb.connect({str(path)!r}).execute('CHECKPOINT')\"`"
+    return f"{bring}, or remove the log to drop it" if path.exists() else "there is no such file any more: move the log away, or the file back"

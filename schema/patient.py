@@ -1,0 +1,58 @@
+"""DuckDB in the main thread, with Ctrl-C kept out of it.
+
+A KeyboardInterrupt that is raised while DuckDB runs ends as whatever DuckDB makes of it: its own RuntimeError, or std::terminate where it was calling
+Python. So the signal only notes that it came and asks DuckDB to stop, and KeyboardInterrupt is raised when DuckDB has returned.
+"""
+
+import signal
+import threading
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
+from typing import Any, TypeVar, cast
+
+import duckdb
+
+T = TypeVar("T")
+
+
+def patient(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """The connection, each call of which Ctrl-C ends in one way: with KeyboardInterrupt, once DuckDB has stopped."""
+    return cast(duckdb.DuckDBPyConnection, Patient(con))
+
+
+class Patient:
+    """Stands for a connection: its calls are held back from Ctrl-C."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
+        self.con = con
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.con, name)
+        return partial(self.call, found) if callable(found) else found
+
+    def call(self, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        result = held_back(partial(method, *arguments, **options), self.con.interrupt)
+        # execute returns its connection, of which the result is fetched next
+        return self if result is self.con else result
+
+
+def held_back(run: Callable[[], T], interrupt: Callable[[], object] = lambda: None) -> T:
+    """Return run(). Ctrl-C meanwhile calls `interrupt`, and is raised when run has ended, however it did."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        return run()
+    came: list[int] = []
+
+    def note(number: int, _: FrameType | None) -> None:
+        came.append(number)
+        interrupt()
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        # one that came before run has begun would be lost on DuckDB
+        return cast(T, None) if came else run()
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if came:
+            raise KeyboardInterrupt

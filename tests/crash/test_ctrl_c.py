@@ -1,0 +1,68 @@
+"""Ctrl-C in the middle of what DuckDB does for an ingest: exit code 130, one line, and the same command goes on to the same atlas."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from atlas.cli.main import run as atlas_command
+from schema.patient import Patient
+from tests.crash.conftest import ask_doctor, sums
+from tests.exact.tiny import CONTEXT, D_FFN, Tiny, run
+
+MOMENTS = {
+    "a shard is loaded": "INSERT INTO trigger BY NAME SELECT",
+    "a question is asked": "SELECT n.value_top_token_id",
+    "a snapshot is written": "CHECKPOINT snapshot",
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_ctrl_c_while_duckdb_works(
+    tiny: Tiny, expected: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, moment: str
+) -> None:
+    target, struck, real = tmp_path / "a.duckdb", [], Patient.call
+
+    def strike(self: Patient, method: Callable[..., object], *arguments: object, **options: object) -> object:
+        def struck_in_it(*given: object, **named: object) -> object:
+            if not struck and given and str(given[0]).startswith(MOMENTS[moment]):
+                struck.append(given[0])
+                os.kill(os.getpid(), signal.SIGINT)
+            return method(*given, **named)
+
+        return real(self, struck_in_it, *arguments, **options)
+
+    monkeypatch.setattr(Patient, "call", strike)
+    options = {
+        "--model": tiny.folder, "--corpus": tiny.corpus, "--context": CONTEXT, "--triggers": 12, "--trace": 60, "--vectors": "attn_out",
+        "--coefficients": D_FFN, "--batch-size": 3, "--shard-positions": 100, "--seed": 7, "--paper-keys": 6,
+    }  # fmt: skip
+    arguments = ["ingest", str(target), "--paper", "--vectors", "ffn_out", *(str(part) for pair in options.items() for part in pair)]
+    with pytest.raises(SystemExit) as ended:
+        atlas_command(arguments, is_debug=False)
+    assert struck
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "interrupted; what was done is kept. Run the same command again to go on.\n"
+    if target.with_name("a.duckdb.work").exists():
+        assert "does not read back" not in ask_doctor(target).output
+    assert atlas_command(arguments, is_debug=False) == 0
+    # the runs' settings name the vectors in another order
+    assert {**sums(target), "run": None} == {**expected, "run": None}
+
+
+def test_ctrl_c_while_the_atlas_is_looked_at(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = run(tiny.request(tmp_path / "a.duckdb", trace=0, paper=False))
+    opened = []
+
+    def struck_in_it(*arguments: object) -> None:
+        opened.append(arguments)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr("schema.store.lock_down", struck_in_it)
+    with pytest.raises(KeyboardInterrupt):
+        run(tiny.request(target, trace=0, paper=False))
+    assert len(opened) == 1
+    monkeypatch.undo()
+    assert run(tiny.request(target, trace=0, paper=False)) == target
