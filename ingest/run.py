@@ -23,6 +23,7 @@ from ingest.faults import explained
 from ingest.load import loaded_shards
 from ingest.map import layouts, map_rows, map_settings, settle
 from ingest.models import Model, load_model
+from ingest.notes import another_corpus, cut_texts
 from ingest.paper import has_clusters, layer_work, left_out, paper_settings
 from ingest.pool import Alone, Job, Pool
 from ingest.recorders.traces import TraceSettings
@@ -74,12 +75,12 @@ def filled(request: Request, model: Model, corpus: Corpus | None, bar: Progress,
         from ingest.lake.retry import persistent
         from ingest.lake.store import opened_lake
 
-        def say(text: str) -> None:
+        def begin_again(text: str) -> None:
             for task in bar.task_ids:
                 bar.remove_task(task)
-            bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            say(bar, text)
 
-        return persistent(lambda: opened_lake(request.target), lambda store: fill(store, request, model, corpus, bar), say)
+        return persistent(lambda: opened_lake(request.target), lambda store: fill(store, request, model, corpus, bar), begin_again)
     with closing(open_work_file(request.target, work, model.d_model)) as con:
         return fill(FileStore(con, request.target, work), request, model, corpus, bar)
 
@@ -135,7 +136,9 @@ def ingest_corpus(committer: Committer, model: Model, request: Request, corpus: 
     """Survey, sweep and trace the request's corpus, and bring what the papers need of it."""
     source = request.corpus_source(corpus)
     corpus_id = find_corpus(committer.con, corpus.name, corpus.split, source)
+    say(bar, another_corpus(committer.con, corpus_id, corpus.name, corpus.split, source))
     seen = survey_corpus(corpus, model, request, corpus_id)
+    say(bar, cut_texts(seen))
     register_corpus(committer.con, corpus_id, corpus.name, corpus.split, source, corpus.revision, seen)
     if request.triggers:
         ingest_sweep(committer, model, request, corpus, corpus_id, seen, bar)
@@ -144,6 +147,12 @@ def ingest_corpus(committer: Committer, model: Model, request: Request, corpus: 
     if request.paper:
         ingest_paper(committer, model, request, corpus_id, bar)
     return seen
+
+
+def say(bar: Progress, note: str | None) -> None:
+    """Print a note above the bar, as it is; nothing for None."""
+    if note:
+        bar.console.print(note, markup=False, highlight=False, soft_wrap=True)
 
 
 def cut_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int) -> Iterator[CutDocument]:
@@ -207,8 +216,7 @@ def ingest_paper(committer: Committer, model: Model, request: Request, corpus_id
     """What the papers' figures need beyond sweep and trace: one shard a layer, and one for the clusters of all values."""
     con, n_layers = committer.con, model.n_layers
     settings = paper_settings(con, request, corpus_id, n_layers * model.d_ffn)
-    if note := left_out(settings):
-        bar.console.print(note, soft_wrap=True, markup=False, highlight=False)
+    say(bar, left_out(settings))
     run_id = register_run(con, "paper", corpus_id, settings, request.seed, place(request, model), n_layers + 1)
     # the forward pass of a layer's shard ends there; the clusters count as the whole model
     cost = [*range(1, n_layers + 1), n_layers]
