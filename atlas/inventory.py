@@ -11,7 +11,6 @@ from atlas.frames import fetch
 from atlas.status_notes import notes
 from atlas.questions import question
 from schema.lake import is_lake, lake_bytes
-from schema.tables import metadata
 
 RUNS = """
 SELECT
@@ -64,6 +63,8 @@ class Status:
 
 
 def read_status(con: duckdb.DuckDBPyConnection, path: Path) -> Status:
+    from schema.tables import metadata  # with SQLAlchemy, which opening an atlas does without
+
     counts = " UNION ALL ".join(f"SELECT '{t}' AS relation, count(*) AS n_rows FROM {t}" for t in metadata(1).tables)
     return Status(
         path=str(path),
