@@ -13,8 +13,8 @@ from pathlib import Path
 
 import duckdb
 
-from atlas.export.cells import plain_rows
 from atlas.cursors import fetch_rows
+from atlas.export.cells import plain_rows
 from atlas.frames import fetch
 from atlas.reads import relations_of_statement, with_theirs
 
