@@ -8,8 +8,8 @@ import duckdb
 import polars as pl
 
 from atlas.frames import fetch
-from atlas.status_notes import notes
 from atlas.questions import question
+from atlas.status_notes import notes
 from schema.lake import is_lake, lake_bytes
 
 RUNS = """
