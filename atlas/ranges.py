@@ -1,13 +1,12 @@
 """Say what exists when a question is asked for a layer, neuron, position, corpus or token that does not."""
 
-import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 
 import duckdb
 
 from atlas.cursors import fetch_rows
-from atlas.questions import questions
+from atlas.reads import relations
 from atlas.statement import literal
 from schema.errors import AtlasError
 from schema.terms import CLUSTER_SPACES, DIRECTIONS, LAYOUTS, SITES, SUBJECTS, TAILS
@@ -101,12 +100,12 @@ def check_annotator(con: duckdb.DuckDBPyConnection, annotator: object) -> None:
 
 
 READERS = {
-    "sweep": ("trigger", "neuron_statistics", "histogram_bin", "key_agreement", "value_precision"),
-    "trace": ("trace", "traced_position", "logit_lens", "sub_update", "residual_state", "saturation", "elimination"),
+    "sweep": ("trigger", "neuron_statistics"),
+    "trace": ("trace", "logit_lens", "sub_update", "residual_state"),
     "paper": ("removal", "next_token_rank", "control_token", "value_cluster"),
-    "map": ("map_point", "last_layout"),
+    "map": ("map_point",),
 }
-"""Run → the tables and views that it alone fills."""
+"""Run → the tables that it alone fills."""
 
 
 def missing_run(con: duckdb.DuckDBPyConnection, sql: str) -> str | None:
@@ -114,12 +113,6 @@ def missing_run(con: duckdb.DuckDBPyConnection, sql: str) -> str | None:
     read = relations(sql)
     done = {kind for (kind,) in fetch_rows(con, "SELECT DISTINCT kind FROM run")}
     return next((run for run, tables in READERS.items() if run not in done and read.intersection(tables)), None)
-
-
-def relations(sql: str) -> set[str]:
-    """The tables, views and questions that a question's SQL names, and those that these questions name."""
-    named = set(re.findall(r"(?:FROM|JOIN) (\w+)", sql))
-    return named.union(*(relations(questions()[name].sql) for name in named if name in questions()))
 
 
 CHECKS: dict[str, Callable[[duckdb.DuckDBPyConnection, object], None]] = {

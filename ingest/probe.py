@@ -11,6 +11,7 @@ from ingest.corpora import Corpus
 from ingest.device import enough_memory
 from ingest.map_probe import map_row_counts, probe_map
 from ingest.models import Model, load_model
+from ingest.notes import cut_texts
 from ingest.paper_probe import paper_rows, probe_paper, timed
 from ingest.recorders.torch_keys import new_keys
 from ingest.recorders.traces import N_LENS_TOKENS, N_SUB_UPDATES, TraceSettings, joined, trace_tables
@@ -122,6 +123,7 @@ def report(model: Model, seen: Survey | None, rows: dict[str, int], seconds: dic
     if seen:
         blank = f" ({seen.n_blank_documents} blank)" if seen.n_blank_documents else ""
         lines.append(f"{seen.n_documents:,} documents{blank}, {seen.n_sequences:,} sequences, {seen.n_positions:,} tokens, {len(seen.spans)} sweep shards")
+        lines += [note] if (note := cut_texts(seen)) else []
     lines += ["", f"{'table':<20}{'rows':>15}{'MB':>10}"]
     lines += [f"{table:<20}{n:>15,}{size[table] / 1e6:>10.1f}" for table, n in rows.items()]
     lines += [f"{'total':<20}{sum(rows.values()):>15,}{sum(size.values()) / 1e6:>10.1f}", ""]

@@ -37,7 +37,7 @@ def is_registered(con: duckdb.DuckDBPyConnection, model: Model) -> bool:
     if (weights, dtype) != (model.weights_sha256, dtype_name(model)):
         raise AtlasError(
             f"this atlas is of {name} ({revision}, {dtype}, weights {weights[:12]}), not of {model.name} ({model.revision}, {dtype_name(model)}, "
-            f"weights {model.weights_sha256[:12]}). One atlas holds one model: ingest into a new file, and compare the two with ATTACH."
+            f"weights {model.weights_sha256[:12]}). One atlas holds one model: ingest into a new file, and compare the two in the DuckDB shell (README)."
         )
     return True
 

@@ -24,6 +24,7 @@ from ingest.faults import explained
 from ingest.load import loaded_shards
 from ingest.map import layouts, map_rows, map_settings, settle
 from ingest.models import Model, load_model
+from ingest.notes import another_corpus, cut_texts
 from ingest.paper import has_clusters, layer_work, left_out, paper_settings
 from ingest.pool import Alone, Job, Pool
 from ingest.recorders.traces import TraceSettings
@@ -83,12 +84,12 @@ def filled(request: Request, model: Model, corpus: Corpus | None, bar: Progress,
         from ingest.lake.retry import persistent
         from ingest.lake.store import opened_lake
 
-        def say(text: str) -> None:
+        def begin_again(text: str) -> None:
             for task in bar.task_ids:
                 bar.remove_task(task)
-            bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            say(bar, text)
 
-        return persistent(lambda: opened_lake(request.target), lambda store: fill(store, request, model, corpus, bar), say)
+        return persistent(lambda: opened_lake(request.target), lambda store: fill(store, request, model, corpus, bar), begin_again)
     with closing(open_work_file(request.target, work, model.d_model)) as con:
         return fill(FileStore(con, request.target, work), request, model, corpus, bar)
 
@@ -102,7 +103,7 @@ def fill(store: Store, request: Request, model: Model, corpus: Corpus | None, ba
         forget(store.con)
         register_model(store.con, model)
         # before anything is computed, so that a text that cannot be read leaves nothing behind
-        entered = None if corpus is None else enter_corpus(store.con, corpus, model, request)
+        entered = None if corpus is None else enter_corpus(store.con, corpus, model, request, bar)
         ingest_weights(committer, model, request, bar)
         if corpus is not None and entered is not None:
             seen = ingest_corpus(committer, model, request, corpus, *entered, bar)
@@ -143,11 +144,13 @@ def ingest_weights(committer: Committer, model: Model, request: Request, bar: Pr
     finish_run(committer.con, run_id)
 
 
-def enter_corpus(con: duckdb.DuckDBPyConnection, corpus: Corpus, model: Model, request: Request) -> tuple[int, Survey]:
+def enter_corpus(con: duckdb.DuckDBPyConnection, corpus: Corpus, model: Model, request: Request, bar: Progress) -> tuple[int, Survey]:
     """corpus_id of the request's corpus, and what it was found to hold."""
     source = request.corpus_source(corpus)
     corpus_id = find_corpus(con, corpus.name, corpus.split, source)
+    say(bar, another_corpus(con, corpus_id, corpus.name, corpus.split, source))
     seen = survey_corpus(corpus, model, request, corpus_id)
+    say(bar, cut_texts(seen))
     register_corpus(con, corpus_id, corpus.name, corpus.split, source, corpus.revision, seen)
     return corpus_id, seen
 
@@ -161,6 +164,12 @@ def ingest_corpus(committer: Committer, model: Model, request: Request, corpus: 
     if request.paper:
         ingest_paper(committer, model, request, corpus_id, bar)
     return seen
+
+
+def say(bar: Progress, note: str | None) -> None:
+    """Print a note above the bar, as it is; nothing for None."""
+    if note:
+        bar.console.print(note, markup=False, highlight=False, soft_wrap=True)
 
 
 def cut_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int) -> Iterator[CutDocument]:
@@ -224,8 +233,7 @@ def ingest_paper(committer: Committer, model: Model, request: Request, corpus_id
     """What the papers' figures need beyond sweep and trace: one shard a layer, and one for the clusters of all values."""
     con, n_layers = committer.con, model.n_layers
     settings = paper_settings(con, request, corpus_id, n_layers * model.d_ffn)
-    if note := left_out(settings):
-        bar.console.print(note, soft_wrap=True, markup=False, highlight=False)
+    say(bar, left_out(settings))
     run_id = register_run(con, "paper", corpus_id, settings, request.seed, place(request, model), n_layers + 1)
     # the forward pass of a layer's shard ends there; the clusters count as the whole model
     cost = [*range(1, n_layers + 1), n_layers]

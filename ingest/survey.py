@@ -30,11 +30,12 @@ class Span:
 
 @dataclass(frozen=True)
 class Survey:
-    """What a corpus holds. `sample` are the position_ids drawn for the trace, ascending."""
+    """What a corpus holds. `n_pieces` of the documents are pieces of longer texts; `sample` are the position_ids drawn for the trace, ascending."""
 
     sha256: str
     n_documents: int
     n_blank_documents: int
+    n_pieces: int
     n_sequences: int
     n_positions: int
     spans: tuple[Span, ...]
@@ -51,7 +52,7 @@ def survey(documents: Iterable[CutDocument], *, shard_positions: int | None, n_s
     of a sentence), that with the smallest hash among those from this index on; the sample is smaller where the sequences are fewer.
     """
     digest = hashlib.sha256()
-    n_documents = n_blank = n_sequences = n_positions = 0
+    n_documents = n_blank = n_pieces = n_sequences = n_positions = 0
     spans: list[Span] = []
     span: Span | None = None
     size = shard_positions or SHARD_POSITIONS
@@ -63,7 +64,7 @@ def survey(documents: Iterable[CutDocument], *, shard_positions: int | None, n_s
         if n_sample and n:
             keys, ids = draw(keys, ids, cut, identity, n_sample, seed, one_from)
         span = extended(span, len(spans), cut, n, n_positions)
-        n_documents, n_blank = n_documents + 1, n_blank + (not cut.sequences)
+        n_documents, n_blank, n_pieces = n_documents + 1, n_blank + (not cut.sequences), n_pieces + cut.document.is_piece
         n_sequences, n_positions = n_sequences + len(cut.sequences), n_positions + n
         if span.n_positions >= size:
             spans.append(span)
@@ -77,7 +78,7 @@ def survey(documents: Iterable[CutDocument], *, shard_positions: int | None, n_s
     elif span and spans:
         # blank documents at the end give no position of their own: they go with the last shard that does
         spans[-1] = replace(spans[-1], n_documents=spans[-1].n_documents + span.n_documents)
-    return Survey(digest.hexdigest(), n_documents, n_blank, n_sequences, n_positions, tuple(spans), tuple(sorted(ids.tolist())))
+    return Survey(digest.hexdigest(), n_documents, n_blank, n_pieces, n_sequences, n_positions, tuple(spans), tuple(sorted(ids.tolist())))
 
 
 def extended(span: Span | None, shard_id: int, cut: CutDocument, n: int, n_before: int) -> Span:

@@ -1,44 +1,59 @@
-"""Create the tables of a new file, and rebuild what is derived: views, table macros, comments."""
+"""Create the tables of a new file, and rebuild what is derived: views, table macros, comments.
+
+SQLAlchemy is imported where DDL is written: whoever reads an atlas file needs none.
+"""
 
 from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import entry_points
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 import duckdb
-from duckdb_sqlalchemy import Dialect
-from sqlalchemy import MetaData, Table
-from sqlalchemy.schema import CreateTable, SetColumnComment, SetTableComment
 
 from schema.errors import AtlasError
-from schema.tables import metadata
+
+if TYPE_CHECKING:
+    from duckdb_sqlalchemy import Dialect
+    from sqlalchemy import MetaData, Table
 
 QUESTION_GROUP = "activation_atlas.questions"
 """Entry points that return SQL files of table macros, so that `schema` knows no layer above it."""
 
 
-DIALECT = Dialect()
+@cache
+def dialect() -> "Dialect":
+    from duckdb_sqlalchemy import Dialect
+
+    return Dialect()
 
 
-def table_ddl(table: Table) -> Iterator[str]:
+def table_ddl(table: "Table") -> Iterator[str]:
     """CREATE TABLE and its comments."""
-    yield str(CreateTable(table).compile(dialect=DIALECT))
+    from sqlalchemy.schema import CreateTable
+
+    yield str(CreateTable(table).compile(dialect=dialect()))
     yield from table_comments(table)
 
 
-def table_comments(table: Table, kind: str = "TABLE") -> Iterator[str]:
+def table_comments(table: "Table", kind: str = "TABLE") -> Iterator[str]:
     """COMMENT ON a table, or the view that stands for it, and on each column."""
-    yield str(SetTableComment(table).compile(dialect=DIALECT)).replace("TABLE", kind, 1)
+    from sqlalchemy.schema import SetColumnComment, SetTableComment
+
+    yield str(SetTableComment(table).compile(dialect=dialect())).replace("TABLE", kind, 1)
     for column in table.columns:
-        yield str(SetColumnComment(column).compile(dialect=DIALECT))
+        yield str(SetColumnComment(column).compile(dialect=dialect()))
 
 
-def column_types(table: Table) -> dict[str, str]:
+def column_types(table: "Table") -> dict[str, str]:
     """DuckDB's type of every column."""
-    return {column.name: column.type.compile(dialect=DIALECT) for column in table.columns}
+    return {column.name: column.type.compile(dialect=dialect()) for column in table.columns}
 
 
-def create_tables(con: duckdb.DuckDBPyConnection, d_model: int) -> MetaData:
+def create_tables(con: duckdb.DuckDBPyConnection, d_model: int) -> "MetaData":
     """Create every table of an atlas in the connection's current database, and return their metadata."""
+    from schema.tables import metadata
+
     tables = metadata(d_model)
     for table in tables.tables.values():
         for statement in table_ddl(table):

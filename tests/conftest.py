@@ -1,9 +1,10 @@
-"""The tiny atlas (tests/atlas/tiny_atlas.py), written once for all tests of what reads an atlas."""
+"""The tiny atlas (tests/atlas/tiny_atlas.py), written once for all tests of what reads an atlas, and the programs that some tests run."""
 
 import os
 import shutil
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from schema.build import create_tables, install_derived
 from schema.lake import Lake
 from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
 from tests.atlas.tiny_atlas import write_tiny_atlas
+from tests.pdf import text_of
 
 if TYPE_CHECKING:
     from tests.lake.servers import Servers
@@ -30,6 +32,45 @@ if not Path("/dev/nvidiactl").exists():
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--lake", action="store_true", help="let the tiny atlas be a lake, with a PostgreSQL and an S3 endpoint of its own")
+
+
+def has_latex() -> bool:
+    """pdflatex, and what the tables and their tests load."""
+    if not (shutil.which("pdflatex") and shutil.which("kpsewhich")):
+        return False
+    return subprocess.run(["kpsewhich", "booktabs.sty", "geometry.sty", "lmodern.sty"], capture_output=True).returncode == 0
+
+
+PROGRAMS = {"page_text": ("LaTeX (pdflatex, lmodern)", has_latex), "chromium": ("Chromium", lambda: shutil.which("chromium"))}
+"""Fixtures that run a program which no wheel brings: its name, and whether it is here. `make packages` brings all of them."""
+
+LEFT_OUT = pytest.StashKey[tuple[list[str], list[str]]]()
+"""Programs that are not here, and the tests that run them."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what cannot run for want of a program; where CI is set that is an error."""
+    absent = {fixture: name for fixture, (name, is_here) in PROGRAMS.items() if not is_here()}
+    left_out = [item for item in items if absent.keys() & getattr(item, "fixturenames", ())]
+    if not left_out:
+        return
+    names = sorted({absent[fixture] for item in left_out for fixture in absent.keys() & item.fixturenames})  # type: ignore[attr-defined]
+    if os.environ.get("CI"):
+        raise pytest.UsageError(f"{len(left_out)} tests need {' and '.join(names)}, and with CI set none may be left out: `make packages` brings them")
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=left_out)
+    config.stash[LEFT_OUT] = (names, [item.nodeid for item in left_out])
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """What was left out, after everything else."""
+    names, tests = config.stash.get(LEFT_OUT, ((), ()))
+    for test in tests:
+        config.get_terminal_writer().line(f"LEFT OUT {test}")
+    if tests:
+        command = "`sudo make packages` brings them" if shutil.which("apt-get") else "install them, and run again"
+        config.get_terminal_writer().line(f"{len(tests)} tests were left out, named above, for want of {' and '.join(names)}: {command}.")
 
 
 @pytest.fixture(scope="session")
@@ -54,6 +95,20 @@ def tiny_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
         path = push(path, path.with_suffix(".lake"), Lake(started.catalogue("tiny"), started.data("tiny")))
     write_tiny_annotations(path)
     return path
+
+
+@pytest.fixture
+def page_text(tmp_path: Path) -> Callable[[str], str]:
+    """The text of the pages that LaTeX makes of a source; any error of LaTeX fails the test."""
+
+    def compiled(source: str) -> str:
+        (tmp_path / "t.tex").write_text(source, encoding="utf-8")
+        command = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "t.tex"]
+        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace")
+        assert ran.returncode == 0, ran.stdout[-1500:]
+        return text_of(tmp_path / "t.pdf")
+
+    return compiled
 
 
 @pytest.fixture

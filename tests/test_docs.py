@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import click
+import duckdb
 import polars as pl
 import pytest
 
@@ -85,9 +86,25 @@ def test_readme_lists_every_model_type() -> None:
     assert set(re.split(r",\s+", listed[1])) == set(ARCHITECTURES)
 
 
-@pytest.mark.parametrize("sql", blocks("sql"))
+@pytest.mark.parametrize("sql", [block for block in blocks("sql") if "ATTACH" not in block])
 def test_the_queries_of_readme_run(a: atlas.Atlas, sql: str) -> None:
     assert a.sql(sql).width > 0
+
+
+def test_the_statements_of_readme_compare_two_atlases(tiny_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they stand, in a database of nobody; the second atlas has every cosine of the first with the other sign, and one layer fewer."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(tiny_path, "demo.duckdb")
+    with duckdb.connect(shutil.copy(tiny_path, "gpt2.duckdb")) as con:
+        con.execute("UPDATE neuron SET key_value_cosine = -key_value_cosine")
+        con.execute("DELETE FROM neuron WHERE layer = 2")
+    (block,) = (block for block in blocks("sql") if "ATTACH" in block)
+    with duckdb.connect() as con:
+        answers = [con.execute(statement).fetchall() for statement in block.strip().rstrip(";").split(";")]
+    _, _, cosines, _, _, _, summaries = answers
+    assert [layer for layer, _, _ in cosines] == [0, 1, 2]
+    assert [other for _, _, other in cosines] == [pytest.approx(-cosines[0][1]), pytest.approx(-cosines[1][1]), None]
+    assert len(summaries) == 2
 
 
 @pytest.mark.parametrize("sql", re.findall(r"`(FROM \w+\([^`]*\));?`", README))

@@ -50,6 +50,11 @@ def test_there_is_no_secondary_index() -> None:
     assert [name for name, table in metadata(2).tables.items() if table.indexes] == []
 
 
+def test_what_opens_atlas_files_waits_for_neither_sqlalchemy_nor_frames() -> None:
+    code = "import sys, schema.store; print([m for m in ('sqlalchemy', 'duckdb_sqlalchemy', 'polars', 'pyarrow') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
 def database_openings(source: str) -> list[int]:
     """Lines that open a DuckDB database, or use the one hidden in the module: duckdb.connect and what the module does without a connection."""
     tree = ast.parse(source)

@@ -13,7 +13,13 @@ from atlas.cli.options import db_option, open_atlas
 @click.option("--json", "as_json", is_flag=True, help="The same for machines.")
 def command(path: Path | None, db: Path | None, as_json: bool) -> None:
     """Say what an atlas holds: model, corpora, runs, rows. PATH stands in for --db."""
-    with open_atlas(path or db) as a:
+    place = path or db
+    if place is not None and not place.exists():
+        from atlas.status_notes import unfinished
+
+        if note := unfinished(place):
+            raise click.ClickException(f"no atlas at {place} yet: {note}")
+    with open_atlas(place) as a:
         status = a.status()
     from atlas.export.cells import to_json
     from atlas.export.terminal import terminal_table
@@ -26,3 +32,5 @@ def command(path: Path | None, db: Path | None, as_json: bool) -> None:
     for title, frame in (("Corpora", status.corpora), ("Runs", status.runs), ("Rows", status.tables.filter(status.tables["n_rows"] > 0))):
         if frame.height:
             click.echo(f"\n{title}\n{terminal_table(frame)}", nl=False)
+    for note in status.notes:
+        click.echo(f"\nnote: {note}")

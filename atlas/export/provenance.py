@@ -1,5 +1,6 @@
 """Where a table comes from: enough to make it again, or to say in a paper what it is of."""
 
+import hashlib
 import json
 import os
 import platform
@@ -12,18 +13,37 @@ from pathlib import Path
 
 import duckdb
 
+from atlas.cursors import fetch_rows
 from atlas.export.cells import plain_rows
 from atlas.frames import fetch
+from atlas.reads import relations_of_statement, with_theirs
 
 PACKAGES = ("activation-atlas", "duckdb", "polars")
 
 MODEL = "SELECT m.name, m.revision, m.model_type, m.dtype, m.weights_sha256, m.schema_version FROM model AS m"
 CORPORA = "SELECT c.corpus_id, c.name, c.split, c.revision, c.sha256 FROM corpus AS c ORDER BY c.corpus_id"
 RUNS = """
-SELECT r.run_id, r.kind, r.corpus_id, r.settings, r.seed, r.device, r.versions, r.finished_at
+SELECT
+    r.run_id,
+    r.kind,
+    r.corpus_id,
+    r.settings,
+    r.seed,
+    r.device,
+    r.versions,
+    r.finished_at,
+    (SELECT flatten(list(json_keys(s.n_rows))) FROM shard AS s WHERE s.run_id = r.run_id) AS filled
 FROM run AS r
 WHERE $corpus IS NULL OR r.corpus_id IS NULL OR r.corpus_id = $corpus
 ORDER BY r.run_id
+"""
+"""filled: the tables that its shards brought rows of."""
+
+MANIFEST = """
+SELECT r.run_id, r.kind, r.corpus_id, r.settings, r.seed, s.shard_id, s.sha256
+FROM run AS r
+LEFT JOIN shard AS s ON r.run_id = s.run_id
+ORDER BY r.run_id, s.shard_id
 """
 
 
@@ -40,14 +60,17 @@ def provenance(
 ) -> dict[str, object]:
     """Atlas, model, corpora, runs, the SQL with its parameters, rows, and versions of this, its libraries and `packages`.
 
-    `kinds` are the kinds of run that the rows rest on, None for all. The time is SOURCE_DATE_EPOCH where that is set.
+    The runs are those that filled the tables which the question or the SQL reads: all, where DuckDB cannot say which these are. `kinds` are
+    the kinds of run that the rows rest on, where the caller knows. The time is SOURCE_DATE_EPOCH where that is set.
     """
     model = plain_rows(fetch(con, MODEL))
+    read = None if kinds else with_theirs({question}) if question else relations_of_statement(con, sql)
     return {
         "atlas": path.name,
         "model": model[0] if model else None,
         "corpora": plain_rows(fetch(con, CORPORA)),
-        "runs": runs(con, (parameters or {}).get("corpus"), kinds),
+        "manifest_sha256": manifest_sha256(con),
+        "runs": runs(con, (parameters or {}).get("corpus"), kinds, read),
         "question": question,
         "parameters": parameters or {},
         "sql": sql,
@@ -58,10 +81,23 @@ def provenance(
     }
 
 
-def runs(con: duckdb.DuckDBPyConnection, corpus: object, kinds: Collection[str] | None) -> list[dict[str, object]]:
-    """The runs of these kinds, over that corpus and over none, with their settings and versions as values."""
-    found = [row for row in plain_rows(fetch(con, RUNS, {"corpus": corpus})) if kinds is None or row["kind"] in kinds]
-    return [{**row, **{key: json.loads(str(row[key])) for key in ("settings", "versions")}} for row in found]
+def manifest_sha256(con: duckdb.DuckDBPyConnection) -> str:
+    """SHA-256 over the digests of the weights, the corpora and every shard, with each run's kind, corpus, settings and seed, as JSON.
+
+    Two atlases with the same one hold the same; it is no digest of the file, which DuckDB writes otherwise each time.
+    """
+    queries = ("SELECT m.weights_sha256, m.dtype FROM model AS m", "SELECT c.corpus_id, c.sha256 FROM corpus AS c ORDER BY c.corpus_id", MANIFEST)
+    return hashlib.sha256(json.dumps([fetch_rows(con, sql) for sql in queries]).encode()).hexdigest()
+
+
+def runs(con: duckdb.DuckDBPyConnection, corpus: object, kinds: Collection[str] | None, read: set[str] | None) -> list[dict[str, object]]:
+    """The runs of these kinds that filled one of the tables `read`, over that corpus and over none, with their settings and versions as values."""
+    found = []
+    for row in plain_rows(fetch(con, RUNS, {"corpus": corpus})):
+        filled = row.pop("filled") or []
+        if (kinds is None or row["kind"] in kinds) and (read is None or read.intersection(filled)):  # type: ignore[arg-type]
+            found.append({**row, **{key: json.loads(str(row[key])) for key in ("settings", "versions")}})
+    return found
 
 
 @cache

@@ -13,11 +13,12 @@ DEFAULT_COLUMN = "text"
 
 @dataclass(frozen=True)
 class Document:
-    """One text: its name within the corpus, and what the source says of it (values that JSON can hold)."""
+    """One text, or a piece of a long one: its name within the corpus, and what the source says of it (values that JSON can hold)."""
 
     name: str
     text: str
     metadata: dict[str, object]
+    is_piece: bool = False
 
 
 @dataclass(frozen=True)

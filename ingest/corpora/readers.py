@@ -30,7 +30,7 @@ def text_documents(path: Path, name: str) -> Iterator[Document]:
         yield Document(name, first, {})
         return
     for number, text in enumerate(chain((first, second), parts)):
-        yield Document(f"{name}#{number}", text, {})
+        yield Document(f"{name}#{number}", text, {}, is_piece=True)
 
 
 def text_pieces(blocks: Iterator[str]) -> Iterator[str]:

@@ -1,12 +1,14 @@
 """Each format keeps every column type, and files carry where they come from."""
 
 import csv
+import hashlib
 import io
 import json
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
+import duckdb
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
@@ -165,16 +167,56 @@ def test_provenance_names_model_corpora_sql_and_versions(a: atlas.Atlas, monkeyp
     assert found["created"] == datetime(1970, 1, 1, tzinfo=UTC).isoformat()
 
 
-def test_provenance_has_the_runs_that_the_rows_rest_on(a: atlas.Atlas) -> None:
-    def kinds(**chosen: object) -> list[tuple[object, object]]:
-        found = provenance(a.con, a.path, sql="SELECT 1", n_rows=1, **chosen)  # type: ignore[arg-type]
-        return [(run["kind"], run["corpus_id"]) for run in found["runs"]]  # type: ignore[attr-defined]
+WEIGHTS, SWEEPS, TRACES = [("weights", None)], [("sweep", 0), ("sweep", 1)], [("trace", 0), ("trace", 1)]
 
-    assert len(kinds()) == 9
-    assert kinds(kinds={"sweep"}) == [("sweep", 0), ("sweep", 1)]
-    assert kinds(kinds={"weights", "trace"}, parameters={"corpus": 1}) == [("weights", None), ("trace", 1)]
-    run = provenance(a.con, a.path, sql="SELECT 1", n_rows=1)["runs"][0]  # type: ignore[index]
+
+def runs_behind(a: atlas.Atlas, sql: str, **chosen: object) -> list[tuple[object, object]]:
+    found = provenance(a.con, a.path, sql=sql, n_rows=1, **chosen)  # type: ignore[arg-type]
+    return [(run["kind"], run["corpus_id"]) for run in found["runs"]]  # type: ignore[attr-defined]
+
+
+def test_provenance_has_the_runs_that_the_caller_knows_the_rows_rest_on(a: atlas.Atlas) -> None:
+    assert runs_behind(a, "as text", kinds={"sweep"}) == SWEEPS
+    assert runs_behind(a, "as text", kinds={"weights", "trace"}, parameters={"corpus": 1}) == [("weights", None), ("trace", 1)]
+    run = provenance(a.con, a.path, sql="FROM neuron", n_rows=1)["runs"][0]  # type: ignore[index]
     assert (run["settings"], run["versions"], run["seed"], run["device"]) == ({}, {}, 0, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT 1", []),
+        ("FROM neuron", WEIGHTS),
+        ("SELECT t.coefficient, t.token FROM trigger_text AS t", SWEEPS),
+        ("WITH x AS (FROM top_triggers(1, 2)) SELECT coefficient FROM x", SWEEPS),
+        ("from NEURON n, TRACE t", WEIGHTS + TRACES),
+        ("FROM saturation", TRACES),
+        ("SELECT count(*) FROM token WHERE token_id IN (SELECT token_id FROM value_token)", WEIGHTS),
+        ("FROM last_layout", [("map", None), ("map", None)]),
+    ],
+)
+def test_provenance_lists_the_runs_that_filled_the_tables_which_a_statement_reads(a: atlas.Atlas, sql: str, expected: list) -> None:
+    assert runs_behind(a, sql) == expected
+
+
+def test_provenance_lists_the_runs_behind_a_question(a: atlas.Atlas) -> None:
+    assert runs_behind(a, "CREATE …", question="value_tokens") == WEIGHTS
+    assert runs_behind(a, "CREATE …", question="top_triggers", parameters={"corpus": 1}) == [("sweep", 1)]
+
+
+def test_provenance_lists_every_run_of_a_statement_that_duckdb_does_not_take_apart(a: atlas.Atlas) -> None:
+    assert len(runs_behind(a, "PIVOT trigger ON layer USING sum(rank)")) == 9
+
+
+def test_the_manifest_has_a_digest_that_changes_with_any_shard(a: atlas.Atlas, tiny_copy: duckdb.DuckDBPyConnection) -> None:
+    def digest(con: duckdb.DuckDBPyConnection) -> object:
+        return provenance(con, a.path, sql="SELECT 1", n_rows=1)["manifest_sha256"]
+
+    shards = tiny_copy.execute("SELECT run_id, kind, corpus_id, settings, seed, shard_id, sha256 FROM run JOIN shard USING (run_id) ORDER BY ALL").fetchall()
+    expected = hashlib.sha256(json.dumps([[["ww", "float32"]], [[0, "aa"], [1, "bb"]], shards]).encode()).hexdigest()
+    assert digest(a.con) == digest(tiny_copy) == expected
+    tiny_copy.execute("UPDATE shard SET sha256 = 'dd' WHERE run_id = 4")
+    assert digest(tiny_copy) != expected
 
 
 def test_the_commit_is_that_of_the_checkout_and_none_elsewhere(tmp_path: Path) -> None:

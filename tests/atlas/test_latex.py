@@ -1,9 +1,7 @@
 """LaTeX tables compile under pdflatex and print every token as it is."""
 
-import shutil
-import subprocess
 import unicodedata
-from pathlib import Path
+from collections.abc import Callable
 
 import polars as pl
 import pytest
@@ -73,47 +71,32 @@ def document(*tables: str) -> str:
     return "\n".join([preamble, r"\begin{document}", *tables, r"\end{document}", ""])
 
 
-def page_text(folder: Path, source: str) -> str:
-    """Compile, failing on any error, and read the page back."""
-    (folder / "t.tex").write_text(source, encoding="utf-8")
-    command = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "t.tex"]
-    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
-    assert ran.returncode == 0, ran.stdout[-1500:]
-    return subprocess.run(["pdftotext", "-layout", "t.pdf", "-"], cwd=folder, capture_output=True, text=True, check=True).stdout
-
-
-@pytest.fixture(scope="module")
-def tex_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    assert shutil.which("pdflatex"), "these tests need pdflatex: apt-get install texlive-latex-recommended lmodern poppler-utils"
-    return tmp_path_factory.mktemp("tex")
-
-
-def test_every_token_is_on_the_page_as_it_is(tex_folder: Path) -> None:
+def test_every_token_is_on_the_page_as_it_is(page_text: Callable[[str], str]) -> None:
     frame = pl.DataFrame({"token": list(NASTY), "n": range(len(NASTY))})
-    text = page_text(tex_folder, document(latex_table(frame)))
+    text = page_text(document(latex_table(frame)))
     rows = [line.rsplit(maxsplit=1) for line in text.splitlines() if line.strip() and line.split() != ["token", "n"]]
     found = {int(n): plainest(shown) for shown, n in rows}
     assert found == {i: plainest(shown) for i, shown in enumerate(NASTY.values())}
 
 
-def test_a_leading_space_is_printed(tex_folder: Path) -> None:
+def test_a_leading_space_is_printed() -> None:
     assert tex("␣the") == r"\textvisiblespace{}the"
     assert latex_table(pl.DataFrame({"token": [" the"]})).count(r"\textvisiblespace{}the") == 1
 
 
-def test_every_character_said_to_have_a_glyph_compiles(tex_folder: Path) -> None:
+def test_every_character_said_to_have_a_glyph_compiles(page_text: Callable[[str], str]) -> None:
     characters = [chr(c) for c in range(0x21, 0x17F) if not 0x7F <= c < 0xA1] + sorted(MORE_GLYPHS)
-    assert page_text(tex_folder, document(*(f"{tex(c)} \\par" for c in characters)))
+    assert page_text(document(*(f"{tex(c)} \\par" for c in characters)))
 
 
-def test_latin_1_and_typographic_characters_are_on_the_page_as_they_are(tex_folder: Path) -> None:
+def test_latin_1_and_typographic_characters_are_on_the_page_as_they_are(page_text: Callable[[str], str]) -> None:
     characters = [chr(c) for c in range(0x21, 0x100) if not 0x7F <= c < 0xA1] + sorted(MORE_GLYPHS)
-    text = page_text(tex_folder, document(*(f"x{tex(c)}x \\par" for c in characters)))
+    text = page_text(document(*(f"x{tex(c)}x \\par" for c in characters)))
     expected = [f"xU+{ord(c):04X}x" if c in NO_GLYPH else f"x{plainest(c)}x" for c in characters]
     assert [plainest(line) for line in text.splitlines() if line.strip("\x0c ")] == expected
 
 
-def test_caption_label_and_comments_are_placed(tex_folder: Path) -> None:
+def test_caption_label_and_comments_are_placed(page_text: Callable[[str], str]) -> None:
     frame = pl.DataFrame({"layer": [1], "max_score": [-0.25]})
     source = latex_table(frame, caption=r"Scores, $s > 0$.", label="tab:s", comments={"model": "tiny\n100% of it"})
     assert source.splitlines()[:7] == [
@@ -125,7 +108,7 @@ def test_caption_label_and_comments_are_placed(tex_folder: Path) -> None:
         r"\label{tab:s}",
         r"\begin{tabular}{@{}rr@{}}",
     ]
-    text = page_text(tex_folder, document(source))
+    text = page_text(document(source))
     words = " ".join(text.split())
     assert words == "Table 1: Scores, s > 0. layer max score 1 −0.2500"
 

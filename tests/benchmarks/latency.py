@@ -24,11 +24,12 @@ def bench_questions(db: Path) -> None:
 
 
 def example_arguments(a: atlas.Atlas) -> dict[str, dict]:
-    """Arguments for each question: a neuron in the middle, a traced position, a common token."""
-    layer = a.sql("SELECT n_layers // 2 AS layer FROM model").item()
+    """Arguments for each question: a neuron in the middle, a traced position, a common word."""
+    layer, neuron = a.sql("SELECT m.n_layers // 2, m.d_ffn // 2 FROM model AS m").row(0)
     position = a.sql("SELECT position_id FROM trace ORDER BY position_id LIMIT 1").item()
     token = a.sql("SELECT k.text FROM token k JOIN position p USING (token_id) WHERE k.starts_word GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 1").item()
-    known = {"layer": layer, "neuron": 17, "position_id": position, "token": token, "site": "resid_post", "position_ids": [position]}
+    known = {"layer": layer, "neuron": neuron, "token": token, "words": token.strip()}
+    known |= {"position_id": position, "at_position": position, "position_ids": [position]}
     return {name: {p.name: known[p.name] for p in q.parameters if p.is_required} for name, q in questions().items()}
 
 

@@ -306,3 +306,30 @@ def test_nothing_is_printed_on_stderr_without_a_terminal(tmp_path, gpt2, corpus,
     torch.manual_seed(0)
     ingest(tmp_path / "a.duckdb", gpt2, corpus)
     assert capfd.readouterr().err == ""
+
+
+def test_a_text_that_is_cut_into_documents_is_said_so_before_and_in_the_dry_run(tmp_path, gpt2, capsys):
+    (tmp_path / "long.txt").write_text("the first of the people\n" * 10_000)
+    (tmp_path / "short.txt").write_text(TEXT)
+    arguments = ["--model", str(gpt2), "--corpus", str(tmp_path / "*.txt"), "--context", "16", "--triggers", "1", "--document-tokens", "8"]
+    # 240,000 characters in pieces of at most 100,000, and the short text
+    expected = "note: 3 of the 4 documents are pieces of text files longer than 100,000 characters, cut at line ends; no context reaches from one into the next"
+    command.main([str(tmp_path / "a.duckdb"), *arguments, "--dry-run"], standalone_mode=False)
+    assert expected in capsys.readouterr().out.splitlines()
+    command.main([str(tmp_path / "a.duckdb"), *arguments], standalone_mode=False)
+    assert expected in capsys.readouterr().err.splitlines()
+
+
+def test_the_same_text_cut_in_another_way_is_said_to_be_another_corpus(tmp_path, gpt2, corpus, capfd):
+    target = tmp_path / "a.duckdb"
+    ingest(target, gpt2, corpus)
+    assert capfd.readouterr().err == ""
+    ingest(target, gpt2, corpus, context=12)
+    name = corpus / "*.txt"
+    said = capfd.readouterr().err.strip()
+    assert said == (
+        f"note: {name} is in this atlas already, and is added as another corpus, 1, with context 12: corpus 0 has context 16. "
+        "Questions take all corpora together unless they are given one"
+    )
+    ingest(target, gpt2, corpus, context=12)
+    assert capfd.readouterr().err == ""

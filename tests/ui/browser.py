@@ -77,10 +77,10 @@ def is_healthy(url: str) -> bool:
 
 @contextmanager
 def browsing() -> Iterator[Browser]:
-    """Debian's Chromium; apt-get install chromium brings it."""
+    """The machine's Chromium."""
     found = shutil.which("chromium")
     if found is None:
-        raise RuntimeError("the tests of the pages need chromium: apt-get install chromium")
+        raise RuntimeError("no chromium on this machine: `make packages` installs it on Debian")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
         yield browser

@@ -113,7 +113,8 @@ def of_streamlit(violation: dict) -> bool:
     return all(OF_STREAMLIT.search(" ".join(map(str, node["target"])) + node["html"]) for node in violation["nodes"])
 
 
-def test_the_server_listens_to_this_machine_alone_and_holds_no_model_library(server: Server) -> None:
+def test_the_server_listens_to_this_machine_alone_and_holds_no_model_library(open_window: Callable[..., Visitor], server: Server) -> None:
+    open_window().go("")
     port = f"{int(server.url.rpartition(':')[2]):04X}"
     listening = [
         line.split()[1] for table in ("tcp", "tcp6") for line in Path(f"/proc/{server.pid}/net/{table}").read_text().splitlines()[1:] if line.split()[3] == "0A"

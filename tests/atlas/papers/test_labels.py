@@ -1,7 +1,6 @@
 """Labels of charts: one line, bounded, and only characters that the bundled font draws."""
 
 import re
-import subprocess
 from pathlib import Path
 
 import altair as alt
@@ -10,6 +9,7 @@ import pytest
 
 from atlas.export.figures import render_figure
 from atlas.papers.labels import LONGEST, SAFE, label, labels
+from tests.pdf import fonts, text_of
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,7 @@ def test_every_character_said_to_be_safe_is_drawn_in_the_bundled_font(tmp_path: 
     frame = pl.DataFrame({"row": [i // 40 for i in range(len(characters))], "at": [i % 40 for i in range(len(characters))], "text": characters})
     drawn = alt.Chart(frame).mark_text(font="Liberation Sans").encode(x=alt.X("at:O", axis=None), y=alt.Y("row:O", axis=None), text="text:N")
     (tmp_path / "t.pdf").write_bytes(render_figure(drawn, "pdf"))
-    fonts = subprocess.run(["pdffonts", tmp_path / "t.pdf"], capture_output=True, text=True, check=True).stdout.splitlines()[2:]
-    names = {re.sub(r"^[A-Z]{6}\+", "", line.split()[0]) for line in fonts}
+    names = {re.sub(r"^[A-Z]{6}\+", "", font["BaseFont"].name) for font in fonts(tmp_path / "t.pdf")}
     assert names <= {"LiberationSans", "LiberationSans-Bold"}
-    text = subprocess.run(["pdftotext", tmp_path / "t.pdf", "-"], capture_output=True, text=True, check=True).stdout
+    text = text_of(tmp_path / "t.pdf")
     assert not set(characters) - set(text)

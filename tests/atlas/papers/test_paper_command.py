@@ -14,7 +14,7 @@ import pytest
 from atlas.cli.main import run
 from atlas.papers.catalogue import PAPERS
 from atlas.papers.write import TABLE_FORMATS
-from tests.atlas.test_latex import document, page_text, plainest
+from tests.atlas.test_latex import document, plainest
 
 NASTY = {2: "<script>alert(1)</script>", 3: " *[5pt]</article>", 4: "\\hline_%&#$|`x`", 10: "日本🙂שלום", 5: "\u202e\x07"}
 """Token → text. The first four are the top tokens of the values."""
@@ -155,12 +155,11 @@ def test_a_second_paper_and_a_second_call_leave_the_rest_of_the_page(call: Call,
     assert len(list(folder.glob("figures/*.pdf"))) == 4
 
 
-def test_latex_of_all_items_compiles_and_prints_the_tokens(out: Path, tmp_path: Path) -> None:
-    assert shutil.which("pdflatex"), "this test needs pdflatex: apt-get install texlive-latex-recommended lmodern poppler-utils"
+def test_latex_of_all_items_compiles_and_prints_the_tokens(out: Path, page_text: Callable[[str], str]) -> None:
     sources = [path.read_text(encoding="utf-8") for path in sorted((out / "tables").glob("*.tex"))]
     assert len(sources) == sum(MADE_HERE.values())
     # one page for each: LaTeX holds back no more than 18 floats
-    text = plainest(page_text(tmp_path, document("\n\\clearpage\n".join(sources))))
+    text = plainest(page_text(document("\n\\clearpage\n".join(sources))))
     shown = [NASTY[2], "*[5pt]</article>", NASTY[4], "U+65E5U+672CU+1F642U+05E9U+05DCU+05D5U+05DD"]
     assert [token for token in shown if plainest(token) not in text] == []
     for paper in PAPERS.values():

@@ -1,0 +1,55 @@
+"""Which tables a statement reads: itself, or by the views and questions that it names."""
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+
+import duckdb
+
+from atlas.cursors import fetch_rows
+from atlas.questions import questions
+from schema.build import view_files
+
+NAMES = {"BASE_TABLE": "table_name", "FUNCTION": "function_name"}
+"""Kind of node in DuckDB's parse → where it holds its name."""
+
+
+@cache
+def definitions() -> dict[str, str]:
+    """The SQL of every question and view."""
+    return {**view_files(), **{name: q.sql for name, q in questions().items()}}
+
+
+def relations(sql: str) -> set[str]:
+    """The tables, views and questions that SQL of ours names, and those that these name."""
+    return with_theirs(named_in(sql))
+
+
+def relations_of_statement(con: duckdb.DuckDBPyConnection, sql: str) -> set[str] | None:
+    """The same for a statement that somebody typed; None for one that DuckDB does not parse into JSON, such as PIVOT."""
+    parsed = json.loads(fetch_rows(con, "SELECT json_serialize_sql(?, skip_default := true)", [sql])[0][0])
+    return None if parsed["error"] else with_theirs({name.lower() for name in names(parsed["statements"])})
+
+
+def with_theirs(named: set[str]) -> set[str]:
+    """These and, where they are views and questions, those that their SQL names, and so on."""
+    found, new = set(), set(named)
+    while new:
+        found |= new
+        new = {inner for name in new if name in definitions() for inner in named_in(definitions()[name])} - found
+    return found
+
+
+def named_in(sql: str) -> set[str]:
+    return set(re.findall(r"(?:FROM|JOIN) (?:\w+\.)?(\w+)", sql))
+
+
+def names(node: object) -> Iterator[str]:
+    """Of every table and function in a parsed statement."""
+    if isinstance(node, dict):
+        yield from (node.get(key, "") for kind, key in NAMES.items() if node.get("type") == kind)
+        node = list(node.values())
+    if isinstance(node, list):
+        for part in node:
+            yield from names(part)

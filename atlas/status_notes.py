@@ -1,0 +1,46 @@
+"""What somebody who looks at an atlas may not know of it: texts in pieces, one text twice, an ingest that was not finished."""
+
+import json
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+
+import duckdb
+
+from atlas.cursors import fetch_rows
+
+PIECES = """
+SELECT d.corpus_id, count(*)
+FROM document AS d
+WHERE regexp_matches(d.name, '(\\.txt|^stdin)#[0-9]+$', 'i')
+GROUP BY d.corpus_id
+ORDER BY d.corpus_id
+"""
+"""Text files that are longer than ingest takes for one document are named FILE#0, FILE#1, …"""
+
+
+def work_folder(path: Path) -> Path:
+    """Where an ingest into the atlas works; it removes the folder when it is done."""
+    return path.with_name(path.name + ".work")
+
+
+def unfinished(path: Path) -> str | None:
+    """That an ingest into the atlas at `path`, made or not, has not come to its end; or None."""
+    if not work_folder(path).is_dir():
+        return None
+    return f"an ingest is running or was interrupted ({work_folder(path)}): the same `atlas ingest {path} …` again goes on where it stopped"
+
+
+def notes(con: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
+    found = [f"{n:,} documents of corpus {corpus} are pieces of longer text files" for corpus, n in fetch_rows(con, PIECES)]
+    return [*found, *twice(con), *filter(None, [unfinished(path)])]
+
+
+def twice(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """Pairs of corpora that are one text, cut in two ways."""
+    corpora = fetch_rows(con, "SELECT c.corpus_id, c.name, c.split, c.source FROM corpus AS c ORDER BY c.corpus_id")
+    for (one, *text, source), (other, *other_text, other_source) in combinations(corpora, 2):
+        if text == other_text:
+            a, b = json.loads(source), json.loads(other_source)
+            differs = ", ".join(f"{key} {a.get(key)} and {b.get(key)}" for key in sorted(a | b) if a.get(key) != b.get(key))
+            yield f"corpora {one} and {other} are {text[0]}, cut in two ways ({differs}): questions take both unless they are given one"

@@ -1,0 +1,37 @@
+"""What an ingest says before it computes: what its user may not have meant, and what follows."""
+
+import json
+
+import duckdb
+
+from ingest.corpora.readers import MAX_TEXT_CHARS
+from ingest.survey import Survey
+
+
+def cut_texts(seen: Survey) -> str | None:
+    """That long text files became several documents, or None."""
+    if not seen.n_pieces:
+        return None
+    return (
+        f"note: {seen.n_pieces:,} of the {seen.n_documents:,} documents are pieces of text files longer than {MAX_TEXT_CHARS:,} characters, "
+        "cut at line ends; no context reaches from one into the next"
+    )
+
+
+def another_corpus(con: duckdb.DuckDBPyConnection, corpus_id: int, name: str, split: str, source: dict[str, object]) -> str | None:
+    """That the atlas has the same text already, cut in another way, and gets it a second time; or None."""
+    found = con.execute("SELECT corpus_id, source FROM corpus WHERE name = ? AND split = ? ORDER BY corpus_id", [name, split]).fetchall()
+    others = [(other, json.loads(stored)) for other, stored in found]
+    if not others or corpus_id in dict(others):
+        return None
+    differs = "; ".join(f"corpus {other} has {', '.join(f'{key} {stored.get(key)}' for key in differing(stored, source))}" for other, stored in others)
+    asked = ", ".join(f"{key} {source.get(key)}" for key in sorted({key for _, stored in others for key in differing(stored, source)}))
+    return (
+        f"note: {name} is in this atlas already, and is added as another corpus, {corpus_id}, with {asked}: {differs}. "
+        "Questions take all corpora together unless they are given one"
+    )
+
+
+def differing(one: dict[str, object], other: dict[str, object]) -> list[str]:
+    """Settings that two sources do not share."""
+    return sorted(key for key in one | other if one.get(key) != other.get(key))
