@@ -187,6 +187,21 @@ def test_sql_says_on_stderr_when_there_are_more_rows(call) -> None:
     assert call("sql", "FROM trigger", "--max-rows", "144", "--format", "jsonl")[2] == ""
 
 
+@pytest.mark.parametrize("command", [("sql",), ("export", "sql")])
+def test_a_file_has_every_row_or_is_not_written(call, tmp_path: Path, command: tuple[str, ...]) -> None:
+    rows, file = "SELECT r.range AS i FROM range(1500) AS r", tmp_path / "rows.csv"
+    assert call(*command, rows, "--max-rows", "1499", "-o", str(file))[0] == 1
+    assert not file.exists()
+    assert call(*command, rows, "-o", str(file))[0] == 0
+    assert file.read_text().splitlines() == ["i", *map(str, range(1500))]
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "0", "-1", "1e9"])
+def test_a_time_limit_is_one(call, seconds: str) -> None:
+    code, _, err = call("sql", "SELECT 1", "--timeout", seconds)
+    assert (code, "is no time between 0 and 86,400 seconds" in err) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
