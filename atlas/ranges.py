@@ -1,5 +1,6 @@
 """Say what exists when a question is asked for a layer, neuron, position, corpus or token that does not."""
 
+import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 
@@ -9,9 +10,11 @@ from atlas.cursors import fetch_rows
 from atlas.reads import relations
 from atlas.statement import literal
 from schema.errors import AtlasError
-from schema.terms import CLUSTER_SPACES, DIRECTIONS, LAYOUTS, SITES, SUBJECTS, TAILS
+from schema.terms import CLUSTER_SPACES, DIRECTIONS, LAYOUTS, PROJECTIONS, SITES, SUBJECTS, TAILS
 
-WORDS = {"direction": DIRECTIONS, "tail": TAILS, "site": SITES, "space": CLUSTER_SPACES, "layout": LAYOUTS, "subject": SUBJECTS}
+WORDS = {
+    "direction": DIRECTIONS, "tail": TAILS, "site": SITES, "space": CLUSTER_SPACES, "layout": LAYOUTS, "subject": SUBJECTS, "projection": PROJECTIONS,
+}  # fmt: skip
 
 LEAST = {"n": ("rows", 1), "n_bins": ("quantiles", 1), "width": ("tokens", 0), "n_cells": ("cells", 1)}
 
@@ -113,6 +116,16 @@ def missing_run(con: duckdb.DuckDBPyConnection, sql: str) -> str | None:
     read = relations(sql)
     done = {kind for (kind,) in fetch_rows(con, "SELECT DISTINCT kind FROM run")}
     return next((run for run, tables in READERS.items() if run not in done and read.intersection(tables)), None)
+
+
+def unfilled(con: duckdb.DuckDBPyConnection, sql: str) -> dict[str, str]:
+    """Column → kind of run that fills it, of the columns that a question's SQL names and that have no value in any row: the runs are older than they."""
+    # here, because SQLAlchemy takes longer to import than most answers
+    from schema.tables import metadata
+
+    later = [c for t in metadata(1).tables.values() for c in t.columns if "filled_by" in c.info and re.search(rf"\b{c.name}\b", sql)]
+    empty = "SELECT 1 FROM {0} HAVING count(*) > 0 AND count({1}) = 0"
+    return {c.name: c.info["filled_by"] for c in later if fetch_rows(con, empty.format(c.table.name, c.name))}
 
 
 CHECKS: dict[str, Callable[[duckdb.DuckDBPyConnection, object], None]] = {

@@ -9,7 +9,7 @@ import duckdb
 
 from atlas.cursors import fetch_rows
 from atlas.questions import questions
-from schema.build import view_files
+from schema.release import view_files
 
 NAMES = {"BASE_TABLE": "table_name", "FUNCTION": "function_name"}
 """Kind of node in DuckDB's parse → where it holds its name."""

@@ -200,6 +200,32 @@ class Model:
         # a copy would go on sending what it is given to the device of the original
         return remove_hook_from_module(norm).to(self.device, torch.float32)
 
+    @property
+    def is_final_norm_centred(self) -> bool:
+        """The final norm subtracts the mean (LayerNorm) and does not divide by the root mean square alone (RMSNorm)."""
+        return isinstance(self.final_norm, nn.LayerNorm)
+
+    def final_scale(self, z: Tensor) -> Tensor:
+        """What the final norm divides the state z by, its gain aside: [..., d_model] to [...], float32."""
+        z, norm = z.float(), self.final_norm
+        z = z - z.mean(-1, keepdim=True) if self.is_final_norm_centred else z
+        # the families name it differently
+        epsilon = next(getattr(norm, name) for name in ("eps", "variance_epsilon") if hasattr(norm, name))
+        return (z.square().mean(-1) + epsilon).sqrt()
+
+    def logit_readers(self, token_ids: Tensor) -> Tensor:
+        """û_w: its product with a part of the last resid_post, over `final_scale` there, is what the part adds to the logit of w.
+
+        [...] to [..., d_model] float32: the output embedding times the final norm's gain, centred where that norm is, over the logits' divisor.
+        In a soft-capped model the logit is that before the cap.
+        """
+        gain, readers = self.final_norm.weight, self.unembedding[token_ids]
+        if gain is not None:
+            readers = readers * (gain + self.architecture.norm_gain_offset)
+        if self.is_final_norm_centred:
+            readers = readers - readers.mean(-1, keepdim=True)
+        return readers / self.architecture.logit_divisor(self.hf.config)
+
     def unembed(self, z: Tensor, out: Tensor | None = None) -> Tensor:
         """Raw projection E·z: [..., d_model] to [..., d_vocab], float32, into `out` if given; no bias, scaling or soft-capping."""
         return torch.matmul(z.float(), self.unembedding.T, out=out)

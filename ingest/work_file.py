@@ -14,6 +14,7 @@ from schema.build import create_tables
 from schema.errors import AtlasError, Locked, NotAnAtlas
 from schema.lake import is_lake
 from schema.logs import log_of
+from schema.older import bring_up
 from schema.patient import held_back, patient
 from schema.store import check_version, open_reader, open_writer
 
@@ -43,6 +44,9 @@ def open_work_file(target: Path, work: Path, d_model: int) -> duckdb.DuckDBPyCon
         raise
     except AtlasError as error:
         raise AtlasError(f"{error}. `atlas doctor {target}` says what can be done.") from error
+    # what it was copied from, or a stopped run, may be of an earlier release
+    with undone(con):
+        bring_up(con, d_model)
     return con
 
 

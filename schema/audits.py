@@ -11,9 +11,9 @@ from importlib.resources import files
 import duckdb
 from sqlalchemy import Column, MetaData, Table
 
-from schema.build import question_files, view_files
 from schema.errors import AtlasError
 from schema.interruptible import interruptible
+from schema.release import question_files, view_files
 from schema.tables import metadata
 
 

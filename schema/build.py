@@ -5,20 +5,16 @@ SQLAlchemy is imported where DDL is written: whoever reads an atlas file needs n
 
 from collections.abc import Iterator
 from functools import cache
-from importlib.metadata import entry_points
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import duckdb
 
 from schema.errors import AtlasError
+from schema.release import question_files, store_digest, view_files
 
 if TYPE_CHECKING:
     from duckdb_sqlalchemy import Dialect
     from sqlalchemy import MetaData, Table
-
-QUESTION_GROUP = "activation_atlas.questions"
-"""Entry points that return SQL files of table macros, so that `schema` knows no layer above it."""
 
 
 @cache
@@ -61,16 +57,6 @@ def create_tables(con: duckdb.DuckDBPyConnection, d_model: int) -> "MetaData":
     return tables
 
 
-def question_files() -> dict[str, str]:
-    """Name → SQL of every installed table macro."""
-    return {name: sql for point in entry_points(group=QUESTION_GROUP) for name, sql in point.load()().items()}
-
-
-def view_files() -> dict[str, str]:
-    folder = files("schema") / "views"
-    return {f.name.removesuffix(".sql"): f.read_text() for f in folder.iterdir() if f.name.endswith(".sql")}
-
-
 def install_derived(con: duckdb.DuckDBPyConnection) -> None:
     """(Re)create views and table macros.
 
@@ -88,3 +74,4 @@ def install_derived(con: duckdb.DuckDBPyConnection) -> None:
         if len(failed) == len(waiting):
             raise AtlasError("views or questions that do not build: " + "; ".join(f"{n}: {e}" for n, e in failed.items()))
         waiting = {name: waiting[name] for name in failed}
+    store_digest(con)

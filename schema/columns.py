@@ -48,6 +48,13 @@ def column(name: str, kind: TypeEngine | type[TypeEngine], comment: str, referen
     return Column(name, kind, comment=comment, info=info, nullable=null, autoincrement=False)
 
 
+def added(kind: str, name: str, type_: TypeEngine | type[TypeEngine], comment: str, references: str | None = None) -> Column:
+    """A column that a release added to what runs of a kind record: null in rows of earlier runs, and absent from atlases that no later run has filled."""
+    found = column(name, type_, f"{comment}; null where the {kind} is older than the column.", references, null=True)
+    found.info["filled_by"] = kind
+    return found
+
+
 def layer() -> Column:
     return column("layer", SmallInteger, "Transformer block, counted from 0.")
 

@@ -196,22 +196,6 @@ def attach_published(con: duckdb.DuckDBPyConnection, lake: Lake, path: Path) -> 
     attach(con, lake, "READ_ONLY", f"SNAPSHOT_VERSION {version.snapshot_id}")
 
 
-def install_views(con: duckdb.DuckDBPyConnection) -> None:
-    """Every table of the attached lake under its own name and with its own types and comments, and the views and questions over them."""
-    # here, because whoever opens a file needs none of it, and SQLAlchemy takes longer to import than a file to open
-    from schema.build import column_types, install_derived, table_comments
-    from schema.tables import metadata
-
-    d_model = con.execute(f"SELECT m.d_model FROM {CATALOG}.main.model AS m").fetchall()
-    tables = metadata(d_model[0][0] if d_model else 1)
-    for table in tables.tables.values():
-        own = column_types(table)
-        casts = ", ".join(f'"{name}"::{kind} AS "{name}"' for name, kind in own.items() if kind != lake_type(kind))
-        con.execute(f"CREATE VIEW {table.name} AS SELECT *{f' REPLACE ({casts})' if casts else ''} FROM {CATALOG}.main.{table.name}")
-        con.execute("; ".join(table_comments(table, "VIEW")))
-    install_derived(con)
-
-
 def lake_type(kind: str) -> str:
     """The type a lake has for one of ours: FLOAT[192] is a list there, JSON is text."""
     return "FLOAT[]" if kind.startswith("FLOAT[") else LAKE_TYPES.get(kind, kind)
@@ -224,11 +208,14 @@ def lake_bytes(con: duckdb.DuckDBPyConnection) -> int:
 
 def open_published(path: Path, config: dict) -> duckdb.DuckDBPyConnection:
     """The lake that is described at `path`, as it was last published, under the names that an atlas file has."""
+    # here, because whoever opens a file needs none of it, and SQLAlchemy takes longer to import than a file to open
+    from schema.older import install_stand_ins
+
     lake = read_lake(path)
     con = connect(lake, config)
     try:
         attach_published(con, lake, path)
-        install_views(con)
+        install_stand_ins(con, CATALOG)
         # what is left open when other files are shut
         con.execute(f"SET allowed_directories = ['{quoted(lake.data)}/']")
     except BaseException:

@@ -15,6 +15,7 @@ import duckdb
 from schema import SCHEMA_VERSION
 from schema.errors import AtlasError, Locked, NotAnAtlas
 from schema.lake import is_lake, open_published
+from schema.release import is_of_this_release
 
 STORAGE_VERSION = "v1.5.0"
 """File format of every atlas: the newest that all current clients open, and smaller than DuckDB 1.5's own default."""
@@ -73,7 +74,26 @@ def _open(path: Path, config: dict) -> duckdb.DuckDBPyConnection:
     if not path.exists():
         raise NotAnAtlas(f"no atlas at {path}: no such file{_neighbours(path)}")
     with own_name(path) as name:
-        return _connect(name, read_only=True, config=config, shown=path)
+        return _as_of_this_release(_connect(name, read_only=True, config=config, shown=path), name, config)
+
+
+def _as_of_this_release(con: duckdb.DuckDBPyConnection, name: Path, config: dict) -> duckdb.DuckDBPyConnection:
+    """The file that is open under `name`, or a database in memory over it where it is of another release."""
+    if is_of_this_release(con):
+        return con
+    # imported here: SQLAlchemy takes longer to load than a file to open
+    from schema.older import attach_older, is_older
+
+    if not is_older(con):
+        return con
+    con.close()
+    con = duckdb.connect(":memory:", config=config)
+    try:
+        attach_older(con, name)
+    except BaseException:
+        con.close()
+        raise
+    return con
 
 
 @contextmanager

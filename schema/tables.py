@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 
 from schema import terms
-from schema.columns import Counts, Json, Levels, Vector, column, corpus_id, layer, neuron, one_of, position_id
+from schema.columns import Counts, Json, Levels, Vector, added, column, corpus_id, layer, neuron, one_of, position_id
 from schema.map_tables import map_tables
 from schema.paper_tables import paper_tables
 
@@ -324,7 +324,7 @@ def sub_update_tables(m: MetaData) -> None:
         comment="The largest coefficients by sub_update_norm at each traced position and layer; layer_activity holds the totals over all.",
         info={"grain": ("position_id", "layer", "neuron"), "sort": ("position_id", "layer", "neuron")},
     )
-    agreeing = "Active neurons (coefficient > 0) whose value_top_token_id is the logit lens's top token at"
+    agreeing = "Active neurons (coefficient > 0) whose value_top_token_id, raw, is the top token of"
     Table(
         "layer_activity",
         m,
@@ -333,8 +333,12 @@ def sub_update_tables(m: MetaData) -> None:
         column("n_active", Integer, "Neurons with coefficient > 0."),
         column("sub_update_norm_total", REAL, "Sum of |m_i|·‖v_i‖ over all neurons of the layer."),
         column("sub_update_norm_dominant", REAL, "The same sum over the 10 dominant."),
-        column("n_agreeing_values", Integer, f"{agreeing} ffn_out (Geva et al. 2021, figure 8)."),
-        column("n_agreeing_values_block", Integer, f"{agreeing} resid_post (the variant in the authors' code)."),
+        added("trace", "raw_ffn_token_id", Integer, "Rank-1 token of E·ffn_out, raw (lowest id on ties)", "token.token_id"),
+        added("trace", "raw_block_token_id", Integer, "Rank-1 token of E·resid_post, raw", "token.token_id"),
+        added("trace", "n_agreeing_values_raw", Integer, f"{agreeing} ffn_out, raw too (Geva et al. 2021, figure 8)"),
+        added("trace", "n_agreeing_values_block_raw", Integer, f"{agreeing} resid_post, raw too (the variant in the authors' code)"),
+        column("n_agreeing_values", Integer, f"{agreeing} ffn_out by the logit lens (final_norm): two projections, which the paper's model does not have."),
+        column("n_agreeing_values_block", Integer, f"{agreeing} resid_post by the logit lens (final_norm)."),
         column("candidate_rank_after", Integer, "Rank at resid_post, from 1, of the top token of resid_mid; more than 1: the FFN eliminated its candidate."),
         comment="Totals over all neurons of a layer at a traced position, so that nobody takes a truncated sum for the whole.",
         info={"grain": ("position_id", "layer"), "sort": ("position_id", "layer")},
@@ -349,9 +353,22 @@ def sub_update_tables(m: MetaData) -> None:
         neuron(),
         column("coefficient", REAL, "m_i, signed."),
         column("sub_update_norm", REAL, "|m_i|·‖v_i‖."),
-        column("candidate_score", REAL, "m_i·(e_w·v_i), raw, for w = top token at resid_mid. Positive promotes w, negative demotes it (logit units)."),
+        column(
+            "candidate_score",
+            REAL,
+            "m_i·(e_w·v_i), raw, for w = top token at resid_mid: its sign says whether w is promoted, its size is not in logits where a final norm follows.",
+        ),
         column("final_score", REAL, "The same for the model's final prediction."),
         column("next_score", REAL, "The same for the corpus token that follows; null where the document ends.", null=True),
+        added(
+            "trace",
+            "candidate_frozen_score",
+            REAL,
+            "What m_i·v_i adds to the logit of the same w: e_w·(gain ⊙ m_i·v_i), centred for LayerNorm, over the final norm's scale at the position's last "
+            "resid_post and the logits' divisor (logits, before a soft-cap)",
+        ),
+        added("trace", "final_frozen_score", REAL, "The same for the model's final prediction"),
+        added("trace", "next_frozen_score", REAL, "The same for the corpus token that follows; null where the document ends"),
         one_of("selection", terms.SELECTIONS),
         comment="Sub-updates m_i·v_i with their scores (Geva et al. 2022, sections 3 and 5).",
         info={"grain": ("position_id", "layer", "selection", "rank"), "sort": ("position_id", "layer", "selection", "rank")},

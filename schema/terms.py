@@ -47,7 +47,10 @@ ANNOTATION_CATALOG = "annotations"
 RUN_STATUSES = ("running", "finished")
 
 PROJECTIONS = ("raw", "final_norm")
-"""raw: E·z. final_norm: E·final_norm(z), the norm's statistics taken from z itself (the logit lens)."""
+"""raw: E·z. final_norm: E·final_norm(z), the norm's statistics taken from z itself (the logit lens).
+
+A frozen score has a third: E·(gain ⊙ z) over what the final norm divides the position's last resid_post by, so that parts add up to the logit.
+"""
 
 HISTOGRAM_MIN_EXPONENT = -8
 HISTOGRAM_MAX_EXPONENT = 8

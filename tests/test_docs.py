@@ -18,7 +18,7 @@ from atlas.dictionary import describe_blank
 from atlas.questions import questions
 from ingest.architectures import ARCHITECTURES
 from schema import terms
-from schema.build import view_files
+from schema.release import view_files
 from schema.tables import metadata
 
 ROOT = Path(__file__).parents[1]

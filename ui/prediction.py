@@ -15,10 +15,13 @@ N_LISTED = 500
 
 LISTED = ["text_before", "token", "final_token", "final_prob", "next_token", "next_token_rank", "document"]
 
-SCORED = ["neuron", "candidate_score", "final_score", "next_score", "coefficient", "share", "promotes"]
+SCORED = [
+    "neuron", "candidate_score", "candidate_frozen_score", "final_score", "final_frozen_score", "next_score", "next_frozen_score", "coefficient", "share",
+    "promotes",
+]  # fmt: skip
 
 HEADINGS = {1: "Promote the candidate", -1: "Demote the candidate", 0: "Leave the candidate as it is"}
-"""Sign of the candidate's score → what a sub-update does."""
+"""Sign of what is added to the candidate's logit → what a sub-update does."""
 
 
 def choose() -> int | None:
@@ -90,12 +93,20 @@ def sub_updates(position: int, layer: int, trace: pl.DataFrame) -> None:
     updates = data.ask("dominant_sub_updates", position_id=position, layer=layer)
     st.html(lens.scored(trace.row(by_predicate=(pl.col("layer") == layer) & (pl.col("site") == "resid_mid"), named=True)))
     blocks.figure(prediction_charts.scores(updates.frame), updates, f"scores-{position}-{layer}")
-    signs = updates.frame["candidate_score"].sign()
+    st.text(score_note(updates.frame))
+    signs = updates.frame[f"candidate_{prediction_charts.score_of(updates.frame)}"].sign()
     for sign, heading in HEADINGS.items():
         rows = (signs == sign).arg_true().to_list()
         if rows or sign:
             st.subheader(heading)
             part(updates, rows, f"updates-{position}-{layer}-{sign}")
+
+
+def score_note(updates: pl.DataFrame) -> str:
+    """What both kinds of score are; the frozen-norm ones only where the trace has them."""
+    if prediction_charts.score_of(updates) == "score":
+        return "Scores are raw, m·(e·v). What sub-updates add to a logit (frozen norm) is not stored: the trace is older. A trace of more positions has it."
+    return "A score is raw, m·(e·v); a frozen score is what the sub-update adds to the token's logit, the final norm's scale held."
 
 
 def part(updates: data.Answer, rows: list[int], key: str) -> None:

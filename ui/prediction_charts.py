@@ -11,8 +11,8 @@ from ui.charts import PANEL, AnyChart
 BAR = 14
 """Height of a bar, in px on screen and pt in print."""
 
-SCORES = {"candidate_score": "candidate", "final_score": "final", "next_score": "next"}
-"""Column of dominant_sub_updates → what its token is called."""
+TOKENS = ("candidate", "final", "next")
+"""What the tokens are called that dominant_sub_updates scores."""
 
 
 def followed(trace: pl.DataFrame) -> pl.DataFrame:
@@ -62,20 +62,28 @@ def over_layers(rows: pl.DataFrame, y: alt.Y) -> AnyChart:
     return alt.layer(*drawn, point).properties(height=PANEL * 1.5)
 
 
+def score_of(updates: pl.DataFrame) -> str:
+    """What follows a token's name in the columns that say what sub-updates do to it: logits, or raw scores where the trace is older than those."""
+    return "score" if updates["candidate_frozen_score"].is_null().all() else "frozen_score"
+
+
 def scores(updates: pl.DataFrame) -> alt.Chart:
-    """What each dominant sub-update adds to the logits of the candidate, the final and the next token, the best promoter of the candidate on top."""
-    shown = updates.sort("candidate_score", descending=True)
+    """What each dominant sub-update adds to the logits of the candidate, the final and the next token (raw scores where the trace has no others), the best
+    promoter of the candidate on top."""
+    kind = score_of(updates)
+    columns = {f"{token}_{kind}": token for token in TOKENS}
+    shown = updates.sort(f"candidate_{kind}", descending=True)
     addresses = [format_address(*cell) for cell in shown.select("layer", "neuron").iter_rows()]
-    long = shown.select(pl.Series("neuron", addresses), *SCORES).rename(SCORES).unpivot(index="neuron", variable_name="token", value_name="score")
+    long = shown.select(pl.Series("neuron", addresses), *columns).rename(columns).unpivot(index="neuron", variable_name="token", value_name="score")
     long = long.drop_nulls("score")
-    names = [name for name in SCORES.values() if name in set(long["token"])]
+    names = [name for name in TOKENS if name in set(long["token"])]
     return (
         alt.Chart(long)
         .mark_bar()
         .encode(
             y=alt.Y("neuron:N", title=None, sort=addresses),
             yOffset=alt.YOffset("token:N", sort=names),
-            x=alt.X("score:Q", title="Score m·(e·v), logits", axis=alt.Axis(tickCount=8)),
+            x=alt.X("score:Q", title="Raw score m·(e·v)" if kind == "score" else "Frozen-norm score, logits", axis=alt.Axis(tickCount=8)),
             color=alt.Color("token:N", scale=alt.Scale(domain=names, range=OKABE_ITO[: len(names)]), legend=alt.Legend(title=None, orient="top")),
             tooltip=["neuron:N", "token:N", alt.Tooltip("score:Q", format="+.4g")],
         )

@@ -78,7 +78,7 @@ def answer(q: Question, arguments: dict[str, object], db: Path | None, **out: An
     with open_atlas(db) as a:
         from atlas.export.provenance import provenance
         from atlas.notes import notes
-        from atlas.ranges import missing_run
+        from atlas.ranges import missing_run, unfilled
 
         frame = a.ask(q.name, **arguments)
         if frame.is_empty():
@@ -87,6 +87,10 @@ def answer(q: Question, arguments: dict[str, object], db: Path | None, **out: An
             click.echo(f"note: no rows{f', because this atlas has no {lacks}' if lacks else ''}", err=True)
         for note in notes(q, frame, arguments):
             click.echo(f"note: {note}", err=True)
+        if old := unfilled(a.con, q.sql):
+            runs = ", ".join(sorted(set(old.values())))
+            note = f"note: {', '.join(old)}: this atlas's {runs} is older than they are; `atlas ingest` with a larger --{runs} fills them for what it adds"
+            click.echo(note, err=True)
         source = provenance(a.con, a.path, sql=q.sql, n_rows=frame.height, question=q.name, parameters=arguments)
     emit(frame, provenance=source, **with_caption(q, out))
 

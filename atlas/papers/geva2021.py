@@ -1,5 +1,7 @@
 """The items of Geva et al. 2021, in the paper's order."""
 
+from dataclasses import replace
+
 import polars as pl
 
 from atlas.papers import geva2021_charts as charts
@@ -184,12 +186,14 @@ FIG7 = Item(
 FIG8 = Item(
     "geva2021_fig8",
     "Figure 8",
-    needs=("trace",),
+    needs=("trace", "raw tops"),
     chart=charts.fig8,
     assumes_relu=True,
+    fixed={"projection": "raw"},
     caption=lambda f: (
         "Zero agreement: share of positions where no active value has for its top token the top token of the FFN's output, "
-        "and the same for that of the block's output, with which the authors' code compares."
+        "and the same for that of the block's output, with which the authors' code compares. All top tokens by the raw projection E z, "
+        "as in the paper, whose model has no final norm."
     ),
     n=lambda f: each(f, "n_positions", "traced positions"),
     columns={
@@ -200,15 +204,30 @@ FIG8 = Item(
     ours=lambda f: f"at least {at_layer(f, 'zero_agreement', largest=False)} (block's output: {at_layer(f, 'zero_agreement_block', largest=False)})",
 )  # fmt: skip
 
+FIG8_FINAL_NORM = replace(
+    FIG8,
+    name="geva2021_fig8_final_norm",
+    question="geva2021_fig8",
+    title="How often no active value alone predicts what the layer predicts, outputs by the logit lens",
+    needs=("trace",),
+    fixed={"projection": "final_norm"},
+    caption=lambda f: (
+        "Zero agreement between values by the raw projection and outputs by the logit lens (final_norm): two projections, so that not agreeing may be "
+        "the final norm's doing. The paper's figure has one."
+    ),
+    headline=None,
+)
+
 FIG8_AGREEING = Item(
     "geva2021_fig8_agreeing",
     "Section 5.1",
-    needs=("trace",),
+    needs=("trace", "raw tops"),
     chart=charts.fig8_agreeing,
     assumes_relu=True,
+    fixed={"projection": "raw"},
     caption=lambda f: (
-        "Where an active value's top token is the top token of the output: how often that token is a stop word, and how often the prefix has fewer than "
-        "5 tokens, beside the same shares of all cases."
+        "Where an active value's top token is the top token of the output, both by the raw projection: how often that token is a stop word, and how often "
+        "the prefix has fewer than 5 tokens, beside the same shares of all cases."
     ),
     n=lambda f: f"{each(f, 'n_cases', 'cases')}, each a traced position in a layer",
     columns={
@@ -246,11 +265,12 @@ FIG10 = Item(
 FIG11 = Item(
     "geva2021_fig11",
     "Figure 11",
-    needs=("trace",),
+    needs=("trace", "raw tops"),
     chart=charts.fig11,
+    fixed={"projection": "raw"},
     caption=lambda f: (
         "Whose top token the layer's output (resid_post) takes: the residual's (resid_mid), the FFN's (ffn_out), that of both (agreement) "
-        "or of neither (composition). The shares sum to 1."
+        "or of neither (composition). The shares sum to 1. The states' top tokens by the logit lens, the FFN's by the raw projection E z."
     ),
     n=lambda f: each(f, "n_positions", "traced positions"),
     columns={c: c for c in ("layer", "residual", "agreement", "composition", "ffn")} | {"n_positions": "positions"},
@@ -258,11 +278,28 @@ FIG11 = Item(
     ours=lambda f: f"residual and agreement together: {ends(f.with_columns(both=pl.col('residual') + pl.col('agreement')), 'both')}",
 )
 
+FIG11_FINAL_NORM = replace(
+    FIG11,
+    name="geva2021_fig11_final_norm",
+    question="geva2021_fig11",
+    title="Whose prediction a layer's output takes, the FFN's by the logit lens",
+    needs=("trace",),
+    fixed={"projection": "final_norm"},
+    caption=lambda f: (
+        "Whose top token the layer's output (resid_post) takes: the residual's (resid_mid), the FFN's (ffn_out), that of both (agreement) "
+        "or of neither (composition). The shares sum to 1. All top tokens by the logit lens, the FFN's too."
+    ),
+    headline=None,
+)
+
 LAST_LAYER = Item(
     "geva2021_last_layer",
     "Section 5.2",
-    needs=("trace",),
-    caption=lambda f: "Compositions at the last layer, where the prediction is neither the residual's top token nor the FFN's, for a person to judge.",
+    needs=("trace", "raw tops"),
+    fixed={"projection": "raw"},
+    caption=lambda f: (
+        "Compositions at the last layer, where the prediction is neither the residual's top token nor the FFN's (by the raw projection), for a person to judge."
+    ),
     n=lambda f: f"{f.height} positions, drawn by a hash",
     if_empty="no composition at the last layer among the traced positions",
     columns={"text_before": "text before", "token": "token", "residual_token": "residual", "ffn_token": "FFN", "output_token": "output", "next_token": "next"},
@@ -276,6 +313,7 @@ GEVA2021 = Paper(
     model="WikiLM",
     model_note="16 layers × 4,096 neurons, ReLU, WikiText-103.",
     items=(
-        EXAMPLES, PATTERNS, FIG2, FIG3, FIG4, FIG5, FIG6, TOP_VALUES_SUMMARY, TOP_VALUES, TABLE2, FIG7, FIG8, FIG8_AGREEING, FIG9, FIG10, FIG11, LAST_LAYER,
+        EXAMPLES, PATTERNS, FIG2, FIG3, FIG4, FIG5, FIG6, TOP_VALUES_SUMMARY, TOP_VALUES, TABLE2, FIG7, FIG8, FIG8_FINAL_NORM, FIG8_AGREEING, FIG9, FIG10,
+        FIG11, FIG11_FINAL_NORM, LAST_LAYER,
     ),
 )  # fmt: skip

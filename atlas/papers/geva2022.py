@@ -81,17 +81,31 @@ DOMINANT_SHARE = Item(
     ),
 )  # fmt: skip
 
+SCORED = {
+    "mean_score": "mean", "max_score": "largest", "min_score": "smallest",
+    "mean_frozen_score": "mean, frozen norm", "max_frozen_score": "largest, frozen norm", "min_frozen_score": "smallest, frozen norm",
+}  # fmt: skip
+
+
+def frozen_note(frame: pl.DataFrame) -> str:
+    """What the frozen-norm columns are, or why they are empty."""
+    if frame["mean_frozen_score"].is_null().all():
+        return " Frozen-norm scores are missing: the trace is older than they are."
+    return " Beside them, in logits, what the sub-updates add to the token's logit with the final norm's scale held (frozen norm)."
+
+
 FIG3 = Item(
     "geva2022_fig3",
     "Figure 3",
     needs=("trace",),
     chart=charts.fig3,
     caption=lambda f: (
-        "Scores of the 10 dominant sub-updates, and of 10 random ones, for the top candidate before the FFN (resid_mid): mean, largest and smallest of "
-        "the ten, averaged over the positions."
+        "Raw scores m (e v) of the 10 dominant sub-updates, and of 10 random ones, for the top candidate before the FFN (resid_mid): mean, largest and "
+        "smallest of the ten, averaged over the positions."
+        f"{frozen_note(f)}"
     ),
     n=lambda f: each(f, "n_positions", "traced positions"),
-    columns={"layer": "layer", "selection": "sub-updates", "mean_score": "mean", "max_score": "largest", "min_score": "smallest", "n_positions": "positions"},
+    columns={"layer": "layer", "selection": "sub-updates", **SCORED, "n_positions": "positions"},
     headline="the largest stands out in layers 4-11 (for GPT-2: 3-5); the last layers diverge",
 )
 
@@ -126,22 +140,15 @@ TABLE4 = Item(
     needs=("trace",),
     chart=charts.table4,
     caption=lambda f: (
-        "Scores of the 10 dominant sub-updates, and of 10 random ones, for the reference token of an event: at a saturation the final prediction, "
-        "at an elimination the candidate that loses its place. Mean, largest and smallest of the ten, averaged over the events."
+        "Raw scores m (e v) of the 10 dominant sub-updates, and of 10 random ones, for the reference token of an event: at a saturation the final "
+        "prediction, at an elimination the candidate that loses its place. Mean, largest and smallest of the ten, averaged over the events."
+        f"{frozen_note(f)}"
         f"{table4_input(f)}"
     ),
     n=table4_events,
     exclusions=EVENTS.exclusions,
     if_empty="no saturation and no elimination event among the traced positions",
-    columns={
-        "event": "event",
-        "selection": "sub-updates",
-        "n_events": "events",
-        "n_input_token": "of the input token",
-        "mean_score": "mean",
-        "max_score": "largest",
-        "min_score": "smallest",
-    },
+    columns={"event": "event", "selection": "sub-updates", "n_events": "events", "n_input_token": "of the input token", **SCORED},
     headline=(
         "largest 1.2 at saturations and 0.5 at eliminations, smallest -0.8 and -0.5, mean at eliminations about 0 "
         "(for GPT-2: 8.5 and 4.0, -4.9 and -3.6, about 0)"

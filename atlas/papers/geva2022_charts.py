@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 SCORES = {"max_score": "largest", "mean_score": "mean", "min_score": "smallest"}
 """Score of ten sub-updates → its name in a legend."""
 
-SCORE = "Score m·(e·v), logits"
+SCORE = "Raw score m·(e·v)"
 
 CONCEPTS = ("semantic", "syntactic", "names", "several", "uncovered")
 CONCEPT_COLORS = [*charts.VIRIDIS, "#F2F2F2"]

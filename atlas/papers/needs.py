@@ -33,9 +33,18 @@ def annotation_need(subjects: str, what: str, option: str) -> Need:
     return Need(f"annotated {what}", rows, f"{SHEET} {option}{LOAD}")
 
 
+RAW_TOPS = Need(
+    "trace that has top tokens by the raw projection (a trace of more positions than before adds them)",
+    "FROM layer_activity AS a INNER JOIN traced_position AS t USING (position_id) "
+    "WHERE a.n_agreeing_values_raw IS NOT NULL AND ($corpus IS NULL OR t.corpus_id = $corpus)",
+    f"{INGEST} --trace 4000",
+    "trace",
+)
+
 NEEDS = {
     "sweep": run_need("sweep", "sweep", INGEST),
     "trace": run_need("trace", "trace", f"{INGEST} --trace 4000"),
+    "raw tops": RAW_TOPS,
     "paper": run_need("paper", "paper run", f"{INGEST} --paper"),
     "annotated keys": annotation_need("'key'", "keys", "keys"),
     "annotated values": annotation_need("'value'", "values", "values"),

@@ -9,9 +9,12 @@
 -- column: coefficient: m, signed, no unit
 -- column: sub_update_norm: |m|·‖v‖, in residual-stream units
 -- column: share: of the summed sub_update_norm of all neurons of the layer, in [0, 1]
--- column: candidate_score: m·(e_w·v) of the top token at resid_mid, raw logits
--- column: final_score: the same of the model's final prediction
--- column: next_score: the same of the corpus token that follows; null where the document ends
+-- column: candidate_score: m·(e_w·v) of the top token at resid_mid, raw: no logits where a final norm follows
+-- column: candidate_frozen_score: what the sub-update adds to that token's logit, the final norm's scale held; null where the trace is older than the column
+-- column: final_score: raw score of the model's final prediction
+-- column: final_frozen_score: its frozen-norm score, logits
+-- column: next_score: raw score of the corpus token that follows; null where the document ends
+-- column: next_frozen_score: its frozen-norm score, logits
 -- column: promotes: the five tokens that the value promotes most, for a positive coefficient
 -- chart:  bar(neuron, candidate_score)
 --
@@ -42,8 +45,11 @@ SELECT
     u.sub_update_norm,
     u.share,
     u.candidate_score,
+    u.candidate_frozen_score,
     u.final_score,
+    u.final_frozen_score,
     u.next_score,
+    u.next_frozen_score,
     p.promotes
 FROM dominant_sub_update AS u
 LEFT JOIN lifted AS p ON u.neuron = p.neuron

@@ -11,6 +11,7 @@ from ingest.publish import put_in_place
 from schema.build import create_tables, install_derived
 from schema.errors import AtlasError
 from schema.lake import CATALOG, attach_published, connect, quoted, read_lake
+from schema.older import found_columns
 from schema.store import OFFLINE, STORAGE_VERSION
 
 
@@ -42,8 +43,10 @@ def fill(con: duckdb.DuckDBPyConnection, draft: Path, d_model: int, layers: Coll
     """Make the file, with every table, view and question."""
     con.execute(f"ATTACH '{quoted(str(draft))}' AS pulled (STORAGE_VERSION '{STORAGE_VERSION}')")
     con.execute("USE pulled")
+    there = found_columns(con, CATALOG)
     for table in create_tables(con, d_model).tables.values():
-        con.execute(f"INSERT INTO {table.name} BY NAME {chosen(table, layers)}")
+        if table.name in there:  # a lake that was published before this release may not have it
+            con.execute(f"INSERT INTO {table.name} BY NAME {chosen(table, layers)}")
     install_derived(con)
     con.execute("CHECKPOINT pulled")
     con.execute("USE memory")

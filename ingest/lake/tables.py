@@ -1,5 +1,7 @@
 """The tables of a lake: those of an atlas with a lake's types, without constraints, and the parts that are merged on publishing."""
 
+from collections.abc import Mapping
+
 import duckdb
 from sqlalchemy import Table
 
@@ -7,6 +9,7 @@ from ingest.merges import MERGES
 from ingest.transaction import transaction
 from schema.build import column_types, table_comments
 from schema.lake import CATALOG, lake_type
+from schema.older import found_columns
 from schema.tables import metadata
 
 
@@ -14,14 +17,23 @@ def create_tables(con: duckdb.DuckDBPyConnection) -> None:
     """Make what the attached lake does not have yet, all in one transaction."""
     with transaction(con):
         con.execute(f"CREATE SCHEMA IF NOT EXISTS {CATALOG}.parts")
-        there = set(con.execute("SELECT t.schema_name, t.table_name FROM duckdb_tables() AS t WHERE t.database_name = ?", [CATALOG]).fetchall())
+        there = {schema: found_columns(con, CATALOG, schema) for schema in ("main", "parts")}
         for table in metadata(1).tables.values():
             for schema in ("main", *(["parts"] if table.name in MERGES else [])):
-                if (schema, table.name) not in there:
+                if table.name not in there[schema]:
                     create_table(con, schema, table)
-        if ("parts", "committer") not in there:
+                else:
+                    add_columns(con, schema, table, there[schema][table.name])
+        if "committer" not in there["parts"]:
             con.execute(f"CREATE TABLE {CATALOG}.parts.committer (term BIGINT NOT NULL, holder VARCHAR, n_commits BIGINT NOT NULL)")
             con.execute(f"INSERT INTO {CATALOG}.parts.committer VALUES (0, NULL, 0)")
+
+
+def add_columns(con: duckdb.DuckDBPyConnection, schema: str, table: Table, there: Mapping[str, str]) -> None:
+    """The columns that a table of an earlier release does not have."""
+    for name, kind in column_types(table).items():
+        if name not in there:
+            con.execute(f'ALTER TABLE {CATALOG}.{schema}.{table.name} ADD COLUMN "{name}" {lake_type(kind)}')
 
 
 def create_table(con: duckdb.DuckDBPyConnection, schema: str, table: Table) -> None:

@@ -73,7 +73,9 @@ def trace_tables(model: Model, states: TracedStates, value_tops: np.ndarray, run
         logits = dict(zip(SITES, projected.chunk(len(SITES)), strict=True))
         tops = {site: add_lens(rows, states, layer, site, logits[site], final, scratch) for site in SITES}
         add_vectors(rows, states, layer, settings.vector_sites)
-        add_sub_updates(rows, model, states, layer, final, tops, rank_of(logits["resid_post"], tops["resid_mid"]), value_tops[layer], settings)
+        rank = rank_of(logits["resid_post"], tops["resid_mid"])
+        raw = raw_tops(model, states, layer, scratch)
+        add_sub_updates(rows, model, states, layer, final, tops, raw, rank, value_tops[layer], settings)
     return rows.tables()
 
 
@@ -86,6 +88,13 @@ def joined(parts: list[TracedStates]) -> TracedStates:
         np.concatenate([p.position_ids for p in parts]),
         np.concatenate([p.next_token_ids for p in parts]),
     )
+
+
+def raw_tops(model: Model, states: TracedStates, layer: int, scratch: Tensor) -> dict[str, Tensor]:
+    """Top tokens by the raw projection E·z, as a value's is taken, of the sites that values are compared with; scratch as in `add_lens`."""
+    sites = ("ffn_out", "resid_post")
+    projected = model.unembed(torch.stack([states.sites[site][layer] for site in sites]), out=scratch)
+    return {site: top_k(logits, 1)[1][:, 0] for site, logits in zip(sites, projected, strict=True)}
 
 
 def of_next(states: TracedStates, values: Tensor) -> pa.Array:
@@ -150,8 +159,8 @@ def add_vectors(rows: Rows, states: TracedStates, layer: int, sites: tuple[str, 
 
 
 def add_sub_updates(
-    rows: Rows, model: Model, states: TracedStates, layer: int, final: Tensor, tops: dict[str, Tensor], candidate_rank: Tensor,
-    value_tops: np.ndarray, settings: TraceSettings,
+    rows: Rows, model: Model, states: TracedStates, layer: int, final: Tensor, tops: dict[str, Tensor], raw: dict[str, Tensor],
+    candidate_rank: Tensor, value_tops: np.ndarray, settings: TraceSettings,
 ) -> None:  # fmt: skip
     """Coefficients, totals, and the dominant and random sub-updates of one layer at every traced position."""
     values, n = model.values(layer), len(final)
@@ -167,6 +176,7 @@ def add_sub_updates(
         coefficient=floats(m.gather(1, kept)).ravel(),
         sub_update_norm=floats(best[:, : settings.n_coefficients]).ravel(),
     )
+    # an inactive value's agrees with nothing
     active_tops = torch.from_numpy(value_tops).to(m.device).expand(n, -1).masked_fill(m <= 0, -1)
     rows.add(
         "layer_activity",
@@ -175,6 +185,10 @@ def add_sub_updates(
         n_active=ints((m > 0).sum(1)),
         sub_update_norm_total=floats(norms.sum(1)),
         sub_update_norm_dominant=floats(best[:, :N_SUB_UPDATES].sum(1)),
+        raw_ffn_token_id=ints(raw["ffn_out"]),
+        raw_block_token_id=ints(raw["resid_post"]),
+        n_agreeing_values_raw=ints((active_tops == raw["ffn_out"][:, None]).sum(1)),
+        n_agreeing_values_block_raw=ints((active_tops == raw["resid_post"][:, None]).sum(1)),
         n_agreeing_values=ints((active_tops == tops["ffn_out"][:, None]).sum(1)),
         n_agreeing_values_block=ints((active_tops == tops["resid_post"][:, None]).sum(1)),
         candidate_rank_after=ints(candidate_rank),
@@ -190,12 +204,14 @@ def add_scores(
     rows: Rows, model: Model, states: TracedStates, layer: int, selection: str, neurons: Tensor, values: Tensor, norms: Tensor,
     candidate: Tensor, final: Tensor,
 ) -> None:  # fmt: skip
-    """Scores s = m_i·(e_w·v_i), raw projection, of chosen neurons [n, k] for three tokens w."""
+    """Scores of chosen neurons [n, k] for three tokens w: raw, m_i·(e_w·v_i), and with the final norm frozen, what m_i·v_i adds to the logit of w."""
     n, k = neurons.shape
     m = states.coefficients[layer].float().gather(1, neurons)
     updates = values[neurons] * (m * states.ffn_scale[layer, :, None])[..., None]
     following = torch.from_numpy(np.maximum(states.next_token_ids, 0)).to(final)
-    scores = torch.einsum("nkd,nwd->wnk", updates, model.unembedding[torch.stack([candidate, final, following], 1)].float())
+    words, scale = torch.stack([candidate, final, following], 1), model.final_scale(states.sites["resid_post"][-1])
+    readers = torch.cat([model.unembedding[words], model.logit_readers(words) / scale[:, None, None]], 1)
+    scores, ends = torch.einsum("nkd,nwd->wnk", updates, readers), np.repeat(states.next_token_ids < 0, k)
     rows.add(
         "sub_update",
         position_id=np.repeat(states.position_ids, k),
@@ -207,7 +223,10 @@ def add_scores(
         sub_update_norm=floats(norms.gather(1, neurons)).ravel(),
         candidate_score=floats(scores[0]).ravel(),
         final_score=floats(scores[1]).ravel(),
-        next_score=pa.array(floats(scores[2]).ravel(), mask=np.repeat(states.next_token_ids < 0, k)),
+        next_score=pa.array(floats(scores[2]).ravel(), mask=ends),
+        candidate_frozen_score=floats(scores[3]).ravel(),
+        final_frozen_score=floats(scores[4]).ravel(),
+        next_frozen_score=pa.array(floats(scores[5]).ravel(), mask=ends),
     )
 
 

@@ -13,7 +13,16 @@ number AS (
     UNION ALL
     SELECT
         'sub_update' AS place,
-        unnest([u.coefficient, u.sub_update_norm, u.candidate_score, u.final_score, u.next_score]) AS number
+        unnest([
+            u.coefficient,
+            u.sub_update_norm,
+            u.candidate_score,
+            u.final_score,
+            u.next_score,
+            u.candidate_frozen_score,
+            u.final_frozen_score,
+            u.next_frozen_score
+        ]) AS number
     FROM sub_update AS u
     UNION ALL
     SELECT

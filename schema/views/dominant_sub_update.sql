@@ -12,7 +12,10 @@ SELECT
     u.sub_update_norm / a.sub_update_norm_total AS share,
     u.candidate_score,
     u.final_score,
-    u.next_score
+    u.next_score,
+    u.candidate_frozen_score,
+    u.final_frozen_score,
+    u.next_frozen_score
 FROM sub_update AS u
 INNER JOIN layer_activity AS a ON u.position_id = a.position_id AND u.layer = a.layer
 WHERE u.selection = 'dominant';
@@ -24,6 +27,10 @@ COMMENT ON COLUMN dominant_sub_update.neuron IS 'FFN hidden unit of the layer, c
 COMMENT ON COLUMN dominant_sub_update.coefficient IS 'm_i, signed.';
 COMMENT ON COLUMN dominant_sub_update.sub_update_norm IS '|m_i|·‖v_i‖.';
 COMMENT ON COLUMN dominant_sub_update.share IS 'sub_update_norm over the sum of it over all neurons of the layer, in [0, 1].';
-COMMENT ON COLUMN dominant_sub_update.candidate_score IS 'm_i·(e_w·v_i), raw, for w = top token at resid_mid (logit units).';
+COMMENT ON COLUMN dominant_sub_update.candidate_score IS 'm_i·(e_w·v_i), raw, for w = top token at resid_mid.';
 COMMENT ON COLUMN dominant_sub_update.final_score IS 'The same for the model''s final prediction.';
 COMMENT ON COLUMN dominant_sub_update.next_score IS 'The same for the corpus token that follows; null where the document ends.';
+COMMENT ON COLUMN dominant_sub_update.candidate_frozen_score IS
+'What m_i·v_i adds to the logit of the same w, the final norm''s scale held (logits); null where the trace is older than the column.';
+COMMENT ON COLUMN dominant_sub_update.final_frozen_score IS 'The same for the model''s final prediction.';
+COMMENT ON COLUMN dominant_sub_update.next_frozen_score IS 'The same for the corpus token that follows; null where the document ends.';

@@ -47,7 +47,7 @@ def test_a_coefficient_of_zero_has_no_relative_change(tiny_copy: duckdb.DuckDBPy
 
 def test_bos_is_no_token_of_a_short_prefix(tiny_copy: duckdb.DuckDBPyConnection) -> None:
     """The agreeing cases are two at position 2 (after BOS) and one at 8: with index 4 a prefix has four tokens beside BOS, with 5 five."""
-    shares = "SELECT agreeing_short_share, agreeing_stop_word_share FROM geva2021_fig8_agreeing() WHERE site = 'ffn_out'"
+    shares = "SELECT agreeing_short_share, agreeing_stop_word_share FROM geva2021_fig8_agreeing(projection := 'final_norm') WHERE site = 'ffn_out'"
     tiny_copy.execute("UPDATE position SET index = 4 WHERE position_id = 2")
     tiny_copy.execute("UPDATE token SET is_stop_word = true WHERE text = ' dog'")
     assert rows(tiny_copy, shares) == [(1.0, pytest.approx(1 / 3))]

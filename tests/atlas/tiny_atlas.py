@@ -89,6 +89,22 @@ LENS = {
     (101, 1): (7, 6, 6, 0.25, 0.75, 2, 1, 2),
     (101, 2): (6, 6, 6, 0.75, 1.0, 1, 1, 1),
 }
+RAW_TOPS = {
+    (2, 0): (2, 8),
+    (2, 1): (7, 3),
+    (2, 2): (3, 10),
+    (8, 0): (5, 5),
+    (8, 1): (2, 2),
+    (8, 2): (4, 4),
+    (101, 0): (6, 9),
+    (101, 1): (1, 6),
+    (101, 2): (8, 6),
+}
+"""(position, layer): top tokens of ffn_out and resid_post by the raw projection."""
+
+RAW_AGREEING = {(2, 1): (1, 0), (2, 2): (0, 1), (8, 1): (0, 0), (101, 1): (2, 0)}
+"""As AGREEING, with tops by the raw projection; 0 elsewhere."""
+
 AGREEING = {(2, 1): (1, 1), (2, 2): (1, 1), (8, 0): (1, 0)}
 """(position, layer): active neurons whose value's top token leads at ffn_out, and at resid_post; 0 elsewhere. Neuron 0 is never active."""
 
@@ -108,6 +124,9 @@ SCORES = {
     (101, 1, "dominant"): ((0.0, 0.0), (6.0, 0.0)),
     (101, 1, "random"): ((0.0, 0.0), (-1.0, 0.0)),
 }
+
+FROZEN = 0.25
+"""What a raw score times this is the frozen-norm score of: gains of 1 and a final norm that divides by 4, at every position."""
 
 COEFFICIENTS = {0: {2: 2.0, 0: -2.0, 1: 1.0, 3: 0.5}, 1: {2: 2.0, 0: -2.0, 1: 1.0, 3: 0.1}, 2: {2: 2.0, 0: -2.0, 1: 0.5, 3: 0.1}}
 """Layer → neuron → coefficient, the same at every traced position. Neurons 2 and 0 are the dominant two, 1 and 3 the random two."""
@@ -256,12 +275,24 @@ def trace_rows() -> dict[str, list[tuple]]:
         states += [(position, layer, site, (x * scale, y * scale)) for site in ("resid_mid", "resid_post")]
         lengths = {n: abs(c) * norm(layer, n) for n, c in COEFFICIENTS[layer].items()}
         activity.append(
-            (position, layer, 3, sum(lengths.values()), lengths[2] + lengths[0], *AGREEING.get((position, layer), (0, 0)), LENS[position, layer][7])
+            (
+                position,
+                layer,
+                3,
+                sum(lengths.values()),
+                lengths[2] + lengths[0],
+                *RAW_TOPS[position, layer],
+                *RAW_AGREEING.get((position, layer), (0, 0)),
+                *AGREEING.get((position, layer), (0, 0)),
+                LENS[position, layer][7],
+            )
         )
         coefficients += [(position, layer, n, COEFFICIENTS[layer][n], lengths[n]) for n in (0, 2)]
         for selection, neurons in (("dominant", (2, 0)), ("random", (1, 3))):
             candidate, final = SCORES.get((position, layer, selection), ((0.0, 0.0), (0.0, 0.0)))
-            updates += [(position, layer, selection, r + 1, n, COEFFICIENTS[layer][n], lengths[n], candidate[r], final[r], 0.0) for r, n in enumerate(neurons)]
+            for r, n in enumerate(neurons):
+                scores = (candidate[r], final[r], 0.0)
+                updates.append((position, layer, selection, r + 1, n, COEFFICIENTS[layer][n], lengths[n], *scores, *(FROZEN * s for s in scores)))
     return {
         "trace": traces,
         "residual_state": states,

@@ -505,8 +505,16 @@ def check_layer_activity(c: Case) -> None:
         check_counts(f"{c.name} n_active", rows["n_active"], (m > off).sum(1), ((m > -off) & (m != 0)).sum(1))
         c.close("sub_update_norm_total", rows["sub_update_norm_total"], norms.sum(1), 1e-4)
         c.close("sub_update_norm_dominant", rows["sub_update_norm_dominant"], np.sort(norms, 1)[:, -10:].sum(1), 1e-4)
-        for column, site in (("n_agreeing_values", "ffn_out"), ("n_agreeing_values_block", "resid_post")):
-            agrees = values[layer] == tops[site, layer][:, None]
+        raw = {}
+        for column, site in (("raw_ffn_token_id", "ffn_out"), ("raw_block_token_id", "resid_post")):
+            scores = (c.site(site, layer) @ c.reference.embedding.T).numpy()
+            check_top(f"{c.name} layer {layer} {column}", rows[column], scores, c.rounding * spread(scores))
+            raw[site] = rows[column]
+        for column, top in (
+            ("n_agreeing_values_raw", raw["ffn_out"]), ("n_agreeing_values_block_raw", raw["resid_post"]),
+            ("n_agreeing_values", tops["ffn_out", layer]), ("n_agreeing_values_block", tops["resid_post", layer]),
+        ):  # fmt: skip
+            agrees = values[layer] == top[:, None]
             check_counts(f"{c.name} {column}", rows[column], (agrees & (m > off)).sum(1), (agrees & (m > -off) & (m != 0)).sum(1))
         after = c.lens("resid_post", layer)
         name = f"{c.name} layer {layer} candidate_rank_after"
@@ -540,11 +548,24 @@ def check_sub_updates(c: Case) -> None:
                 scores = np.where(words[:, None] < 0, np.nan, np.einsum("nkd,nd->nk", updates, embeddings))
                 floor = np.broadcast_to(lengths.max(1, keepdims=True) * np.linalg.norm(embeddings, axis=1, keepdims=True), scores.shape)
                 c.close(column, blocks(rows, column, n, 10).astype(float), scores, 1e-4, 1e-2 * floor)
+                frozen = column.replace("_score", "_frozen_score")
+                adds, top = frozen_scores(c, updates, words)
+                c.close(frozen, blocks(rows, frozen, n, 10).astype(float), adds, 1e-4, 1e-2 * np.broadcast_to(top, adds.shape))
         c.count("dominant", check_ranking(f"{c.name} layer {layer} dominant", chosen["dominant"], np.take_along_axis(norms, chosen["dominant"], 1),
                                           norms, c.rounding * spread(norms)))  # fmt: skip
         drawn = chosen["random"]
         assert ((drawn >= 0) & (drawn < c.d_ffn)).all()
         assert all(len(set(both)) == 20 for both in np.concatenate([chosen["dominant"], drawn], 1).tolist()), "random ones are others, each once"
+
+
+def frozen_scores(c: Case, updates: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What each update [n, k, d_model] adds to the logit of its position's word, one at a time (nan for no word); the largest of each position, [n, 1]."""
+    last = c.site("resid_post", -1)
+    adds = [
+        [c.reference.adds_to_logit(torch.from_numpy(u), int(w), z) if w >= 0 else np.nan for u in of] for of, w, z in zip(updates, words, last, strict=True)
+    ]
+    found = np.array(adds)
+    return found, np.nan_to_num(np.abs(found)).max(1, keepdims=True) + 1e-3
 
 
 def check_random_choice_is_even(c: Case) -> None:
@@ -560,9 +581,12 @@ def check_events(c: Case) -> None:
     final = dict(c.published.rows("SELECT position_id, final_token_id FROM trace"))
     read = dict(c.published.rows("SELECT t.position_id, p.token_id FROM trace AS t INNER JOIN position AS p ON t.position_id = p.position_id"))
     fall = {(p, layer): rank for p, layer, rank in c.published.rows("SELECT position_id, layer, candidate_rank_after FROM layer_activity")}
+    raw = {(p, layer): y for p, layer, y in c.published.rows("SELECT position_id, layer, raw_ffn_token_id FROM layer_activity")}
     scores: dict[tuple, list] = {}
-    for p, layer, selection, candidate, last in c.published.rows("SELECT position_id, layer, selection, candidate_score, final_score FROM sub_update"):
-        scores.setdefault((p, layer, selection), []).append((candidate, last))
+    for p, layer, selection, candidate, last, *frozen in c.published.rows(
+        "SELECT position_id, layer, selection, candidate_score, final_score, candidate_frozen_score, final_frozen_score FROM sub_update"
+    ):
+        scores.setdefault((p, layer, selection), []).append((candidate, last, *frozen))
     saturations, eliminations, changes, table = [], [], [], {}
     for p, w in final.items():
         furthest = None
@@ -575,14 +599,18 @@ def check_events(c: Case) -> None:
             if o != r:
                 eliminations.append((p, layer, r, o, mid[1], fall[p, layer]))
                 furthest = layer if furthest is None or fall[p, layer] > fall[p, furthest] else furthest
-            change = "agreement" if o == r == y else "residual" if o == r else "ffn" if o == y else "composition"
-            changes.append((p, layer, change, r, y, o))
+            change, raw_change = ("agreement" if o == r == y else "residual" if o == r else "ffn" if o == y else "composition" for y in (y, raw[p, layer]))
+            changes.append((p, layer, change, raw_change, r, y, raw[p, layer], o))
         for e in [e for e in saturations if e[0] == p]:
-            add_event(table, "saturation", {s: [last for _, last in scores[p, e[1], s]] for s in ("dominant", "random")})
+            add_event(table, "saturation", {s: [(last, frozen) for _, last, _, frozen in scores[p, e[1], s]] for s in ("dominant", "random")})
         if furthest is not None:
-            add_event(table, "elimination", {s: [first for first, _ in scores[p, furthest, s]] for s in ("dominant", "random")})
+            add_event(table, "elimination", {s: [(first, frozen) for first, _, frozen, _ in scores[p, furthest, s]] for s in ("dominant", "random")})
             if lens[p, furthest, "resid_mid"][0] != read[p]:
-                add_event(table, "elimination of another token", {s: [first for first, _ in scores[p, furthest, s]] for s in ("dominant", "random")})
+                add_event(
+                    table,
+                    "elimination of another token",
+                    {s: [(first, frozen) for first, _, frozen, _ in scores[p, furthest, s]] for s in ("dominant", "random")},
+                )
             eliminations = [(*e, e[1] == furthest, e[2] == read[p]) if e[0] == p and len(e) == 6 else e for e in eliminations]
     assert len(changes) == len(final) * c.n_layers
     assert sorted(c.published.rows("SELECT * FROM prediction_change")) == sorted(changes)
@@ -596,9 +624,10 @@ def check_events(c: Case) -> None:
         c.close("promotion_vs_elimination", np.array(found[key][2:]), np.mean(events, 0), 1e-6, 1e-3)
 
 
-def add_event(table: dict, event: str, by_selection: dict[str, list[float]]) -> None:
-    for selection, s in by_selection.items():
-        table.setdefault((event, selection), []).append((sum(s) / len(s), max(s), min(s)))
+def add_event(table: dict, event: str, by_selection: dict[str, list[tuple[float, float]]]) -> None:
+    """Mean, largest and smallest of the raw scores and then of the frozen-norm ones."""
+    for selection, both in by_selection.items():
+        table.setdefault((event, selection), []).append([number for s in zip(*both, strict=True) for number in (sum(s) / len(s), max(s), min(s))])
 
 
 CHECKS = (

@@ -187,6 +187,13 @@ class Reference:
         cap = getattr(self.config, "final_logit_softcapping", None)
         return cap * torch.tanh(logits / cap) if cap else logits
 
+    def adds_to_logit(self, part: Tensor, token: int, last: Tensor) -> float:
+        """What a part [d_model] of the last resid_post `last` adds to the logit of a token before a soft-cap, the final norm's divisor held."""
+        if self.family.norm == "layer":
+            part, last = part - part.mean(), last - last.mean()
+        kept = part / (last.square().mean() + self.epsilon).sqrt() * self.gain(self.family.final_norm)
+        return float(kept @ self.embedding[token]) / (getattr(self.config, self.family.logit_divisor) if self.family.logit_divisor else 1.0)
+
     def read(self, cut: Cut, keep: np.ndarray) -> Activations:
         """Forward every sequence alone, without padding. keep: numbers of the positions whose states are wanted, ascending."""
         coefficients: list[list[np.ndarray]] = [[] for _ in range(self.n_layers)]

@@ -19,13 +19,16 @@ N_TRACED = {"crafted opt": 300, "reference": 100}
 
 @dataclass(frozen=True)
 class Seen:
-    """One FFN at one position: logits [d_vocab] at the sites around it, coefficients [d_ffn], and what the model predicts in the end."""
+    """One FFN at one position: logits [d_vocab] at the sites around it, raw scores E·z of what it adds and of the block's output, coefficients [d_ffn],
+    and what the model predicts in the end."""
 
     position: int
     layer: int
     mid: np.ndarray
     ffn: np.ndarray
     post: np.ndarray
+    raw_ffn: np.ndarray
+    raw_post: np.ndarray
     m: np.ndarray
     final: int
 
@@ -33,15 +36,24 @@ class Seen:
     def candidate(self) -> int:
         return int(self.mid.argmax())
 
+    def outputs(self, projection: str) -> tuple[int, int]:
+        """Top tokens of what the FFN adds and of the block's output."""
+        both = (self.raw_ffn, self.raw_post) if projection == "raw" else (self.ffn, self.post)
+        return int(both[0].argmax()), int(both[1].argmax())
+
 
 @pytest.fixture(scope="module")
 def seen(c: Case) -> list[list[Seen]]:
     """Every traced position as the list of its layers."""
     lens = {(site, layer): c.lens(site, layer) for site in ("resid_mid", "ffn_out", "resid_post") for layer in range(c.n_layers)}
+    raw = {(site, layer): (c.site(site, layer) @ c.reference.embedding.T).numpy() for site in ("ffn_out", "resid_post") for layer in range(c.n_layers)}
     final = [int(logits.argmax()) for logits in c.activations.logits.numpy()]
     found = []
     for i, position in enumerate(c.activations.kept.tolist()):
-        sites = ([lens[site, layer][i] for site in ("resid_mid", "ffn_out", "resid_post")] for layer in range(c.n_layers))
+        sites = (
+            [*(lens[site, layer][i] for site in ("resid_mid", "ffn_out", "resid_post")), *(raw[site, layer][i] for site in ("ffn_out", "resid_post"))]
+            for layer in range(c.n_layers)
+        )
         found.append([Seen(position, layer, *of, c.kept_coefficients(layer)[i], final[i]) for layer, of in enumerate(sites)])
     assert len(found) == N_TRACED[c.name]
     return found
@@ -62,7 +74,8 @@ def test_figure_7(c: Case, seen: list[list[Seen]]) -> None:
     assert rule == [("relu", False, 0.0, "coefficient > 0: on or off, as in the paper")]
 
 
-def test_figure_8_and_its_agreeing_cases(c: Case, seen: list[list[Seen]]) -> None:
+@pytest.mark.parametrize("projection", ["raw", "final_norm"])
+def test_figure_8_and_its_agreeing_cases(c: Case, seen: list[list[Seen]], projection: str) -> None:
     want, cases = [], []
     stop = dict(c.published.rows("SELECT token_id, is_stop_word FROM token"))
     for layer, ffns in at_layers(seen):
@@ -70,15 +83,18 @@ def test_figure_8_and_its_agreeing_cases(c: Case, seen: list[list[Seen]]) -> Non
         zero, zero_block = 0, 0
         for s in ffns:
             active = {tops[neuron] for neuron in range(c.d_ffn) if s.m[neuron] > 0}
-            zero += s.ffn.argmax() not in active
-            zero_block += s.post.argmax() not in active
+            ffn, post = s.outputs(projection)
+            zero += ffn not in active
+            zero_block += post not in active
             is_short = bool(c.cut.index[s.position] + 1 - (c.settings["bos"] is not None) < 5)
-            cases.append(("ffn_out", s.ffn.argmax() in active, stop[int(s.ffn.argmax())], is_short))
-            cases.append(("resid_post", s.post.argmax() in active, stop[int(s.post.argmax())], is_short))
+            cases.append(("ffn_out", ffn in active, stop[ffn], is_short))
+            cases.append(("resid_post", post in active, stop[post], is_short))
         want.append((layer, zero / len(ffns), zero_block / len(ffns)))
     telling(c, all(0 < zero < 1 and 0 < block < 1 and zero != block for _, zero, block in want), "agreement comes and goes in every layer")
-    same(ask(c, "geva2021_fig8()", "layer, zero_agreement, zero_agreement_block"), want)
-    for got, site in zip(ask(c, "geva2021_fig8_agreeing()", "* EXCLUDE (active_means)"), ("ffn_out", "resid_post"), strict=True):
+    same(ask(c, f"geva2021_fig8(projection := '{projection}')", "layer, zero_agreement, zero_agreement_block"), want)
+    for got, site in zip(
+        ask(c, f"geva2021_fig8_agreeing(projection := '{projection}')", "* EXCLUDE (projection, active_means)"), ("ffn_out", "resid_post"), strict=True
+    ):
         every = [case for case in cases if case[0] == site]
         agreeing = [case for case in every if case[1]]
         shares = [np.mean([case[place] for case in some]) for some in (agreeing, every) for place in (2, 3)]
@@ -99,12 +115,13 @@ def test_figures_9_and_10(c: Case, seen: list[list[Seen]]) -> None:
     same(ask(c, "geva2021_fig10()", "*"), prob)
 
 
-def test_figure_11_and_the_last_layer(c: Case, seen: list[list[Seen]]) -> None:
+@pytest.mark.parametrize("projection", ["raw", "final_norm"])
+def test_figure_11_and_the_last_layer(c: Case, seen: list[list[Seen]], projection: str) -> None:
     want, last = [], []
     for layer, ffns in at_layers(seen):
         counts = {"agreement": 0, "residual": 0, "ffn": 0, "composition": 0}
         for s in ffns:
-            o, r, y = s.post.argmax(), s.mid.argmax(), s.ffn.argmax()
+            o, r, y = s.post.argmax(), s.mid.argmax(), s.outputs(projection)[0]
             if o == r == y:
                 counts["agreement"] += 1
             elif o == r:
@@ -117,9 +134,9 @@ def test_figure_11_and_the_last_layer(c: Case, seen: list[list[Seen]]) -> None:
         want.append((layer, *(n / len(ffns) for n in counts.values()), len(ffns)))
     telling(c, all(sum(row[place] > 0 for row in want) >= 2 for place in (1, 2, 3, 4)), "each of the four is in two layers at least")
     assert all(sum(row[1:5]) == pytest.approx(1) for row in want)
-    same(ask(c, "geva2021_fig11()", "*"), want)
-    assert ask(c, "geva2021_last_layer(n := 1000)", "position_id") == [(p,) for p in sorted(last)]
-    some = {p for (p,) in ask(c, "geva2021_last_layer(n := 5)", "position_id")}
+    same(ask(c, f"geva2021_fig11(projection := '{projection}')", "* EXCLUDE (projection)"), want)
+    assert ask(c, f"geva2021_last_layer(projection := '{projection}', n := 1000)", "position_id") == [(p,) for p in sorted(last)]
+    some = {p for (p,) in ask(c, f"geva2021_last_layer(projection := '{projection}', n := 5)", "position_id")}
     assert len(some) == min(5, len(last)) and some <= set(last)
 
 

@@ -170,6 +170,27 @@ def test_sub_updates_sum_to_ffn_out(model_type: str, changes: dict) -> None:
 
 
 @every_variant
+def test_parts_of_the_last_state_add_up_to_the_models_own_logits_when_the_final_norm_is_frozen(model_type: str, changes: dict) -> None:
+    """Switching one part off, the norm's divisor held, takes its frozen score away: the sum of all parts is the logit before a soft-cap, less a constant."""
+    model, token_ids = tiny_model(model_type, **changes), token_batch(2, 9)
+    with torch.inference_mode(), record_sites(model) as recording:
+        logits = model.hf(token_ids, use_cache=False).logits.double()
+    config, head = model.hf.config, model.hf.get_output_embeddings()
+    cap = getattr(config, "final_logit_softcapping", None)
+    # what is there without any state: the norm's bias and the head's
+    names = ("transformer.ln_f", "gpt_neox.final_layer_norm", "model.decoder.final_layer_norm", "model.final_layernorm", "model.norm")
+    final = next(module for name, module in model.hf.named_modules() if name in names)
+    beta, bias = getattr(final, "bias", None), head.bias
+    constant = (0 if beta is None else head.weight @ beta) + (0 if bias is None else bias)
+    constant = torch.as_tensor(constant / getattr(config, "logits_scaling", 1.0)).double()
+    parts = [recording[0, "resid_pre"], *(recording[layer, site] for layer in range(model.n_layers) for site in ("attn_out", "ffn_out"))]
+    readers, scale = model.logit_readers(torch.arange(model.d_vocab)), model.final_scale(recording[model.n_layers - 1, "resid_post"])
+    total = sum((part @ readers.T / scale[..., None]).double() for part in parts)
+    uncapped = total + constant
+    torch.testing.assert_close(cap * torch.tanh(uncapped / cap) if cap else uncapped, logits, rtol=1e-4, atol=1e-4 * float(logits.abs().max()))
+
+
+@every_variant
 def test_states_equal_the_hidden_states_of_transformers(model_type: str, changes: dict) -> None:
     model, token_ids = tiny_model(model_type, **changes), token_batch(2, 9)
     with record_sites(model) as recording:

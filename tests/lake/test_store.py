@@ -292,3 +292,19 @@ def test_readers_can_reach_nothing_else(request_lake: Callable[..., Request]) ->
             with pytest.raises(duckdb.Error):
                 con.execute(statement)
         assert Storage(Lake("", "s3://b")).lake.data == "s3://b"
+
+
+def test_a_lake_of_an_earlier_release_reads_what_it_lacks_as_null_and_the_next_trace_fills_it(request_lake: Callable[..., Request]) -> None:
+    asked = request_lake(triggers=0, paper=False, trace=20)
+    run(asked)
+    with opened_lake(asked.target) as store:
+        store.con.execute("ALTER TABLE lake.main.sub_update DROP COLUMN final_frozen_score; DROP TABLE lake.main.map_point")
+        store.publish()
+    filled = "SELECT count(DISTINCT position_id), count(DISTINCT position_id) FILTER (final_frozen_score IS NOT NULL) FROM sub_update"
+    with closing(open_reader(asked.target)) as con:
+        assert con.execute(filled).fetchall() == [(20, 0)]
+        assert con.execute("SELECT count(*) FROM map_point").fetchall() == [(0,)]
+    run(replace(asked, lake=None, data=None, trace=30))
+    with closing(open_reader(asked.target)) as con:
+        n, n_filled = con.execute(filled).fetchall()[0]
+        assert n_filled == n - 20 > 0

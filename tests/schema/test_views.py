@@ -6,7 +6,7 @@ import re
 import pytest
 
 import atlas
-from schema.build import view_files
+from schema.release import view_files
 from schema.terms import histogram_edges
 from tests.atlas.tiny_atlas import LENS, STATES
 
@@ -51,6 +51,11 @@ def test_prediction_change_has_the_four_classes_and_one_for_each_position_and_la
         (101, 2): "agreement",
     }
     assert found.keys() == LENS.keys()
+    # with the FFN's top token read raw, other FFNs agree: at (8, 0) with '.', at (101, 2) no more
+    raw = {(p, i): c for p, i, c in a.sql("SELECT position_id, layer, raw_change FROM prediction_change").rows()}
+    assert {cell: c for cell, c in raw.items() if c != found[cell]} == {
+        (2, 1): "composition", (8, 0): "agreement", (8, 1): "ffn", (101, 1): "composition", (101, 2): "residual",
+    }  # fmt: skip
 
 
 def test_dominant_sub_update_leaves_the_random_baseline_out_and_adds_the_share(a: atlas.Atlas) -> None:

@@ -70,12 +70,13 @@ SELECT p.position_id, p.layer, (p.position_id + r.range * 17) % {D_FFN} AS neuro
     2 - r.range / 20 AS sub_update_norm FROM place AS p, range(20) AS r;
 INSERT INTO layer_activity BY NAME
 SELECT p.position_id, p.layer, 600 AS n_active, 100.0 AS sub_update_norm_total, 10.0 AS sub_update_norm_dominant, 1 AS n_agreeing_values,
-    1 AS n_agreeing_values_block,
+    1 AS n_agreeing_values_block, 1 AS raw_ffn_token_id, 2 AS raw_block_token_id, 1 AS n_agreeing_values_raw, 0 AS n_agreeing_values_block_raw,
     5 AS candidate_rank_after FROM place AS p;
 INSERT INTO sub_update BY NAME
 SELECT p.position_id, p.layer, s.s AS selection, r.range + 1 AS rank, (p.position_id + r.range * 17 + if(s.s = 'random', 600,
     0)) % {D_FFN} AS neuron, 2.0 AS coefficient, 2.0 AS sub_update_norm,
-    (r.range - 4) / 2 AS candidate_score, (r.range - 3) / 2 AS final_score, (r.range - 5) / 3 AS next_score
+    (r.range - 4) / 2 AS candidate_score, (r.range - 3) / 2 AS final_score, (r.range - 5) / 3 AS next_score,
+    (r.range - 4) / 8 AS candidate_frozen_score, (r.range - 3) / 8 AS final_frozen_score, (r.range - 5) / 12 AS next_frozen_score
 FROM place AS p, (VALUES ('dominant'), ('random')) AS s(s), range(10) AS r;
 INSERT INTO residual_state BY NAME
 SELECT p.position_id, p.layer, s.s AS site, [random() FOR x IN range({D_MODEL})] AS vector FROM place AS p, (VALUES ('resid_mid'),

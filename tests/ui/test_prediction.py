@@ -47,14 +47,23 @@ def test_ranks_are_drawn_with_the_best_on_top_and_a_tick_for_each_power_of_ten()
 
 def test_bars_are_named_by_address_and_the_best_promoter_is_on_top() -> None:
     updates = pl.DataFrame(
-        {"layer": [3, 3, 3], "neuron": [17, 4, 9], "candidate_score": [-2.0, 5.0, 0.5], "final_score": [1.0, 2.0, 3.0], "next_score": [None, None, None]},
-        schema_overrides={"next_score": pl.Float64},
-    )
+        {
+            "layer": [3, 3, 3], "neuron": [17, 4, 9], "candidate_score": [7.0, 8.0, 9.0], "final_score": [7.0, 8.0, 9.0], "next_score": [7.0, 8.0, 9.0],
+            "candidate_frozen_score": [-2.0, 5.0, 0.5], "final_frozen_score": [1.0, 2.0, 3.0], "next_frozen_score": [None, None, None],
+        },
+        schema_overrides={"next_frozen_score": pl.Float64},
+    )  # fmt: skip
     spec = prediction_charts.scores(updates).to_dict()
     assert spec["encoding"]["y"]["sort"] == ["L3N4", "L3N9", "L3N17"]
     assert spec["encoding"]["color"]["scale"]["domain"] == ["candidate", "final"]
     (drawn,) = spec["datasets"].values()
     assert {(d["neuron"], d["token"]): d["score"] for d in drawn}["L3N17", "candidate"] == -2.0
+    assert spec["encoding"]["x"]["title"] == "Frozen-norm score, logits"
+    # a trace that is older than these has raw scores
+    older = updates.with_columns(pl.lit(None, pl.Float64).alias(f"{token}_frozen_score") for token in ("candidate", "final", "next"))
+    spec = prediction_charts.scores(older).to_dict()
+    assert spec["encoding"]["y"]["sort"] == ["L3N9", "L3N4", "L3N17"]
+    assert spec["encoding"]["x"]["title"] == "Raw score m·(e·v)"
 
 
 def html_of(app: AppTest) -> str:

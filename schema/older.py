@@ -1,0 +1,77 @@
+"""An atlas whose tables, views or questions are those of another release with the same schema version: read as if they were of this one, and brought up.
+
+A release may add tables and columns that may be null. Where an atlas does not have them they read as empty and as null; the next ingest into it adds them.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import duckdb
+from sqlalchemy import Table
+
+from schema import SCHEMA_VERSION
+from schema.build import column_types, install_derived, table_comments, table_ddl
+from schema.release import is_of_this_release
+from schema.tables import metadata
+
+OLDER = "older"
+"""Name under which such a file is attached."""
+
+
+def is_older(con: duckdb.DuckDBPyConnection) -> bool:
+    """Whether the open file is an atlas of this schema version and another release: what is no atlas at all is not."""
+    if is_of_this_release(con):
+        return False
+    try:
+        versions = con.execute("SELECT m.schema_version FROM model AS m").fetchall()
+    except duckdb.Error:
+        return False
+    return not versions or versions[0][0] == SCHEMA_VERSION
+
+
+def attach_older(con: duckdb.DuckDBPyConnection, file: Path) -> None:
+    """Attach such a file read-only to an empty database, which then has everything that an atlas of this release has."""
+    name = str(file).replace("'", "''")
+    con.execute(f"ATTACH '{name}' AS {OLDER} (READ_ONLY)")
+    install_stand_ins(con, OLDER)
+
+
+def install_stand_ins(con: duckdb.DuckDBPyConnection, database: str) -> None:
+    """A view of the same name and types for every table that an atlas has, over the attached `database`; and the views and questions over these."""
+    there = found_columns(con, database)
+    d_model = con.execute(f"SELECT m.d_model FROM {database}.main.model AS m").fetchall()
+    for table in metadata(d_model[0][0] if d_model else 1).tables.values():
+        con.execute(stand_in(table, there.get(table.name, {}), f"{database}.main"))
+        con.execute("; ".join(table_comments(table, "VIEW")))
+    install_derived(con)
+
+
+def found_columns(con: duckdb.DuckDBPyConnection, database: str, schema: str = "main") -> dict[str, dict[str, str]]:
+    """Table → column → type, of an attached database."""
+    found: dict[str, dict[str, str]] = {}
+    sql = "SELECT c.table_name, c.column_name, c.data_type FROM duckdb_columns() AS c WHERE c.database_name = ? AND c.schema_name = ? ORDER BY ALL"
+    for table, column, kind in con.execute(sql, [database, schema]).fetchall():
+        found.setdefault(table, {})[column] = kind
+    return found
+
+
+def stand_in(table: Table, there: Mapping[str, str], schema: str) -> str:
+    """CREATE VIEW for a table of which `there` has these columns; the others are null, and without any there are no rows."""
+    # t. keeps a column apart from a macro's parameter of the same name, which DuckDB finds inside views too
+    columns = [
+        (f't."{name}"' if there[name] == kind else f't."{name}"::{kind} AS "{name}"') if name in there else f'NULL::{kind} AS "{name}"'
+        for name, kind in column_types(table).items()
+    ]
+    return f"CREATE VIEW {table.name} AS SELECT {', '.join(columns)} {f'FROM {schema}.{table.name} AS t' if there else 'WHERE false'}"
+
+
+def bring_up(con: duckdb.DuckDBPyConnection, d_model: int) -> None:
+    """Add the tables and columns that the current database, an atlas of this schema version, does not have yet."""
+    there = found_columns(con, con.execute("SELECT current_database()").fetchall()[0][0])
+    for table in metadata(d_model).tables.values():
+        missing = [name for name in column_types(table) if name not in there.get(table.name, {})]
+        if table.name not in there:
+            con.execute("; ".join(table_ddl(table)))
+        elif missing:
+            types = column_types(table)
+            con.execute("; ".join([*(f'ALTER TABLE {table.name} ADD COLUMN "{name}" {types[name]}' for name in missing), *table_comments(table)]))

@@ -1,0 +1,46 @@
+"""Which release of views, questions and tables an atlas holds: a digest of their sources that is stored in it, and compared when it is opened."""
+
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import entry_points
+from importlib.resources import files
+
+import duckdb
+
+QUESTION_GROUP = "activation_atlas.questions"
+"""Entry points that return SQL files of table macros, so that `schema` knows no layer above it."""
+
+TABLE_SOURCES = ("columns.py", "map_tables.py", "paper_tables.py", "tables.py", "terms.py")
+"""Read instead of the metadata made from them, which would have to load SQLAlchemy first."""
+
+
+@cache
+def question_files() -> dict[str, str]:
+    """Name → SQL of every installed table macro."""
+    return {name: sql for point in entry_points(group=QUESTION_GROUP) for name, sql in point.load()().items()}
+
+
+@cache
+def view_files() -> dict[str, str]:
+    folder = files("schema") / "views"
+    return {f.name.removesuffix(".sql"): f.read_text() for f in folder.iterdir() if f.name.endswith(".sql")}
+
+
+@cache
+def release_digest() -> str:
+    """SHA-256 over the sources of all tables, views and questions."""
+    sources = {name: (files("schema") / name).read_text() for name in TABLE_SOURCES} | view_files() | question_files()
+    return sha256("\0".join(f"{name}\0{text}" for name, text in sorted(sources.items())).encode()).hexdigest()
+
+
+def store_digest(con: duckdb.DuckDBPyConnection) -> None:
+    """Say in the current database that its views and questions are of this release."""
+    con.execute(f"CREATE OR REPLACE MACRO release_digest() AS '{release_digest()}'; COMMENT ON MACRO release_digest IS 'Release of the views and questions.'")
+
+
+def is_of_this_release(con: duckdb.DuckDBPyConnection) -> bool:
+    """Whether the open file holds the tables, views and questions of this release."""
+    try:
+        return con.execute("SELECT release_digest()").fetchall() == [(release_digest(),)]
+    except duckdb.Error:
+        return False

@@ -1,0 +1,162 @@
+"""An atlas of an earlier release: version4.tar.gz holds one that the release before the frozen-norm scores made, its model (gpt2, 3 layers) and its corpus."""
+
+import tarfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import atlas
+from atlas.cli.main import cli
+from atlas.papers.catalogue import PAPERS
+from atlas.papers.needs import missing
+from atlas.questions import questions
+from ingest.request import Request
+from schema import store
+from schema.audits import run_audits
+from schema.older import bring_up
+from schema.release import is_of_this_release
+from schema.tables import metadata
+from tests.atlas.tiny_atlas import write_tiny_atlas
+from tests.exact.tiny import run, tiny_request
+
+ADDED = {
+    "layer_activity": ["raw_ffn_token_id", "raw_block_token_id", "n_agreeing_values_raw", "n_agreeing_values_block_raw"],
+    "sub_update": ["candidate_frozen_score", "final_frozen_score", "next_frozen_score"],
+}
+"""Table → columns that the old release did not have."""
+
+
+def unpacked(folder: Path) -> Path:
+    with tarfile.open(Path(__file__).with_name("version4.tar.gz")) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "older.duckdb"
+
+
+def request(path: Path, **changes: object) -> Request:
+    """What the old release was asked for, in the folder of the atlas."""
+    options = {"trace": 12, "triggers": 3, "coefficients": 5, "vector_sites": ("resid_pre", "resid_mid", "resid_post"), "paper_keys": 2, "shard_positions": 100}
+    return tiny_request(Path("tiny-gpt2"), Path("corpus.jsonl"), Path(path.name), **options | changes)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return unpacked(tmp_path_factory.mktemp("version4"))
+
+
+@pytest.fixture(scope="module")
+def old(path: Path) -> Iterator[atlas.Atlas]:
+    with atlas.open(path) as a:
+        yield a
+
+
+@pytest.mark.parametrize("name", sorted(questions()))
+def test_every_question_answers(old: atlas.Atlas, name: str) -> None:
+    position = old.sql("SELECT min(position_id) FROM trace").item()
+    given = {"layer": 1, "neuron": 2, "position_id": position, "at_position": position, "position_ids": [position], "words": "the", "token": " the"}
+    q = questions()[name]
+    required = {p.name: given[p.name] for p in q.parameters if p.is_required}
+    assert old.ask(name, **required).columns == list(q.columns)
+
+
+def test_its_own_columns_are_as_they_were_and_those_it_lacks_are_null(path: Path, old: atlas.Atlas) -> None:
+    with closing(store.open_unchanged(path)) as con:
+        for table, added in ADDED.items():
+            before = [name for (name,) in con.execute(f"SELECT column_name FROM duckdb_columns() WHERE table_name = '{table}'").fetchall()]
+            assert not set(added) & set(before)
+            names = ", ".join(before)
+            assert (
+                con.execute(f"SELECT {names} FROM {table} ORDER BY ALL").fetchall() == old.con.execute(f"SELECT {names} FROM {table} ORDER BY ALL").fetchall()
+            )
+            assert old.sql(f"SELECT {', '.join(f'count({name})' for name in added)} FROM {table}").row(0) == (0,) * len(added)
+
+
+def test_every_rule_is_kept(old: atlas.Atlas) -> None:
+    assert [f for f in run_audits(old.con) if f.n_rows] == []
+
+
+def test_another_connection_of_the_same_process_sees_it_too(old: atlas.Atlas) -> None:
+    assert old.con.cursor().execute("SELECT count(*) FROM geva2022_fig3()").fetchall() == [(6,)]
+
+
+def test_a_question_says_which_run_fills_what_it_lacks(path: Path) -> None:
+    ran = CliRunner().invoke(cli, ["ask", "geva2021_fig8", "--db", str(path)])
+    assert ran.exit_code == 0
+    assert "n_agreeing_values_raw, n_agreeing_values_block_raw: this atlas's trace is older than they are; `atlas ingest` with a larger --trace" in ran.stderr
+    of_old = CliRunner().invoke(cli, ["ask", "geva2021_fig9", "--db", str(path)])
+    assert "older than" not in of_old.stderr
+
+
+def test_a_statement_of_ones_own_reads_it(path: Path) -> None:
+    sql = "SELECT count(*) AS n, count(final_frozen_score) AS filled FROM sub_update; "
+    ran = CliRunner().invoke(cli, ["sql", sql, "--db", str(path), "--format", "csv"])
+    assert (ran.exit_code, ran.stdout.splitlines()) == (0, ["n,filled", "720,0"])
+
+
+def test_an_item_of_a_paper_says_so_and_the_other_projection_is_there(old: atlas.Atlas) -> None:
+    items = {item.name: item for paper in PAPERS.values() for item in paper.items}
+    said = missing(old.con, "a.duckdb", items["geva2021_fig8"].needs, None)
+    assert said is not None and "raw projection" in said and "--trace" in said
+    assert missing(old.con, "a.duckdb", items["geva2021_fig8_final_norm"].needs, None) is None
+    assert old.ask("geva2021_fig8", projection="final_norm")["n_positions"].to_list() == [12, 12, 12]
+
+
+def test_the_next_trace_brings_the_columns_for_what_it_adds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = unpacked(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with atlas.open(path) as a:
+        before = a.sql("SELECT position_id FROM trace ORDER BY ALL").to_series().to_list()
+    run(request(path, trace=30))
+    with atlas.open(path) as a:
+        # a file of this release is opened as it is
+        assert a.sql("SELECT current_database()").item() == "older"
+        for table, added in ADDED.items():
+            for name in added:
+                found = a.sql(f"SELECT DISTINCT position_id FROM {table} WHERE {name} IS NOT NULL").to_series().to_list()
+                assert found and not set(found) & set(before)
+        assert [f for f in run_audits(a.con) if f.n_rows] == []
+        n = a.sql("SELECT count(*) FROM trace").item()
+        assert n > len(before)
+        assert a.geva2021_fig8()["n_positions"].to_list() == [n - len(before)] * 3
+        assert a.geva2021_fig8(projection="final_norm")["n_positions"].to_list() == [n] * 3
+
+
+def test_what_a_stopped_run_of_the_old_release_left_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = unpacked(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    work = path.with_name("older.duckdb.work")
+    work.mkdir()
+    path.rename(work / "atlas.duckdb")
+    run(request(path, trace=20))
+    with atlas.open(path) as a:
+        assert a.sql("SELECT count(candidate_frozen_score) FROM sub_update").item() > 0
+
+
+def test_a_table_that_is_not_there_reads_as_empty_and_is_added(tmp_path: Path) -> None:
+    path = write_tiny_atlas(tmp_path / "a.duckdb")
+    with closing(store.open_writer(path)) as con:
+        con.execute("DROP TABLE map_point; DROP MACRO release_digest")
+    with atlas.open(path) as a:
+        assert a.sql("FROM map_point").is_empty()
+        assert a.sql("FROM map_point").columns == [c.name for c in metadata(2).tables["map_point"].columns]
+        assert a.map_points("value").is_empty()
+    with closing(store.open_writer(path)) as con:
+        bring_up(con, 2)
+        assert con.execute("SELECT count(*) FROM map_point").fetchall() == [(0,)]
+
+
+def test_an_atlas_of_this_release_is_opened_as_it_lies(tmp_path: Path) -> None:
+    with closing(store.open_reader(write_tiny_atlas(tmp_path / "a.duckdb"))) as con:
+        assert is_of_this_release(con)
+        assert con.execute("SELECT database_name FROM duckdb_databases() WHERE NOT internal").fetchall() == [("a",)]
+
+
+def test_every_column_that_was_added_may_be_null(path: Path) -> None:
+    with closing(store.open_unchanged(path)) as con:
+        there = set(con.execute("SELECT table_name, column_name FROM duckdb_columns()").fetchall())
+    tables = metadata(16).tables.values()
+    new = {(t.name, c.name): c for t in tables for c in t.columns if (t.name, c.name) not in there and any(name == t.name for name, _ in there)}
+    assert set(new) >= {(table, name) for table, added in ADDED.items() for name in added}
+    assert all(c.nullable and c.info["filled_by"] for c in new.values())
