@@ -80,7 +80,7 @@ def test_another_paper_begins_with_its_own_first_item(visit: Visit, tiny: Path) 
 def test_a_threshold_is_the_readers(visit: Visit, tiny: Path) -> None:
     # scores of layer 1: -2, 1, -4, 0, 0, 0
     app = shown(visit, tiny, "geva2022_extreme")
-    assert "FROM geva2022_extreme(threshold := 1.5)" in text_of(app)
+    assert "FROM geva2022_extreme(threshold := 1.5::DOUBLE)" in text_of(app)
     assert app.dataframe[0].value["extreme"].to_list()[1] == 2
     app.number_input(key="threshold").set_value(3.0).run()
     assert app.dataframe[0].value["extreme"].to_list()[1] == 1
