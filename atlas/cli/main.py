@@ -119,7 +119,10 @@ def run(arguments: list[str], is_debug: bool) -> int:
         # the reader (head, less) has gone: leave quietly, with nothing left to flush at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except Exception as error:
+    except SystemExit:
+        raise
+    # a panic of polars is no Exception
+    except BaseException as error:
         if is_debug:
             traceback.print_exc()
         elif isinstance(error, AtlasError):

@@ -66,9 +66,11 @@ def comments(provenance: dict[str, object]) -> dict[str, str]:
 
 
 def as_parquet(frame: pl.DataFrame, style: Style) -> bytes:
-    """Zstandard; the provenance in the file's key-value metadata, under 'atlas'."""
+    """Zstandard; the provenance in the file's key-value metadata, under 'atlas'. Raises AtlasError for whole numbers that Parquet has no type for."""
     import pyarrow.parquet as pq
 
+    if too_wide := [name for name, kind in frame.schema.items() if kind == pl.Int128]:
+        raise AtlasError(f"column {too_wide[0]!r} holds numbers of more than 38 digits, which Parquet cannot; cast it to text in the query: ::VARCHAR")
     table = frame.to_arrow()
     metadata = {**(table.schema.metadata or {}), b"atlas": json.dumps(style.provenance, ensure_ascii=False).encode()}
     out = io.BytesIO()
