@@ -31,7 +31,7 @@ STREAM_VECTORS = ("resid_pre", "resid_mid", "resid_post")
     "--bos", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True, help="BOS before every sequence; auto: as the tokenizer does."
 )
 @click.option("--cut", type=click.Choice(["tokens", "sentences"]), default="tokens", show_default=True, help="How documents are cut into sequences.")
-@click.option("--triggers", type=click.IntRange(0), default=50, show_default=True, help="Triggers kept of each key and tail; 0: no sweep.")
+@click.option("--triggers", type=click.IntRange(0, 2**31 - 1), default=50, show_default=True, help="Triggers kept of each key and tail; 0: no sweep.")
 @click.option(
     "--trace", type=click.IntRange(0), default=0, show_default=True, help="Positions to trace, drawn by --seed; with --cut sentences at most one a sentence."
 )

@@ -193,7 +193,7 @@ def survey_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int
 
 def ingest_sweep(committer: Committer, model: Model, request: Request, corpus: Corpus, corpus_id: int, seen: Survey, bar: Progress) -> None:
     """Every position: one shard a span of whole documents."""
-    con = committer.con
+    con, k = committer.con, request.kept_triggers(seen.n_positions)
     run_id = register_run(con, "sweep", corpus_id, request.sweep_settings(), request.seed, place(request, model), len(seen.spans))
     done = loaded_shards(con, run_id)
     spans = {s.first_document_id: s for s in seen.spans}
@@ -201,9 +201,9 @@ def ingest_sweep(committer: Committer, model: Model, request: Request, corpus: C
         n_done = sum(s.n_positions for s in seen.spans if s.shard_id in done)
         task = bar.add_task("sweep", total=seen.n_positions, completed=n_done, unit="tokens")
         if committer.pool.local:
-            committer.pool.local.keys(run_id, request.triggers).seed(*known_triggers(con, corpus_id, model.n_layers, model.d_ffn, request.triggers))
+            committer.pool.local.keys(run_id, k).seed(*known_triggers(con, corpus_id, model.n_layers, model.d_ffn, k))
         shards = documents_of_spans(spans, cut_corpus(corpus, model, request, corpus_id))
-        of = {"run_id": run_id, "k": request.triggers, "corpus_id": corpus_id, "batch_size": request.batch_size}
+        of = {"run_id": run_id, "k": k, "corpus_id": corpus_id, "batch_size": request.batch_size}
         jobs = (Job(run_id, i, Worker.sweep, {"documents": documents, **of}) for i, documents in shards if i not in done)
         committer.commit_all(jobs, lambda n: bar.advance(task, n))
     finish_run(con, run_id)

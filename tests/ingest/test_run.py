@@ -249,6 +249,52 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, gpt2, corpus, mon
     assert checksums(target) == checksums(undisturbed)
 
 
+def test_more_triggers_than_positions_take_the_room_of_the_positions(tmp_path, gpt2, corpus, monkeypatch):
+    """A corpus of n positions has n triggers of each key and tail, whatever was asked for; a larger one that is added later has its own."""
+    target, asked, made, real = tmp_path / "a.duckdb", 1_000_000, [], driver.Worker.keys
+    monkeypatch.setattr(driver.Worker, "keys", lambda self, run_id, k: made.append((run_id, k)) or real(self, run_id, k))
+    short = tmp_path / "short.txt"
+    short.write_text("the first")
+    n_short = ingest(target, gpt2, str(short), triggers=asked).n_positions
+    n_long = ingest(target, gpt2, corpus, triggers=asked).n_positions
+    assert set(made) == {(1, n_short), (3, n_long)}
+    with closing(open_reader(target)) as con:
+        of_each = "SELECT corpus_id, count(*) AS n FROM trigger GROUP BY corpus_id, layer, neuron, tail"
+        assert con.execute(f"SELECT corpus_id, min(n), max(n) FROM ({of_each}) GROUP BY corpus_id ORDER BY corpus_id").fetchall() == [(0, n_short, n_short), (1, n_long, n_long)]
+        settings = con.execute("SELECT DISTINCT (settings ->> 'triggers')::BIGINT FROM run WHERE kind = 'sweep'").fetchall()
+    assert settings == [(asked,)]
+    made.clear()
+    ingest(target, gpt2, corpus, triggers=asked)
+    assert made == []
+
+
+def test_an_interrupted_sweep_of_more_triggers_than_positions_goes_on(tmp_path, gpt2, corpus, monkeypatch):
+    target, undisturbed, n_loaded, real = tmp_path / "a.duckdb", tmp_path / "b.duckdb", 0, committer.load_shard
+
+    def load_or_stop(con, shard):
+        nonlocal n_loaded
+        if n_loaded == 4:
+            raise KeyboardInterrupt
+        n_loaded += 1
+        real(con, shard)
+
+    monkeypatch.setattr(committer, "load_shard", load_or_stop)
+    with pytest.raises(KeyboardInterrupt):
+        ingest(target, gpt2, corpus, triggers=1_000_000, trace=0)
+    monkeypatch.setattr(committer, "load_shard", real)
+    n_positions = ingest(target, gpt2, corpus, triggers=1_000_000, trace=0).n_positions
+    ingest(undisturbed, gpt2, corpus, triggers=n_positions, trace=0)
+    assert checksums(target) == checksums(undisturbed)
+
+
+def test_more_triggers_than_the_table_has_ranks_are_refused_before_the_sweep(tmp_path, gpt2):
+    corpus = tmp_path / "long.txt"
+    corpus.write_text("ab " * 14_000)
+    with pytest.raises(AtlasError, match=r"--triggers 1000000: this corpus has 42,000 positions, and of each key at most 32,767"):
+        ingest(tmp_path / "a.duckdb", gpt2, str(corpus), triggers=1_000_000)
+    assert ingest(tmp_path / "a.duckdb", gpt2, str(corpus), triggers=3, trace=0).n_positions == 42_000
+
+
 def test_publishing_in_the_middle_shows_whole_shards_only(tmp_path, gpt2, corpus, monkeypatch):
     target, views = tmp_path / "a.duckdb", []
     real = committer.load_shard
