@@ -6,7 +6,6 @@ from pathlib import Path
 from ingest.corpora import Corpus, open_corpus
 from schema.errors import AtlasError
 
-
 MAX_RANK = 2**15 - 1
 """What the column trigger.rank holds."""
 

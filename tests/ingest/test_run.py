@@ -260,7 +260,10 @@ def test_more_triggers_than_positions_take_the_room_of_the_positions(tmp_path, g
     assert set(made) == {(1, n_short), (3, n_long)}
     with closing(open_reader(target)) as con:
         of_each = "SELECT corpus_id, count(*) AS n FROM trigger GROUP BY corpus_id, layer, neuron, tail"
-        assert con.execute(f"SELECT corpus_id, min(n), max(n) FROM ({of_each}) GROUP BY corpus_id ORDER BY corpus_id").fetchall() == [(0, n_short, n_short), (1, n_long, n_long)]
+        assert con.execute(f"SELECT corpus_id, min(n), max(n) FROM ({of_each}) GROUP BY corpus_id ORDER BY corpus_id").fetchall() == [
+            (0, n_short, n_short),
+            (1, n_long, n_long),
+        ]
         settings = con.execute("SELECT DISTINCT (settings ->> 'triggers')::BIGINT FROM run WHERE kind = 'sweep'").fetchall()
     assert settings == [(asked,)]
     made.clear()
