@@ -59,7 +59,7 @@ def ingest(vectors: tuple[str, ...], dry_run: bool, **options: object) -> None:
     \b
     atlas ingest gpt2.duckdb --model openai-community/gpt2 --corpus wiki.txt --trace 500
     """
-    if options["paper"] and not options["corpus"]:
+    if options["paper"] and options["corpus"] is None:
         raise click.UsageError("--paper needs --corpus: it reads the triggers and the trace of a corpus.")
     if (options["lake"] is None) != (options["data"] is None):
         raise click.UsageError("--lake and --data belong together: the catalogue of a lake, and the place of its files.")

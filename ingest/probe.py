@@ -44,7 +44,7 @@ def probed(request: Request) -> str:
     model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device)
     check_identities(model)
     rows, seconds, seen = row_counts(model, request, None), {"weights": probe_weights(model)}, None
-    if request.corpus:
+    if request.corpus is not None:
         with tempfile.TemporaryDirectory() as spool:
             corpus = request.open_corpus(Path(spool))
             seen = survey_corpus(corpus, model, request, 0)

@@ -24,9 +24,11 @@ def check_target(request: Request) -> None:
     target = request.target
     if not target.parent.is_dir():
         raise AtlasError(f"cannot make {target}: there is no folder {target.parent}")
+    if target.is_symlink() and not (is_lake(target) and target.exists()):
+        raise AtlasError(f"cannot make {target}: it is a link, which a new file would replace; name the file that it leads to, {target.resolve()}")
     if target.is_dir():
         raise AtlasError(f"cannot make {target}: it is a folder; name a file such as {target}/atlas.duckdb")
-    if request.lake and request.data:
+    if request.lake is not None and request.data is not None:
         check_description(target, Lake(request.lake, storage(request.data)))
     elif is_lake(target):
         read_lake(target)
@@ -73,7 +75,7 @@ def check_workers(request: Request, n_gpus: int) -> None:
 
 def check_fit(request: Request, model: Model) -> None:
     """Refuse a context the model cannot read, a BOS it does not have, and a model that is not the published atlas's."""
-    if request.corpus and model.max_context is not None and request.context > model.max_context:
+    if request.corpus is not None and model.max_context is not None and request.context > model.max_context:
         raise AtlasError(
             f"a context of {request.context} tokens is more than the {model.max_context} that {model.name} was made for; use --context {model.max_context}"
         )

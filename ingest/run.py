@@ -54,13 +54,13 @@ def ingest(request: Request, bar: Progress) -> Survey | None:
     with explained(request.target):
         # before the model, so that both are said at once: another process has it, the path is wrong
         check_free(request.target)
-        corpus = request.open_corpus(work_folder(request.target)) if request.corpus else None
+        corpus = request.open_corpus(work_folder(request.target)) if request.corpus is not None else None
     with enough_memory(request.device):
         # the GPUs belong to the workers
         model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device if request.is_alone else "cpu")
         check_fit(request, model)
         check_identities(model)
-        if request.lake and request.data:
+        if request.lake is not None and request.data is not None:
             lake = Lake(request.lake, storage(request.data))
             # reached first: an address that is written down binds the name
             with catalogue(lake):

@@ -116,14 +116,25 @@ def save_bytes(content: bytes, path: Path, provenance: dict[str, object]) -> Non
     write_file(path.with_name(f"{path.name}.provenance.json"), sidecar.encode())
 
 
+KEPT_SUFFIXES = (".duckdb", ".wal", ".lake")
+"""Of atlases and annotations, of the log that DuckDB keeps beside a file, and of what describes a lake."""
+
+
 def write_file(path: Path, content: bytes) -> None:
-    """Raises AtlasError if the folder is missing or not writable, or a DuckDB file lies there: no table is worth an atlas."""
+    """Raises AtlasError if the folder is missing or not writable, or the file is, or would pass for, a part of an atlas: no table is worth one."""
     if is_database(path):
         raise AtlasError(f"cannot write {path}: it is a DuckDB file, and stays as it is; give another name")
+    if any(name.suffix in KEPT_SUFFIXES or is_work(name) for name in (path, path.resolve())):
+        raise AtlasError(f"cannot write {path}: a file of that name belongs to an atlas; give another name")
     try:
         path.write_bytes(content)
     except OSError as error:
         raise AtlasError(f"cannot write {path}: {error.strerror}") from error
+
+
+def is_work(path: Path) -> bool:
+    """Whether the file lies in the folder in which an atlas is being made."""
+    return any(folder.suffix == ".work" and (folder / "lock").exists() for folder in path.parents)
 
 
 def is_database(path: Path) -> bool:

@@ -50,6 +50,8 @@ def open_corpus(
 
 
 def _open(spec: str, split: str | None, config: str | None, column: str | None, revision: str | None, spool: Path) -> Corpus:
+    if not spec.strip():
+        raise AtlasError(f"corpus {spec!r} names nothing; is a variable of the shell unset? To read the weights alone, leave --corpus out")
     if spec == "-":
         _refuse(spec, "standard input", config=config, column=column, revision=revision)
         return stdin.open_stdin(spool, split)

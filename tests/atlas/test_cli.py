@@ -129,6 +129,28 @@ def test_latex_has_a_caption_and_label(call) -> None:
     assert r"\caption{Mine}" in call("ask", *TRIGGERS, "--format", "latex", "--caption", "Mine")[1]
 
 
+@pytest.mark.parametrize("name", ["copy.duckdb.wal", "copy.lake", "copy.annotations.duckdb", "new.duckdb", "copy.duckdb.work/shard.parquet", "link.csv"])
+def test_no_answer_takes_a_name_that_belongs_to_an_atlas(call, tmp_path: Path, name: str) -> None:
+    work = tmp_path / "copy.duckdb.work"
+    work.mkdir()
+    (work / "lock").write_text("PID 1")
+    there = {tmp_path / "copy.lake": b"{}", tmp_path / "copy.duckdb.wal": b"log", work / "shard.parquet": b"rows"}
+    for path, content in there.items():
+        path.write_bytes(content)
+    (tmp_path / "link.csv").symlink_to(tmp_path / "copy.lake")
+    code, _, err = call("ask", *TRIGGERS, "--format", "csv", "-o", str(tmp_path / name))
+    assert code == 1
+    assert f"cannot write {tmp_path / name}: a file of that name belongs to an atlas" in err
+    assert {path: path.read_bytes() for path in there} == there
+    assert not any(".provenance." in path.name or path.name.startswith("new") for path in tmp_path.rglob("*"))
+
+
+def test_a_folder_that_ends_in_work_is_a_folder_as_any(call, tmp_path: Path) -> None:
+    (tmp_path / "thesis.work").mkdir()
+    code, _, _ = call("ask", *TRIGGERS, "-o", str(tmp_path / "thesis.work" / "table.csv"))
+    assert code == 0
+
+
 def test_no_answer_is_written_over_an_atlas(call, tiny_path: Path, tmp_path: Path) -> None:
     copy, link = tmp_path / "copy.csv", tmp_path / "link.csv"
     copy.write_bytes(tiny_path.read_bytes())

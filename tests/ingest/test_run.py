@@ -173,6 +173,24 @@ def test_another_schema_version_is_refused(tmp_path, gpt2, corpus):
         ingest(target, gpt2, corpus)
 
 
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_target_that_is_a_link_is_refused(tmp_path, gpt2, corpus, is_there):
+    target, real = tmp_path / "a.duckdb", tmp_path / "elsewhere.duckdb"
+    target.symlink_to(real)
+    if is_there:
+        real.write_bytes(b"x")
+    with pytest.raises(AtlasError, match=r"a\.duckdb: it is a link.*elsewhere\.duckdb"):
+        ingest(target, gpt2, corpus)
+    assert target.is_symlink()
+    assert real.exists() is is_there
+
+
+def test_a_corpus_without_a_name_is_not_the_weights_alone(tmp_path, gpt2):
+    with pytest.raises(AtlasError, match="names nothing"):
+        ingest(tmp_path / "a.duckdb", gpt2, "")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_target_in_no_folder_is_refused(tmp_path, gpt2, corpus):
     with pytest.raises(AtlasError, match="there is no folder"):
         ingest(tmp_path / "nowhere" / "a.duckdb", gpt2, corpus)
