@@ -61,6 +61,11 @@ def real(value: object) -> float:
 def text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        # bytes of the command line that are no UTF-8, or half a surrogate pair
+        raise TypeError from error
     return value
 
 
@@ -74,6 +79,6 @@ CONVERSIONS: dict[str, tuple[Callable[[object], object], str]] = {
     "integer": (whole, "a whole number"),
     "bigint": (whole, "a whole number"),
     "double": (real, "a number"),
-    "text": (text, "text"),
+    "text": (text, "text in Unicode"),
     "bigint[]": (wholes, "a list of whole numbers"),
 }

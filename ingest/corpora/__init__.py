@@ -3,6 +3,7 @@
 `open_corpus` tells from the specification which source is meant; each source is one file of this folder.
 """
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
@@ -72,5 +73,5 @@ def _refuse(spec: str, kind: str, **options: str | None) -> None:
 
 
 def _limited(documents: Callable[[], Iterator[Document]], every: int, max_documents: int | None) -> Callable[[], Iterator[Document]]:
-    stop = None if max_documents is None else (max_documents - 1) * every + 1
-    return lambda: islice(documents(), 0, stop, every)
+    stop = None if max_documents is None else min((max_documents - 1) * every + 1, sys.maxsize)
+    return lambda: islice(documents(), 0, stop, min(every, sys.maxsize))

@@ -45,7 +45,11 @@ def row_document(name: str, row: Mapping[str, object], column: str) -> Document:
         text = ""
     if not isinstance(text, str):
         raise AtlasError(f"{name}: column {column!r} holds {type(text).__name__}, not text; name the text column with --column")
-    return Document(name, checked(name, text), {key: _plain(value) for key, value in row.items() if key != column and _is_scalar(value)})
+    metadata = {checked(f"{name}, the name of a column", key): _plain(value) for key, value in row.items() if key != column and _is_scalar(value)}
+    for key, value in metadata.items():
+        if isinstance(value, str):
+            checked(f"{name}, column {key!r}", value)
+    return Document(name, checked(name, text), metadata)
 
 
 def missing_column(where: str, column: str, columns: Iterable[str]) -> AtlasError:

@@ -114,7 +114,8 @@ def parquet_documents(path: Path, name: str, column: str) -> Iterator[Document]:
             rows = (row for batch in table.iter_batches(PARQUET_ROWS, columns=readable) for row in batch.to_pylist())
             for row_number, row in enumerate(rows):
                 yield row_document(f"{name}:{row_number}", row, column)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        # a time that Python's calendar does not have is one of these
         raise AtlasError(f"{path}: no readable Parquet file ({str(error).splitlines()[0]})") from error
 
 
