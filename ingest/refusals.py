@@ -15,7 +15,7 @@ from schema.errors import AtlasError, Locked, NotAnAtlas
 from schema.lake import Lake, check_description, is_lake, read_lake, storage
 from schema.logs import check_log
 from schema.patient import held_back, patient
-from schema.store import open_reader
+from schema.store import ANNOTATION_SUFFIX, open_reader, require_whole
 from schema.tables import metadata
 
 
@@ -28,6 +28,8 @@ def check_target(request: Request) -> None:
         raise AtlasError(f"cannot make {target}: it is a link, which a new file would replace; name the file that it leads to, {target.resolve()}")
     if target.is_dir():
         raise AtlasError(f"cannot make {target}: it is a folder; name a file such as {target}/atlas.duckdb")
+    if f".{target.name}".endswith(ANNOTATION_SUFFIX):
+        raise AtlasError(f"cannot make {target}: names that end in {ANNOTATION_SUFFIX[1:]} are for what people say of an atlas; give another name")
     if request.lake is not None and request.data is not None:
         check_description(target, Lake(request.lake, storage(request.data)))
     elif is_lake(target):
@@ -43,6 +45,7 @@ def check_file(target: Path) -> None:
         return
     try:
         with closing(opened(target)) as con:
+            require_whole(con, target)
             check_tables(con, target)
     except (Locked, NotAnAtlas):
         raise

@@ -31,7 +31,7 @@ from ingest.recorders.traces import TraceSettings
 from ingest.refusals import check_fit, check_target, check_workers
 from ingest.register import find_corpus, finish_run, forget, known_triggers, register_corpus, register_model, register_run, top_tokens
 from ingest.request import Request
-from ingest.sequences import CutDocument, bos_token, cut
+from ingest.sequences import CutDocument, bos_token, cut, within_vocabulary
 from ingest.shards import Staging
 from ingest.survey import Span, Survey, survey
 from ingest.work_file import leave, open_work_file
@@ -173,10 +173,11 @@ def say(bar: Progress, note: str | None) -> None:
 
 
 def cut_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int) -> Iterator[CutDocument]:
-    return cut(
+    documents = cut(
         corpus.documents(), model.tokenizer, corpus_id=corpus_id, context=request.context, bos=request.bos, by=request.cut,
         document_tokens=request.document_tokens,
     )  # fmt: skip
+    return within_vocabulary(documents, len(model.hf.get_input_embeddings().weight), model.name)
 
 
 def survey_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int) -> Survey:

@@ -163,6 +163,18 @@ def _cut_all(
         yield CutDocument(document_id, document, tuple(sequences))
 
 
+def within_vocabulary(documents: Iterable[CutDocument], n_embeddings: int, model: str) -> Iterator[CutDocument]:
+    """The same documents. Raises AtlasError at the first token that the model has no embedding of; one that is in no text does not matter."""
+    for d in documents:
+        most = max((int(max(s.token_ids.max(), s.next_token_ids.max())) for s in d.sequences), default=0)
+        if most >= n_embeddings:
+            raise AtlasError(
+                f"model {model}: its tokenizer makes token {most} of document {d.document.name!r}, and the model has embeddings of tokens 0 to "
+                f"{n_embeddings - 1} only; give it the tokenizer that it was trained with"
+            )
+        yield d
+
+
 def spans(edges: np.ndarray, n_tokens: int, room: int) -> Iterator[tuple[int, int]]:
     """[start, end) of stretches of at most `room` tokens, none of which crosses an edge; edges ascend from 0."""
     for first, last in zip(edges, [*edges[1:], n_tokens], strict=True):

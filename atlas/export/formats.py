@@ -39,7 +39,7 @@ def as_jsonl(frame: pl.DataFrame, style: Style) -> str:
 
 
 def as_csv(frame: pl.DataFrame, style: Style) -> str:
-    """RFC 4180; lists and structures as JSON, bytes as hexadecimal."""
+    """RFC 4180; lists and structures as JSON, bytes as hexadecimal. Tokens that begin with = @ - + are as they are: a sheet for people guards them."""
     return frame.with_columns(pl.Series(c, flat(frame[c]), dtype=pl.String) for c in frame.columns if is_nested(frame.schema[c])).write_csv()
 
 
@@ -101,7 +101,10 @@ def format_of(path: Path) -> str:
 def render(frame: pl.DataFrame, format: str, style: Style) -> bytes:
     """The whole file in one of FORMATS, UTF-8 where it is text."""
     rendered = FORMATS[format](frame, style)
-    return rendered if isinstance(rendered, bytes) else rendered.encode()
+    try:
+        return rendered if isinstance(rendered, bytes) else rendered.encode()
+    except UnicodeEncodeError as error:
+        raise AtlasError(f"the table holds U+{ord(error.object[error.start]):04X}, half a surrogate pair, which no text can; mind what was typed") from error
 
 
 def save(frame: pl.DataFrame, path: Path, format: str, style: Style) -> None:
