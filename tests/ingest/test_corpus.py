@@ -301,6 +301,39 @@ def test_a_name_that_two_columns_of_parquet_have_is_refused(tmp_path, opened):
         opened("a.parquet")
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (r'{"text": "x", "k": "\ud800"}', "column 'k': character 0 is half a surrogate pair"),
+        (r'{"text": "x", "\ud800": 1}', "the name of a column: character 0 is half a surrogate pair"),
+        ('{"text": "x", "k": ' + "9" * 5_000 + "}", "line 1: JSON that cannot be read .*digits"),
+        ('{"text": "x", "k": ' + "[" * 100_000, "line 1: JSON that cannot be read .*recursion"),
+    ],
+    ids=["half a pair in a value", "in a name", "digits", "brackets"],
+)
+def test_metadata_that_cannot_be_kept_is_named_with_its_place(tmp_path, opened, line, message):
+    write(tmp_path / "a.jsonl", line + "\n")
+    with pytest.raises(AtlasError, match=message):
+        opened("a.jsonl")
+
+
+def test_a_time_of_parquet_that_no_calendar_has_is_named(tmp_path, opened):
+    pq.write_table(pa.table({"text": ["x"], "t": pa.array([2**62], pa.timestamp("us"))}), tmp_path / "a.parquet")
+    with pytest.raises(AtlasError, match=r"a\.parquet: no readable Parquet file"):
+        opened("a.parquet")
+
+
+def test_steps_longer_than_any_corpus_take_the_first_document(tmp_path, opened):
+    write(tmp_path / "a.jsonl", jsonl({"text": "x"}, {"text": "y"}))
+    assert [d.text for d in opened("a.jsonl", every=2**64, max_documents=2**64).documents()] == ["x"]
+
+
+def test_a_closed_standard_input_gives_no_text(opened, monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(AtlasError, match="standard input gives no text"):
+        opened("-")
+
+
 def test_a_pipe_given_as_a_file_is_refused(tmp_path, opened):
     os.mkfifo(tmp_path / "p.txt")
     with pytest.raises(AtlasError, match="no regular file; pipe it in"):

@@ -2,6 +2,8 @@
 
 import json
 import os
+import shutil
+import sqlite3
 import subprocess
 import sys
 from contextlib import closing
@@ -189,6 +191,40 @@ def test_a_corpus_without_a_name_is_not_the_weights_alone(tmp_path, gpt2):
     with pytest.raises(AtlasError, match="names nothing"):
         ingest(tmp_path / "a.duckdb", gpt2, "")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_token_without_an_embedding_is_refused_by_its_document(tmp_path, gpt2):
+    folder = shutil.copytree(gpt2, tmp_path / "model")
+    tokenizer = tiny_tokenizer()
+    tokenizer.add_tokens([f"word{i}" for i in range(100)])
+    tokenizer.save_pretrained(folder)
+    (tmp_path / "a.txt").write_text("the first")
+    (tmp_path / "b.txt").write_text("the word99")
+    assert ingest(tmp_path / "a.duckdb", folder, str(tmp_path / "a.txt")).n_positions > 0
+    with pytest.raises(AtlasError, match=r"its tokenizer makes token \d+ of document 'b.txt', and the model has embeddings of tokens 0 to 299 only"):
+        ingest(tmp_path / "b.duckdb", folder, str(tmp_path / "b.txt"))
+
+
+@pytest.mark.parametrize("name", ["annotations.duckdb", "x.annotations.duckdb"])
+def test_a_name_that_annotations_have_is_refused(tmp_path, gpt2, corpus, name):
+    with pytest.raises(AtlasError, match="are for what people say of an atlas"):
+        ingest(tmp_path / name, gpt2, corpus)
+
+
+def test_a_target_that_was_cut_short_is_refused_before_anything_is_computed(tmp_path, gpt2, corpus, monkeypatch):
+    target = tmp_path / "a.duckdb"
+    ingest(target, gpt2, corpus)
+    os.truncate(target, target.stat().st_size - 1)
+    monkeypatch.setattr(driver, "load_model", None)
+    with pytest.raises(AtlasError, match="is damaged: it was cut short"):
+        ingest(target, gpt2, corpus)
+
+
+def test_a_sqlite_database_is_named_as_what_it_is(tmp_path, gpt2, corpus):
+    with closing(sqlite3.connect(tmp_path / "a.duckdb")) as con:
+        con.execute("CREATE TABLE t (i INTEGER)")
+    with pytest.raises(NotAnAtlas, match="is not an atlas: it is a SQLite database"):
+        ingest(tmp_path / "a.duckdb", gpt2, corpus)
 
 
 def test_a_target_in_no_folder_is_refused(tmp_path, gpt2, corpus):
