@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -49,7 +50,8 @@ def misfits(report: dict[str, Iterable[object]]) -> str:
 
 def attention(config: PretrainedConfig) -> str:
     """The attention code that transformers takes by itself. Asked for by name, because a config.json may name code of others."""
-    return "sdpa" if AutoModelForCausalLM._model_mapping[type(config)]._supports_sdpa else "eager"
+    kind: Any = AutoModelForCausalLM._model_mapping[type(config)]
+    return "sdpa" if kind._supports_sdpa else "eager"
 
 
 def require_weights(source: Source) -> None:

@@ -76,6 +76,11 @@ class Model:
         return self.head.weight.shape[0]
 
     @property
+    def n_embeddings(self) -> int:
+        """Tokens that the model can read."""
+        return self.hf.get_input_embeddings().weight.shape[0]
+
+    @property
     def max_context(self) -> int | None:
         """Longest sequence the model was made for; None where positions have no bound (ALiBi)."""
         return getattr(self.hf.config, "max_position_embeddings", None)

@@ -177,7 +177,7 @@ def cut_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int) -
         corpus.documents(), model.tokenizer, corpus_id=corpus_id, context=request.context, bos=request.bos, by=request.cut,
         document_tokens=request.document_tokens,
     )  # fmt: skip
-    return within_vocabulary(documents, len(model.hf.get_input_embeddings().weight), model.name)
+    return within_vocabulary(documents, model.n_embeddings, model.name)
 
 
 def survey_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int) -> Survey:
