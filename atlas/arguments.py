@@ -79,6 +79,6 @@ CONVERSIONS: dict[str, tuple[Callable[[object], object], str]] = {
     "integer": (whole, "a whole number"),
     "bigint": (whole, "a whole number"),
     "double": (real, "a number"),
-    "text": (text, "text in Unicode"),
+    "text": (text, "text"),
     "bigint[]": (wholes, "a list of whole numbers"),
 }

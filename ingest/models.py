@@ -3,6 +3,7 @@
 import copy
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from accelerate.hooks import remove_hook_from_module
@@ -78,7 +79,8 @@ class Model:
     @property
     def n_embeddings(self) -> int:
         """Tokens that the model can read."""
-        return self.hf.get_input_embeddings().weight.shape[0]
+        embedding: Any = self.hf.get_input_embeddings()
+        return embedding.weight.shape[0]
 
     @property
     def max_context(self) -> int | None:
