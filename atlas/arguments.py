@@ -61,6 +61,11 @@ def real(value: object) -> float:
 def text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        # bytes of the command line that are no UTF-8, or half a surrogate pair
+        raise TypeError from error
     return value
 
 

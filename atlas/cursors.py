@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
+from atlas.text_types import cast_to_text, text_columns
 from schema.errors import AtlasError, QueryRefused
 
 if TYPE_CHECKING:
@@ -34,10 +35,16 @@ def fetch_rows(con: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters 
 
 
 def read_arrow(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters = None) -> "pa.Table":
+    """The rows of a statement; columns of types that Arrow would garble as DuckDB's own text."""
+    table, description = arrow_table(cursor, sql, parameters)
+    as_text = text_columns(description)
+    return arrow_table(cursor, cast_to_text(sql, as_text), parameters)[0] if as_text else table
+
+
+def arrow_table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters) -> tuple["pa.Table", Sequence[tuple]]:
     """Each version has one fast way: DuckDB 1 is slow for relations with parameters, DuckDB 2 copies twice after execute()."""
-    if IS_DUCKDB_1:
-        return cursor.execute(sql, parameters or None).to_arrow_table()
-    return cursor.sql(sql, params=parameters or None).to_arrow_table()
+    found = cursor.execute(sql, parameters or None) if IS_DUCKDB_1 else cursor.sql(sql, params=parameters or None)
+    return found.to_arrow_table(), found.description
 
 
 @contextmanager

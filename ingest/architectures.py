@@ -245,7 +245,7 @@ EXPERT_COUNTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_nu
 
 def is_mixture_of_experts(config: Mapping[str, Any]) -> bool:
     """Whether a configuration, as its JSON has it, describes an FFN made of experts."""
-    return "moe" in str(config.get("model_type", "")) or any((config.get(name) or 0) > 1 for name in EXPERT_COUNTS)
+    return "moe" in str(config.get("model_type", "")) or any(config.get(name) not in (None, 0, 1) for name in EXPERT_COUNTS)
 
 
 def architecture_of(config: Mapping[str, Any], name: str) -> Architecture:
@@ -257,7 +257,10 @@ def architecture_of(config: Mapping[str, Any], name: str) -> Architecture:
     if is_mixture_of_experts(config):
         raise AtlasError(f"model {name}: model_type '{model_type}' is a mixture of experts, which is not supported: an expert's keys see only part of the text")
     if model_type not in ARCHITECTURES:
-        raise AtlasError(f"model {name}: model_type '{model_type}' is not supported; supported are {', '.join(sorted(ARCHITECTURES))}")
+        raise AtlasError(
+            f"model {name}: model_type '{model_type}' is not supported; supported are {', '.join(sorted(ARCHITECTURES))}. "
+            "docs/architecture.md says how to add a family"
+        )
     return ARCHITECTURES[model_type]
 
 

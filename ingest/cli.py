@@ -31,7 +31,7 @@ STREAM_VECTORS = ("resid_pre", "resid_mid", "resid_post")
     "--bos", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True, help="BOS before every sequence; auto: as the tokenizer does."
 )
 @click.option("--cut", type=click.Choice(["tokens", "sentences"]), default="tokens", show_default=True, help="How documents are cut into sequences.")
-@click.option("--triggers", type=click.IntRange(0), default=50, show_default=True, help="Triggers kept of each key and tail; 0: no sweep.")
+@click.option("--triggers", type=click.IntRange(0, 2**31 - 1), default=50, show_default=True, help="Triggers kept of each key and tail; 0: no sweep.")
 @click.option(
     "--trace", type=click.IntRange(0), default=0, show_default=True, help="Positions to trace, drawn by --seed; with --cut sentences at most one a sentence."
 )
@@ -59,7 +59,7 @@ def ingest(vectors: tuple[str, ...], dry_run: bool, **options: object) -> None:
     \b
     atlas ingest gpt2.duckdb --model openai-community/gpt2 --corpus wiki.txt --trace 500
     """
-    if options["paper"] and not options["corpus"]:
+    if options["paper"] and options["corpus"] is None:
         raise click.UsageError("--paper needs --corpus: it reads the triggers and the trace of a corpus.")
     if (options["lake"] is None) != (options["data"] is None):
         raise click.UsageError("--lake and --data belong together: the catalogue of a lake, and the place of its files.")

@@ -96,6 +96,4 @@ def enough_memory(device: str) -> Iterator[None]:
     try:
         yield
     except torch.OutOfMemoryError as error:
-        raise AtlasError(
-            f"device '{device}' is out of memory: {str(error).splitlines()[0]} What was loaded is kept: use --dtype bfloat16 or more GPUs (--device auto)."
-        ) from error
+        raise AtlasError(f"device '{device}' is out of memory: {str(error).splitlines()[0]} Use --dtype bfloat16 or more GPUs (--device auto).") from error

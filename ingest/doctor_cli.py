@@ -23,6 +23,8 @@ def doctor(target: Path, repair: bool) -> None:
     Repairs remove only what ingest computes again, set aside what they cannot judge, and never touch annotations.
     Exit code 1 if something is wrong and was not repaired.
     """
+    if not target.name:
+        raise click.UsageError("TARGET is empty; name an atlas, such as gpt2.duckdb")
     from ingest.committer import check_free, held, work_folder
     from ingest.doctor import findings
     from ingest.doctor_work import work_findings

@@ -6,10 +6,18 @@ from pathlib import Path
 
 import duckdb
 
+from ingest.committer import work_folder
 from schema.errors import AtlasError
 
 NO_SPACE = ("No space left", "File too large", "Disk quota", "Could not write all bytes")
 NO_PERMISSION = ("Permission denied", "Read-only file system", "Operation not permitted")
+
+
+def what_is_left(target: Path) -> str:
+    """'. The published atlas is as it was, …': only of what is there."""
+    parts = ["the published atlas is as it was"] * target.exists() + ["what was loaded is kept"] * work_folder(target).exists()
+    said = ", and ".join(parts)
+    return f". {said[0].upper()}{said[1:]}" if said else ". Nothing was loaded"
 
 
 @contextmanager
@@ -19,11 +27,11 @@ def explained(target: Path) -> Iterator[None]:
         yield
     except (OSError, duckdb.Error, MemoryError) as error:
         text = str(error)
-        kept = "The published atlas is as it was, and what was loaded is kept"
+        kept = what_is_left(target)
         if any(t in text for t in NO_SPACE):
-            raise AtlasError(f"no space left on the disk of {target.parent.resolve()}. {kept}: free some space and run the same command again.") from error
+            raise AtlasError(f"no space left on the disk of {target.parent.resolve()}{kept}: free some space and run the same command again.") from error
         if any(t in text for t in NO_PERMISSION):
             raise AtlasError(f"no permission to write {target} or the folder {target}.work beside it: {text.splitlines()[0]}") from error
         if isinstance(error, MemoryError | duckdb.OutOfMemoryException):
-            raise AtlasError(f"out of memory: {text.splitlines()[0]}. {kept}: use a smaller --batch-size and run the same command again.") from error
-        raise AtlasError(f"could not write {target}: {text.splitlines()[0]}. {kept}. `atlas doctor {target}` says what is wrong.") from error
+            raise AtlasError(f"out of memory: {text.splitlines()[0]}{kept}: use a smaller --batch-size and run the same command again.") from error
+        raise AtlasError(f"could not write {target}: {text.splitlines()[0]}{kept}. `atlas doctor {target}` says what is wrong.") from error

@@ -3,6 +3,7 @@
 import copy
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from accelerate.hooks import remove_hook_from_module
@@ -74,6 +75,12 @@ class Model:
     def d_vocab(self) -> int:
         """Rows of the output embedding; often more than the tokenizer has tokens."""
         return self.head.weight.shape[0]
+
+    @property
+    def n_embeddings(self) -> int:
+        """Tokens that the model can read."""
+        embedding: Any = self.hf.get_input_embeddings()
+        return embedding.weight.shape[0]
 
     @property
     def max_context(self) -> int | None:

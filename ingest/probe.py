@@ -44,14 +44,14 @@ def probed(request: Request) -> str:
     model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device)
     check_identities(model)
     rows, seconds, seen = row_counts(model, request, None), {"weights": probe_weights(model)}, None
-    if request.corpus:
+    if request.corpus is not None:
         with tempfile.TemporaryDirectory() as spool:
             corpus = request.open_corpus(Path(spool))
             seen = survey_corpus(corpus, model, request, 0)
             rows = row_counts(model, request, seen)
             sequences = first_sequences(corpus, model, request)
         if request.triggers:
-            seconds["sweep"] = probe_sweep(model, sequences, request) * seen.n_positions
+            seconds["sweep"] = probe_sweep(model, sequences, request.kept_triggers(seen.n_positions), request.batch_size) * seen.n_positions
         if request.trace:
             seconds["trace"] = probe_trace(model, sequences, request) * len(seen.sample)
         if request.paper:
@@ -69,7 +69,7 @@ def row_counts(model: Model, request: Request, seen: Survey | None) -> dict[str,
         return rows
     rows["position"] = seen.n_positions
     if request.triggers:
-        rows |= {"neuron_statistics": neurons, "trigger": 2 * neurons * min(request.triggers, seen.n_positions)}
+        rows |= {"neuron_statistics": neurons, "trigger": 2 * neurons * request.kept_triggers(seen.n_positions)}
     if seen.sample:
         stored = 1 + layers * (len(request.vector_sites) - 1)
         at_layer = {
@@ -99,10 +99,10 @@ def probe_weights(model: Model) -> float:
     return timed(lambda: units.extend(all_unit_values(model))) + model.n_layers * timed(lambda: weight_tables(model, 0, units))
 
 
-def probe_sweep(model: Model, sequences: list[Sequence], request: Request) -> float:
+def probe_sweep(model: Model, sequences: list[Sequence], k: int, batch_size: int) -> float:
     """Seconds a position of the sweep: the last of up to three batches, when the first filling of the top-k is over."""
-    keys, seconds = new_keys(model, request.triggers), 0.0
-    for batch in batches(sequences, request.batch_size):
+    keys, seconds = new_keys(model, k), 0.0
+    for batch in batches(sequences, batch_size):
         seconds = timed(partial(sweep_batch, model, keys, batch, lambda _: None)) / sum(map(n_tokens, batch))
     return seconds
 

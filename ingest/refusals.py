@@ -15,7 +15,7 @@ from schema.errors import AtlasError, Locked, NotAnAtlas
 from schema.lake import Lake, check_description, is_lake, read_lake, storage
 from schema.logs import check_log
 from schema.patient import held_back, patient
-from schema.store import open_reader
+from schema.store import ANNOTATION_SUFFIX, open_reader, require_whole
 from schema.tables import metadata
 
 
@@ -24,9 +24,13 @@ def check_target(request: Request) -> None:
     target = request.target
     if not target.parent.is_dir():
         raise AtlasError(f"cannot make {target}: there is no folder {target.parent}")
+    if target.is_symlink() and not (is_lake(target) and target.exists()):
+        raise AtlasError(f"cannot make {target}: it is a link, which a new file would replace; name the file that it leads to, {target.resolve()}")
     if target.is_dir():
         raise AtlasError(f"cannot make {target}: it is a folder; name a file such as {target}/atlas.duckdb")
-    if request.lake and request.data:
+    if f".{target.name}".endswith(ANNOTATION_SUFFIX):
+        raise AtlasError(f"cannot make {target}: names that end in {ANNOTATION_SUFFIX[1:]} are for what people say of an atlas; give another name")
+    if request.lake is not None and request.data is not None:
         check_description(target, Lake(request.lake, storage(request.data)))
     elif is_lake(target):
         read_lake(target)
@@ -41,6 +45,7 @@ def check_file(target: Path) -> None:
         return
     try:
         with closing(opened(target)) as con:
+            require_whole(con, target)
             check_tables(con, target)
     except (Locked, NotAnAtlas):
         raise
@@ -73,7 +78,7 @@ def check_workers(request: Request, n_gpus: int) -> None:
 
 def check_fit(request: Request, model: Model) -> None:
     """Refuse a context the model cannot read, a BOS it does not have, and a model that is not the published atlas's."""
-    if request.corpus and model.max_context is not None and request.context > model.max_context:
+    if request.corpus is not None and model.max_context is not None and request.context > model.max_context:
         raise AtlasError(
             f"a context of {request.context} tokens is more than the {model.max_context} that {model.name} was made for; use --context {model.max_context}"
         )

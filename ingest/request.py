@@ -6,6 +6,9 @@ from pathlib import Path
 from ingest.corpora import Corpus, open_corpus
 from schema.errors import AtlasError
 
+MAX_RANK = 2**15 - 1
+"""What the column trigger.rank holds."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -62,6 +65,13 @@ class Request:
             self.corpus, split=self.split, config=self.config, column=self.column, revision=self.corpus_revision, spool=spool,
             max_documents=self.max_documents, every=self.every,
         )  # fmt: skip
+
+    def kept_triggers(self, n_positions: int) -> int:
+        """k of the sweep over a corpus of so many positions: no key has more triggers. Raises AtlasError for more than the table has ranks."""
+        k = min(self.triggers, n_positions)
+        if k > MAX_RANK:
+            raise AtlasError(f"--triggers {self.triggers}: this corpus has {n_positions:,} positions, and of each key at most {MAX_RANK:,} triggers are kept")
+        return k
 
     def corpus_source(self, corpus: Corpus) -> dict[str, object]:
         """Where the text is and how it is cut: what makes a corpus another corpus."""

@@ -31,7 +31,7 @@ from ingest.recorders.traces import TraceSettings
 from ingest.refusals import check_fit, check_target, check_workers
 from ingest.register import find_corpus, finish_run, forget, known_triggers, register_corpus, register_model, register_run, top_tokens
 from ingest.request import Request
-from ingest.sequences import CutDocument, bos_token, cut
+from ingest.sequences import CutDocument, bos_token, cut, within_vocabulary
 from ingest.shards import Staging
 from ingest.survey import Span, Survey, survey
 from ingest.work_file import leave, open_work_file
@@ -54,13 +54,13 @@ def ingest(request: Request, bar: Progress) -> Survey | None:
     with explained(request.target):
         # before the model, so that both are said at once: another process has it, the path is wrong
         check_free(request.target)
-        corpus = request.open_corpus(work_folder(request.target)) if request.corpus else None
+        corpus = request.open_corpus(work_folder(request.target)) if request.corpus is not None else None
     with enough_memory(request.device):
         # the GPUs belong to the workers
         model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device if request.is_alone else "cpu")
         check_fit(request, model)
         check_identities(model)
-        if request.lake and request.data:
+        if request.lake is not None and request.data is not None:
             lake = Lake(request.lake, storage(request.data))
             # reached first: an address that is written down binds the name
             with catalogue(lake):
@@ -173,10 +173,11 @@ def say(bar: Progress, note: str | None) -> None:
 
 
 def cut_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int) -> Iterator[CutDocument]:
-    return cut(
+    documents = cut(
         corpus.documents(), model.tokenizer, corpus_id=corpus_id, context=request.context, bos=request.bos, by=request.cut,
         document_tokens=request.document_tokens,
     )  # fmt: skip
+    return within_vocabulary(documents, model.n_embeddings, model.name)
 
 
 def survey_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int) -> Survey:
@@ -193,7 +194,7 @@ def survey_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int
 
 def ingest_sweep(committer: Committer, model: Model, request: Request, corpus: Corpus, corpus_id: int, seen: Survey, bar: Progress) -> None:
     """Every position: one shard a span of whole documents."""
-    con = committer.con
+    con, k = committer.con, request.kept_triggers(seen.n_positions)
     run_id = register_run(con, "sweep", corpus_id, request.sweep_settings(), request.seed, place(request, model), len(seen.spans))
     done = loaded_shards(con, run_id)
     spans = {s.first_document_id: s for s in seen.spans}
@@ -201,9 +202,9 @@ def ingest_sweep(committer: Committer, model: Model, request: Request, corpus: C
         n_done = sum(s.n_positions for s in seen.spans if s.shard_id in done)
         task = bar.add_task("sweep", total=seen.n_positions, completed=n_done, unit="tokens")
         if committer.pool.local:
-            committer.pool.local.keys(run_id, request.triggers).seed(*known_triggers(con, corpus_id, model.n_layers, model.d_ffn, request.triggers))
+            committer.pool.local.keys(run_id, k).seed(*known_triggers(con, corpus_id, model.n_layers, model.d_ffn, k))
         shards = documents_of_spans(spans, cut_corpus(corpus, model, request, corpus_id))
-        of = {"run_id": run_id, "k": request.triggers, "corpus_id": corpus_id, "batch_size": request.batch_size}
+        of = {"run_id": run_id, "k": k, "corpus_id": corpus_id, "batch_size": request.batch_size}
         jobs = (Job(run_id, i, Worker.sweep, {"documents": documents, **of}) for i, documents in shards if i not in done)
         committer.commit_all(jobs, lambda n: bar.advance(task, n))
     finish_run(con, run_id)

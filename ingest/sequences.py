@@ -1,7 +1,7 @@
 """Cut documents into sequences, the contexts that the model reads, and number documents, sequences and positions."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from tokenizers import Tokenizer, processors
@@ -21,6 +21,9 @@ CUTS = ("tokens", "sentences")
 """How a document is cut: into stretches of the context's length, or by sentence (a longer one is cut further)."""
 
 NO_NEXT_TOKEN = -1
+
+CHARS_PER_TOKEN = 16
+"""How much of a text is encoded first, for each token that is wanted of it: in most texts a token takes 3 to 5."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +61,12 @@ class Encoding:
     starts: np.ndarray
     ends: np.ndarray
 
+    def begins_as(self, other: "Encoding", n: int) -> bool:
+        """Whether both have n tokens, and the first n are the same."""
+        return min(len(self.token_ids), len(other.token_ids)) >= n and all(
+            np.array_equal(getattr(self, f.name)[:n], getattr(other, f.name)[:n]) for f in fields(self)
+        )
+
 
 class Encoder:
     """A tokenizer's pipeline, set to tell exact offsets into the original text.
@@ -86,6 +95,21 @@ class Encoder:
         if found.tokens[:1] == ["▁"] and len(starts) > 1 and starts[1] == 0:
             ends[0] = 0  # the space that SentencePiece puts before a text is not in it, and what follows covers the first character
         return Encoding(np.array(found.ids, dtype=np.int32), starts, ends)
+
+    def encode_start(self, text: str, limit: int | None) -> tuple[str, Encoding]:
+        """A start of the text that tells its first `limit` tokens and the one behind them, and that start's tokens; all of it where limit is None.
+
+        What follows a cut bears on the tokens near it alone. So a start will do once another, twice as long, begins with the same tokens.
+        """
+        if limit is None:
+            return text, self.encode(text)
+        size, before = CHARS_PER_TOKEN * (limit + 1), self.encode("")
+        while size < len(text):
+            found = self.encode(text[:size])
+            if before.begins_as(found, limit + 1):
+                return text[:size], found
+            size, before = 2 * size, found
+        return text, self.encode(text)
 
 
 def bos_token(tokenizer: PreTrainedTokenizerFast, rule: str) -> int | None:
@@ -129,14 +153,26 @@ def _cut_all(
     for document_id, document in enumerate(documents, first_id):
         sequences = []
         if document.text and not document.text.isspace():
-            encoding = encoder.encode(document.text)
-            edges = np.array([0]) if by == "tokens" else sentence_edges(document.text, encoding)
+            text, encoding = encoder.encode_start(document.text, limit)
+            edges = np.array([0]) if by == "tokens" else sentence_edges(text, encoding)
             n_tokens = len(encoding.token_ids) if limit is None else min(limit, len(encoding.token_ids))
             for start, end in spans(edges[edges < n_tokens], n_tokens, room):
                 sequences.append(_sequence(encoding, start, end, bos_id, sequence_id, document_id, position_id))
                 sequence_id += 1
                 position_id += len(sequences[-1].token_ids)
         yield CutDocument(document_id, document, tuple(sequences))
+
+
+def within_vocabulary(documents: Iterable[CutDocument], n_embeddings: int, model: str) -> Iterator[CutDocument]:
+    """The same documents. Raises AtlasError at the first token that the model has no embedding of; one that is in no text does not matter."""
+    for d in documents:
+        most = max((int(max(s.token_ids.max(), s.next_token_ids.max())) for s in d.sequences), default=0)
+        if most >= n_embeddings:
+            raise AtlasError(
+                f"model {model}: its tokenizer makes token {most} of document {d.document.name!r}, and the model has embeddings of tokens 0 to "
+                f"{n_embeddings - 1} only; give it the tokenizer that it was trained with"
+            )
+        yield d
 
 
 def spans(edges: np.ndarray, n_tokens: int, room: int) -> Iterator[tuple[int, int]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 from huggingface_hub import errors, hf_hub_download
@@ -60,8 +61,19 @@ def explanation(error: Exception, name: str, revision: str | None) -> str:
 
 
 def one_line(error: Exception) -> str:
-    """The first sentences of an error of another library."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    """The beginning of an error of another library; of a pickle that torch does not open, what to do, for torch says how to open it all the same."""
+    if any(isinstance(e, UnpicklingError) for e in causes(error)):
+        return "it is a pickle that is damaged or holds more than tensors, which might run as a program; take safetensors, or have its maker convert it"
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text if len(text) <= 300 else f'{text[:300]}…'}"
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """A config.json. Raises ValueError where it is no JSON object."""
+    config = json.loads(path.read_text())
+    if not isinstance(config, dict):
+        raise ValueError(f"it holds a JSON {type(config).__name__}, and no object")
+    return config
 
 
 @contextmanager
@@ -81,8 +93,9 @@ def hub_source(name: str, revision: str | None) -> Source:
         path = Path(hf_hub_download(name, "config.json", revision=revision))
     except Exception as error:
         raise AtlasError(explanation(error, name, revision)) from error
-    # the cache keeps each commit's files in a folder named after it
-    return Source(name=name, location=name, config=json.loads(path.read_text()), commit=path.parent.name)
+    with reading("config.json", name):
+        # the cache keeps each commit's files in a folder named after it
+        return Source(name=name, location=name, config=read_config(path), commit=path.parent.name)
 
 
 def folder_source(folder: Path) -> Source:
@@ -92,7 +105,7 @@ def folder_source(folder: Path) -> Source:
         raise AtlasError(f"folder {folder} has no config.json, so it holds no transformers model" + (f"; give one of its GGUF files: {ggufs}" if ggufs else ""))
     name = folder.resolve().name
     with reading("config.json", name):
-        return Source(name=name, location=str(folder), config=json.loads(path.read_text()))
+        return Source(name=name, location=str(folder), config=read_config(path))
 
 
 def gguf_source(path: Path) -> Source:

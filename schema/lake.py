@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 import duckdb
 
+from schema.catalogue_address import check_address
 from schema.errors import AtlasError, NotAnAtlas, Unreachable
 
 if TYPE_CHECKING:
@@ -64,13 +65,17 @@ def is_lake(path: Path | str) -> bool:
 
 
 def read_lake(path: Path) -> Lake:
-    """Where the lake is. Raises NotAnAtlas if the file does not say it."""
+    """Where the lake is. Raises NotAnAtlas if the file does not say it, AtlasError if there is a password in it."""
     try:
-        return Lake(**json.loads(path.read_text()))
+        lake = Lake(**json.loads(path.read_text()))
+        if not isinstance(lake.catalogue, str) or not isinstance(lake.data, str):
+            raise TypeError("its catalogue and its data are text")
     except FileNotFoundError as error:
         raise NotAnAtlas(f"no atlas at {path}: no such file; `atlas ingest {path} --lake postgresql://… --data s3://…` makes it") from error
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise NotAnAtlas(f"{path} does not describe a lake: {error}") from error
+    check_address(lake.catalogue, str(path))
+    return lake
 
 
 def describe(path: Path, lake: Lake) -> None:
@@ -81,21 +86,19 @@ def describe(path: Path, lake: Lake) -> None:
 
 def check_description(path: Path, lake: Lake) -> None:
     """Raise AtlasError if the file at `path` describes another lake, and for what can be no lake or has a password in it."""
-    address = urlsplit(lake.catalogue)
     if not is_lake(path):
         raise AtlasError(f"the file that describes a lake ends in {SUFFIX}: {path.with_suffix(SUFFIX)}, not {path}")
-    if address.scheme not in ("postgresql", "postgres"):
-        raise AtlasError(f"the catalogue of a lake is a PostgreSQL database: --lake postgresql://user@host/database, not {lake.catalogue}")
-    if address.password:
-        raise AtlasError(f"leave the password out of --lake, others could read it in {path}: set PGPASSWORD, or put it into ~/.pgpass")
+    check_address(lake.catalogue, "--lake")
     if path.exists() and (there := read_lake(path)) != lake:
         raise AtlasError(f"{path} describes another lake: {there.catalogue} with files in {there.data}")
 
 
 def storage(data: str) -> str:
-    """--data as it is written down: s3://bucket/prefix, or a whole path. Raises AtlasError for storage of another kind."""
+    """--data as it is written down: s3://bucket/prefix, or a whole path. Raises AtlasError for storage of another kind, and for keys in it."""
+    if data.startswith("s3://") and ("?" in data or "@" in data):
+        raise AtlasError("--data s3://bucket/prefix takes no keys, others could read them: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
     if "://" in data and not data.startswith("s3://"):
-        raise AtlasError(f"the files of a lake are in a folder or on S3-compatible storage: --data s3://bucket/prefix, not {data}")
+        raise AtlasError(f"the files of a lake are in a folder or on S3-compatible storage: --data s3://bucket/prefix, not {data.partition('://')[0]}://…")
     return data.rstrip("/") if "://" in data else str(Path(data).resolve())
 
 

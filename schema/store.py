@@ -26,6 +26,9 @@ WRITER_MEMORY = "2GB"
 ANNOTATION_SUFFIX = ".annotations.duckdb"
 """NAME.duckdb has what people say of it in NAME.annotations.duckdb."""
 
+HEADER_BYTES = 3 * 4096
+"""Of a DuckDB file, before its blocks."""
+
 OPENING = "opening-"
 """What the folder of a second name is called by, after the atlas."""
 
@@ -73,6 +76,8 @@ def _open(path: Path, config: dict) -> duckdb.DuckDBPyConnection:
         return open_published(path, config)
     if not path.exists():
         raise NotAnAtlas(f"no atlas at {path}: no such file{_neighbours(path)}")
+    if path.is_dir():
+        raise NotAnAtlas(f"no atlas at {path}: it is a folder")
     with own_name(path) as name:
         return _as_of_this_release(_connect(name, read_only=True, config=config, shown=path), name, config)
 
@@ -176,6 +181,8 @@ def open_unchanged(path: Path) -> duckdb.DuckDBPyConnection:
 def _connect(path: Path, *, read_only: bool, config: dict, shown: Path | None = None) -> duckdb.DuckDBPyConnection:
     """shown: the name for errors, where the file has another."""
     shown = shown or path
+    if is_sqlite(path):
+        raise NotAnAtlas(f"{shown} is not an atlas: it is a SQLite database")
     try:
         return duckdb.connect(str(path), read_only=read_only, config=config)
     except duckdb.IOException as error:
@@ -194,6 +201,22 @@ def is_duckdb(path: Path) -> bool:
     """Whether a file begins as DuckDB's do, whole or not."""
     with path.open("rb") as file:
         return file.read(12)[8:] == b"DUCK"
+
+
+def is_sqlite(path: Path) -> bool:
+    """Whether a SQLite database lies there, for which DuckDB would look for an extension."""
+    try:
+        with path.open("rb") as file:
+            return file.read(16) == b"SQLite format 3\0"
+    except OSError:
+        return False
+
+
+def require_whole(con: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Raise AtlasError if the open file is shorter than its header says: what is missing would be found only when it is read."""
+    n_blocks, block_bytes = con.execute("SELECT total_blocks, block_size FROM pragma_database_size() WHERE database_name = current_database()").fetchall()[0]
+    if path.stat().st_size < HEADER_BYTES + n_blocks * block_bytes:
+        raise AtlasError(f"{path} is damaged: it was cut short")
 
 
 def _holder(message: str) -> str:

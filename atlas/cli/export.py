@@ -23,4 +23,6 @@ def command() -> None:
     """Write a question, or one SELECT, to a file; the suffix says the format.
 
     .csv .json .jsonl .parquet .md .tex .txt. FILE.provenance.json beside it says which model, corpora, SQL and versions the rows come from.
+
+    CSV holds every value as it is: a token such as =1+1, @x, -1 or +1 would be a formula to a spreadsheet program, so import such columns as text.
     """

@@ -1,5 +1,6 @@
 """`atlas`: the group of commands, and how errors leave it. Exit codes: 0 done, 1 failed, 2 misused, 130 interrupted."""
 
+import errno
 import os
 import sys
 import traceback
@@ -35,6 +36,9 @@ PLUGINS = {
     "ui": "Browse an atlas in the web browser.",
 }
 """Commands of other packages, found by entry point and imported when they run; their lines in the help are kept here."""
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Why an answer cannot be written where standard output goes."""
 
 PACKAGES = ("activation-atlas", "duckdb", "polars", "pyarrow", "sqlalchemy", "torch", "transformers")
 
@@ -119,14 +123,28 @@ def run(arguments: list[str], is_debug: bool) -> int:
         # the reader (head, less) has gone: leave quietly, with nothing left to flush at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except Exception as error:
-        if is_debug:
-            traceback.print_exc()
-        elif isinstance(error, AtlasError):
-            click.echo(f"Error: {error}", err=True)
-        else:
-            click.echo(f"Error: {type(error).__name__}: {error} (unexpected; --debug shows where)", err=True)
+    except SystemExit:
+        raise
+    except OSError as error:
+        if is_debug or error.filename is not None or error.errno not in NO_ROOM:
+            return failed(error, is_debug)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        click.echo(f"Error: cannot write the answer: {error.strerror}", err=True)
         return 1
+    # a panic of polars is no Exception
+    except BaseException as error:
+        return failed(error, is_debug)
+
+
+def failed(error: BaseException, is_debug: bool) -> int:
+    """Say what went wrong; returns the exit code."""
+    if is_debug:
+        traceback.print_exception(error)
+    elif isinstance(error, AtlasError):
+        click.echo(f"Error: {error}", err=True)
+    else:
+        click.echo(f"Error: {type(error).__name__}: {error} (unexpected; --debug shows where)", err=True)
+    return 1
 
 
 __all__ = ["AtlasError", "cli", "main", "version"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from atlas.cli.options import db_option, open_atlas, use_color
+from schema.errors import AtlasError
 
 if TYPE_CHECKING:
     from atlas.api import Atlas
@@ -44,7 +45,10 @@ def tour(a: "Atlas") -> Iterator[str]:
 
 
 def inventory(a: "Atlas") -> Iterator[str]:
-    model = a.sql("FROM model").row(0, named=True)
+    models = a.sql("FROM model")
+    if models.is_empty():
+        raise AtlasError(f"{a.path} holds no model yet; `atlas ingest` fills it")
+    model = models.row(0, named=True)
     yield click.style(f"{a.path.name}: {a.path.stat().st_size / 1e6:.0f} MB, open to any DuckDB client", bold=True)
     yield f"model   {model['name']}, {model['n_layers']} layers of {model['d_ffn']} neurons, {model['dtype']}"
     for corpus in a.corpus_summary().iter_rows(named=True):

@@ -39,7 +39,7 @@ def as_jsonl(frame: pl.DataFrame, style: Style) -> str:
 
 
 def as_csv(frame: pl.DataFrame, style: Style) -> str:
-    """RFC 4180; lists and structures as JSON, bytes as hexadecimal."""
+    """RFC 4180; lists and structures as JSON, bytes as hexadecimal. Tokens that begin with = @ - + are as they are: a sheet for people guards them."""
     return frame.with_columns(pl.Series(c, flat(frame[c]), dtype=pl.String) for c in frame.columns if is_nested(frame.schema[c])).write_csv()
 
 
@@ -66,9 +66,11 @@ def comments(provenance: dict[str, object]) -> dict[str, str]:
 
 
 def as_parquet(frame: pl.DataFrame, style: Style) -> bytes:
-    """Zstandard; the provenance in the file's key-value metadata, under 'atlas'."""
+    """Zstandard; the provenance in the file's key-value metadata, under 'atlas'. Raises AtlasError for whole numbers that Parquet has no type for."""
     import pyarrow.parquet as pq
 
+    if too_wide := [name for name, kind in frame.schema.items() if kind == pl.Int128]:
+        raise AtlasError(f"column {too_wide[0]!r} holds numbers of more than 38 digits, which Parquet cannot; cast it to text in the query: ::VARCHAR")
     table = frame.to_arrow()
     metadata = {**(table.schema.metadata or {}), b"atlas": json.dumps(style.provenance, ensure_ascii=False).encode()}
     out = io.BytesIO()
@@ -99,7 +101,10 @@ def format_of(path: Path) -> str:
 def render(frame: pl.DataFrame, format: str, style: Style) -> bytes:
     """The whole file in one of FORMATS, UTF-8 where it is text."""
     rendered = FORMATS[format](frame, style)
-    return rendered if isinstance(rendered, bytes) else rendered.encode()
+    try:
+        return rendered if isinstance(rendered, bytes) else rendered.encode()
+    except UnicodeEncodeError as error:
+        raise AtlasError(f"the table holds U+{ord(error.object[error.start]):04X}, half a surrogate pair, which no text can; mind what was typed") from error
 
 
 def save(frame: pl.DataFrame, path: Path, format: str, style: Style) -> None:
@@ -114,14 +119,25 @@ def save_bytes(content: bytes, path: Path, provenance: dict[str, object]) -> Non
     write_file(path.with_name(f"{path.name}.provenance.json"), sidecar.encode())
 
 
+KEPT_SUFFIXES = (".duckdb", ".wal", ".lake")
+"""Of atlases and annotations, of the log that DuckDB keeps beside a file, and of what describes a lake."""
+
+
 def write_file(path: Path, content: bytes) -> None:
-    """Raises AtlasError if the folder is missing or not writable, or a DuckDB file lies there: no table is worth an atlas."""
+    """Raises AtlasError if the folder is missing or not writable, or the file is, or would pass for, a part of an atlas: no table is worth one."""
     if is_database(path):
         raise AtlasError(f"cannot write {path}: it is a DuckDB file, and stays as it is; give another name")
+    if any(name.suffix in KEPT_SUFFIXES or is_work(name) for name in (path, path.resolve())):
+        raise AtlasError(f"cannot write {path}: a file of that name belongs to an atlas; give another name")
     try:
         path.write_bytes(content)
     except OSError as error:
         raise AtlasError(f"cannot write {path}: {error.strerror}") from error
+
+
+def is_work(path: Path) -> bool:
+    """Whether the file lies in the folder in which an atlas is being made."""
+    return any(folder.suffix == ".work" and (folder / "lock").exists() for folder in path.parents)
 
 
 def is_database(path: Path) -> bool:

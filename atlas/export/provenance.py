@@ -17,6 +17,7 @@ from atlas.cursors import fetch_rows
 from atlas.export.cells import plain_rows
 from atlas.frames import fetch
 from atlas.reads import relations_of_statement, with_theirs
+from schema.errors import AtlasError
 
 PACKAGES = ("activation-atlas", "duckdb", "polars")
 
@@ -113,5 +114,9 @@ def commit(root: Path) -> str | None:
 
 
 def created() -> datetime:
+    """Raises AtlasError where SOURCE_DATE_EPOCH is set to no time."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
-    return datetime.fromtimestamp(int(epoch), UTC) if epoch else datetime.now(UTC)
+    try:
+        return datetime.fromtimestamp(int(epoch), UTC) if epoch else datetime.now(UTC)
+    except (ValueError, OverflowError, OSError) as error:
+        raise AtlasError(f"SOURCE_DATE_EPOCH is {epoch!r}, and not seconds since 1970; unset it, or set it to a whole number") from error

@@ -3,6 +3,7 @@
 `open_corpus` tells from the specification which source is meant; each source is one file of this folder.
 """
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
@@ -50,6 +51,8 @@ def open_corpus(
 
 
 def _open(spec: str, split: str | None, config: str | None, column: str | None, revision: str | None, spool: Path) -> Corpus:
+    if not spec.strip():
+        raise AtlasError(f"corpus {spec!r} names nothing; is a variable of the shell unset? To read the weights alone, leave --corpus out")
     if spec == "-":
         _refuse(spec, "standard input", config=config, column=column, revision=revision)
         return stdin.open_stdin(spool, split)
@@ -70,5 +73,5 @@ def _refuse(spec: str, kind: str, **options: str | None) -> None:
 
 
 def _limited(documents: Callable[[], Iterator[Document]], every: int, max_documents: int | None) -> Callable[[], Iterator[Document]]:
-    stop = None if max_documents is None else (max_documents - 1) * every + 1
-    return lambda: islice(documents(), 0, stop, every)
+    stop = None if max_documents is None else min((max_documents - 1) * every + 1, sys.maxsize)
+    return lambda: islice(documents(), 0, stop, min(every, sys.maxsize))

@@ -1,6 +1,7 @@
 """What every source yields: a document, and the corpus that streams it."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, time
@@ -44,11 +45,22 @@ def row_document(name: str, row: Mapping[str, object], column: str) -> Document:
         text = ""
     if not isinstance(text, str):
         raise AtlasError(f"{name}: column {column!r} holds {type(text).__name__}, not text; name the text column with --column")
-    return Document(name, checked(name, text), {key: _plain(value) for key, value in row.items() if key != column and _is_scalar(value)})
+    metadata = {checked(f"{name}, the name of a column", key): _plain(value) for key, value in row.items() if key != column and _is_scalar(value)}
+    for key, value in metadata.items():
+        if isinstance(value, str):
+            checked(f"{name}, column {key!r}", value)
+    return Document(name, checked(name, text), metadata)
 
 
 def missing_column(where: str, column: str, columns: Iterable[str]) -> AtlasError:
     return AtlasError(f"{where}: no column {column!r}; its columns are {', '.join(columns) or 'none'}. Name the text column with --column")
+
+
+def check_names(where: str, names: Iterable[str]) -> None:
+    """Raise AtlasError where two columns have one name: one of them would be lost."""
+    twice = [name for name, n in Counter(names).items() if n > 1]
+    if twice:
+        raise AtlasError(f"{where}: {len(twice)} names are there more than once, the first {twice[0]!r}; name each column once")
 
 
 def checked(name: str, text: str) -> str:

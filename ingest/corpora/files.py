@@ -1,9 +1,9 @@
 """Local files: find what a path or glob names, and read each by its suffix."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
-from glob import glob, has_magic
+from glob import escape, glob, has_magic
 from pathlib import Path
 
 from ingest.corpora.document import DEFAULT_COLUMN, Corpus, Document
@@ -59,7 +59,7 @@ def find_files(spec: str) -> list[Path]:
     elif path.exists():
         raise AtlasError(f"corpus {spec!r} is no regular file; pipe it in and give '-'")
     else:
-        paths = sorted(found for found in map(Path, glob(str(path), recursive=True)) if found.is_file())  # noqa: PTH207 - an absolute pattern
+        paths = each_once(found for found in map(Path, matches(str(path))) if found.is_file())
     if not paths:
         raise AtlasError(f"no file matches {spec!r}{_nearest(path)}")
     unsupported = [found.name for found in paths if found.suffix.lower() not in SUFFIXES]
@@ -69,6 +69,33 @@ def find_files(spec: str) -> list[Path]:
         if not os.access(found, os.R_OK):
             raise AtlasError(f"corpus {spec!r}: no permission to read {found}")
     return paths
+
+
+def matches(pattern: str) -> Iterator[str]:
+    """As glob does, but a folder that `**` comes to by several ways is entered once: links may lead in circles."""
+    parts = Path(pattern).parts
+    if "**" not in parts:
+        yield from glob(pattern)  # noqa: PTH207 - an absolute pattern
+        return
+    place = parts.index("**")
+    below = parts[place + 1 :] or ("*",)
+    seen: set[str] = set()
+    waiting = sorted(glob(str(Path(*parts[:place])))) if place else ["."]  # noqa: PTH207
+    while waiting:
+        folder = waiting.pop(0)
+        if (real := os.path.realpath(folder)) in seen or not Path(folder).is_dir():
+            continue
+        seen.add(real)
+        yield from matches(str(Path(escape(folder), *below)))
+        waiting += sorted(glob(f"{escape(folder)}/*/"))  # noqa: PTH207
+
+
+def each_once(paths: Iterable[Path]) -> list[Path]:
+    """The paths, sorted; of those that lead to one file the one that is no link, else the first."""
+    by_file: dict[str, Path] = {}
+    for path in sorted(paths, key=lambda path: (path.is_symlink(), path)):
+        by_file.setdefault(os.path.realpath(path), path)
+    return sorted(by_file.values())
 
 
 def _nearest(path: Path) -> str:

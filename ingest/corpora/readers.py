@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.corpora.document import Document, missing_column, row_document
+from ingest.corpora.document import Document, check_names, missing_column, row_document
 from schema.errors import AtlasError
 
 MAX_TEXT_CHARS = 100_000
@@ -66,13 +66,22 @@ def jsonl_documents(path: Path, name: str, column: str) -> Iterator[Document]:
 
 
 def _json_object(path: Path, line_number: int, line: str) -> dict:
+    where = f"{path}, line {line_number}"
     try:
-        row = json.loads(line)
+        row = json.loads(line, object_pairs_hook=lambda pairs: _named_once(where, pairs))
     except json.JSONDecodeError as error:
-        raise AtlasError(f"{path}, line {line_number}: no JSON ({error.msg} at character {error.pos})") from error
+        raise AtlasError(f"{where}: no JSON ({error.msg} at character {error.pos})") from error
+    except (ValueError, RecursionError) as error:
+        # a number of thousands of digits; lists within lists
+        raise AtlasError(f"{where}: JSON that cannot be read ({str(error).partition(';')[0]})") from error
     if not isinstance(row, dict):
-        raise AtlasError(f"{path}, line {line_number}: a JSON {type(row).__name__}, where each line should be an object")
+        raise AtlasError(f"{where}: a JSON {type(row).__name__}, where each line should be an object")
     return row
+
+
+def _named_once(where: str, pairs: list[tuple[str, object]]) -> dict[str, object]:
+    check_names(where, [name for name, _ in pairs])
+    return dict(pairs)
 
 
 def csv_documents(path: Path, name: str, column: str) -> Iterator[Document]:
@@ -81,6 +90,7 @@ def csv_documents(path: Path, name: str, column: str) -> Iterator[Document]:
     reader = csv.reader(_decoded_lines(path), strict=True)
     try:
         header = next(reader, [])
+        check_names(str(path), header)
         if header and column not in header:
             raise missing_column(str(path), column, header)
         for row_number, row in enumerate(row for row in reader if row):
@@ -97,13 +107,15 @@ def parquet_documents(path: Path, name: str, column: str) -> Iterator[Document]:
         # pre_buffer would load whole row groups, and a file may be one.
         with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as table:
             names = table.schema_arrow.names
+            check_names(str(path), names)
             if column not in names:
                 raise missing_column(str(path), column, names)
             readable = [field.name for field in table.schema_arrow if field.name == column or not _is_nested_or_binary(field.type)]
             rows = (row for batch in table.iter_batches(PARQUET_ROWS, columns=readable) for row in batch.to_pylist())
             for row_number, row in enumerate(rows):
                 yield row_document(f"{name}:{row_number}", row, column)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        # a time that Python's calendar does not have is one of these
         raise AtlasError(f"{path}: no readable Parquet file ({str(error).splitlines()[0]})") from error
 
 

@@ -17,7 +17,8 @@ SPOOL_NAME = "stdin.txt"
 def open_stdin(spool: Path, split: str | None) -> Corpus:
     """Plain text from standard input. When it gives nothing (a terminal, or empty), the text kept by an earlier run is read again."""
     kept = spool / SPOOL_NAME
-    if not sys.stdin.isatty():
+    # a closed one is None
+    if sys.stdin and not sys.stdin.isatty():
         _keep(kept)
     if not kept.exists():
         raise AtlasError(f"corpus '-': standard input gives no text, and no earlier run left any at {kept}; pipe a text in")

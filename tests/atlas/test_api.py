@@ -97,11 +97,6 @@ def test_vectors_and_lists_keep_their_types(a: atlas.Atlas) -> None:
     assert a.sql("SELECT bytes FROM token LIMIT 1").schema["bytes"] == pl.Binary
 
 
-def test_a_type_that_frames_cannot_hold_is_an_error_that_says_so(a: atlas.Atlas) -> None:
-    with pytest.raises(AtlasError, match="cast it in the query"):
-        a.sql("SELECT INTERVAL 1 DAY AS i")
-
-
 def test_status_counts_what_is_inside(a: atlas.Atlas, tiny_path: Path) -> None:
     status = a.status().to_dict()
     assert status["model"]["name"] == "tiny"

@@ -129,6 +129,78 @@ def test_latex_has_a_caption_and_label(call) -> None:
     assert r"\caption{Mine}" in call("ask", *TRIGGERS, "--format", "latex", "--caption", "Mine")[1]
 
 
+@pytest.mark.parametrize("epoch", ["abc", "1.5", "9" * 30])
+def test_a_source_date_that_is_no_time_is_said(call, monkeypatch: pytest.MonkeyPatch, epoch: str) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
+    code, _, err = call("ask", *TRIGGERS)
+    assert (code, err) == (1, f"Error: SOURCE_DATE_EPOCH is {epoch!r}, and not seconds since 1970; unset it, or set it to a whole number\n")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("status", ""), ("tour", ""), ("verify", ""), ("doctor", ""), ("ask", *TRIGGERS, "--db", ""), ("show", "L0N0", "--db", "/")]
+)
+def test_an_empty_name_is_no_atlas(call, arguments: tuple[str, ...]) -> None:
+    code, _, err = call(*arguments, db=False)
+    assert code in (1, 2)
+    assert "unexpected" not in err
+    assert "it is a folder" in err or "TARGET is empty" in err
+
+
+def test_a_tour_of_an_atlas_without_a_model_says_so(call, empty_path: Path) -> None:
+    code, _, err = call("tour", str(empty_path), db=False)
+    assert (code, err) == (1, f"Error: {empty_path} holds no model yet; `atlas ingest` fills it\n")
+
+
+def test_half_a_surrogate_pair_is_no_text(call) -> None:
+    """Bytes of a command line that are no UTF-8 come to Python so."""
+    code, _, err = call("ask", "neurons_promoting", "--token", "\udcff")
+    assert code == 1
+    assert "token must be text, not" in err
+    code, _, err = call("ask", *TRIGGERS, "--caption", "\udcff", "--format", "latex")
+    assert code == 1
+    assert "U+DCFF, half a surrogate pair" in err
+
+
+def test_standard_output_on_a_full_disk_is_said(tiny_path: Path) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", "from atlas.cli import main; main()", "ask", *TRIGGERS, "--db", str(tiny_path)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (1, "Error: cannot write the answer: No space left on device\n")
+
+
+def test_the_help_of_export_says_what_csv_does_with_formulas(call) -> None:
+    code, out, _ = call("export", "--help", db=False)
+    assert code == 0
+    assert "=1+1" in out
+
+
+@pytest.mark.parametrize("name", ["copy.duckdb.wal", "copy.lake", "copy.annotations.duckdb", "new.duckdb", "copy.duckdb.work/shard.parquet", "link.csv"])
+def test_no_answer_takes_a_name_that_belongs_to_an_atlas(call, tmp_path: Path, name: str) -> None:
+    work = tmp_path / "copy.duckdb.work"
+    work.mkdir()
+    (work / "lock").write_text("PID 1")
+    there = {tmp_path / "copy.lake": b"{}", tmp_path / "copy.duckdb.wal": b"log", work / "shard.parquet": b"rows"}
+    for path, content in there.items():
+        path.write_bytes(content)
+    (tmp_path / "link.csv").symlink_to(tmp_path / "copy.lake")
+    code, _, err = call("ask", *TRIGGERS, "--format", "csv", "-o", str(tmp_path / name))
+    assert code == 1
+    assert f"cannot write {tmp_path / name}: a file of that name belongs to an atlas" in err
+    assert {path: path.read_bytes() for path in there} == there
+    assert not any(".provenance." in path.name or path.name.startswith("new") for path in tmp_path.rglob("*"))
+
+
+def test_a_folder_that_ends_in_work_is_a_folder_as_any(call, tmp_path: Path) -> None:
+    (tmp_path / "thesis.work").mkdir()
+    code, _, _ = call("ask", *TRIGGERS, "-o", str(tmp_path / "thesis.work" / "table.csv"))
+    assert code == 0
+
+
 def test_no_answer_is_written_over_an_atlas(call, tiny_path: Path, tmp_path: Path) -> None:
     copy, link = tmp_path / "copy.csv", tmp_path / "link.csv"
     copy.write_bytes(tiny_path.read_bytes())

@@ -8,6 +8,8 @@ import os
 import time
 import tracemalloc
 from datetime import date
+from glob import glob
+from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -246,6 +248,90 @@ def test_an_option_that_does_not_apply_is_refused(tmp_path, opened, spec, option
     write(tmp_path / "a.txt", "x")
     with pytest.raises(AtlasError, match=message):
         opened(spec, **options)
+
+
+@pytest.mark.parametrize("spec", ["", " "])
+def test_an_empty_name_is_no_corpus(tmp_path, spec):
+    with pytest.raises(AtlasError, match="names nothing.*leave --corpus out"):
+        open_corpus(spec, spool=tmp_path)
+
+
+def test_links_that_lead_in_circles_bring_each_file_once(tmp_path, opened):
+    """Two of them in each of two folders: followed wherever they lead, more ways than could ever be walked."""
+    for folder in (tmp_path, tmp_path / "below"):
+        folder.mkdir(exist_ok=True)
+        write(folder / "a.txt", folder.name)
+        for name in ("one", "two"):
+            (folder / name).symlink_to(tmp_path, target_is_directory=True)
+    (tmp_path / "z.txt").symlink_to(tmp_path / "a.txt")
+    (tmp_path / "elsewhere").mkdir()
+    found = opened("**/*.txt")
+    assert [d.text for d in found.documents()] == [tmp_path.name, "below"]
+    assert found.source["n_files"] == 2
+    assert [d.name for d in opened("*.txt").documents()] == ["a.txt"]
+
+
+def test_two_stars_find_what_glob_finds(tmp_path, opened):
+    for name in ("a.txt", "x/b.txt", "x/y/c.txt", "x/y/[d].txt", ".hidden/e.txt", "[x]/f.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        write(tmp_path / name, name)
+    for pattern in ("**/*.txt", "x/**/*.txt", "**/y/*.txt", "x/**", "**/y/**/*.txt", "*/**/*.txt"):
+        expected = sorted(p.removeprefix(f"{tmp_path}/") for p in glob(f"{tmp_path}/{pattern}", recursive=True) if Path(p).is_file())  # noqa: PTH207 - the oracle
+        assert sorted(d.text for d in opened(pattern).documents()) == expected, pattern
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", "text,year,text\nx,1790,y\n"),
+        ("a.csv", "year,text,year\n1,x,2\n"),
+        ("a.jsonl", '{"text": "x", "text": "y"}\n'),
+        ("a.jsonl", '{"text": "x", "more": {"k": 1, "k": 2}}\n'),
+    ],
+)
+def test_a_name_that_two_columns_have_is_refused(tmp_path, opened, name, content):
+    write(tmp_path / name, content)
+    with pytest.raises(AtlasError, match=r"there more than once, the first '(text|year|k)'"):
+        opened(name)
+
+
+def test_a_name_that_two_columns_of_parquet_have_is_refused(tmp_path, opened):
+    pq.write_table(pa.Table.from_arrays([pa.array(["x"]), pa.array(["y"])], ["text", "text"]), tmp_path / "a.parquet")
+    with pytest.raises(AtlasError, match="there more than once, the first 'text'"):
+        opened("a.parquet")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (r'{"text": "x", "k": "\ud800"}', "column 'k': character 0 is half a surrogate pair"),
+        (r'{"text": "x", "\ud800": 1}', "the name of a column: character 0 is half a surrogate pair"),
+        ('{"text": "x", "k": ' + "9" * 5_000 + "}", "line 1: JSON that cannot be read .*digits"),
+        ('{"text": "x", "k": ' + "[" * 100_000, "line 1: JSON that cannot be read .*recursion"),
+    ],
+    ids=["half a pair in a value", "in a name", "digits", "brackets"],
+)
+def test_metadata_that_cannot_be_kept_is_named_with_its_place(tmp_path, opened, line, message):
+    write(tmp_path / "a.jsonl", line + "\n")
+    with pytest.raises(AtlasError, match=message):
+        opened("a.jsonl")
+
+
+def test_a_time_of_parquet_that_no_calendar_has_is_named(tmp_path, opened):
+    pq.write_table(pa.table({"text": ["x"], "t": pa.array([2**62], pa.timestamp("us"))}), tmp_path / "a.parquet")
+    with pytest.raises(AtlasError, match=r"a\.parquet: no readable Parquet file"):
+        opened("a.parquet")
+
+
+def test_steps_longer_than_any_corpus_take_the_first_document(tmp_path, opened):
+    write(tmp_path / "a.jsonl", jsonl({"text": "x"}, {"text": "y"}))
+    assert [d.text for d in opened("a.jsonl", every=2**64, max_documents=2**64).documents()] == ["x"]
+
+
+def test_a_closed_standard_input_gives_no_text(opened, monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(AtlasError, match="standard input gives no text"):
+        opened("-")
 
 
 def test_a_pipe_given_as_a_file_is_refused(tmp_path, opened):

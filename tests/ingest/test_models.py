@@ -1,6 +1,7 @@
 """Loading from a folder, a GGUF file, the hub's cache and the installed package; and what is said when that cannot be."""
 
 import json
+import os
 import re
 import shutil
 from contextlib import redirect_stderr
@@ -14,9 +15,10 @@ from huggingface_hub import errors
 from torch.nn import functional as F
 
 from ingest import sources
+from ingest.architectures import ARCHITECTURES
 from ingest.checks import check_identities
 from ingest.hooks import record_sites
-from ingest.loading import hash_weights, misfits
+from ingest.loading import attention, hash_weights, misfits
 from ingest.models import Model, load_model
 from schema.errors import AtlasError
 from tests.ingest.tiny_models import tiny_hf, tiny_model, tiny_tokenizer, token_batch
@@ -180,7 +182,7 @@ def test_a_folder_with_an_unknown_model_type_is_refused_before_its_weights_are_r
     [
         (lambda f: (f / "config.json").unlink(), r"my-model has no config\.json"),
         (lambda f: (f / "config.json").write_text("{"), "cannot read its config.json: JSONDecodeError"),
-        (lambda f: (f / "model.safetensors").unlink(), "cannot read its weights: OSError"),
+        (lambda f: (f / "model.safetensors").unlink(), "no weights in"),
         (lambda f: (f / "model.safetensors").write_bytes(b"junk" * 9), "cannot read its weights"),
         (lambda f: [p.unlink() for p in f.glob("tokenizer*")], "my-model: cannot read its tokenizer|its tokenizer"),
         (lambda f: change_config(f, num_hidden_layers=3), r"do not fit model_type 'llama': missing: model\.layers\.2\.\S+, \S+, \S+ and \d+ more"),
@@ -267,3 +269,90 @@ def test_the_packaged_gguf_was_converted_rightly_for_it_knows_english(smollm2: M
     # rotary heads in the wrong order, or a wrong base, cost several nats a token; a uniform guess costs 10.8
     assert F.cross_entropy(logits[0, :-1], token_ids[0, 1:]) < 3
     assert smollm2.tokenizer.decode(logits[0, -3].argmax()) == " Paris"
+
+
+def changed_config(folder: Path, **changes: object) -> Path:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    return folder
+
+
+@pytest.mark.parametrize("text", ["null", "[]", '"gpt2"', "5"])
+def test_a_configuration_that_is_no_object_is_said(folder: Path, text: str) -> None:
+    (folder / "config.json").write_text(text)
+    with pytest.raises(AtlasError, match="cannot read its config.json: .* and no object"):
+        load(folder)
+
+
+def test_a_quantisation_of_null_is_none(folder: Path) -> None:
+    assert load(changed_config(folder, quantization_config=None)).n_layers == 2
+
+
+@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation", "_attn_implementation_internal", "_experts_implementation"])
+@pytest.mark.parametrize("code", ["evil/kernel", "paged|eager", "flash_attention_2"])
+def test_a_configuration_does_not_choose_the_code(folder: Path, key: str, code: str) -> None:
+    model = load(changed_config(folder, **{key: code}))
+    assert model.hf.config._attn_implementation == "sdpa"
+    check_identities(model)
+
+
+@pytest.mark.parametrize("model_type", ARCHITECTURES)
+def test_the_attention_asked_for_is_what_transformers_takes_by_itself(model_type: str) -> None:
+    hf = tiny_hf(model_type)
+    assert attention(type(hf.config)()) == hf.config._attn_implementation
+
+
+def test_weights_that_are_not_there_or_cannot_be_read_are_told_apart(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = folder / "model.safetensors"
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "access", lambda path, mode: False)  # root may read everything, so the answer is given by hand
+        with pytest.raises(AtlasError, match=r"no permission to read .*model\.safetensors"):
+            load(folder)
+    weights.unlink()
+    with pytest.raises(AtlasError, match=r"no weights in .*: there is no model\.safetensors or "):
+        load(folder)
+    weights.symlink_to(folder / "nowhere")
+    with pytest.raises(AtlasError, match=r"model\.safetensors is no file, or a link that leads nowhere"):
+        load(folder)
+
+
+class Program:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple:
+        return Path.touch, (self.path,)
+
+
+def test_a_pickle_that_is_a_program_is_refused_without_a_word_on_how_to_run_it(folder: Path, tmp_path: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    torch.save({"weight": Program(tmp_path / "ran")}, folder / "pytorch_model.bin")
+    with pytest.raises(AtlasError, match="might run as a program; take safetensors") as caught:
+        load(folder)
+    assert "weights_only" not in str(caught.value)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_weights_of_another_shape_are_named_with_both_shapes(folder: Path) -> None:
+    with pytest.raises(AtlasError, match=r"mismatched: .*down_proj.weight is \[16, 24\] and should be \[16, 32\]"):
+        load(changed_config(folder, intermediate_size=32))
+
+
+def test_a_folder_without_a_tokenizer_says_so(tmp_path: Path) -> None:
+    """transformers makes one of its own there, without a vocabulary."""
+    tiny_hf("gpt2").save_pretrained(tmp_path / "bare")
+    with pytest.raises(AtlasError, match=r"its tokenizer has no vocabulary; .*bare needs a tokenizer\.json"):
+        load(tmp_path / "bare")
+
+
+def test_a_family_without_an_entry_says_where_one_is_added(folder: Path) -> None:
+    with pytest.raises(AtlasError, match=r"'stablelm' is not supported; supported are bloom, .*docs/architecture\.md says how to add a family"):
+        load(changed_config(folder, model_type="stablelm"))
+
+
+@pytest.mark.parametrize("device", ["cuda:²", "cpu:²", "cuda:-1"])
+def test_a_device_whose_number_is_none_is_unknown(folder: Path, device: str) -> None:
+    with pytest.raises(AtlasError, match="is unknown; give cpu, cuda"):
+        load(folder, device=device)

@@ -2,6 +2,8 @@
 
 import json
 import os
+import shutil
+import sqlite3
 import subprocess
 import sys
 from contextlib import closing
@@ -173,6 +175,58 @@ def test_another_schema_version_is_refused(tmp_path, gpt2, corpus):
         ingest(target, gpt2, corpus)
 
 
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_target_that_is_a_link_is_refused(tmp_path, gpt2, corpus, is_there):
+    target, real = tmp_path / "a.duckdb", tmp_path / "elsewhere.duckdb"
+    target.symlink_to(real)
+    if is_there:
+        real.write_bytes(b"x")
+    with pytest.raises(AtlasError, match=r"a\.duckdb: it is a link.*elsewhere\.duckdb"):
+        ingest(target, gpt2, corpus)
+    assert target.is_symlink()
+    assert real.exists() is is_there
+
+
+def test_a_corpus_without_a_name_is_not_the_weights_alone(tmp_path, gpt2):
+    with pytest.raises(AtlasError, match="names nothing"):
+        ingest(tmp_path / "a.duckdb", gpt2, "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_token_without_an_embedding_is_refused_by_its_document(tmp_path, gpt2):
+    folder = shutil.copytree(gpt2, tmp_path / "model")
+    tokenizer = tiny_tokenizer()
+    tokenizer.add_tokens([f"word{i}" for i in range(100)])
+    tokenizer.save_pretrained(folder)
+    (tmp_path / "a.txt").write_text("the first")
+    (tmp_path / "b.txt").write_text("the word99")
+    assert ingest(tmp_path / "a.duckdb", folder, str(tmp_path / "a.txt")).n_positions > 0
+    with pytest.raises(AtlasError, match=r"its tokenizer makes token \d+ of document 'b.txt', and the model has embeddings of tokens 0 to 299 only"):
+        ingest(tmp_path / "b.duckdb", folder, str(tmp_path / "b.txt"))
+
+
+@pytest.mark.parametrize("name", ["annotations.duckdb", "x.annotations.duckdb"])
+def test_a_name_that_annotations_have_is_refused(tmp_path, gpt2, corpus, name):
+    with pytest.raises(AtlasError, match="are for what people say of an atlas"):
+        ingest(tmp_path / name, gpt2, corpus)
+
+
+def test_a_target_that_was_cut_short_is_refused_before_anything_is_computed(tmp_path, gpt2, corpus, monkeypatch):
+    target = tmp_path / "a.duckdb"
+    ingest(target, gpt2, corpus)
+    os.truncate(target, target.stat().st_size - 1)
+    monkeypatch.setattr(driver, "load_model", None)
+    with pytest.raises(AtlasError, match="is damaged: it was cut short"):
+        ingest(target, gpt2, corpus)
+
+
+def test_a_sqlite_database_is_named_as_what_it_is(tmp_path, gpt2, corpus):
+    with closing(sqlite3.connect(tmp_path / "a.duckdb")) as con:
+        con.execute("CREATE TABLE t (i INTEGER)")
+    with pytest.raises(NotAnAtlas, match="is not an atlas: it is a SQLite database"):
+        ingest(tmp_path / "a.duckdb", gpt2, corpus)
+
+
 def test_a_target_in_no_folder_is_refused(tmp_path, gpt2, corpus):
     with pytest.raises(AtlasError, match="there is no folder"):
         ingest(tmp_path / "nowhere" / "a.duckdb", gpt2, corpus)
@@ -247,6 +301,55 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, gpt2, corpus, mon
     monkeypatch.setattr(committer, "load_shard", real)
     ingest(undisturbed, gpt2, corpus)
     assert checksums(target) == checksums(undisturbed)
+
+
+def test_more_triggers_than_positions_take_the_room_of_the_positions(tmp_path, gpt2, corpus, monkeypatch):
+    """A corpus of n positions has n triggers of each key and tail, whatever was asked for; a larger one that is added later has its own."""
+    target, asked, made, real = tmp_path / "a.duckdb", 1_000_000, [], driver.Worker.keys
+    monkeypatch.setattr(driver.Worker, "keys", lambda self, run_id, k: made.append((run_id, k)) or real(self, run_id, k))
+    short = tmp_path / "short.txt"
+    short.write_text("the first")
+    n_short = ingest(target, gpt2, str(short), triggers=asked).n_positions
+    n_long = ingest(target, gpt2, corpus, triggers=asked).n_positions
+    assert set(made) == {(1, n_short), (3, n_long)}
+    with closing(open_reader(target)) as con:
+        of_each = "SELECT corpus_id, count(*) AS n FROM trigger GROUP BY corpus_id, layer, neuron, tail"
+        assert con.execute(f"SELECT corpus_id, min(n), max(n) FROM ({of_each}) GROUP BY corpus_id ORDER BY corpus_id").fetchall() == [
+            (0, n_short, n_short),
+            (1, n_long, n_long),
+        ]
+        settings = con.execute("SELECT DISTINCT (settings ->> 'triggers')::BIGINT FROM run WHERE kind = 'sweep'").fetchall()
+    assert settings == [(asked,)]
+    made.clear()
+    ingest(target, gpt2, corpus, triggers=asked)
+    assert made == []
+
+
+def test_an_interrupted_sweep_of_more_triggers_than_positions_goes_on(tmp_path, gpt2, corpus, monkeypatch):
+    target, undisturbed, n_loaded, real = tmp_path / "a.duckdb", tmp_path / "b.duckdb", 0, committer.load_shard
+
+    def load_or_stop(con, shard):
+        nonlocal n_loaded
+        if n_loaded == 4:
+            raise KeyboardInterrupt
+        n_loaded += 1
+        real(con, shard)
+
+    monkeypatch.setattr(committer, "load_shard", load_or_stop)
+    with pytest.raises(KeyboardInterrupt):
+        ingest(target, gpt2, corpus, triggers=1_000_000, trace=0)
+    monkeypatch.setattr(committer, "load_shard", real)
+    n_positions = ingest(target, gpt2, corpus, triggers=1_000_000, trace=0).n_positions
+    ingest(undisturbed, gpt2, corpus, triggers=n_positions, trace=0)
+    assert checksums(target) == checksums(undisturbed)
+
+
+def test_more_triggers_than_the_table_has_ranks_are_refused_before_the_sweep(tmp_path, gpt2):
+    corpus = tmp_path / "long.txt"
+    corpus.write_text("ab " * 14_000)
+    with pytest.raises(AtlasError, match=r"--triggers 1000000: this corpus has 42,000 positions, and of each key at most 32,767"):
+        ingest(tmp_path / "a.duckdb", gpt2, str(corpus), triggers=1_000_000)
+    assert ingest(tmp_path / "a.duckdb", gpt2, str(corpus), triggers=3, trace=0).n_positions == 42_000
 
 
 def test_publishing_in_the_middle_shows_whole_shards_only(tmp_path, gpt2, corpus, monkeypatch):

@@ -23,8 +23,8 @@ def documents(*texts):
     return [Document(f"d{i}", text, {}) for i, text in enumerate(texts)]
 
 
-def cut_all(texts, tokenizer, *, corpus_id=0, context=4, bos="never", by="tokens"):
-    return list(cut(documents(*texts), tokenizer, corpus_id=corpus_id, context=context, bos=bos, by=by))
+def cut_all(texts, tokenizer, *, corpus_id=0, context=4, bos="never", by="tokens", document_tokens=None):
+    return list(cut(documents(*texts), tokenizer, corpus_id=corpus_id, context=context, bos=bos, by=by, document_tokens=document_tokens))
 
 
 def flat(cut_document, field):
@@ -196,6 +196,42 @@ def test_settings_that_cannot_be_met_are_refused_before_anything_is_read(byte_to
 def test_a_context_of_one_has_no_room_beside_bos(sentencepiece_tokenizer):
     with pytest.raises(AtlasError, match="no room for text beside BOS"):
         cut(iter([]), sentencepiece_tokenizer, corpus_id=0, context=1, bos="auto", by="tokens")
+
+
+def whole_then_cut(text, tokenizer, limit, **of):
+    """Positions of the document by its definition: the whole text is encoded, and the first `limit` tokens are cut."""
+    encoder = Encoder(tokenizer)
+    encoding = encoder.encode(text)
+    n = min(limit, len(encoding.token_ids))
+    following = [*encoding.token_ids.tolist(), NO_NEXT_TOKEN][1 : n + 1]
+    return list(zip(encoding.token_ids[:n].tolist(), following, encoding.starts[:n].tolist(), encoding.ends[:n].tolist(), strict=True))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    text=st.text(alphabet="aé 日🎉\n\t.the fi\u0301ﬁ\u00a0pol", max_size=400) | st.text(alphabet=" e\u0301", max_size=200),
+    limit=st.integers(1, 4),
+    by=st.sampled_from(["tokens", "sentences"]),
+    name=st.sampled_from(["byte_tokenizer", "sentencepiece_tokenizer"]),
+)
+def test_the_first_tokens_of_a_document_are_those_of_the_whole_text(request, text, limit, by, name):
+    tokenizer = request.getfixturevalue(name)
+    [found] = cut_all([text], tokenizer, context=9, by=by, document_tokens=limit)
+    [whole] = cut_all([text], tokenizer, context=10**6, by=by)
+    rows = list(zip(*(flat(found, f) for f in ("token_ids", "next_token_ids", "char_starts", "char_ends")), strict=True))
+    assert rows == (whole_then_cut(text, tokenizer, limit) if text.strip() else [])
+    ends = [len(s.token_ids) for s in whole.sequences]
+    assert by == "tokens" or len(found.sequences) == sum(n < limit for n in np.cumsum([0, *ends[:-1]])) * bool(ends)
+
+
+@pytest.mark.parametrize("text", ["the people of the world. " * 400_000, "a" * 5_000_000, "a\n" + " " * 5_000_000], ids=["words", "one word", "white space"])
+def test_a_long_document_of_which_few_tokens_are_read_is_not_encoded_to_its_end(byte_tokenizer, monkeypatch, text):
+    encoded, encode = [], Encoder.encode
+    monkeypatch.setattr(Encoder, "encode", lambda self, text: encoded.append(len(text)) or encode(self, text))
+    [found] = cut_all([text], byte_tokenizer, document_tokens=2, by="sentences")
+    assert len(flat(found, "token_ids")) == 2
+    assert found.document.text == text
+    assert sum(encoded) < 10_000
 
 
 def test_a_slow_tokenizer_is_refused_by_name():

@@ -1,0 +1,100 @@
+"""DuckDB's values on their way into a frame: what no frame can hold."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from schema.errors import AtlasError
+
+DECIMAL_DIGITS = 38
+"""Of Arrow's and polars' decimals, in which DuckDB hands over HUGEINT; a HUGEINT may have one more."""
+
+FIRST_DAY, LAST_DAY = (int(np.datetime64(day, "D").astype(np.int64)) for day in ("0001-01-01", "9999-12-31"))
+"""Days since 1970 that Python's dates can say, and with them every way of printing."""
+
+PER_DAY = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
+"""Units of a timestamp or time in a day."""
+
+INT64 = np.iinfo(np.int64)
+
+
+def frame_of(table: pa.Table) -> pl.DataFrame:
+    """An Arrow table as a frame. Raises AtlasError, naming the column, for a type or a value that frames cannot hold."""
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        # those of its own are made integers below
+        for values in () if is_whole_decimal(column.type) else leaves(column):
+            if why := objection(values):
+                raise unfit(name, why)
+    try:
+        frame = pl.DataFrame(pl.from_arrow(table))
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise AtlasError(f"frames cannot hold this result ({str(error).splitlines()[0]}); cast the column to text in the query: ::VARCHAR") from error
+    return frame.with_columns(wide(name, frame[name]) for name, kind in frame.schema.items() if kind == pl.Decimal(DECIMAL_DIGITS, 0))
+
+
+def unfit(name: str, why: str) -> AtlasError:
+    return AtlasError(f"column {name!r} holds {why}, which frames cannot hold; cast it to text in the query: ::VARCHAR")
+
+
+def wide(name: str, column: pl.Series) -> pl.Series:
+    """Whole numbers with more digits than decimals have as 128-bit integers; others as they are."""
+    return column.to_physical() if is_wide(column) else column
+
+
+def is_wide(column: pl.Series) -> bool:
+    """Whether any of the whole numbers in a column of decimals has more than DECIMAL_DIGITS digits."""
+    numbers = column.to_physical()
+    return any(abs(number) >= 10**DECIMAL_DIGITS for number in (numbers.min(), numbers.max()) if isinstance(number, int))
+
+
+def is_whole_decimal(kind: pa.DataType) -> bool:
+    return pa.types.is_decimal128(kind) and (kind.precision, kind.scale) == (DECIMAL_DIGITS, 0)
+
+
+def leaves(column: pa.ChunkedArray) -> Iterator[pa.Array]:
+    """The arrays of plain values that a column is made of, those within lists and structures too."""
+    for chunk in column.chunks or [pa.array([], column.type)]:
+        yield from leaves_of(chunk)
+
+
+def leaves_of(values: pa.Array) -> Iterator[pa.Array]:
+    kind = values.type
+    if pa.types.is_map(kind):
+        yield from leaves_of(values.keys)
+        yield from leaves_of(values.items)
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        yield from leaves_of(values.flatten())
+    elif pa.types.is_struct(kind):
+        for field in values.flatten():
+            yield from leaves_of(field)
+    else:
+        yield values
+
+
+def objection(values: pa.Array) -> str | None:
+    """What of plain values no frame can hold; None if it can hold all of them."""
+    kind = values.type
+    if pa.types.is_interval(kind):
+        return "INTERVAL"
+    if pa.types.is_union(kind):
+        return "UNION"
+    if is_whole_decimal(kind):
+        return "numbers of more than 38 digits within lists or structures" if is_wide(pl.Series(values)) else None
+    if pa.types.is_date32(kind):
+        return None if within(values.view(pa.int32()), FIRST_DAY, LAST_DAY) else "infinity or a date outside the years 1 to 9999"
+    if pa.types.is_timestamp(kind):
+        per_day = PER_DAY[kind.unit]
+        # infinity is the largest number, and its opposite
+        first, last = max(FIRST_DAY * per_day, -INT64.max + 1), min((LAST_DAY + 1) * per_day, INT64.max) - 1
+        return None if within(values.view(pa.int64()), first, last) else "infinity or a time outside the years 1 to 9999"
+    if pa.types.is_time(kind):
+        return None if within(values.view(pa.int64()), 0, PER_DAY[kind.unit] - 1) else "the time 24:00:00"
+    return None
+
+
+def within(numbers: pa.Array, first: int, last: int) -> bool:
+    found = pc.min_max(numbers).as_py()
+    return found["min"] is None or (first <= found["min"] and found["max"] <= last)

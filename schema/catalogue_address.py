@@ -1,0 +1,35 @@
+"""The address of a lake's catalogue as it may be written down: one that PostgreSQL's own library reads, with nothing secret in it. No message repeats it."""
+
+from collections.abc import Mapping
+
+from schema.errors import AtlasError
+
+SECRETS = {"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"}
+"""Parameters of PostgreSQL's library that nobody else may read."""
+
+SCHEMES = ("postgresql://", "postgres://")
+
+
+def check_address(address: str, where: str) -> None:
+    """Raise AtlasError for what is no postgresql:// address, and for one with a password in it. where: what holds it, for the message."""
+    if not address.startswith(SCHEMES):
+        raise AtlasError(f"the catalogue of a lake is a PostgreSQL database: {where} takes postgresql://user@host/database, and this begins otherwise")
+    found = parameters(address, where)
+    # a password with a slash in it is read as the beginning of the database's name
+    secret = sorted(SECRETS & found.keys()) or ["password"] * ("@" in found.get("dbname", ""))
+    if secret:
+        raise AtlasError(f"leave the password out of {where}, others could read it there ({secret[0]}): set PGPASSWORD, or put it into ~/.pgpass")
+
+
+def parameters(address: str, where: str) -> Mapping[str, str]:
+    """Host, dbname, … as PostgreSQL's library reads them: it takes more for a password than urllib does."""
+    try:
+        from psycopg import Error
+        from psycopg.conninfo import conninfo_to_dict
+    except ImportError as error:
+        raise AtlasError(f"a lake needs the extra `lake`: pip install 'activation-atlas[lake]' ({error})") from error
+    try:
+        return {name: str(value) for name, value in conninfo_to_dict(address).items()}
+    except (Error, ValueError):
+        # what it says would repeat a part of the address
+        raise AtlasError(f"{where} is no address that PostgreSQL reads: postgresql://user@host/database, and behind a ? only parameters of its own") from None
