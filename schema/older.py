@@ -11,7 +11,7 @@ from sqlalchemy import Table
 
 from schema import SCHEMA_VERSION
 from schema.build import column_types, install_derived, table_comments, table_ddl
-from schema.release import is_of_this_release
+from schema.release import is_of_this_release, stored_tables
 from schema.tables import metadata
 
 OLDER = "older"
@@ -22,10 +22,9 @@ def is_older(con: duckdb.DuckDBPyConnection) -> bool:
     """Whether the open file is an atlas of this schema version and another release: what is no atlas at all is not."""
     if is_of_this_release(con):
         return False
-    try:
-        versions = con.execute("SELECT m.schema_version FROM model AS m").fetchall()
-    except duckdb.Error:
+    if "model" not in {table for _, table in stored_tables(con)}:
         return False
+    versions = con.execute("SELECT m.schema_version FROM main.model AS m").fetchall()
     return not versions or versions[0][0] == SCHEMA_VERSION
 
 

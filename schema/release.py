@@ -1,4 +1,7 @@
-"""Which release of views, questions and tables an atlas holds: a digest of their sources that is stored in it, and compared when it is opened."""
+"""Which release of views, questions and tables an atlas holds: a digest of their sources that is stored in it, and compared when it is opened.
+
+It is the label of a type, which is read and never run: before an atlas is locked down, nothing that is defined in it may act.
+"""
 
 from functools import cache
 from hashlib import sha256
@@ -12,6 +15,12 @@ QUESTION_GROUP = "activation_atlas.questions"
 
 TABLE_SOURCES = ("columns.py", "map_tables.py", "paper_tables.py", "tables.py", "terms.py")
 """Read instead of the metadata made from them, which would have to load SQLAlchemy first."""
+
+STORED = """
+SELECT t.labels
+FROM duckdb_types() AS t
+WHERE t.type_name = 'release_digest' AND t.schema_name = 'main' AND t.database_name = current_database()
+"""
 
 
 @cache
@@ -35,12 +44,17 @@ def release_digest() -> str:
 
 def store_digest(con: duckdb.DuckDBPyConnection) -> None:
     """Say in the current database that its views and questions are of this release."""
-    con.execute(f"CREATE OR REPLACE MACRO release_digest() AS '{release_digest()}'; COMMENT ON MACRO release_digest IS 'Release of the views and questions.'")
+    con.execute(
+        f"DROP TYPE IF EXISTS release_digest; CREATE TYPE release_digest AS ENUM ('{release_digest()}'); "
+        "COMMENT ON TYPE release_digest IS 'Its label is a digest of the views and questions: their release.'"
+    )
 
 
 def is_of_this_release(con: duckdb.DuckDBPyConnection) -> bool:
     """Whether the open file holds the tables, views and questions of this release."""
-    try:
-        return con.execute("SELECT release_digest()").fetchall() == [(release_digest(),)]
-    except duckdb.Error:
-        return False
+    return con.execute(STORED).fetchall() == [([release_digest()],)]
+
+
+def stored_tables(con: duckdb.DuckDBPyConnection) -> set[tuple[str, str]]:
+    """(database, table) of every table that holds rows itself: a view of its name would run what it is made of when it is read."""
+    return set(con.execute("SELECT t.database_name, t.table_name FROM duckdb_tables() AS t WHERE t.schema_name = 'main'").fetchall())

@@ -15,7 +15,7 @@ import duckdb
 from schema import SCHEMA_VERSION
 from schema.errors import AtlasError, Locked, NotAnAtlas
 from schema.lake import is_lake, open_published
-from schema.release import is_of_this_release
+from schema.release import is_of_this_release, stored_tables
 
 STORAGE_VERSION = "v1.5.0"
 """File format of every atlas: the newest that all current clients open, and smaller than DuckDB 1.5's own default."""
@@ -227,7 +227,7 @@ def _holder(message: str) -> str:
 
 def check_version(con: duckdb.DuckDBPyConnection, path: Path | str) -> None:
     """Raise NotAnAtlas unless the open file holds an atlas of this schema version."""
-    tables = {name for (name,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+    tables = {table for _, table in stored_tables(con)}
     if not {"model", "run", "shard"} <= tables:
         found = ", ".join(sorted(tables)[:5]) or "no tables"
         raise NotAnAtlas(f"{path} is not an atlas: it is a DuckDB file with {found}, and without the tables model, run and shard")

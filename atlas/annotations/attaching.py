@@ -11,6 +11,7 @@ import duckdb
 from atlas.questions import ANNOTATION_FOLDER
 from schema import ANNOTATION_VERSION
 from schema.errors import AtlasError
+from schema.release import stored_tables
 from schema.store import annotation_path, own_name
 from schema.terms import ANNOTATION_CATALOG as CATALOG
 
@@ -58,7 +59,8 @@ def attach_file(con: duckdb.DuckDBPyConnection, target: Path, name: str = CATALO
     try:
         with own_name(target) as own:
             con.execute(f"ATTACH IF NOT EXISTS '{quoted(own)}' AS {name} (READ_ONLY)")
-        versions = con.execute(f"SELECT version FROM {name}.annotation_schema").fetchall()
+        is_ours = (name, "annotation_schema") in stored_tables(con)
+        versions = con.execute(f"SELECT version FROM {name}.annotation_schema").fetchall() if is_ours else []
     except duckdb.Error as error:
         raise AtlasError(f"cannot read the annotations in {target}: {str(error).splitlines()[0]}. Move the file away to go on without them.") from error
     if versions != [(ANNOTATION_VERSION,)]:

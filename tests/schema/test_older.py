@@ -137,7 +137,7 @@ def test_what_a_stopped_run_of_the_old_release_left_goes_on(tmp_path: Path, monk
 def test_a_table_that_is_not_there_reads_as_empty_and_is_added(tmp_path: Path) -> None:
     path = write_tiny_atlas(tmp_path / "a.duckdb")
     with closing(store.open_writer(path)) as con:
-        con.execute("DROP TABLE map_point; DROP MACRO release_digest")
+        con.execute("DROP TABLE map_point; DROP TYPE release_digest")
     with atlas.open(path) as a:
         assert a.sql("FROM map_point").is_empty()
         assert a.sql("FROM map_point").columns == [c.name for c in metadata(2).tables["map_point"].columns]
