@@ -45,8 +45,18 @@ def calls(kind: str, name: str, types: list[str]) -> list[str]:
     """SELECTs that call a function wherever it can stand, with values of its types and with none."""
     quoted, given = f'"{name}"', ", ".join(map(value, types))
     if kind in ("table", "table_macro", "pragma"):
-        return [f"FROM {quoted}({given})", f"FROM {quoted}()", f"FROM system.main.{quoted}({given})", f"SELECT * FROM (SELECT 1) AS x, LATERAL {quoted}({given})"]
-    scalar = [f"SELECT {quoted}({given})", f"SELECT system.main.{quoted}({given})", f"SELECT list_transform([1], x -> {quoted}({given}))", f"FROM {quoted}({given})"]
+        return [
+            f"FROM {quoted}({given})",
+            f"FROM {quoted}()",
+            f"FROM system.main.{quoted}({given})",
+            f"SELECT * FROM (SELECT 1) AS x, LATERAL {quoted}({given})",
+        ]
+    scalar = [
+        f"SELECT {quoted}({given})",
+        f"SELECT system.main.{quoted}({given})",
+        f"SELECT list_transform([1], x -> {quoted}({given}))",
+        f"FROM {quoted}({given})",
+    ]
     windowed = f"SELECT {quoted}({given}) OVER () FROM (SELECT 1) AS x"
     return [*scalar, windowed] if kind in ("aggregate", "window") else scalar
 

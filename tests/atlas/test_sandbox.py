@@ -115,7 +115,7 @@ def test_ctrl_c_ends_the_command_and_its_process(tiny_path: Path) -> None:
 
 
 def waited_for_child(pid: int) -> int:
-    """The child of a process, once it has computed for half a second."""
+    """The child of a process, once it has computed for two seconds, most of them at its statement."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
