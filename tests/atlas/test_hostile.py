@@ -3,7 +3,7 @@
 import hashlib
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -105,12 +105,12 @@ def in_process(path: Path, asked: list[str]) -> list[str]:
         return [outcome(lambda statement=written(s, path): run_select(a.con, statement, timeout=20)) for s in asked]
 
 
-def outcome(ask) -> str:  # noqa: ANN001
+def outcome(ask: Callable[[], object]) -> str:
     try:
         ask()
     except AtlasError as error:
         return type(error).__name__
-    except BaseException as error:  # noqa: BLE001
+    except BaseException as error:
         return f"{type(error).__name__}: {error}"
     return "answered"
 
