@@ -5,6 +5,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -102,7 +103,7 @@ def written(statement: str, path: Path) -> str:
 def in_process(path: Path, asked: list[str]) -> list[str]:
     """What comes of each: 'answered', or the name of the error's class."""
     with atlas.open(path) as a:
-        return [outcome(lambda statement=written(s, path): run_select(a.con, statement, timeout=20)) for s in asked]
+        return [outcome(partial(run_select, a.con, written(s, path), timeout=20)) for s in asked]
 
 
 def outcome(ask: Callable[[], object]) -> str:
