@@ -28,6 +28,9 @@ TIMEOUT = 60.0
 LONGEST = 1_000_000
 """Characters of a statement."""
 
+UNREADABLE = re.compile("[\0\ud800-\udfff]")
+"""NUL, and half of a character, which a byte that is no UTF-8 becomes."""
+
 LINE_NUMBER = re.compile(r"^LINE (\d+):", re.MULTILINE)
 
 EXPLAIN = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(EXPLAIN\b\s*(?:ANALYZE\b|\([\w\s,]*\))?)", re.IGNORECASE | re.DOTALL)
@@ -84,8 +87,8 @@ def select_table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Parame
 
 def bounded(cursor: duckdb.DuckDBPyConnection, sql: str, max_rows: int) -> Bounded:
     """The one reading statement in `sql`. Raises QueryRefused for none, several, or one that does anything else."""
-    if len(sql) > LONGEST or "\0" in sql:
-        raise QueryRefused(f"write one SELECT statement of at most {LONGEST:,} characters, none of them NUL")
+    if len(sql) > LONGEST or UNREADABLE.search(sql):
+        raise QueryRefused(f"write one SELECT statement of at most {LONGEST:,} characters, in UTF-8 and without NUL")
     statement = only_statement(cursor, sql)
     body = before_semicolon(statement.query)
     if statement.type == duckdb.StatementType.EXPLAIN:
@@ -96,8 +99,12 @@ def bounded(cursor: duckdb.DuckDBPyConnection, sql: str, max_rows: int) -> Bound
 
 
 def only_statement(cursor: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
-    statements = cursor.extract_statements(sql)
-    kinds = [str(s.type).rpartition(".")[2] for s in statements]
+    try:
+        statements = cursor.extract_statements(sql)
+        kinds = [str(s.type).rpartition(".")[2] for s in statements]
+    except ValueError as error:
+        # a kind that Python's DuckDB has no name for
+        raise QueryRefused("write one SELECT statement: an atlas is read-only, and this is something else") from error
     if kinds[-1:] == ["SELECT"] and set(kinds[:-1]) == {"CREATE"} and sql.lstrip("( \n\t")[:5].upper() in ("PIVOT", "WITH ", "FROM "):
         raise QueryRefused(PIVOTED)
     if len(statements) != 1:
