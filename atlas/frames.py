@@ -4,13 +4,12 @@ import duckdb
 import polars as pl
 
 from atlas.cursors import Parameters, own_cursor, read_arrow, translated
-from atlas.values import frame_of
 from schema.interruptible import interruptible
-
-__all__ = ["fetch", "frame_of"]
 
 
 def fetch(con: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters = None) -> pl.DataFrame:
     """Run one statement and return all rows. Raises AtlasError with DuckDB's message if it fails."""
+    from atlas.values import frame_of  # with Arrow, which an atlas is opened without
+
     with own_cursor(con) as cursor, translated():
         return frame_of(interruptible(cursor, lambda: read_arrow(cursor, sql, parameters)))

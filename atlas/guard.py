@@ -62,7 +62,7 @@ def run_select(con: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters 
     Raises QueryRefused for anything but one SELECT (or EXPLAIN of one) over the atlas, QueryTimeout past the limit, AtlasError for wrong SQL.
     """
     from atlas.cursors import own_cursor
-    from atlas.frames import frame_of
+    from atlas.values import frame_of
 
     if not timeout > 0:
         raise AtlasError(f"timeout is a number of seconds above 0, not {timeout}")

@@ -44,7 +44,7 @@ def described(cursor: duckdb.DuckDBPyConnection, function: str, select: str) -> 
         raise QueryRefused("refused: this statement is nested too deeply to be looked at") from error
     except json.JSONDecodeError as error:
         # the plans of DuckDB 2 have constants that JSON has no word for, among them BIT and NaN
-        raise QueryRefused("refused: DuckDB cannot say what this statement does, because of one of its constants; take it from a subquery") from error
+        raise QueryRefused("refused: DuckDB cannot say what this statement does, because of one of its constants") from error
 
 
 def first_line(described: dict[str, Any]) -> str:

@@ -11,7 +11,8 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -31,8 +32,8 @@ PIECE = 1 << 20
 
 PROGRAM = "import sys; sys.path.append(sys.argv[1]); from atlas.sandboxed import main; main()"
 
-FEW_ARENAS = {"MALLOC_ARENA_MAX": "2"}
-"""glibc would take address space for each thread."""
+FRUGAL = {"MALLOC_ARENA_MAX": "2", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+"""Else glibc takes address space for each thread, and Arrow a gigabyte of it at once."""
 
 
 def run(path: Path | str, sql: str, *, max_rows: int = MAX_ROWS, timeout: float = TIMEOUT, max_bytes: int = MAX_BYTES, memory: int = MEMORY) -> Result:
@@ -40,20 +41,36 @@ def run(path: Path | str, sql: str, *, max_rows: int = MAX_ROWS, timeout: float 
 
     Raises what `atlas.guard.run_select` raises, QueryTimeout past the time, AtlasError where memory or bytes did not suffice.
     """
+    with answering(path, sql, max_rows=max_rows, timeout=timeout, max_bytes=max_bytes, memory=memory) as answer:
+        return answer()
+
+
+@contextmanager
+def answering(
+    path: Path | str, sql: str, *, max_rows: int = MAX_ROWS, timeout: float = TIMEOUT, max_bytes: int = MAX_BYTES, memory: int = MEMORY
+) -> Iterator[Callable[[], Result]]:
+    """The same, begun: what is given waits for the answer, and the process ends with the block."""
     asked = {"path": str(path), "sql": sql, "max_rows": max_rows, "timeout": timeout, "max_bytes": max_bytes, "memory": memory, "start": START}
     # without the folder it is called in, where a file may be called as a module is
     command = [sys.executable, "-P", "-c", PROGRAM, str(Path(__file__).parents[1])]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, **FEW_ARENAS})
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, **FRUGAL})
+    end = time.monotonic() + START + timeout
     assert process.stdin is not None and process.stdout is not None
+    stdout = process.stdout
+
+    def answer() -> Result:
+        said = read_until(stdout, end, 2 * max_bytes + PIECE)
+        process.kill()
+        return result(said, process.wait(), timeout, memory, max_bytes)
+
     try:
         with suppress(BrokenPipeError), process.stdin:
             process.stdin.write(json.dumps(asked).encode())
-        said = read_until(process.stdout, time.monotonic() + START + timeout, 2 * max_bytes + PIECE)
+        yield answer
     finally:
         process.kill()
-        process.stdout.close()
-        code = process.wait()
-    return result(said, code, timeout, memory, max_bytes)
+        process.wait()
+        stdout.close()
 
 
 def read_until(stream: IO[bytes], deadline: float, most: int) -> bytes | None:
@@ -76,7 +93,7 @@ def result(said: bytes | None, code: int, timeout: float, memory: int, max_bytes
     if said is None or code == -signal.SIGALRM:
         raise errors.QueryTimeout(past(timeout))
     head, _, rows = said.partition(b"\n")
-    if code < 0 or not head:
+    if code != 0 or not head:
         raise errors.AtlasError(f"stopped: DuckDB ended at this statement, most often because it needs more than the {memory >> 20:,} MB that it may take")
     answer = json.loads(head)
     if "error" in answer:
@@ -85,7 +102,7 @@ def result(said: bytes | None, code: int, timeout: float, memory: int, max_bytes
         raise errors.AtlasError(f"the answer has more than {max_bytes >> 20:,} MB: ask for fewer rows or columns")
     from pyarrow import ipc
 
-    from atlas.frames import frame_of
+    from atlas.values import frame_of
 
     frame = frame_of(ipc.open_stream(rows).read_all())
     return Result(frame.head(answer["max_rows"]), frame.height > answer["max_rows"])

@@ -1,24 +1,23 @@
 """DuckDB's values on their way into a frame: what no frame can hold."""
 
 from collections.abc import Iterator
+from datetime import date
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from schema.errors import AtlasError
 
 DECIMAL_DIGITS = 38
 """Of Arrow's and polars' decimals, in which DuckDB hands over HUGEINT; a HUGEINT may have one more."""
 
-FIRST_DAY, LAST_DAY = (int(np.datetime64(day, "D").astype(np.int64)) for day in ("0001-01-01", "9999-12-31"))
+FIRST_DAY, LAST_DAY = (day.toordinal() - date(1970, 1, 1).toordinal() for day in (date.min, date.max))
 """Days since 1970 that Python's dates can say, and with them every way of printing."""
 
 PER_DAY = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
 """Units of a timestamp or time in a day."""
 
-INT64 = np.iinfo(np.int64)
+INT64_MAX = 2**63 - 1
 
 
 def frame_of(table: pa.Table) -> pl.DataFrame:
@@ -88,7 +87,7 @@ def objection(values: pa.Array) -> str | None:
     if pa.types.is_timestamp(kind):
         per_day = PER_DAY[kind.unit]
         # infinity is the largest number, and its opposite
-        first, last = max(FIRST_DAY * per_day, -INT64.max + 1), min((LAST_DAY + 1) * per_day, INT64.max) - 1
+        first, last = max(FIRST_DAY * per_day, 1 - INT64_MAX), min((LAST_DAY + 1) * per_day, INT64_MAX) - 1
         return None if within(values.view(pa.int64()), first, last) else "infinity or a time outside the years 1 to 9999"
     if pa.types.is_time(kind):
         return None if within(values.view(pa.int64()), 0, PER_DAY[kind.unit] - 1) else "the time 24:00:00"
@@ -96,5 +95,7 @@ def objection(values: pa.Array) -> str | None:
 
 
 def within(numbers: pa.Array, first: int, last: int) -> bool:
-    found = pc.min_max(numbers).as_py()
+    from pyarrow import compute  # most answers have no dates, and it takes as long to import as they take
+
+    found = compute.min_max(numbers).as_py()
     return found["min"] is None or (first <= found["min"] and found["max"] <= last)

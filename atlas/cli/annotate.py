@@ -1,6 +1,7 @@
 """`atlas annotate`: sheets for people to fill in, and what comes back of them."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -115,10 +116,9 @@ def print_status(db: Path | None, out: dict[str, Any]) -> None:
         from atlas.export.provenance import provenance
 
         frame, stale = status(a.con)
-        source = provenance(a.con, a.path, sql="atlas annotate status", n_rows=frame.height)
-    if frame.is_empty():
-        click.echo("note: no annotations yet; `atlas annotate sheet` begins", err=True)
-    emit(frame, provenance=source, **out)
+        if frame.is_empty():
+            click.echo("note: no annotations yet; `atlas annotate sheet` begins", err=True)
+        emit(frame, provenance=partial(provenance, a.con, a.path, sql="atlas annotate status", n_rows=frame.height), **out)
     if stale:
         annotator, address, rank = stale[0]
         click.echo(f"note: {len(stale)} annotated items are no longer what this atlas shows, such as rank {rank} of {address} by {annotator}", err=True)

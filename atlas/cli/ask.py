@@ -1,5 +1,6 @@
 """`atlas ask NAME`: each question is a command, its options made from the question's header."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,12 +88,12 @@ def answer(q: Question, arguments: dict[str, object], db: Path | None, **out: An
             click.echo(f"note: no rows{f', because this atlas has no {lacks}' if lacks else ''}", err=True)
         for note in notes(q, frame, arguments):
             click.echo(f"note: {note}", err=True)
-        if old := unfilled(a.con, q.sql):
+        if any(frame[c].is_null().all() for c in frame.columns) and (old := unfilled(a.con, q.sql)):
             runs = ", ".join(sorted(set(old.values())))
             note = f"note: {', '.join(old)}: this atlas's {runs} is older than they are; `atlas ingest` with a larger --{runs} fills them for what it adds"
             click.echo(note, err=True)
-        source = provenance(a.con, a.path, sql=q.sql, n_rows=frame.height, question=q.name, parameters=arguments)
-    emit(frame, provenance=source, **with_caption(q, out))
+        source = partial(provenance, a.con, a.path, sql=q.sql, n_rows=frame.height, question=q.name, parameters=arguments)
+        emit(frame, provenance=source, **with_caption(q, out))
 
 
 def with_caption(q: Question, out: dict[str, Any]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def command(relation: str | None, db: Path | None, **out: Any) -> None:
         print_page(to_markdown(dictionary), out["output"])
         return
     shown = ["relation", "column", "type", "meaning"] if out["format_"] in (None, "table") else dictionary.columns
-    emit(dictionary.select(pl.col(shown)), provenance={}, **out)
+    emit(dictionary.select(pl.col(shown)), **out)
 
 
 def is_page(format_: str | None, output: Path | None) -> bool:

@@ -45,26 +45,32 @@ def output_options(*, to_file: bool = False) -> Callable[[F], F]:
     return decorate
 
 
-def open_atlas(db: Path | None) -> "Atlas":
-    """The atlas of --db or ATLAS_DB. Raises UsageError if neither is given."""
+def chosen(db: Path | None) -> Path:
+    """The path of --db or ATLAS_DB. Raises UsageError if neither is given."""
     if db is None:
         raise click.UsageError("which atlas? Give --db FILE, or set ATLAS_DB")
+    return db
+
+
+def open_atlas(db: Path | None) -> "Atlas":
+    """The atlas of --db or ATLAS_DB. Raises UsageError if neither is given."""
+    path = chosen(db)
     from atlas.api import Atlas
 
-    return Atlas(db)
+    return Atlas(path)
 
 
 def emit(
     frame: "pl.DataFrame",
     *,
-    provenance: dict[str, object],
+    provenance: Callable[[], dict[str, object]] = dict,
     format_: str | None,
     output: Path | None,
     columns: str | None,
     caption: str | None,
     label: str | None,
 ) -> None:
-    """Print the frame, or write it to the file of -o."""
+    """Print the frame, or write it to the file of -o. `provenance` is asked for where it is kept, which takes as long as a question."""
     from atlas.export import formats
 
     frame = choose(frame, columns)
@@ -72,7 +78,8 @@ def emit(
         raise click.UsageError("results go to standard output where there is no -o: leave it out")
     is_terminal = output is None and sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if is_terminal else None
-    style = formats.Style(provenance, caption, label, width=width, color=is_terminal and use_color())
+    is_kept = output is not None or format_ in ("latex", "parquet")
+    style = formats.Style(provenance() if is_kept else {}, caption, label, width=width, color=is_terminal and use_color())
     if output is not None:
         formats.save(frame, output, format_ or formats.format_of(output), style)
         click.echo(f"{output}: {frame.height} rows", err=True)

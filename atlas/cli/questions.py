@@ -23,4 +23,4 @@ def command(words: tuple[str, ...], **out: Any) -> None:
     import polars as pl
 
     rows = [{"question": q.macro, "title": q.title, "call": q.signature, "source": q.source} for q in found]
-    emit(pl.DataFrame(rows), provenance={}, **out)
+    emit(pl.DataFrame(rows), **out)

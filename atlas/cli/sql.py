@@ -1,12 +1,13 @@
 """`atlas sql`: free SQL, bounded."""
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from atlas.cli.options import db_option, emit, open_atlas, output_options
+from atlas.cli.options import chosen, db_option, emit, open_atlas, output_options
 from schema.errors import AtlasError
 
 MAX_ROWS = 1_000
@@ -22,17 +23,18 @@ LONGEST = 86_400.0
 
 def answer_sql(query: str, max_rows: int, timeout: float, db: Path | None, **out: Any) -> None:
     """Run the SELECT, print its rows and say on stderr if there were more, or write them. Raises AtlasError for a file that would not have all."""
-    with open_atlas(db) as a:
-        from atlas import sandbox
+    from atlas import sandbox
+    from atlas.hints import hinted
+
+    # the process opens the atlas while this one does
+    with sandbox.answering(chosen(db), query, max_rows=max_rows, timeout=timeout) as answer, open_atlas(db) as a:
         from atlas.export.provenance import provenance
-        from atlas.hints import hinted
 
         with hinted(query):
-            result = sandbox.run(a.path, query, max_rows=max_rows, timeout=timeout)
-        source = provenance(a.con, a.path, sql=query, n_rows=result.frame.height) | {"is_truncated": result.is_truncated}
-    if out["output"] is not None and result.is_truncated:
-        raise AtlasError(f"more than {max_rows:,} rows: nothing is written to {out['output']}; --max-rows gives more")
-    emit(result.frame, provenance=source, **out)
+            result = answer()
+        if out["output"] is not None and result.is_truncated:
+            raise AtlasError(f"more than {max_rows:,} rows: nothing is written to {out['output']}; --max-rows gives more")
+        emit(result.frame, provenance=partial(provenance, a.con, a.path, sql=query, n_rows=result.frame.height), **out)
     if result.is_truncated:
         click.echo(f"only the first {max_rows} rows: --max-rows gives more", err=True)
 

@@ -132,7 +132,7 @@ def test_latex_has_a_caption_and_label(call) -> None:
 @pytest.mark.parametrize("epoch", ["abc", "1.5", "9" * 30])
 def test_a_source_date_that_is_no_time_is_said(call, monkeypatch: pytest.MonkeyPatch, epoch: str) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
-    code, _, err = call("ask", *TRIGGERS)
+    code, _, err = call("ask", *TRIGGERS, "--format", "latex")
     assert (code, err) == (1, f"Error: SOURCE_DATE_EPOCH is {epoch!r}, and not seconds since 1970; unset it, or set it to a whole number\n")
 
 
