@@ -32,6 +32,7 @@ if not Path("/dev/nvidiactl").exists():
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--lake", action="store_true", help="let the tiny atlas be a lake, with a PostgreSQL and an S3 endpoint of its own")
+    parser.addoption("--hostile", action="store_true", help="give every hostile statement a process of its own, and not a sample alone")
 
 
 def has_latex() -> bool:

@@ -147,17 +147,16 @@ def test_what_is_odd_is_answered_or_explained(place: Path) -> None:
     assert {s: found for s, found in zip(asked, in_process(place, asked), strict=True) if found not in outcomes} == {}
 
 
-@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 12], ids=["all", "sample"])
 @pytest.mark.usefixtures("unchanged")
-def test_a_process_refuses_what_reaches_beyond_the_atlas(place: Path, every: int) -> None:
-    asked = statements("refused")[::every]
+def test_a_process_refuses_what_reaches_beyond_the_atlas(place: Path, request: pytest.FixtureRequest) -> None:
+    asked = statements("refused")[:: 1 if request.config.getoption("--hostile") else 12]
     found = in_processes(place, asked)
     assert {s[:200]: o for s, (o, _) in zip(asked, found, strict=True) if o not in ("AtlasError", "QueryRefused", "QueryTimeout")} == {}
 
 
-@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 6], ids=["all", "sample"])
 @pytest.mark.usefixtures("unchanged")
-def test_a_process_ends_at_its_limits(place: Path, every: int) -> None:
+def test_a_process_ends_at_its_limits(place: Path, request: pytest.FixtureRequest) -> None:
+    every = 1 if request.config.getoption("--hostile") else 6
     asked = [*statements("bounded")[::every], *statements("harmless")[:: 5 * every]]
     (_, start), *_ = in_processes(place, ["SELECT 1"])
     found = in_processes(place, asked)
