@@ -15,7 +15,7 @@ from ui.map_charts import HEIGHT, WIDTH, Area, cells, fitted, points
 def test_few_points_are_shown_one_by_one_and_open_their_neuron(visit: Visit, tiny: Path) -> None:
     app = visit(tiny, "map", area="-1,4,-2,4")
     assert "12 values. Draw a rectangle" in text_of(app)
-    assert "FROM map_points(x_min := -1.0, x_max := 4.0, y_min := -2.0, y_max := 4.0)" in text_of(app)
+    assert "FROM map_points(x_min := -1.0::DOUBLE, x_max := 4.0::DOUBLE, y_min := -2.0::DOUBLE, y_max := 4.0::DOUBLE)" in text_of(app)
     shown = app.dataframe[-1].value
     assert list(shown.columns) == ["layer", "neuron", "tokens"]
     assert shown.iloc[0].tolist() == [0, 0, "␣cat · ␣dog"]
@@ -25,7 +25,7 @@ def test_a_link_restores_layout_layer_and_area(visit: Visit, tiny: Path) -> None
     app = visit(tiny, "map", layout="resid_post", map_layer="1", area="1,3,0,2.5")
     assert [t.value for t in app.title] == ["Map of traced states"]
     assert "2 states." in text_of(app)
-    assert "FROM map_points(layout := 'resid_post', x_min := 1.0, x_max := 3.0, y_min := 0.0, y_max := 2.5, layer := 1)" in text_of(app)
+    assert "FROM map_points(layout := 'resid_post', x_min := 1.0::DOUBLE, x_max := 3.0::DOUBLE, y_min := 0.0::DOUBLE, y_max := 2.5::DOUBLE, layer := 1)" in text_of(app)
     shown = app.dataframe[-1].value
     assert list(shown.columns) == ["layer", "position_id", "token", "final_token", "tokens"]
     assert shown["position_id"].tolist() == [2, 8]

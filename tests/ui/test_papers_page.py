@@ -53,7 +53,7 @@ def test_the_numbers_are_those_of_the_question(visit: Visit, tiny: Path) -> None
 
 def test_a_chart_is_drawn_in_print_dress(visit: Visit, tiny: Path) -> None:
     spec = json.loads(shown(visit, tiny, "geva2022_table4").get("vega_lite_chart")[0].proto.spec)
-    assert (spec["width"], spec["background"]) == (234, "white")
+    assert (spec["width"], spec["background"]) == (486, "white")
     # the browser's chart wants a number for each side
     assert spec["padding"] == {"left": 3, "right": 3, "top": 3, "bottom": 3}
 
