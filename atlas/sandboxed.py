@@ -9,7 +9,7 @@ import resource
 import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 THREADS = 4
 """At most: each has a stack, and address space is limited."""
@@ -19,11 +19,10 @@ DUCKDB_SHARE = 0.75
 
 
 def main() -> None:
-    asked = json.load(sys.stdin.buffer)
+    asked, out = json.load(sys.stdin.buffer), answers()
     # without a handler the kernel ends the process, whatever it is doing and whoever started it
     signal.setitimer(signal.ITIMER_REAL, asked["start"] + asked["timeout"])
     answer, table = answered(asked)
-    out = sys.stdout.buffer
     out.write(json.dumps(answer).encode() + b"\n")
     if table is not None:
         from pyarrow import ipc
@@ -33,6 +32,13 @@ def main() -> None:
     out.flush()
     # DuckDB has nothing to say when it is closed
     os._exit(0)
+
+
+def answers() -> BinaryIO:
+    """Where the answer goes: standard output, which is then closed to what a library prints as it dies."""
+    out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return out
 
 
 def answered(asked: dict[str, Any]) -> tuple[dict[str, Any], Any]:

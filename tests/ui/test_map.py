@@ -25,7 +25,10 @@ def test_a_link_restores_layout_layer_and_area(visit: Visit, tiny: Path) -> None
     app = visit(tiny, "map", layout="resid_post", map_layer="1", area="1,3,0,2.5")
     assert [t.value for t in app.title] == ["Map of traced states"]
     assert "2 states." in text_of(app)
-    assert "FROM map_points(layout := 'resid_post', x_min := 1.0::DOUBLE, x_max := 3.0::DOUBLE, y_min := 0.0::DOUBLE, y_max := 2.5::DOUBLE, layer := 1)" in text_of(app)
+    assert (
+        "FROM map_points(layout := 'resid_post', x_min := 1.0::DOUBLE, x_max := 3.0::DOUBLE, y_min := 0.0::DOUBLE, y_max := 2.5::DOUBLE, layer := 1)"
+        in text_of(app)
+    )
     shown = app.dataframe[-1].value
     assert list(shown.columns) == ["layer", "position_id", "token", "final_token", "tokens"]
     assert shown["position_id"].tolist() == [2, 8]
