@@ -1,7 +1,8 @@
 """What a typed statement may use: everything that is not named here is refused, as is whatever a later DuckDB adds, until somebody names it.
 
 The names are those of DuckDB 1.5.5 and 2.0.0. Left out is what takes a path, an address or a pointer, runs SQL given as text, reads or changes settings,
-reads or writes the log, counts a sequence on, waits, takes the inner state of an aggregate apart, or ends the process at JSON that is nested deeply.
+reads or writes the log, counts a sequence on, waits, finds a table by a text, takes the inner state of an aggregate apart, or ends the process at JSON that
+is nested deeply.
 """
 
 
@@ -102,7 +103,7 @@ SIGNS = frozenset(
 
 TABLE_FUNCTIONS = named("""
 duckdb_columns duckdb_constraints duckdb_functions duckdb_indexes duckdb_keywords duckdb_schemas duckdb_sequences duckdb_tables duckdb_types
-duckdb_views generate_series json_each json_tree pragma_collations pragma_show pragma_table_info pragma_version range repeat repeat_row unnest
+duckdb_views generate_series json_each json_tree pragma_collations pragma_version range repeat repeat_row unnest
 """)
 
 SCANS = frozenset({"seq_scan", "ducklake_scan"})

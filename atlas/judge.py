@@ -66,6 +66,9 @@ def judge_names(cursor: duckdb.DuckDBPyConnection, parsed: dict[str, Any], catal
             refuse(f"the inner state of {node.get('function_name')}")
         if node.get("at_clause"):
             refuse("a table as it was at another time")
+        # no table of an atlas has such a name, and where it is a file's DuckDB opens that while it binds, at an address that the name may hold
+        if "." in (table := node.get("table_name") or ""):
+            refuse(f"a table called {table!r}, as files and addresses are")
         for place in (node.get(key) for key in ("catalog_name", "catalog", "schema_name", "schema")):
             if place and place.lower() not in catalogs | SCHEMAS:
                 refuse(f"what is in {place}")

@@ -14,6 +14,9 @@ from typing import Any, BinaryIO
 THREADS = 4
 """At most: each has a stack, and address space is limited."""
 
+LONGEST_MESSAGE = 10_000
+"""Characters of an error: a statement may write its own."""
+
 DUCKDB_SHARE = 0.75
 """Of the memory: DuckDB says more clearly that it has too little than a failed allocation does."""
 
@@ -45,6 +48,7 @@ def answered(asked: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     """The line to write, and the rows if there are any."""
     from atlas.annotations.attaching import attach_annotations
     from atlas.guard import select_table
+    from atlas.weight import weight
     from schema.errors import AtlasError
     from schema.lake import is_lake
     from schema.store import open_reader
@@ -58,10 +62,11 @@ def answered(asked: dict[str, Any]) -> tuple[dict[str, Any], Any]:
         give_away(asked["memory"], is_file=not is_lake(path))
         signal.setitimer(signal.ITIMER_REAL, asked["timeout"])
         table = select_table(con, asked["sql"], None, asked["max_rows"])
+        n_bytes = weight(table)
     except AtlasError as error:
-        return {"error": type(error).__name__, "message": str(error)}, None
-    found = {"n_bytes": table.nbytes, "max_rows": asked["max_rows"]}
-    return found, table if table.nbytes <= asked["max_bytes"] else None
+        return {"error": type(error).__name__, "message": str(error)[:LONGEST_MESSAGE]}, None
+    found = {"n_bytes": n_bytes, "max_rows": asked["max_rows"]}
+    return found, table if n_bytes <= asked["max_bytes"] else None
 
 
 def give_away(memory: int, *, is_file: bool) -> None:

@@ -1,0 +1,66 @@
+"""What a stranger's statement makes its caller hold is bounded, whatever it hides it in."""
+
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import atlas
+from atlas import AtlasError, QueryRefused, sandbox
+from atlas.guard import EXPLAIN
+from atlas.weight import LEAST, weight
+
+NAME = "n" * 100_000
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        pytest.param(f"SELECT 'x'::ENUM('x', '{NAME}') AS e, '{NAME}'::ENUM('{NAME}') AS f FROM range(1000)", id="a text that all rows share"),
+        pytest.param(f"SELECT [MAP {{1: '{NAME}'::ENUM('{NAME}')}}] AS m FROM range(1000)", id="the same within a map"),
+        pytest.param(f"SELECT {{'{NAME}': 1}} AS s FROM range(1000)", id="a name that all rows share"),
+        pytest.param("SELECT list_resize([true], 4000000, true) AS b", id="bits"),
+        pytest.param(f"WITH a AS (SELECT 1 AS {NAME}) SELECT {', '.join(['a.*'] * 200)} FROM a", id="names of columns"),
+    ],
+)
+def test_what_the_rows_come_to_is_bounded_and_not_what_arrow_holds(tiny_path: Path, statement: str) -> None:
+    with pytest.raises(AtlasError, match="the answer has more than 10 MB"):
+        sandbox.run(tiny_path, statement, max_bytes=10 << 20, timeout=20)
+
+
+def test_a_message_is_no_way_round_it(tiny_path: Path) -> None:
+    with pytest.raises(AtlasError, match="Invalid Input Error: xxx") as caught:
+        sandbox.run(tiny_path, "SELECT error(repeat('x', 20000000))", timeout=20)
+    assert len(str(caught.value)) <= 10_000
+
+
+def test_what_is_nested_too_deeply_is_said(tiny_path: Path) -> None:
+    assert sandbox.run(tiny_path, f"SELECT {'[' * 50}1{']' * 50} AS a", timeout=20).frame.height == 1
+    with pytest.raises(AtlasError, match="more than 60 deep"):
+        sandbox.run(tiny_path, f"SELECT {'[' * 70}1{']' * 70} AS a", timeout=20)
+
+
+def test_bytes_that_are_no_text_are_refused(a: atlas.Atlas) -> None:
+    for own_process in (False, True):
+        with pytest.raises(QueryRefused, match="in UTF-8"):
+            a.sql("SELECT '\udcff'", own_process=own_process)
+
+
+def test_many_comments_are_read_at_once(a: atlas.Atlas) -> None:
+    start = time.monotonic()
+    # DuckDB takes this character for a space, and Python does not
+    assert EXPLAIN.match("/**/" * 100 + "\u200bEXPLAIN SELECT 1") is None
+    assert time.monotonic() - start < 1
+    assert a.sql("/* a */ -- b\n /* c */ EXPLAIN /* d */ SELECT 1").height == 1
+
+
+def test_a_weight() -> None:
+    shared = pa.array(["ab", "c", "ab", None]).dictionary_encode()
+    schema = pa.schema({"t": shared.type}).serialize().size
+    assert weight(pa.table({"t": shared})) == schema + 2 + 1 + 2
+    numbers = pa.table({"i": pa.array([1, 2, 3], pa.int64())})
+    assert weight(numbers) == numbers.schema.serialize().size + 3 * 8
+    nested = pa.table({"s": pa.array([[{"name": True}, {"name": False}], []], pa.list_(pa.struct({"name": pa.bool_()})))})
+    # two lists; two structures, each with a name of 4 bytes and a value
+    assert weight(nested) == nested.schema.serialize().size + 2 * LEAST + 2 * (4 + LEAST)
