@@ -44,7 +44,10 @@ def read_arrow(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Paramete
 def arrow_table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters) -> tuple["pa.Table", Sequence[tuple]]:
     """Each version has one fast way: DuckDB 1 is slow for relations with parameters, DuckDB 2 copies twice after execute()."""
     found = cursor.execute(sql, parameters or None) if IS_DUCKDB_1 else cursor.sql(sql, params=parameters or None)
-    return found.to_arrow_table(), found.description
+    try:
+        return found.to_arrow_table(), found.description
+    except ValueError as error:
+        raise AtlasError(f"the answer's lists or structures are too many within each other for Arrow; take them apart in the query ({error})") from error
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from pathlib import Path
 import duckdb
 import polars as pl
 
+from atlas.export.visible import visible_line
 from atlas.frames import fetch
 from atlas.questions import question
 from atlas.status_notes import notes
@@ -83,7 +84,7 @@ def headline(status: Status) -> str:
         return "empty: no model yet, `atlas ingest` fills it"
     m = status.model.to_dicts()[0]
     gated = ", gated" if m["is_gated"] else ""
-    return (
+    return visible_line(
         f"{m['name']} @ {m['revision']}: {m['model_type']}, {m['n_layers']} layers × {m['d_ffn']} neurons{gated}, "
         f"d_model {m['d_model']}, {m['d_vocab']} tokens, {m['dtype']}"
     )

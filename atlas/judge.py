@@ -14,14 +14,19 @@ from atlas.allowed import CATALOGS, EXPRESSIONS, FUNCTIONS, OPERATORS, SCANS, SC
 from atlas.statement import literal
 from schema.errors import QueryRefused
 
-OWN_MACROS = "SELECT DISTINCT f.function_name FROM duckdb_functions() AS f WHERE NOT f.internal AND f.database_name IN (current_database(), 'annotations')"
+OWN_MACROS = """
+SELECT DISTINCT f.function_name
+FROM system.main.duckdb_functions() AS f
+WHERE NOT f.internal AND f.database_name IN (system.main.current_database(), 'annotations')
+"""
+"""DuckDB's own functions are named in full, here and below: a file that is called an atlas may have macros of the same names."""
 
 Parameters = Mapping[str, object] | Sequence[object] | None
 
 
 def judge(cursor: duckdb.DuckDBPyConnection, select: str, parameters: Parameters = None) -> None:
     """Raise QueryRefused unless `select`, one SELECT, uses only what is allowed, and duckdb.Error if it is wrong SQL."""
-    catalogs = {*CATALOGS, str(cursor.execute("SELECT lower(current_database())").fetchall()[0][0])}
+    catalogs = {*CATALOGS, str(cursor.execute("SELECT system.main.current_database()").fetchall()[0][0]).lower()}
     parsed = described(cursor, "json_serialize_sql", select)
     if parsed["error"]:
         refuse(f"DuckDB cannot say what this statement does ({first_line(parsed)})")
@@ -39,7 +44,7 @@ def judge(cursor: duckdb.DuckDBPyConnection, select: str, parameters: Parameters
 def described(cursor: duckdb.DuckDBPyConnection, function: str, select: str) -> dict[str, Any]:
     """The statement as DuckDB parses or plans it. Raises QueryRefused if it is nested too deeply, or has what DuckDB cannot write down."""
     try:
-        return json.loads(cursor.execute(f"SELECT {function}({literal(select)})").fetchall()[0][0])
+        return json.loads(cursor.execute(f"SELECT system.main.{function}({literal(select)})").fetchall()[0][0])
     except RecursionError as error:
         raise QueryRefused("refused: this statement is nested too deeply to be looked at") from error
     except json.JSONDecodeError as error:
@@ -126,7 +131,7 @@ def nodes(root: object) -> Iterator[dict[str, Any]]:
 def nulls(cursor: duckdb.DuckDBPyConnection, parameters: Mapping[str, object] | Sequence[object]) -> dict[str, dict[str, Any]]:
     """Name, or number from 1, of a parameter → a parsed NULL of its value's type."""
     named = parameters.items() if isinstance(parameters, Mapping) else ((str(i), value) for i, value in enumerate(parameters, 1))
-    kinds = {name: str(cursor.execute("SELECT typeof(?)", [value]).fetchall()[0][0]) for name, value in named}
+    kinds = {name: str(cursor.execute("SELECT system.main.typeof(?)", [value]).fetchall()[0][0]) for name, value in named}
     return {name: parsed_null(cursor, kind) for name, kind in kinds.items()}
 
 
@@ -152,4 +157,4 @@ def parsed_null(cursor: duckdb.DuckDBPyConnection, kind: str) -> dict[str, Any]:
 
 def unparsed(cursor: duckdb.DuckDBPyConnection, parsed: dict[str, Any]) -> str:
     """SQL of a parsed statement."""
-    return str(cursor.execute(f"SELECT json_deserialize_sql({literal(json.dumps(parsed))})").fetchall()[0][0])
+    return str(cursor.execute(f"SELECT system.main.json_deserialize_sql({literal(json.dumps(parsed))})").fetchall()[0][0])

@@ -8,6 +8,7 @@ from pathlib import Path
 import duckdb
 
 from atlas.cursors import fetch_rows
+from atlas.export.visible import visible_line
 
 PIECES = """
 SELECT d.corpus_id, count(*)
@@ -43,4 +44,4 @@ def twice(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
         if text == other_text:
             a, b = json.loads(source), json.loads(other_source)
             differs = ", ".join(f"{key} {a.get(key)} and {b.get(key)}" for key in sorted(a | b) if a.get(key) != b.get(key))
-            yield f"corpora {one} and {other} are {text[0]}, cut in two ways ({differs}): questions take both unless they are given one"
+            yield f"corpora {one} and {other} are {visible_line(text[0])}, cut in two ways ({differs}): questions take both unless they are given one"

@@ -45,11 +45,14 @@ def ui(path: Path | None, db: Path | None, port: int, address: str, hosts: tuple
     if address != LOOPBACK:
         click.echo(f"note: {address} may be reached from other machines: whoever reaches it can read this atlas", err=True)
         click.echo("note: it answers to this machine's addresses and host name; --host NAME adds a name, as of a proxy", err=True)
-    command = [sys.executable, "-m", "streamlit", "run", str(SERVER), f"--server.address={address}", f"--server.port={port}"]
+    place = str(path.resolve())
+    # not the folder it is called in: a file there may be called as a module is, or be a configuration of Streamlit's
+    os.chdir(SERVER.parent)
+    command = [sys.executable, "-P", "-m", "streamlit", "run", str(SERVER), f"--server.address={address}", f"--server.port={port}"]
     command += [f"--server.headless={str(not browser).lower()}", "--server.fileWatcherType=none", "--browser.gatherUsageStats=false"]
     command += [f"--server.maxCacheDataSize={CACHED}", "--server.showEmailPrompt=false"]
     # this process becomes the server, so that who ends it ends the pages
-    os.execve(sys.executable, command, {**os.environ, "ATLAS_DB": str(path.resolve()), "ATLAS_HOSTS": " ".join(own_hosts(address, hosts))})
+    os.execve(sys.executable, command, {**os.environ, "ATLAS_DB": place, "ATLAS_HOSTS": " ".join(own_hosts(address, hosts))})
 
 
 def check(path: Path) -> None:

@@ -141,7 +141,10 @@ def failed(error: BaseException, is_debug: bool) -> int:
     if is_debug:
         traceback.print_exception(error)
     elif isinstance(error, AtlasError):
-        click.echo(f"Error: {error}", err=True)
+        from atlas.export.visible import visible_line
+
+        # it may quote an atlas that somebody sent, and what the terminal would obey
+        click.echo("\n".join(map(visible_line, f"Error: {error}".split("\n"))), err=True)
     else:
         click.echo(f"Error: {type(error).__name__}: {error} (unexpected; --debug shows where)", err=True)
     return 1

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from atlas.cli.options import db_option, open_atlas, use_color
+from atlas.export.visible import visible_line
 from schema.errors import AtlasError
 
 if TYPE_CHECKING:
@@ -50,9 +51,10 @@ def inventory(a: "Atlas") -> Iterator[str]:
         raise AtlasError(f"{a.path} holds no model yet; `atlas ingest` fills it")
     model = models.row(0, named=True)
     yield click.style(f"{a.path.name}: {a.path.stat().st_size / 1e6:.0f} MB, open to any DuckDB client", bold=True)
-    yield f"model   {model['name']}, {model['n_layers']} layers of {model['d_ffn']} neurons, {model['dtype']}"
+    yield f"model   {visible_line(model['name'])}, {model['n_layers']} layers of {model['d_ffn']} neurons, {model['dtype']}"
     for corpus in a.corpus_summary().iter_rows(named=True):
-        yield f"corpus  {corpus['name']}: {corpus['n_documents']} documents, {corpus['n_positions']:,} positions, {corpus['n_traced']:,} of them traced"
+        name = visible_line(corpus["name"])
+        yield f"corpus  {name}: {corpus['n_documents']} documents, {corpus['n_positions']:,} positions, {corpus['n_traced']:,} of them traced"
     for run in a.sql(RUNS).iter_rows(named=True):
         rate = run["n"] / max(run["seconds"], 1e-3)
         yield f"{run['kind']:<7} {run['n']:,.0f} {UNITS[run['kind']]} in {run['seconds']:.0f} s on {run['device']} ({rate:,.1f} a second)"
@@ -61,7 +63,7 @@ def inventory(a: "Atlas") -> Iterator[str]:
 def stop_at_key(a: "Atlas", key: dict) -> Iterator[str]:
     from atlas.cli.show import tokens, trigger_lines
 
-    layer, neuron, token = key["layer"], key["neuron"], key["token"].strip()
+    layer, neuron, token = key["layer"], key["neuron"], visible_line(key["token"].strip())
     yield ""
     yield click.style(
         f"L{layer}N{neuron}: {key['n_same']} of its 10 largest triggers end in “{token}” (the most of any key in the {THIRDS[key['third']]} layers)", bold=True

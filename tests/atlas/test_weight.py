@@ -3,11 +3,13 @@
 import time
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pytest
 
 import atlas
 from atlas import AtlasError, QueryRefused, sandbox
+from atlas.cli.main import main
 from atlas.guard import EXPLAIN
 from atlas.weight import LEAST, weight
 
@@ -37,7 +39,7 @@ def test_a_message_is_no_way_round_it(tiny_path: Path) -> None:
 
 def test_what_is_nested_too_deeply_is_said(tiny_path: Path) -> None:
     assert sandbox.run(tiny_path, f"SELECT {'[' * 50}1{']' * 50} AS a", timeout=20).frame.height == 1
-    with pytest.raises(AtlasError, match="more than 60 deep"):
+    with pytest.raises(AtlasError, match="within each other"):
         sandbox.run(tiny_path, f"SELECT {'[' * 70}1{']' * 70} AS a", timeout=20)
 
 
@@ -64,3 +66,29 @@ def test_a_weight() -> None:
     nested = pa.table({"s": pa.array([[{"name": True}, {"name": False}], []], pa.list_(pa.struct({"name": pa.bool_()})))})
     # two lists; two structures, each with a name of 4 bytes and a value
     assert weight(nested) == nested.schema.serialize().size + 2 * LEAST + 2 * (4 + LEAST)
+
+
+def test_macros_of_a_file_do_not_judge(tiny_copy: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
+    tiny_copy.execute("""
+        CREATE MACRO json_serialize_sql(x) AS '{"error": false, "statements": []}';
+        CREATE MACRO json_serialize_plan(x) AS '{"error": false}';
+        CREATE MACRO current_database() AS 'system'
+    """)
+    tiny_copy.close()
+    with atlas.open(tmp_path / "copy.duckdb") as a:
+        with pytest.raises(QueryRefused, match="current_setting"):
+            a.sql("SELECT current_setting('threads')")
+        assert a.sql("SELECT count(*) FROM trigger").item() == 144
+
+
+def test_what_a_file_says_is_no_command_to_the_terminal(
+    tiny_copy: duckdb.DuckDBPyConnection, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    tiny_copy.execute("UPDATE model SET name = chr(27) || '[2J'; UPDATE corpus SET name = chr(27) || '[2J'")
+    tiny_copy.close()
+    for command in (["status"], ["tour"], ["sql", "FROM model"], ["sql", "SELECT error(any_value(m.name)) FROM model AS m"]):
+        with pytest.raises(SystemExit):
+            main([*command, "--db", str(tmp_path / "copy.duckdb")])
+        said = b"".join(capsysbinary.readouterr())
+        assert b"\\x1b[2J" in said
+        assert b"\x1b[2J" not in said

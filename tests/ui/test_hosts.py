@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from click.testing import CliRunner
 from playwright.sync_api import Browser
 from streamlit.byte_util import config_max_cache_data_size_to_bytes
 
+from tests.ui import browser
 from tests.ui.browser import Server, command, serving, settled
 from ui.cli import ui
 
@@ -196,3 +198,16 @@ def test_the_command_itself_is_the_server_and_ends_when_told(tiny: Path, tmp_pat
             time.sleep(0.05)
         assert time.monotonic() - began < 5
         page.close()
+
+
+def test_the_folder_it_is_called_in_brings_no_code_and_no_configuration(tiny_original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, ran = tmp_path / "downloads", tmp_path / "ran"
+    (folder / ".streamlit").mkdir(parents=True)
+    (folder / ".streamlit" / "config.toml").write_text('[server]\nbaseUrlPath = "elsewhere"\n')
+    (folder / "streamlit.py").write_text(f"open({str(ran)!r}, 'w')\n")
+    monkeypatch.chdir(folder)
+    # as the installed command begins, which has no such folder on its path
+    monkeypatch.setattr(browser, "command", lambda path, *options: [sys.executable, "-P", *command(path, *options)[1:]])
+    with serving(tiny_original, tmp_path / "log") as server:
+        assert asked(server, "/", Host="localhost")[0] == 200
+    assert not ran.exists()
