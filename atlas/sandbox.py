@@ -64,12 +64,16 @@ def answering(
         return result(said, process.wait(), timeout, memory, max_bytes)
 
     try:
-        with suppress(BrokenPipeError), process.stdin:
-            process.stdin.write(json.dumps(asked).encode())
+        with suppress(BrokenPipeError):
+            # left open: when it closes, whoever asked has gone
+            process.stdin.write(json.dumps(asked).encode() + b"\n")
+            process.stdin.flush()
         yield answer
     finally:
         process.kill()
         process.wait()
+        with suppress(BrokenPipeError):
+            process.stdin.close()
         stdout.close()
 
 

@@ -1,6 +1,6 @@
 """The process of atlas/sandbox.py: it opens an atlas, gives away what it does not need, answers one statement and ends.
 
-It reads one JSON object and writes one line of JSON, with the rows after it as an Arrow stream.
+It reads one line of JSON and writes one line of JSON, with the rows after it as an Arrow stream.
 """
 
 import json
@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,7 +23,8 @@ DUCKDB_SHARE = 0.75
 
 
 def main() -> None:
-    asked, out = json.load(sys.stdin.buffer), answers()
+    asked, out = json.loads(sys.stdin.buffer.readline()), answers()
+    threading.Thread(target=end_with_caller, daemon=True).start()
     # without a handler the kernel ends the process, whatever it is doing and whoever started it
     signal.setitimer(signal.ITIMER_REAL, asked["start"] + asked["timeout"])
     answer, table = answered(asked)
@@ -42,6 +44,12 @@ def answers() -> BinaryIO:
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return out
+
+
+def end_with_caller() -> None:
+    """Wait until whoever asked has gone, and end: nobody reads the answer."""
+    sys.stdin.buffer.read(1)
+    os._exit(1)
 
 
 def answered(asked: dict[str, Any]) -> tuple[dict[str, Any], Any]:

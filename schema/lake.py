@@ -65,7 +65,7 @@ def is_lake(path: Path | str) -> bool:
 
 
 def read_lake(path: Path) -> Lake:
-    """Where the lake is. Raises NotAnAtlas if the file does not say it, AtlasError if there is a password in it."""
+    """Where the lake is. Raises NotAnAtlas if the file does not say it, AtlasError if there is a password in it or no storage that a lake can be in."""
     try:
         lake = Lake(**json.loads(path.read_text()))
         if not isinstance(lake.catalogue, str) or not isinstance(lake.data, str):
@@ -75,6 +75,8 @@ def read_lake(path: Path) -> Lake:
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise NotAnAtlas(f"{path} does not describe a lake: {error}") from error
     check_address(lake.catalogue, str(path))
+    # somebody else may have written it: an address in it could send what is read with, and the session's token, elsewhere
+    storage(lake.data)
     return lake
 
 

@@ -1,5 +1,7 @@
-"""What a stranger's statement makes its caller hold is bounded, whatever it hides it in."""
+"""What a stranger's statement makes its caller hold is bounded, whatever it hides it in; and what a file brings does not judge."""
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -92,3 +94,26 @@ def test_what_a_file_says_is_no_command_to_the_terminal(
         said = b"".join(capsysbinary.readouterr())
         assert b"\\x1b[2J" in said
         assert b"\x1b[2J" not in said
+
+
+def test_a_statement_ends_with_whoever_asked(tiny_path: Path) -> None:
+    endless = "SELECT count(*) FROM range(100000) AS a, range(100000) AS b, range(100000) AS c WHERE random() > 2"
+    code = f"from atlas import sandbox; sandbox.run({str(tiny_path)!r}, {endless!r}, timeout=100)"
+    asking = subprocess.Popen([sys.executable, "-c", code])
+    children = Path(f"/proc/{asking.pid}/task/{asking.pid}/children")
+    while not (asked := children.read_text().split()):
+        time.sleep(0.1)
+    # long enough to be at the statement itself
+    time.sleep(3)
+    asking.kill()
+    asking.wait()
+    end = time.monotonic() + 10
+    while is_alive(int(asked[0])) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not is_alive(int(asked[0]))
+
+
+def is_alive(pid: int) -> bool:
+    """Not so a process that has ended, and that nobody has asked about yet."""
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"

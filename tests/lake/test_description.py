@@ -93,3 +93,11 @@ def test_a_file_that_describes_no_lake_is_said_to(tmp_path: Path, text: str) -> 
     path.write_text(text)
     with pytest.raises(NotAnAtlas, match="does not describe a lake"):
         read_lake(path)
+
+
+@pytest.mark.parametrize("data", ["s3://bucket/a?s3_endpoint=elsewhere.example.org", "https://elsewhere.example.org/a", "s3://key:secret@bucket/a"])
+def test_files_elsewhere_are_refused_whoever_wrote_the_description(tmp_path: Path, data: str) -> None:
+    path = tmp_path / "a.lake"
+    path.write_text(json.dumps({"catalogue": "postgresql://u@h/db", "data": data}))
+    with pytest.raises(AtlasError, match="s3://bucket/prefix"):
+        read_lake(path)
