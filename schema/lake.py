@@ -101,7 +101,12 @@ def storage(data: str) -> str:
         raise AtlasError("--data s3://bucket/prefix takes no keys, others could read them: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
     if "://" in data and not data.startswith("s3://"):
         raise AtlasError(f"the files of a lake are in a folder or on S3-compatible storage: --data s3://bucket/prefix, not {data.partition('://')[0]}://…")
-    return data.rstrip("/") if "://" in data else str(Path(data).resolve())
+    if "://" in data:
+        return data.rstrip("/")
+    folder = Path(data).resolve()
+    if folder == folder.parent:
+        raise AtlasError("the files of a lake are in a folder of their own: --data FOLDER, not the root of all files")
+    return str(folder)
 
 
 def s3_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:

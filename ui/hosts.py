@@ -21,6 +21,9 @@ AUTHORITY = re.compile(r"(?:\[([\da-f:.]+)\]|([\w.-]+))(?::\d{1,5})?", re.IGNORE
 
 UNFRAMED = {"Content-Security-Policy": "frame-ancestors 'none'", "X-Frame-Options": "DENY"}
 
+UPLOADS = "/_stcore/upload_file"
+"""Where Streamlit takes files, which it would keep in memory; no page of ours asks for one."""
+
 
 def own_hosts(address: str, added: Iterable[str]) -> frozenset[str]:
     """What a server that listens at `address` is called, and what else it was told that it is called."""
@@ -64,6 +67,8 @@ class Gate:
                 MutableHeaders(scope=message).update(UNFRAMED)
             await send(message)
 
+        if UPLOADS in scope["path"]:
+            return await PlainTextResponse("these pages take no files\n", 403)(scope, receive, unframed)
         # the address that this connection came to: where all are listened to, it is one of many
         fault = refusal(Headers(scope=scope), self.hosts | {plain(scope["server"][0])})
         answer = self.app if fault is None else PlainTextResponse(f"{fault}\n", 403)

@@ -4,6 +4,7 @@ import csv
 import io
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 
 from atlas.annotations.cells import unguarded
 from atlas.annotations.sheet import COLUMNS
@@ -13,6 +14,9 @@ OPTIONAL = {"next_token", "document", "metadata"}
 """Columns for reading alone."""
 
 SEPARATORS = ",;\t"
+
+LARGEST = 64 << 20
+"""Bytes of a sheet: of a hundred times as many rows as people have filled in."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,7 @@ class Row:
 def read_sheet(path: Path) -> list[Row]:
     """The rows under the heading, empty ones left out. Raises AtlasError if the file is no sheet, naming what it lacks."""
     try:
+        check_file(path)
         text = path.read_bytes().decode("utf-8-sig")
         return parse(text, path)
     except OSError as error:
@@ -37,6 +42,15 @@ def read_sheet(path: Path) -> list[Row]:
         raise AtlasError(f"{path} is not UTF-8: save the sheet as CSV with the character set UTF-8") from error
     except csv.Error as error:
         raise AtlasError(f"{path} is no CSV file: {error}") from error
+
+
+def check_file(path: Path) -> None:
+    """Raise AtlasError unless a file of at most LARGEST bytes lies there: a pipe may never end, and a sheet is read whole."""
+    found = path.stat()
+    if not S_ISREG(found.st_mode):
+        raise AtlasError(f"cannot read {path}: it is no file")
+    if found.st_size > LARGEST:
+        raise AtlasError(f"cannot read {path}: it has {found.st_size >> 20:,} MB, and a sheet has at most {LARGEST >> 20}")
 
 
 def parse(text: str, path: Path) -> list[Row]:

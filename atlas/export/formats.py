@@ -119,15 +119,15 @@ def save_bytes(content: bytes, path: Path, provenance: dict[str, object]) -> Non
     write_file(path.with_name(f"{path.name}.provenance.json"), sidecar.encode())
 
 
-KEPT_SUFFIXES = (".duckdb", ".wal", ".lake")
-"""Of atlases and annotations, of the log that DuckDB keeps beside a file, and of what describes a lake."""
+KEPT_SUFFIXES = (".duckdb", ".wal", ".lake", ".duckdb.tmp")
+"""Of atlases and annotations, of the log that DuckDB keeps beside a file, of what describes a lake, and of annotations that are being changed."""
 
 
 def write_file(path: Path, content: bytes) -> None:
     """Raises AtlasError if the folder is missing or not writable, or the file is, or would pass for, a part of an atlas: no table is worth one."""
     if is_database(path):
         raise AtlasError(f"cannot write {path}: it is a DuckDB file, and stays as it is; give another name")
-    if any(name.suffix in KEPT_SUFFIXES or is_work(name) for name in (path, path.resolve())):
+    if any(name.name.endswith(KEPT_SUFFIXES) or is_work(name) for name in (path, path.resolve())):
         raise AtlasError(f"cannot write {path}: a file of that name belongs to an atlas; give another name")
     try:
         path.write_bytes(content)

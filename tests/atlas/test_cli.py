@@ -179,7 +179,10 @@ def test_the_help_of_export_says_what_csv_does_with_formulas(call) -> None:
     assert "=1+1" in out
 
 
-@pytest.mark.parametrize("name", ["copy.duckdb.wal", "copy.lake", "copy.annotations.duckdb", "new.duckdb", "copy.duckdb.work/shard.parquet", "link.csv"])
+@pytest.mark.parametrize(
+    "name",
+    ["copy.duckdb.wal", "copy.lake", "copy.annotations.duckdb", "copy.annotations.duckdb.tmp", "new.duckdb", "copy.duckdb.work/shard.parquet", "link.csv"],
+)
 def test_no_answer_takes_a_name_that_belongs_to_an_atlas(call, tmp_path: Path, name: str) -> None:
     work = tmp_path / "copy.duckdb.work"
     work.mkdir()

@@ -72,6 +72,12 @@ def joined(server: Server, host: str, origin: str | None) -> int:
     return asked(server, "/_stcore/stream", Host=host, Origin=origin, **{k.replace("-", "_"): v for k, v in HANDSHAKE.items()})[0]
 
 
+def test_no_file_is_taken(here: Server) -> None:
+    status, said, headers = asked(here, "/_stcore/upload_file/session/file", Host=f"127.0.0.1:{port(here)}")
+    assert (status, said) == (403, "these pages take no files\n")
+    assert headers["x-frame-options"] == "DENY"
+
+
 @pytest.mark.parametrize("path", EVERYWHERE)
 @pytest.mark.parametrize(
     "host", ["evil.com", "evil.com:{port}", "127.0.0.1.evil.com", "localhost@evil.com", "8.8.8.8:{port}", "[::2]", "", "127.0.0.1, evil.com"]

@@ -8,6 +8,7 @@ The sheet of these tests, rows as a spreadsheet numbers them:
 """
 
 import csv
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 import atlas
 from atlas import AtlasError
 from atlas.annotations.keeping import patterns_of
+from atlas.annotations.reading import read_sheet
 from atlas.annotations.sheet import COLUMNS, sheet
 from atlas.annotations.steps import load
 from atlas.annotations.subjects import Address, Pattern, shown
@@ -174,3 +176,14 @@ def test_a_sheet_with_nothing_filled_in_is_said(path: Path, load_sheet) -> None:
     with pytest.raises(AtlasError, match="has nothing filled in; its first rows say how"):
         load_sheet({})
     assert not annotation_path(path).exists()
+
+
+def test_a_sheet_is_a_file_of_bounded_size(tmp_path: Path) -> None:
+    pipe, huge = tmp_path / "pipe.csv", tmp_path / "huge.csv"
+    os.mkfifo(pipe)
+    with pytest.raises(AtlasError, match="it is no file"):
+        read_sheet(pipe)
+    with huge.open("wb") as file:
+        file.truncate(65 << 20)
+    with pytest.raises(AtlasError, match="it has 65 MB, and a sheet has at most 64"):
+        read_sheet(huge)
