@@ -15,9 +15,18 @@ NO_PERMISSION = ("Permission denied", "Read-only file system", "Operation not pe
 
 def what_is_left(target: Path) -> str:
     """'. The published atlas is as it was, …': only of what is there."""
-    parts = ["the published atlas is as it was"] * target.exists() + ["what was loaded is kept"] * work_folder(target).exists()
+    left = {target: "the published atlas is as it was", work_folder(target): "what was loaded is kept"}
+    parts = [said for path, said in left.items() if is_there(path)]
     said = ", and ".join(parts)
     return f". {said[0].upper()}{said[1:]}" if said else ". Nothing was loaded"
+
+
+def is_there(path: Path) -> bool:
+    """False too where the folder lets nobody look."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 @contextmanager

@@ -191,10 +191,15 @@ def _connect(path: Path, *, read_only: bool, config: dict, shown: Path | None = 
         if path.is_file() and not is_duckdb(path):
             raise NotAnAtlas(f"{shown} is not an atlas: it is no DuckDB file") from error
         if any(text in str(error) for text in DAMAGED):
-            raise AtlasError(f"{shown} is damaged: {str(error).splitlines()[0]}") from error
-        raise AtlasError(f"cannot open {shown}: {str(error).splitlines()[0]}") from error
+            raise AtlasError(f"{shown} is damaged: {_said(error, path, shown)}") from error
+        raise AtlasError(f"cannot open {shown}: {_said(error, path, shown)}") from error
     except duckdb.Error as error:
-        raise AtlasError(f"cannot open {shown}: {str(error).splitlines()[0]}") from error
+        raise AtlasError(f"cannot open {shown}: {_said(error, path, shown)}") from error
+
+
+def _said(error: duckdb.Error, path: Path, shown: Path) -> str:
+    """DuckDB's first line, of the file by the name that people know it by."""
+    return str(error).splitlines()[0].replace(str(path), str(shown))
 
 
 def is_duckdb(path: Path) -> bool:

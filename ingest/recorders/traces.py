@@ -93,8 +93,8 @@ def joined(parts: list[TracedStates]) -> TracedStates:
 def raw_tops(model: Model, states: TracedStates, layer: int, scratch: Tensor) -> dict[str, Tensor]:
     """Top tokens by the raw projection E·z, as a value's is taken, of the sites that values are compared with; scratch as in `add_lens`."""
     sites = ("ffn_out", "resid_post")
-    projected = model.unembed(torch.stack([states.sites[site][layer] for site in sites]), out=scratch)
-    return {site: top_k(logits, 1)[1][:, 0] for site, logits in zip(sites, projected, strict=True)}
+    projected = model.unembed(torch.cat([states.sites[site][layer] for site in sites]), out=scratch.flatten(0, 1))
+    return {site: top_k(logits, 1)[1][:, 0] for site, logits in zip(sites, projected.chunk(len(sites)), strict=True)}
 
 
 def of_next(states: TracedStates, values: Tensor) -> pa.Array:

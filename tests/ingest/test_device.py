@@ -230,5 +230,5 @@ def test_memory_that_no_smaller_batch_saves_ends_in_one_line(tiny: Tiny, tmp_pat
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 7.50 GiB.\nmore")
 
     monkeypatch.setattr("ingest.worker.all_unit_values", full)
-    with pytest.raises(AtlasError, match=r"device 'cpu' is out of memory: CUDA out of memory. Tried to allocate 7.50 GiB. What was loaded is kept"):
+    with pytest.raises(AtlasError, match=r"device 'cpu' is out of memory: CUDA out of memory. Tried to allocate 7.50 GiB. Use --dtype bfloat16 or more GPUs"):
         run(tiny.request(tmp_path / "a.duckdb"))
