@@ -8,6 +8,7 @@ import duckdb
 
 from ingest.committer import work_folder
 from schema.errors import AtlasError
+from schema.lake import is_lake
 
 NO_SPACE = ("No space left", "File too large", "Disk quota", "Could not write all bytes")
 NO_PERMISSION = ("Permission denied", "Read-only file system", "Operation not permitted")
@@ -15,8 +16,9 @@ NO_PERMISSION = ("Permission denied", "Read-only file system", "Operation not pe
 
 def what_is_left(target: Path) -> str:
     """'. The published atlas is as it was, …': only of what is there."""
-    left = {target: "the published atlas is as it was", work_folder(target): "what was loaded is kept"}
-    parts = [said for path, said in left.items() if is_there(path)]
+    # what is loaded into a lake is in the lake, which the one file describes
+    loaded = target if is_lake(target) else work_folder(target)
+    parts = ["the published atlas is as it was"] * is_there(target) + ["what was loaded is kept"] * is_there(loaded)
     said = ", and ".join(parts)
     return f". {said[0].upper()}{said[1:]}" if said else ". Nothing was loaded"
 

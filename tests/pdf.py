@@ -12,7 +12,7 @@ from pdfminer.pdftypes import resolve1
 
 def text_of(path: Path) -> str:
     """Line by line as printed, cells of a row on one line."""
-    return extract_text(str(path), laparams=LAParams(line_margin=0.01, char_margin=50))
+    return extract_text(str(path), laparams=LAParams(line_margin=0.01, char_margin=50, boxes_flow=None))
 
 
 def pages(path: Path) -> list[LTPage]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import duckdb
 
-from atlas.questions import ANNOTATION_FOLDER
+from atlas.questions import macro_files
 from schema import ANNOTATION_VERSION
 from schema.errors import AtlasError
 from schema.release import stored_tables
@@ -84,7 +84,7 @@ def filling() -> str:
 
 def derived() -> list[str]:
     """SQL of the views, in the order of their names, then of the questions."""
-    return [path.read_text(encoding="utf-8") for folder in (VIEWS, ANNOTATION_FOLDER) for path in sorted(folder.glob("*.sql"))]
+    return [*(path.read_text(encoding="utf-8") for path in sorted(VIEWS.glob("*.sql"))), *macro_files(CATALOG).values()]
 
 
 @cache

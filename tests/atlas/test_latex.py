@@ -68,6 +68,8 @@ def document(*tables: str) -> str:
     preamble = (
         r"\documentclass{article}\usepackage[paperheight=80in]{geometry}\usepackage{lmodern}\usepackage{booktabs}\usepackage[T1]{fontenc}\pagestyle{empty}"
     )
+    # a word that is parted at the end of a line is not read back as one
+    preamble += r"\hyphenpenalty=10000\exhyphenpenalty=10000"
     return "\n".join([preamble, r"\begin{document}", *tables, r"\end{document}", ""])
 
 

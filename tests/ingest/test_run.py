@@ -216,7 +216,9 @@ def test_a_target_that_was_cut_short_is_refused_before_anything_is_computed(tmp_
     ingest(target, gpt2, corpus)
     os.truncate(target, target.stat().st_size - 1)
     monkeypatch.setattr(driver, "load_model", None)
-    with pytest.raises(AtlasError, match=r"a\.duckdb is damaged: (it was cut short|IO Error: Could not read enough bytes from file \"(?:(?!opening-)[^\"])*/a\.duckdb\")"):
+    with pytest.raises(
+        AtlasError, match=r"a\.duckdb is damaged: (it was cut short|IO Error: Could not read enough bytes from file \"(?:(?!opening-)[^\"])*/a\.duckdb\")"
+    ):
         ingest(target, gpt2, corpus)
 
 
