@@ -18,7 +18,7 @@ TIMEOUT = 2
 LOOPING = [
     "SELECT levenshtein(repeat('a', 200000), repeat('b', 200000))",
     "SELECT damerau_levenshtein(repeat('a', 20000), repeat('b', 20000))",
-    "SELECT list_transform(range(100000), x -> list_sum(list_transform(range(100000), y -> x * y)))",
+    "SELECT list_transform(range(100000), lambda x: list_sum(list_transform(range(100000), lambda y: x * y)))",
     "EXPLAIN SELECT levenshtein(repeat('a', 200000), repeat('b', 200000))",
 ]
 
