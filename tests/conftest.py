@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -33,6 +34,11 @@ if not Path("/dev/nvidiactl").exists():
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--lake", action="store_true", help="let the tiny atlas be a lake, with a PostgreSQL and an S3 endpoint of its own")
     parser.addoption("--hostile", action="store_true", help="give every hostile statement a process of its own, and not a sample alone")
+
+
+def pytest_configure() -> None:
+    # a shell that runs the tests in the background lets them, and what they start, ignore Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def has_latex() -> bool:
