@@ -7,7 +7,7 @@ TORCH_ARGS ?=
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-SQL := schema/views schema/audits atlas/questions atlas/annotations ingest/merges
+SQL := schema/views schema/audits atlas/questions atlas/annotations ingest/store/merges
 READERS_AND_LOADERS := tests/schema tests/atlas tests/crash/test_faults.py $(wildcard $(addprefix tests/ingest/test_,$(addsuffix *.py,load publish shards register run)))
 
 # what no wheel brings: the tests of LaTeX compile every table, those of the pages drive a browser

@@ -63,7 +63,7 @@ def ingest(vectors: tuple[str, ...], dry_run: bool, **options: object) -> None:
         raise click.UsageError("--paper needs --corpus: it reads the triggers and the trace of a corpus.")
     if (options["lake"] is None) != (options["data"] is None):
         raise click.UsageError("--lake and --data belong together: the catalogue of a lake, and the place of its files.")
-    from ingest.device import usual_batch
+    from ingest.model.device import usual_batch
     from ingest.request import Request
 
     options["batch_size"] = options["batch_size"] or usual_batch(options["device"], options["context"])

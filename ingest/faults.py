@@ -6,7 +6,7 @@ from pathlib import Path
 
 import duckdb
 
-from ingest.committer import work_folder
+from ingest.store.committer import work_folder
 from schema.errors import AtlasError
 from schema.lake import is_lake
 

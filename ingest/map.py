@@ -6,12 +6,12 @@ import pyarrow as pa
 import torch
 from torch.nn.functional import normalize
 
-from ingest.models import Model
+from ingest.model.models import Model
 from ingest.recorders.layout import EPOCHS, placed, principal
 from ingest.recorders.values import N_NEIGHBOURS, nearest
-from ingest.register import finish_run
 from ingest.request import Request
-from ingest.survey import smallest
+from ingest.store.register import finish_run
+from ingest.text.survey import smallest
 from schema.terms import LAYOUTS
 
 MOST_STATES = 50_000

@@ -5,12 +5,12 @@ from functools import partial
 from torch.nn.functional import normalize
 
 from ingest.map import MOST_STATES
-from ingest.models import Model
+from ingest.model.models import Model
 from ingest.paper_probe import fastest
 from ingest.recorders.layout import placed, principal
 from ingest.recorders.values import nearest
 from ingest.request import Request
-from ingest.survey import Survey
+from ingest.text.survey import Survey
 
 PROBED = 1024
 """Values that the probe places."""

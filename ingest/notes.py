@@ -4,8 +4,8 @@ import json
 
 import duckdb
 
-from ingest.corpora.readers import MAX_TEXT_CHARS
-from ingest.survey import Survey
+from ingest.text.corpora.readers import MAX_TEXT_CHARS
+from ingest.text.survey import Survey
 
 
 def cut_texts(seen: Survey) -> str | None:

@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from ingest.merges import WHOLE_LAYER, merged
-from ingest.models import Model
+from ingest.model.models import Model
 from ingest.recorders.clusters import n_blocks, n_clusters
 from ingest.recorders.controls import control_rows, next_token_rows, random_vectors
 from ingest.recorders.removal import Trigger, removal_rows
 from ingest.request import Request
-from ingest.survey import smallest
+from ingest.store.merges import WHOLE_LAYER, merged
+from ingest.text.survey import smallest
 
 N_TRIGGERS = 50
 N_ITEMS = 10

@@ -6,15 +6,15 @@ from functools import partial
 
 import numpy as np
 
-from ingest.models import Model
+from ingest.model.models import Model
 from ingest.paper import N_ITEMS, N_TRIGGERS
 from ingest.recorders.clusters import complete_linkage, n_blocks, unit
 from ingest.recorders.controls import next_token_rows
 from ingest.recorders.removal import read_ends
 from ingest.recorders.values import CHUNK, N_TOKENS
 from ingest.request import Request
-from ingest.sequences import Sequence
-from ingest.survey import Survey
+from ingest.text.sequences import Sequence
+from ingest.text.survey import Survey
 from schema.terms import CLUSTER_SPACES, REMOVALS
 
 LINKED = 1024

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ingest.checks import check_identities
-from ingest.corpora import Corpus
-from ingest.device import enough_memory
 from ingest.map_probe import map_row_counts, probe_map
-from ingest.models import Model, load_model
+from ingest.model.checks import check_identities
+from ingest.model.device import enough_memory
+from ingest.model.models import Model, load_model
 from ingest.notes import cut_texts
 from ingest.paper_probe import paper_rows, probe_paper, timed
 from ingest.recorders.torch_keys import new_keys
@@ -19,9 +18,10 @@ from ingest.recorders.values import N_NEIGHBOURS, N_TOKENS, all_unit_values, wei
 from ingest.refusals import check_target
 from ingest.request import Request
 from ingest.run import cut_corpus, survey_corpus
-from ingest.sequences import Sequence
-from ingest.survey import Survey
-from ingest.worker import batches, n_tokens, sweep_batch, trace_batch
+from ingest.text.corpora import Corpus
+from ingest.text.sequences import Sequence
+from ingest.text.survey import Survey
+from ingest.workers.worker import batches, n_tokens, sweep_batch, trace_batch
 from schema.terms import SITES
 
 BYTES_PER_ROW = {

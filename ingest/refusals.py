@@ -7,10 +7,10 @@ from pathlib import Path
 import duckdb
 import torch
 
-from ingest.models import Model
-from ingest.register import is_registered
+from ingest.model.models import Model
 from ingest.request import Request
-from ingest.sequences import bos_token
+from ingest.store.register import is_registered
+from ingest.text.sequences import bos_token
 from schema.errors import AtlasError, Locked, NotAnAtlas
 from schema.lake import Lake, check_description, is_lake, read_lake, storage
 from schema.logs import check_log

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from ingest.corpora import Corpus, open_corpus
+from ingest.text.corpora import Corpus, open_corpus
 from schema.errors import AtlasError
 
 MAX_RANK = 2**15 - 1

@@ -2,7 +2,7 @@
 
     work file ← weights shards ← sweep shards ← trace shards ← paper shards ← map shards → snapshot
 
-Workers compute shards (ingest/pool.py), this loads them. Every shard is on disk before it is loaded and in the
+Workers compute shards (ingest/workers/pool.py), this loads them. Every shard is on disk before it is loaded and in the
 manifest once it is, so a run that dies at any moment goes on with the first shard the manifest lacks.
 """
 
@@ -16,26 +16,26 @@ import numpy as np
 import torch
 from rich.progress import Progress
 
-from ingest.checks import check_identities
-from ingest.committer import Committer, FileStore, Store, check_free, held, recover, remove_work, work_folder
-from ingest.corpora import Corpus
-from ingest.device import enough_memory
 from ingest.faults import explained
-from ingest.load import loaded_shards
 from ingest.map import layouts, map_rows, map_settings, settle
-from ingest.models import Model, load_model
+from ingest.model.checks import check_identities
+from ingest.model.device import enough_memory
+from ingest.model.models import Model, load_model
 from ingest.notes import another_corpus, cut_texts
 from ingest.paper import has_clusters, layer_work, left_out, paper_settings
-from ingest.pool import Alone, Job, Pool
 from ingest.recorders.traces import TraceSettings
 from ingest.refusals import check_fit, check_target, check_workers
-from ingest.register import find_corpus, finish_run, forget, known_triggers, register_corpus, register_model, register_run, top_tokens
 from ingest.request import Request
-from ingest.sequences import CutDocument, bos_token, cut, within_vocabulary
-from ingest.shards import Staging
-from ingest.survey import Span, Survey, survey
-from ingest.work_file import leave, open_work_file
-from ingest.worker import Worker
+from ingest.store.committer import Committer, FileStore, Store, check_free, held, recover, remove_work, work_folder
+from ingest.store.load import loaded_shards
+from ingest.store.register import find_corpus, finish_run, forget, known_triggers, register_corpus, register_model, register_run, top_tokens
+from ingest.store.shards import Staging
+from ingest.store.work_file import leave, open_work_file
+from ingest.text.corpora import Corpus
+from ingest.text.sequences import CutDocument, bos_token, cut, within_vocabulary
+from ingest.text.survey import Span, Survey, survey
+from ingest.workers.pool import Alone, Job, Pool
+from ingest.workers.worker import Worker
 from schema.errors import AtlasError
 from schema.lake import Lake, catalogue, describe, is_lake, storage
 from schema.store import left_names, remove_left
@@ -81,8 +81,8 @@ def filled(request: Request, model: Model, corpus: Corpus | None, bar: Progress,
     """Fill the atlas file at the target, or the lake that is described there."""
     if is_lake(request.target):
         # imported here: a file needs no lake
-        from ingest.lake.retry import persistent
-        from ingest.lake.store import opened_lake
+        from ingest.store.lake.retry import persistent
+        from ingest.store.lake.store import opened_lake
 
         def begin_again(text: str) -> None:
             for task in bar.task_ids:
@@ -122,7 +122,7 @@ def pool_for(request: Request, model: Model, staging: Staging) -> Iterator[Pool]
         yield Alone(Worker(model), staging, ahead=model.device.type != "cpu")
         return
     # imported here: one worker needs no Ray
-    from ingest.ray_pool import RayPool
+    from ingest.workers.ray_pool import RayPool
 
     with closing(RayPool(request, staging, request.workers, request.ray)) as pool:
         yield pool

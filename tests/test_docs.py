@@ -16,7 +16,7 @@ from atlas.api import Atlas
 from atlas.cli.main import cli
 from atlas.dictionary import describe_blank
 from atlas.questions import questions
-from ingest.architectures import ARCHITECTURES
+from ingest.model.architectures import ARCHITECTURES
 from schema import terms
 from schema.release import view_files
 from schema.tables import metadata

@@ -16,7 +16,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from ingest.models import Model
+from ingest.model.models import Model
 from schema.terms import CLUSTER_SPACES
 
 LARGEST_BLOCK = 15_000

@@ -8,8 +8,8 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from ingest.models import Model
-from ingest.ranking import rank_of, top_k
+from ingest.model.models import Model
+from ingest.model.ranking import rank_of, top_k
 from ingest.recorders.values import CHUNK, N_TOKENS
 
 

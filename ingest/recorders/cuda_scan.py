@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ingest.device import fetched
+from ingest.model.device import fetched
 from ingest.recorders.scan import Batch, Cells, Moments, Triggers, better_cells, no_cells
 from schema.terms import HISTOGRAM_BINS
 

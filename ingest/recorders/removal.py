@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from ingest.device import in_parts
-from ingest.hooks import read_layer
-from ingest.models import Model
-from ingest.survey import hashes
+from ingest.model.device import in_parts
+from ingest.model.hooks import read_layer
+from ingest.model.models import Model
+from ingest.text.survey import hashes
 from schema.terms import REMOVALS
 
 Tokens = tuple[int, ...]

@@ -8,7 +8,7 @@ import pyarrow as pa
 from ingest.recorders.kernel import ABSENT, NOWHERE
 from ingest.recorders.keys import CpuKeys, KeyTriggers
 from ingest.recorders.torch_keys import TorchKeys
-from ingest.sequences import CutDocument
+from ingest.text.sequences import CutDocument
 from schema.terms import PRECEDING_RANKS, TAILS
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ingest.device import sent
-from ingest.models import Model
+from ingest.model.device import sent
+from ingest.model.models import Model
 from ingest.recorders.cuda_scan import can_scan, cuda_scan
 from ingest.recorders.kernel import ABSENT, NOWHERE
 from ingest.recorders.keys import Add, CpuKeys, KeyStatistics, KeyTriggers, check_finite

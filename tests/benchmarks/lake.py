@@ -10,9 +10,9 @@ from pathlib import Path
 import duckdb
 
 import atlas
-from ingest.lake.store import opened_lake
-from ingest.load import load_shard
-from ingest.shards import write_shard
+from ingest.store.lake.store import opened_lake
+from ingest.store.load import load_shard
+from ingest.store.shards import write_shard
 from schema.build import create_tables
 from schema.lake import Lake
 from schema.store import open_writer

@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ingest.corpora import open_corpus
-from ingest.hooks import capture
-from ingest.load import load_shard
-from ingest.models import Model, load_model, wrap
+from ingest.model.hooks import capture
+from ingest.model.models import Model, load_model, wrap
 from ingest.recorders.keys import CpuKeys
 from ingest.recorders.rows import statistics_rows, trigger_rows
 from ingest.recorders.torch_keys import TorchKeys, new_keys
 from ingest.recorders.traces import TraceSettings, trace_tables
-from ingest.sequences import Sequence, cut
-from ingest.shards import write_shard
-from ingest.worker import into, joined, padded, traced_states
+from ingest.store.load import load_shard
+from ingest.store.shards import write_shard
+from ingest.text.corpora import open_corpus
+from ingest.text.sequences import Sequence, cut
+from ingest.workers.worker import into, joined, padded, traced_states
 from schema.build import create_tables
 from schema.store import open_writer
 from schema.terms import SITES, STREAM_SITES

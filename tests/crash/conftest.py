@@ -11,7 +11,7 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
-from ingest.doctor_cli import doctor
+from ingest.store.doctor_cli import doctor
 from tests.exact.published import Published
 from tests.exact.tiny import Tiny, make, run
 
@@ -53,7 +53,7 @@ except AtlasError as error:
 STOPPED = """
 import os, shutil, signal, sys
 from pathlib import Path
-from ingest import committer
+from ingest.store import committer
 from tests.exact.tiny import run, tiny_request
 import torch
 torch.set_num_threads(int(sys.argv[4]))

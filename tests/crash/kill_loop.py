@@ -29,9 +29,10 @@ import click
 import duckdb
 import torch
 
-from ingest import committer, ray_pool
 from ingest.request import Request
 from ingest.run import ingest
+from ingest.store import committer
+from ingest.workers import ray_pool
 from schema.errors import AtlasError, Unreachable
 from schema.lake import is_lake
 from schema.store import open_reader

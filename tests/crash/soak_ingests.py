@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ingest import committer
+from ingest.store import committer
 from tests.crash.kill_loop import checksums, forked, record, wait
 from tests.crash.soak_figures import Usage, usage
 from tests.exact.tiny import TEXTS, make, tiny_request, write_corpus

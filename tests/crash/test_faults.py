@@ -13,8 +13,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from ingest import committer
 from ingest import run as driver
+from ingest.store import committer
 from schema.errors import AtlasError, Locked
 from schema.store import annotation_path, open_reader, own_name
 from tests.crash.conftest import ROOT, ask_doctor, sums
@@ -164,7 +164,7 @@ def test_what_a_dead_writer_left_is_removed(tiny: Tiny, expected: dict, interrup
 
 def test_of_two_ingests_at_once_the_second_is_refused_before_it_loads_its_model(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "a.duckdb"
-    code = f"from pathlib import Path; from ingest.committer import held\nwith held(Path({str(target)!r})): print('held', flush=True); input()"
+    code = f"from pathlib import Path; from ingest.store.committer import held\nwith held(Path({str(target)!r})): print('held', flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "held\n"
         with monkeypatch.context() as patched:
@@ -242,7 +242,7 @@ def kill_after(tiny: Tiny, target: Path, module: str, name: str, table: str = ""
 
 def test_an_ingest_killed_between_the_model_and_its_vocabulary_goes_on(tiny: Tiny, expected: dict, tmp_path: Path) -> None:
     target = tmp_path / "a.duckdb"
-    kill_after(tiny, target, "ingest.register", "insert_row", "model")
+    kill_after(tiny, target, "ingest.store.register", "insert_row", "model")
     assert sums(run(tiny.request(target))) == expected
 
 

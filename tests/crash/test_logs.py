@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from ingest import committer
+from ingest.store import committer
 from schema.errors import AtlasError, NotAnAtlas
 from schema.logs import log_of
 from tests.crash.conftest import ask_doctor

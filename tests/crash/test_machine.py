@@ -15,7 +15,7 @@ import torch
 
 import atlas
 from atlas.cli.tour import inventory
-from ingest import committer, load, register
+from ingest.store import committer, load, register
 from schema.store import open_reader
 from tests.crash.conftest import ASKED, ROOT, ask_doctor, sums
 from tests.exact.tiny import Tiny, run
@@ -23,7 +23,7 @@ from ui.snapshot import age, latest
 
 FULL = """
 import resource
-from ingest import committer, shards
+from ingest.store import committer, shards
 work = target.with_name(target.name + ".work")
 def full(at):
     resource.setrlimit(resource.RLIMIT_FSIZE, (at, resource.RLIM_INFINITY))

@@ -12,7 +12,7 @@ from tests.exact.tiny import Tiny
 TAKEN = """
 import os, sys, time
 from pathlib import Path
-from ingest.committer import held, remove_work
+from ingest.store.committer import held, remove_work
 from schema.errors import Locked
 target, end, mine, others = Path(sys.argv[1]), time.monotonic() + 3, 0, 0
 while time.monotonic() < end:

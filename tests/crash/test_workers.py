@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 from ray.cluster_utils import Cluster
 
-from ingest import ray_pool
-from ingest.pool import Job
-from ingest.shards import Folder
-from ingest.worker import Progress, Worker
+from ingest.store.shards import Folder
+from ingest.workers import ray_pool
+from ingest.workers.pool import Job
+from ingest.workers.worker import Progress, Worker
 from schema.errors import AtlasError
 from tests.crash.conftest import ROOT, sums
 from tests.exact.tiny import Tiny, run

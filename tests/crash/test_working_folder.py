@@ -13,8 +13,8 @@ import pytest
 from click.testing import Result
 
 from atlas.cli.main import run as atlas_command
-from ingest.committer import held, remove_work, staging, work_folder
-from ingest.shards import write_shard
+from ingest.store.committer import held, remove_work, staging, work_folder
+from ingest.store.shards import write_shard
 from schema.errors import AtlasError
 from tests.crash.conftest import ask_doctor, sums
 from tests.crash.test_faults import repaired, staged

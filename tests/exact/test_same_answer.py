@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from ingest import committer, worker
 from ingest import run as driver
 from ingest.recorders.torch_keys import new_keys
-from ingest.shards import Shard
+from ingest.store import committer, worker
+from ingest.store.shards import Shard
 from tests.exact import checks
 from tests.exact.near import check_ranking, close
 from tests.exact.paper_checks import check_next_token_ranks, check_removal

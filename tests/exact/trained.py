@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from ingest.reference import FOLDER
+from ingest.model.reference import FOLDER
 from tests.exact.checks import Case
 from tests.exact.published import Published
 from tests.exact.reference import Reference, Text, cut_texts

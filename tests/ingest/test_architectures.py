@@ -6,10 +6,10 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import PreTrainedModel
 
-from ingest.architectures import ARCHITECTURES, architecture_of, tiny_config
-from ingest.checks import check_identities
-from ingest.hooks import capture, record_sites
-from ingest.models import wrap
+from ingest.model.architectures import ARCHITECTURES, architecture_of, tiny_config
+from ingest.model.checks import check_identities
+from ingest.model.hooks import capture, record_sites
+from ingest.model.models import wrap
 from schema.errors import AtlasError
 from schema.terms import SITES
 from tests.ingest.tiny_models import tiny_hf, tiny_model, tiny_tokenizer, token_batch

@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 import torch
 
-from ingest.architectures import always
-from ingest.checks import check_identities, relative_error
-from ingest.models import Model
+from ingest.model.architectures import always
+from ingest.model.checks import check_identities, relative_error
+from ingest.model.models import Model
 from schema.errors import AtlasError
 from tests.ingest.tiny_models import tiny_model
 

@@ -19,8 +19,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.corpora import Document, open_corpus
-from ingest.corpora.readers import MAX_TEXT_CHARS, text_pieces
+from ingest.text.corpora import Document, open_corpus
+from ingest.text.corpora.readers import MAX_TEXT_CHARS, text_pieces
 from schema.errors import AtlasError
 
 

@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from ingest import run as driver
-from ingest.device import in_parts, usual_batch
-from ingest.models import Model
+from ingest.model.device import in_parts, usual_batch
+from ingest.model.models import Model
 from ingest.recorders import scan, torch_keys
 from ingest.recorders.keys import CpuKeys
 from ingest.recorders.removal import read_ends
 from ingest.recorders.torch_keys import TorchKeys
-from ingest.sequences import Sequence
-from ingest.worker import sweep_batch, trace_batch
+from ingest.text.sequences import Sequence
+from ingest.workers.worker import sweep_batch, trace_batch
 from schema.errors import AtlasError
 from schema.store import open_reader
 from tests.exact.tiny import Tiny, make, run
@@ -229,6 +229,6 @@ def test_memory_that_no_smaller_batch_saves_ends_in_one_line(tiny: Tiny, tmp_pat
     def full(*_: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 7.50 GiB.\nmore")
 
-    monkeypatch.setattr("ingest.worker.all_unit_values", full)
+    monkeypatch.setattr("ingest.workers.worker.all_unit_values", full)
     with pytest.raises(AtlasError, match=r"device 'cpu' is out of memory: CUDA out of memory. Tried to allocate 7.50 GiB. Use --dtype bfloat16 or more GPUs"):
         run(tiny.request(tmp_path / "a.duckdb"))

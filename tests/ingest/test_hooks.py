@@ -6,10 +6,10 @@ import weakref
 import pytest
 import torch
 
-from ingest.architectures import ARCHITECTURES
-from ingest.hooks import capture, record_sites
-from ingest.models import Model
-from ingest.modules import ModuleMissing, find
+from ingest.model.architectures import ARCHITECTURES
+from ingest.model.hooks import capture, record_sites
+from ingest.model.models import Model
+from ingest.model.modules import ModuleMissing, find
 from schema.errors import AtlasError
 from tests.ingest.tiny_models import tiny_model, token_batch
 

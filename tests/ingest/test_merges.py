@@ -6,8 +6,8 @@ import duckdb
 import numpy as np
 import pytest
 
-from ingest import merges
-from ingest.merges import MERGES, merged, parts
+from ingest.store import merges
+from ingest.store.merges import MERGES, merged, parts
 from schema.build import create_tables
 
 SHARDS, LAYERS, NEURONS, POSITIONS, K = 5, 2, 7, 30, 4

@@ -14,12 +14,12 @@ import torch
 from huggingface_hub import errors
 from torch.nn import functional as F
 
-from ingest import sources
-from ingest.architectures import ARCHITECTURES
-from ingest.checks import check_identities
-from ingest.hooks import record_sites
-from ingest.loading import attention, hash_weights, misfits
-from ingest.models import Model, load_model
+from ingest.model import sources
+from ingest.model.architectures import ARCHITECTURES
+from ingest.model.checks import check_identities
+from ingest.model.hooks import record_sites
+from ingest.model.loading import attention, hash_weights, misfits
+from ingest.model.models import Model, load_model
 from schema.errors import AtlasError
 from tests.ingest.tiny_models import tiny_hf, tiny_model, tiny_tokenizer, token_batch
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 import pytest
 
-from ingest import committer
 from ingest.cli import ingest as command
+from ingest.store import committer
 from schema.audits import run_audits
 from schema.errors import AtlasError
 from schema.store import open_reader

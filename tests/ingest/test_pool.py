@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 import torch
 
-from ingest import committer
 from ingest import run as driver
-from ingest.pool import Alone, Job
-from ingest.shards import Folder
-from ingest.worker import Progress, Worker
+from ingest.store import committer
+from ingest.store.shards import Folder
+from ingest.workers.pool import Alone, Job
+from ingest.workers.worker import Progress, Worker
 from schema.errors import AtlasError
 from tests.exact.published import Published
 from tests.exact.tiny import Tiny, make, run

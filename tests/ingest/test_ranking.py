@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from ingest.ranking import rank_of, ranks_at_once, ranks_by_row, top_k
+from ingest.model.ranking import rank_of, ranks_at_once, ranks_by_row, top_k
 
 
 def sorted_places(row: list[float]) -> list[int]:

@@ -9,13 +9,13 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, OPTConfig, OPTForCausalLM, PreTrainedTokenizerFast
 
-from ingest.checks import check_identities
-from ingest.corpora import open_corpus
-from ingest.models import Model, load_model
-from ingest.reference import FOLDER, train
-from ingest.reference.baselines import Trigram, unigram_loss
-from ingest.reference.data import batch, epoch, windows
-from ingest.reference.recipe import CONTEXT
+from ingest.model.checks import check_identities
+from ingest.model.models import Model, load_model
+from ingest.model.reference import FOLDER, train
+from ingest.model.reference.baselines import Trigram, unigram_loss
+from ingest.model.reference.data import batch, epoch, windows
+from ingest.model.reference.recipe import CONTEXT
+from ingest.text.corpora import open_corpus
 
 BOS = 0
 

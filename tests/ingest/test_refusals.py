@@ -11,9 +11,9 @@ import click
 import pytest
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from ingest import committer
 from ingest import run as driver
 from ingest.cli import ingest as command
+from ingest.store import committer
 from schema.errors import AtlasError
 from schema.store import open_reader
 from tests.ingest.test_run import corpus, ingest, saved

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.hooks import capture, read_layer
+from ingest.model.hooks import capture, read_layer
 from ingest.recorders import removal
 from ingest.recorders.removal import Trigger, batches, hosts, random_places, read_ends, removal_rows, shortened
 from schema.errors import AtlasError

@@ -13,11 +13,11 @@ import duckdb
 import pytest
 import torch
 
-from ingest import committer
 from ingest import run as driver
 from ingest.cli import ingest as command
 from ingest.progress import progress_bar
 from ingest.request import Request
+from ingest.store import committer
 from schema.errors import AtlasError, Locked, NotAnAtlas
 from schema.store import open_reader
 from tests.ingest.tiny_models import tiny_hf, tiny_tokenizer

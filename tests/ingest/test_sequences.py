@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
 
-from ingest.corpora import Document
-from ingest.sentences import sentence_starts
-from ingest.sequences import NO_NEXT_TOKEN, Encoder, bos_token, cut
+from ingest.text.corpora import Document
+from ingest.text.sentences import sentence_starts
+from ingest.text.sequences import NO_NEXT_TOKEN, Encoder, bos_token, cut
 from schema.errors import AtlasError
 
 UNICODE = st.text(max_size=60) | st.text(alphabet="aé 日🎉\n\t.the fi\u0301ﬁ\u00a0", max_size=60)

@@ -10,17 +10,17 @@ import torch
 from accelerate import cpu_offload
 
 from ingest import run as driver
-from ingest.architectures import ARCHITECTURES
-from ingest.checks import check_identities
-from ingest.loading import require_room
-from ingest.models import Model, load_model, wrap
-from ingest.pool import Alone
+from ingest.model.architectures import ARCHITECTURES
+from ingest.model.checks import check_identities
+from ingest.model.loading import require_room
+from ingest.model.models import Model, load_model, wrap
 from ingest.recorders.torch_keys import TorchKeys, new_keys
 from ingest.recorders.traces import TraceSettings, trace_tables
 from ingest.recorders.values import all_unit_values, weight_tables
 from ingest.refusals import check_workers
-from ingest.sequences import Sequence
-from ingest.worker import Worker, sweep_batch, traced_states
+from ingest.text.sequences import Sequence
+from ingest.workers.pool import Alone
+from ingest.workers.worker import Worker, sweep_batch, traced_states
 from schema.errors import AtlasError
 from schema.terms import SITES
 from tests.exact.published import Published

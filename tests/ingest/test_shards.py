@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from ingest.shards import staged_shards, verify_shard, write_shard
+from ingest.store.shards import staged_shards, verify_shard, write_shard
 from schema.errors import AtlasError
 
 TABLES = {"trace": pa.table({"position_id": [1, 2]}), "sub_update": pa.table({"neuron": [5]})}

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import ingest.survey as module
-from ingest.corpora import Document
-from ingest.sequences import CutDocument, Sequence
-from ingest.survey import smallest, survey
+import ingest.text.survey as module
+from ingest.text.corpora import Document
+from ingest.text.sequences import CutDocument, Sequence
+from ingest.text.survey import smallest, survey
 
 
 def documents(lengths: list[int], corpus_id: int = 0) -> list[CutDocument]:

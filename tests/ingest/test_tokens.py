@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
-from ingest.sequences import Encoder
-from ingest.tokens import BYTE_OF, token_rows
-from ingest.words import STOP_WORDS, is_stop_word
+from ingest.text.sequences import Encoder
+from ingest.text.tokens import BYTE_OF, token_rows
+from ingest.text.words import STOP_WORDS, is_stop_word
 from schema.tables import metadata
 
 TEXT = "The people’s  café 🎉\n\n日本語 <|endoftext|> the\u00a0end"

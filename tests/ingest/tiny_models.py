@@ -4,8 +4,8 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
-from ingest.architectures import tiny_config
-from ingest.models import Model, wrap
+from ingest.model.architectures import tiny_config
+from ingest.model.models import Model, wrap
 
 BOS = "<|begin|>"
 

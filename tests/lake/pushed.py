@@ -5,7 +5,7 @@ from pathlib import Path
 
 import duckdb
 
-from ingest.lake.store import opened_lake
+from ingest.store.lake.store import opened_lake
 from schema.lake import CATALOG, Lake, describe
 from schema.tables import metadata
 

@@ -9,9 +9,9 @@ from typing import Any
 import duckdb
 import pytest
 
-from ingest.lake import retry
-from ingest.lake.store import LakeStore, whoami
 from ingest.request import Request
+from ingest.store.lake import retry
+from ingest.store.lake.store import LakeStore, whoami
 from schema.errors import AtlasError, Locked
 from tests.crash.conftest import ROOT
 from tests.exact.tiny import run
@@ -24,7 +24,7 @@ WRITER = """
 import sys
 from pathlib import Path
 import duckdb
-from ingest.lake.store import opened_lake
+from ingest.store.lake.store import opened_lake
 try:
     with opened_lake(Path(sys.argv[1])) as store, store.transaction():
         store.con.execute("INSERT INTO value_cluster (space, layer, neuron, cluster) VALUES ('value', 0, 0, 9)")

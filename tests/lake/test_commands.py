@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from atlas.cli.main import run as atlas_command
-from ingest.lake.store import opened_lake
 from ingest.request import Request
+from ingest.store.lake.store import opened_lake
 from schema.store import open_reader
 from tests.exact.tiny import run
 from tests.lake.conftest import sums

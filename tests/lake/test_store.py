@@ -15,12 +15,12 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from ingest import committer
-from ingest.lake import store as lake_store
-from ingest.lake.staging import Storage
-from ingest.lake.store import LakeStore, opened_lake, shut
 from ingest.request import Request
-from ingest.shards import Shard
+from ingest.store import committer
+from ingest.store.lake import store as lake_store
+from ingest.store.lake.staging import Storage
+from ingest.store.lake.store import LakeStore, opened_lake, shut
+from ingest.store.shards import Shard
 from schema.errors import AtlasError, Locked, NotAnAtlas, Unreachable
 from schema.lake import Lake, describe, read_lake
 from schema.store import open_reader
@@ -43,8 +43,8 @@ def cluster(neuron: int) -> dict[str, pa.Table]:
 RACE = """
 import sys
 from pathlib import Path
-from ingest.lake import store
-from ingest.lake.store import LakeStore
+from ingest.store.lake import store
+from ingest.store.lake.store import LakeStore
 from schema.lake import attach, connect, read_lake
 from schema.store import OFFLINE
 path = Path(sys.argv[1])
@@ -81,7 +81,7 @@ def test_the_same_command_again_changes_nothing_but_reads(request_lake: Callable
 
 
 def test_several_workers(request_lake: Callable[..., Request], file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ingest import ray_pool
+    from ingest.workers import ray_pool
 
     monkeypatch.setattr(ray_pool, "threads_each", lambda _: 1)
     assert contents(run(request_lake(workers=2))) == contents(file)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import duckdb
 
-from ingest.load import load_shard
-from ingest.publish import publish
-from ingest.register import insert_row
-from ingest.shards import Folder, read_shard
-from ingest.work_file import open_work_file
+from ingest.store.load import load_shard
+from ingest.store.register import insert_row
+from ingest.store.shards import Folder, read_shard
+from ingest.store.snapshot import publish
+from ingest.store.work_file import open_work_file
 from schema import SCHEMA_VERSION
 from tests.scale.shapes import Shape, Sweep
 from tests.scale.synthetic import SWEEP, WEIGHTS

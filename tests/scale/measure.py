@@ -13,12 +13,12 @@ import click
 import numpy as np
 import pyarrow as pa
 
-from ingest.corpora import open_corpus
-from ingest.models import load_model
-from ingest.ray_pool import ANSWER
+from ingest.model.models import load_model
 from ingest.recorders.rows import trigger_rows
-from ingest.sequences import CutDocument, cut
-from ingest.survey import survey
+from ingest.text.corpora import open_corpus
+from ingest.text.sequences import CutDocument, cut
+from ingest.text.survey import survey
+from ingest.workers.ray_pool import ANSWER
 from tests.scale.shapes import SHARD_POSITIONS, K, Shape
 from tests.scale.synthetic import SampledKeys
 
@@ -55,7 +55,7 @@ def text_costs() -> dict[str, float]:
 
 
 def asking() -> float:
-    """Seconds to ask one Ray actor that is idle, of several asked at once, as ingest/ray_pool.py does."""
+    """Seconds to ask one Ray actor that is idle, of several asked at once, as ingest/workers/ray_pool.py does."""
     import ray
 
     @ray.remote(num_cpus=0)

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Collection
 
-from ingest.committer import PUBLISH_SHARE
 from ingest.probe import BYTES_PER_ROW
 from ingest.recorders.traces import N_LENS_TOKENS, N_SUB_UPDATES
+from ingest.store.committer import PUBLISH_SHARE
 from schema.terms import HISTOGRAM_BINS, PRECEDING, SITES, TAILS
 from tests.scale.constants import (
     ASK_SECONDS,

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from ingest.corpora import Document
 from ingest.recorders.kernel import NOWHERE
 from ingest.recorders.keys import KeyStatistics, KeyTriggers
 from ingest.recorders.rows import statistics_rows, text_tables, trigger_rows
 from ingest.recorders.values import N_NEIGHBOURS, N_TOKENS, neighbour_rows, token_rows
-from ingest.sequences import CutDocument, Sequence
-from ingest.shards import Shard, write_shard
+from ingest.store.shards import Shard, write_shard
+from ingest.text.corpora import Document
+from ingest.text.sequences import CutDocument, Sequence
 from schema.terms import HISTOGRAM_BINS, PRECEDING, histogram_edges
 from tests.scale.shapes import Shape, Sweep
 

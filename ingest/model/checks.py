@@ -1,0 +1,89 @@
+"""The three identities that hold in every model the atlas understands, checked on its real weights before anything is stored."""
+
+import torch
+from torch import Tensor
+
+from ingest.model.hooks import Recording, record_sites
+from ingest.model.models import Model
+from schema.errors import AtlasError
+
+TOLERANCE = {torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 3e-2}
+"""Largest relative error for rounding alone: float32 for sums over d_ffn of both signs, the others a few units in the last place."""
+
+RESIDUAL = "resid_pre + attn_out = resid_mid, resid_mid + ffn_out = resid_post"
+FFN = "coefficients @ values + bias = ffn_out"
+LOGITS = "lens(last resid_post) = logits"
+
+
+def relative_error(got: Tensor, expected: Tensor) -> float:
+    """Largest over positions of ‖got - expected‖ / ‖expected‖, both [batch, seq, n]; nan if anything is not finite.
+
+    Position by position, because the state at the first position is a hundred times longer than the rest in most models.
+    """
+    got, expected = got.double(), expected.double()
+    error = (got - expected).norm(dim=-1)
+    # an update may be exactly zero: ReLU, no bias
+    return float(torch.where(error == 0, error, error / expected.norm(dim=-1)).max())
+
+
+def residual_error(recording: Recording, layer: int) -> float:
+    pre, attn, mid, ffn, post = (recording[layer, site].float() for site in ("resid_pre", "attn_out", "resid_mid", "ffn_out", "resid_post"))
+    return max_error(relative_error(pre + attn, mid), relative_error(mid + ffn, post))
+
+
+def ffn_error(model: Model, recording: Recording, layer: int) -> float:
+    total = recording["coefficient", layer].float() @ model.values(layer)
+    bias = model.ffn_bias(layer)
+    if bias is not None:
+        total = total + bias
+    return relative_error(total * recording["ffn_scale", layer].unsqueeze(-1), recording[layer, "ffn_out"])
+
+
+def max_error(*errors: float) -> float:
+    """The largest; nan if one is."""
+    return float(torch.tensor(errors, dtype=torch.float64).max())
+
+
+def require_finite_weights(model: Model) -> None:
+    """AtlasError naming the first parameter that holds a NaN or an infinity, and how many."""
+    for name, parameter in model.hf.named_parameters():
+        n_bad = int((~torch.isfinite(parameter)).sum())
+        if n_bad:
+            raise AtlasError(f"model {model.name}: parameter {name} holds {n_bad} NaN or infinite weights of {parameter.numel()}")
+
+
+def probe_tokens(model: Model) -> Tensor:
+    """Two sequences of 12 tokens spread over the vocabulary, [2, 12]."""
+    n_tokens = min(model.d_vocab, len(model.tokenizer))
+    return (torch.arange(24) * 7919 + 1).remainder(n_tokens).view(2, 12)
+
+
+def require_small(model: Model, identity: str, errors: dict[int, float]) -> float:
+    """The largest error; AtlasError with the numbers and the layer where one is over the tolerance or not a number."""
+    tolerance = TOLERANCE[model.dtype]
+    for layer, error in errors.items():
+        if not error <= tolerance:
+            raise AtlasError(
+                f"model {model.name} ({model.model_type}): the identity {identity} fails at layer {layer}: "
+                f"relative error {error:.3g}, tolerance {tolerance:g} in {str(model.dtype).removeprefix('torch.')}; nothing was stored"
+            )
+    return max(errors.values())
+
+
+def check_identities(model: Model) -> dict[str, float]:
+    """Largest relative error of each identity (DEFINITIONS, section 1) over layers and positions: {"residual", "ffn", "logits"}.
+
+    In a parallel block resid_mid is defined as resid_pre + attn_out, so there only the second half of the first identity can fail.
+    Raises AtlasError, with the numbers and the layer, if one exceeds the tolerance of the dtype or is not a number, and, naming the
+    parameter, for weights that are not finite.
+    """
+    require_finite_weights(model)
+    layers = range(model.n_layers)
+    with torch.inference_mode(), record_sites(model, lambda x: x.to(model.device)) as recording:
+        logits = model.hf(input_ids=probe_tokens(model).to(model.input_device), use_cache=False).logits.to(model.device)
+        last = model.n_layers - 1
+        return {
+            "residual": require_small(model, RESIDUAL, {layer: residual_error(recording, layer) for layer in layers}),
+            "ffn": require_small(model, FFN, {layer: ffn_error(model, recording, layer) for layer in layers}),
+            "logits": require_small(model, LOGITS, {last: relative_error(model.lens(recording[last, "resid_post"]), logits)}),
+        }

@@ -1,0 +1,99 @@
+"""What computing on a device takes: batches for which it has room, and copies to it."""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+import torch
+
+from schema.errors import AtlasError
+
+if TYPE_CHECKING:
+    from ingest.model.models import Model
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+USUAL_SEQUENCES = 8
+"""Of a batch on the CPU, which a few sequences keep busy."""
+
+USUAL_TOKENS = 32768
+"""Of a batch on a GPU: a number, and not what is found to be fastest there, so that the same command makes the same batches again."""
+
+
+@dataclass
+class Room:
+    """What a device holds beside the model. n_tokens: the most, padding included, that a forward pass of several sequences may have."""
+
+    n_tokens: float = math.inf
+
+
+def usual_batch(device: str, context: int) -> int:
+    """Sequences of a batch where none are asked for."""
+    return USUAL_SEQUENCES if device == "cpu" else max(1, USUAL_TOKENS // context)
+
+
+def sent(array: np.ndarray, device: torch.device) -> torch.Tensor:
+    """The array on a device; to a GPU from pinned memory, so that nobody waits for the copy."""
+    x = torch.from_numpy(array)
+    return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else x.to(device)
+
+
+def fetched(x: torch.Tensor) -> Callable[[], int]:
+    """Start to bring one number from its device; what is returned waits for it and gives it."""
+    if x.device.type != "cuda":
+        return lambda: int(x)
+    here, arrived = torch.empty(x.shape, dtype=x.dtype, pin_memory=True), torch.cuda.Event()
+    here.copy_(x, non_blocking=True)
+    arrived.record(torch.cuda.current_stream(x.device))
+
+    def number() -> int:
+        arrived.synchronize()
+        return int(here)
+
+    return number
+
+
+def in_parts(model: "Model", batch: tuple[T, ...], n_tokens: Callable[[T], int], read: Callable[[tuple[T, ...]], R]) -> Iterator[R]:
+    """What `read` returns of a batch, or of the parts of it for which there is room, in their order.
+
+    read: makes one forward pass of some items. It may raise torch.OutOfMemoryError, and is then given their first and their second half. n_tokens: of an item.
+    Raises AtlasError where one item alone does not fit.
+    """
+    waiting = [batch]
+    while waiting:
+        part = waiting.pop()
+        longest, half = max(map(n_tokens, part)), -(-len(part) // 2)
+        if len(part) == 1 or len(part) * longest <= model.room.n_tokens:
+            try:
+                result = read(part)
+            except torch.OutOfMemoryError as error:
+                if len(part) == 1:
+                    raise no_room(model, longest) from error
+                model.room.n_tokens = half * longest
+            else:
+                yield result
+                continue
+            # only here is what the pass held let go of
+            torch.cuda.empty_cache()
+        waiting += [part[half:], part[:half]]
+
+
+def no_room(model: "Model", n_tokens: int) -> AtlasError:
+    shorter = ", --dtype bfloat16" if model.dtype == torch.float32 else ""
+    return AtlasError(
+        f"model {model.name}: {model.place} has no room beside it for one sequence of {n_tokens} tokens; "
+        f"use a smaller --context{shorter} or more GPUs (--device auto)"
+    )
+
+
+@contextmanager
+def enough_memory(device: str) -> Iterator[None]:
+    """Turn an end of the device's memory that no smaller batch helps against into an AtlasError."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise AtlasError(f"device '{device}' is out of memory: {str(error).splitlines()[0]} Use --dtype bfloat16 or more GPUs (--device auto).") from error

@@ -1,0 +1,125 @@
+"""Read a model's weights and tokenizer from its files with transformers, checking what transformers only logs."""
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+from transformers.utils import logging
+
+from ingest.model.sources import Source, reading
+from schema.errors import AtlasError
+
+WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
+"""Where transformers looks for a model's weights, in this order."""
+
+CAUSAL_MASK = re.compile(r"\.attn(\.attention)?\.(masked_)?bias$")
+"""Buffers of old GPT-Neo and GPT-J checkpoints: the causal mask and its filling, which the code makes anew today."""
+
+
+def silence_transformers() -> None:
+    """No progress bars and no warnings; what matters in them is raised as an error here."""
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+
+
+def checked_device(device: str) -> torch.device:
+    name, _, number = device.partition(":")
+    if name not in ("cpu", "cuda") or not re.fullmatch(r"[0-9]{0,4}", number):
+        raise AtlasError(f"device '{device}' is unknown; give cpu, cuda, cuda:N or auto")
+    if name == "cuda" and int(number or 0) >= torch.cuda.device_count():
+        raise AtlasError(f"device '{device}' was asked for, but torch {torch.__version__} sees {torch.cuda.device_count()} GPUs")
+    return torch.device(device)
+
+
+def spelt(key: object) -> str:
+    """An entry of the report: a name, or a name with the shape that is there and the one that the configuration asks for."""
+    return f"{key[0]} is {list(key[1])} and should be {list(key[2])}" if isinstance(key, tuple) else str(key)
+
+
+def misfits(report: dict[str, Iterable[object]]) -> str:
+    """What transformers' loading report says is missing (and would be random), left over or of another shape; empty if nothing."""
+    found = {kind: sorted(key for key in map(spelt, report[f"{kind}_keys"]) if not CAUSAL_MASK.search(key)) for kind in ("missing", "unexpected", "mismatched")}
+    return "; ".join(f"{kind}: {', '.join(keys[:3])}{f' and {len(keys) - 3} more' if len(keys) > 3 else ''}" for kind, keys in found.items() if keys)
+
+
+def attention(config: PretrainedConfig) -> str:
+    """The attention code that transformers takes by itself. Asked for by name, because a config.json may name code of others."""
+    kind: Any = AutoModelForCausalLM._model_mapping[type(config)]
+    return "sdpa" if kind._supports_sdpa else "eager"
+
+
+def require_weights(source: Source) -> None:
+    """AtlasError if a folder has no weights that can be read, which transformers would not tell apart."""
+    folder = Path(source.location)
+    if source.commit is not None or source.gguf_file is not None:
+        return
+    found = [folder / name for name in WEIGHTS if (folder / name).is_file()]
+    if not found:
+        broken = [name for name in WEIGHTS if (folder / name).exists() or (folder / name).is_symlink()]
+        why = f"{broken[0]} is no file, or a link that leads nowhere" if broken else f"there is no {' or '.join(WEIGHTS)}"
+        raise AtlasError(f"model {source.name}: no weights in {folder}: {why}")
+    if not os.access(found[0], os.R_OK):
+        raise AtlasError(f"model {source.name}: no permission to read {found[0]}")
+
+
+def load_hf(source: Source, dtype: torch.dtype, device_map: str | None) -> PreTrainedModel:
+    """The weights; AtlasError if some are quantised, missing or left over, which transformers would only log, or do not fit where device_map says."""
+    if quantization := source.config.get("quantization_config"):
+        method = quantization.get("quant_method") if isinstance(quantization, dict) else quantization
+        raise AtlasError(f"model {source.name}: its weights are quantised ({method}); only GGUF files are dequantised on loading")
+    require_weights(source)
+    with reading("weights", source.name):
+        config = AutoConfig.for_model(**{key: value for key, value in source.config.items() if not key.endswith("_implementation")})
+        hf, report = AutoModelForCausalLM.from_pretrained(
+            source.location,
+            # given, it is not parsed again: seconds for the vocabulary in a GGUF file's header
+            config=config,
+            attn_implementation=attention(config),
+            revision=source.commit,
+            gguf_file=source.gguf_file,
+            dtype=dtype,
+            device_map=device_map,
+            output_loading_info=True,
+            # they are named below; transformers would only say that there are some
+            ignore_mismatched_sizes=True,
+            trust_remote_code=False,
+        )
+    wrong = misfits(report)
+    if wrong:
+        raise AtlasError(f"model {source.name}: its weights do not fit model_type '{source.config['model_type']}': {wrong}")
+    require_room(hf, source.name)
+    return hf
+
+
+def require_room(hf: nn.Module, name: str) -> None:
+    """AtlasError if a device_map has left weights on the processor or the disk, to be fetched whenever a layer is computed."""
+    left = sum(p.numel() for p in hf.parameters() if p.device.type == "meta")
+    if left:
+        share = left / sum(p.numel() for p in hf.parameters())
+        raise AtlasError(f"model {name}: the GPUs have no room for {share:.0%} of its weights; use more of them, --dtype bfloat16 or --device cpu")
+
+
+def load_tokenizer(source: Source) -> PreTrainedTokenizerFast:
+    with reading("tokenizer", source.name):
+        tokenizer = AutoTokenizer.from_pretrained(source.location, revision=source.commit, gguf_file=source.gguf_file, trust_remote_code=False)
+    if tokenizer.is_fast and not tokenizer.vocab_size:
+        raise AtlasError(f"model {source.name}: its tokenizer has no vocabulary; {source.location} needs a tokenizer.json")
+    if not tokenizer.is_fast:
+        kind = type(tokenizer).__name__
+        raise AtlasError(f"model {source.name}: its tokenizer ({kind}) gives no character offsets; a fast tokenizer (tokenizer.json) is needed")
+    return tokenizer
+
+
+def hash_weights(hf: nn.Module) -> str:
+    """SHA-256, in hexadecimal, over names, shapes and bytes of all parameters, in order of name; a tied one counts once."""
+    digest = hashlib.sha256()
+    for name, parameter in sorted(hf.named_parameters()):
+        digest.update(f"{name} {tuple(parameter.shape)}\n".encode())
+        digest.update(parameter.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    return digest.hexdigest()

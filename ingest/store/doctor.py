@@ -1,0 +1,111 @@
+"""What is wrong with an atlas, and what can be done about it; with the folder it is made in: ingest/store/doctor_work.py.
+
+Looking changes nothing. A repair removes only what ingest computes again, renames what it cannot know to be worthless, and never touches annotations.
+"""
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import duckdb
+
+from ingest.store.committer import work_folder
+from schema.errors import AtlasError, Locked, NotAnAtlas
+from schema.logs import has_log, log_of, ways
+from schema.patient import held_back, patient
+from schema.store import annotation_path, is_duckdb, left_names, open_reader, open_unchanged, remove_left
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is wrong and where; what is to be done; and what does it, None where only a person can. is_fault: False of what goes its way by itself."""
+
+    what: str
+    remedy: str
+    repair: Callable[[], None] | None = None
+    is_fault: bool = True
+
+
+def waiting(n: int) -> Finding:
+    """Shards that were computed and not loaded, of a file or a lake."""
+    return Finding(f"shards that wait to be loaded: {n}", "run the ingest again: it goes on with them", is_fault=False)
+
+
+def findings(target: Path) -> Iterator[Finding]:
+    """Everything that is wrong with an atlas, one at a time: a repair may make the next unnecessary.
+
+    Raises AtlasError if there is nothing of that name, or no atlas.
+    """
+    work = work_folder(target)
+    if not target.exists() and not work.exists():
+        raise AtlasError(f"no atlas at {target}, and no working folder {work} of one that is being made")
+    if target.exists() and not work.exists() and not is_duckdb(target):
+        raise NotAnAtlas(f"{target} is not an atlas: it is no DuckDB file, and no folder {work} says that it was one. Nothing is done to it.")
+    yield from of_snapshot(target, work)
+    yield from of_annotations(target)
+    yield from of_space(target)
+    yield from of_names(target)
+
+
+def fault(path: Path) -> str | None:
+    """Why a database cannot be read from end to end, None if it can. Raises Locked if another process writes to it."""
+    try:
+        with closing(patient(open_unchanged(path))) as con:
+            for (name,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall():
+                con.execute(f'SELECT bit_xor(hash(t)) FROM "{name}" AS t').fetchall()
+    except Locked:
+        raise
+    except (AtlasError, duckdb.Error) as error:
+        return str(error).splitlines()[0]
+    return None
+
+
+def of_snapshot(target: Path, work: Path) -> Iterator[Finding]:
+    if has_log(target):
+        yield Finding(f"{log_of(target)}: somebody has written to the published atlas, which ingest never does", ways(target))
+    elif target.exists() and (wrong := fault(target)):
+        again = "run the ingest again" if not (work / "atlas.duckdb").exists() else f"run the ingest again: it goes on from {work}"
+        yield Finding(f"{target} does not read back: {wrong}", f"rename it to {aside(target)}, then {again}", partial(rename, target, aside(target)))
+    elif target.exists():
+        try:
+            held_back(lambda: open_reader(target)).close()
+        except NotAnAtlas as error:
+            yield Finding(str(error), "nothing is wrong with the file itself")
+
+
+def of_annotations(target: Path) -> Iterator[Finding]:
+    path = annotation_path(target)
+    if has_log(path):
+        yield Finding(f"{log_of(path)}: somebody has written to the annotations, which `atlas annotate` does not do so", ways(path))
+    elif path.exists() and (wrong := fault(path)):
+        yield Finding(f"{path} does not read back: {wrong}", "annotations are never touched: restore the file from a backup, or load its sheets again")
+
+
+def of_space(target: Path) -> Iterator[Finding]:
+    needed = target.stat().st_size if target.exists() else 0
+    free = shutil.disk_usage(target.resolve().parent).free
+    if free < needed:
+        yield Finding(f"{target.resolve().parent} has {free / 1e6:,.0f} MB free, and the next snapshot needs about {needed / 1e6:,.0f} MB", "free some space")
+
+
+def of_names(target: Path) -> Iterator[Finding]:
+    """Second names of the snapshot, made while it was opened, that a killed reader has left."""
+    for folder in left_names(target):
+        yield Finding(f"{folder} is left from a reader that was killed", "remove it", partial(remove_left, folder))
+
+
+def aside(path: Path) -> Path:
+    """A name for what is set aside that nothing has yet."""
+    names = (path.with_name(f"{path.name}.damaged{'' if i == 0 else i}") for i in range(1000))
+    return next(name for name in names if not name.exists())
+
+
+def rename(file: Path, to: Path) -> None:
+    """Set a database and its log aside."""
+    log = Path(f"{file}.wal")
+    if log.exists():
+        log.rename(f"{to}.wal")
+    file.rename(to)

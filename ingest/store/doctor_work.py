@@ -1,0 +1,143 @@
+"""What is wrong with the folder in which an atlas is made, and what can be done about it; rules as in ingest/store/doctor.py."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from functools import partial
+from pathlib import Path
+
+import duckdb
+
+from ingest.store.committer import staging, work_folder
+from ingest.store.doctor import Finding, aside, fault, rename, waiting
+from ingest.store.load import load_shard
+from ingest.store.shards import discard, read_shard, remove, verify_shard
+from ingest.store.work_file import check_belongs
+from schema.build import create_tables
+from schema.errors import AtlasError, NotAnAtlas
+from schema.logs import log_of
+from schema.patient import patient
+from schema.store import open_unchanged, open_writer
+
+BROKEN_LOG = re.compile(r"WAL.*byte position (\d+)")
+"""How DuckDB says where a log stops making sense."""
+
+SHARD = re.compile(r"\d{3,}-\d{5,}")
+"""How the folder of a shard is called."""
+
+
+def work_findings(target: Path) -> Iterator[Finding]:
+    """Everything that is wrong with the working folder of an atlas, if there is one, one at a time."""
+    work = work_folder(target)
+    if work.exists():
+        yield from of_drafts(work)
+        yield from of_strays(target, staging(work))
+        yield from of_work_file(target, work)
+        yield from of_shards(staging(work), width(target, work))
+
+
+def of_drafts(work: Path) -> Iterator[Finding]:
+    """Files and shards that were being written when their writer died."""
+    drafts = [*work.glob("*.tmp"), *work.glob("*.tmp.wal"), *work.glob("*.partial"), *staging(work).glob("*/.*")]
+    for draft in sorted(drafts):
+        yield Finding(f"{draft} was being written when its writer died", "remove it", partial(remove, draft))
+
+
+def of_strays(target: Path, folder: Path) -> Iterator[Finding]:
+    """What lies among the shards and is none."""
+    if folder.is_file():
+        yield stray(target, folder)
+    yield from (stray(target, path) for path in sorted(folder.glob("*")) if not path.is_dir())
+    yield from (stray(target, path) for path in sorted(folder.glob("*/[!.]*")) if not is_shard(path))
+
+
+def stray(target: Path, path: Path) -> Finding:
+    # beside the atlas, because ingest removes the working folder when it has done
+    kept = aside(target.with_name(f"{target.name}.{path.name}"))
+    return Finding(f"{path} is none of the ingest's", f"move it to {kept}", partial(move, path, kept))
+
+
+def move(path: Path, to: Path) -> None:
+    path.rename(to)
+
+
+def is_shard(path: Path) -> bool:
+    return path.is_dir() and SHARD.fullmatch(path.name) is not None
+
+
+def of_work_file(target: Path, work: Path) -> Iterator[Finding]:
+    file = work / "atlas.duckdb"
+    if not file.exists():
+        return
+    if not (wrong := fault(file)):
+        yield from of_anothers(target, file)
+        return
+    log, place = log_of(file), BROKEN_LOG.search(wrong)
+    if place is None:
+        yield set_aside(target, file, f"{file} does not read back: {wrong}")
+        return
+    end, kept = int(place[1]), aside(target.with_name(f"{target.name}.working.wal"))
+    yield Finding(
+        f"the log {log} is damaged from byte {end:,} on, as a loss of power does",
+        f"keep a copy of it as {kept} and cut it there: what was loaded up to there is kept, and the ingest computes the rest again",
+        partial(cut, log, end, kept),
+    )
+
+
+def of_anothers(target: Path, file: Path) -> Iterator[Finding]:
+    """A working file that is whole, and not of this atlas."""
+    try:
+        with closing(patient(open_unchanged(file))) as con:
+            check_belongs(con, file, target)
+    except NotAnAtlas as error:
+        yield set_aside(target, file, str(error))
+
+
+def set_aside(target: Path, file: Path, what: str) -> Finding:
+    # beside the atlas, as a stray
+    kept = aside(target.with_name(f"{target.name}.working"))
+    return Finding(what, f"move it to {kept}; the ingest goes on from the last snapshot", partial(rename, file, kept))
+
+
+def width(target: Path, work: Path) -> int | None:
+    """d_model of what is being made, None where no file says it."""
+    for file in (work / "atlas.duckdb", target):
+        with suppress(AtlasError, duckdb.Error), closing(patient(open_unchanged(file))) as con:
+            if found := con.execute("SELECT d_model FROM model").fetchall():
+                return int(found[0][0])
+    return None
+
+
+def of_shards(folder: Path, d_model: int | None) -> Iterator[Finding]:
+    n_whole = 0
+    for path in sorted(p for p in folder.glob("*/[!.]*") if is_shard(p)):
+        if wrong := shard_fault(path, d_model):
+            yield Finding(f"{path} is damaged: {wrong}", "remove it; the ingest computes it again", partial(discard, path))
+        else:
+            n_whole += 1
+    if n_whole:
+        yield waiting(n_whole)
+
+
+def shard_fault(path: Path, d_model: int | None) -> str | None:
+    """Why a shard cannot be loaded into an atlas of that width, None if it can."""
+    try:
+        shard = read_shard(path)
+        verify_shard(shard)
+        if d_model is not None:
+            with closing(patient(open_writer(":memory:"))) as con:
+                create_tables(con, d_model)
+                load_shard(con, shard)
+    except AtlasError:
+        return "its files do not match its manifest"
+    except duckdb.Error as error:
+        return f"its tables are not an atlas's: {str(error).splitlines()[0]}"
+    return None
+
+
+def cut(log: Path, end: int, copy: Path) -> None:
+    """Shorten a log to what makes sense, keeping the whole of it elsewhere."""
+    shutil.copyfile(log, copy)
+    with log.open("r+b") as file:
+        file.truncate(end)

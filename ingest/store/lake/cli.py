@@ -1,0 +1,62 @@
+"""`atlas pull` and `atlas compact`: what there is to do with a lake."""
+
+import re
+from pathlib import Path
+
+import click
+
+from schema.errors import AtlasError
+from schema.lake import is_lake
+
+
+class LakeFile(click.Path):
+    """The file that describes a lake."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False, path_type=Path)
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(str(super().convert(value, param, ctx)))  # type: ignore[arg-type]
+        if not is_lake(path):
+            self.fail(f"{path} is no lake: the file that describes one ends in .lake", param, ctx)
+        return path
+
+
+@click.command()
+@click.argument("lake", type=LakeFile())
+@click.argument("target", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--layers", metavar="LIST", help="Only these, such as 0-3,11; what is not of a layer comes whole.  [default: all]")
+@click.option("--memory", default="4GB", show_default=True, help="What DuckDB may take; what does not fit goes to a folder beside TARGET.")
+def pull(lake: Path, target: Path, layers: str | None, memory: str) -> None:
+    """Copy what LAKE last published into a new atlas file TARGET.
+
+    \b
+    atlas pull gpt2.lake gpt2.duckdb --layers 0-3,11
+    """
+    from ingest.store.lake.pull import pull as run
+
+    run(lake, target, None if layers is None else numbers(layers), memory)
+    click.echo(f"{target} is ready: {target.stat().st_size / 1e6:,.1f} MB")
+
+
+@click.command()
+@click.argument("lake", type=LakeFile())
+@click.option("--keep-hours", type=click.IntRange(0), default=24, show_default=True, help="Keep what anybody may read who opened the lake so long ago.")
+def compact(lake: Path, keep_hours: int) -> None:
+    """Make few sorted files of the many small ones of LAKE, and remove those that nobody needs. Not while an ingest writes to it."""
+    from ingest.store.lake.compact import compact as run
+
+    done = run(lake, keep_hours)
+    before, after = (f"{n:,} files, {size / 1e6:,.1f} MB" for n, size in zip(done.files, done.bytes, strict=True))
+    click.echo(f"{lake}: {before} before; {after} now; {done.n_removed:,} files removed")
+
+
+def numbers(text: str) -> set[int]:
+    """'0-3,11' as numbers. Raises AtlasError for anything else."""
+    found: set[int] = set()
+    for part in text.split(","):
+        ends = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
+        if ends is None:
+            raise AtlasError(f"--layers takes numbers and ranges, such as 0-3,11; not {text!r}")
+        found |= set(range(int(ends[1]), int(ends[2] or ends[1]) + 1))
+    return found

@@ -1,0 +1,59 @@
+"""What is wrong with a lake, and what can be done about it. Nothing is looked at while an ingest writes to it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from ingest.store.committer import recover
+from ingest.store.doctor import Finding, of_annotations, waiting
+from ingest.store.lake.compact import orphans, remove_orphans
+from ingest.store.lake.store import LakeStore, opened_lake
+from schema.errors import AtlasError
+from schema.lake import CATALOG
+
+TWICE = "SELECT s.run_id, s.shard_id, count(*) FROM shard AS s GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL"
+
+
+@contextmanager
+def lake_findings(path: Path) -> Iterator[Iterator[Finding]]:
+    """Everything that is wrong, one at a time, while the lake is this process's alone. Raises AtlasError if it cannot be reached, Locked if it is in use."""
+    with opened_lake(path) as store:
+        yield findings(store, path)
+
+
+def findings(store: LakeStore, path: Path) -> Iterator[Finding]:
+    yield from of_annotations(path)
+    yield from of_tables(store)
+    yield from of_shards(store)
+    if left := orphans(store):
+        what = f"{len(left)} files in {store.lake.data} belong to no table, {left[0]} for one"
+        yield Finding(what, "load the shards that wait, and remove them", partial(clean, store))
+
+
+def clean(store: LakeStore) -> None:
+    """Remove files that belong to no table; those of a shard that waits would be among them."""
+    recover(store)
+    remove_orphans(store)
+
+
+def of_tables(store: LakeStore) -> Iterator[Finding]:
+    """Read every file to its end, as the committer sees the lake now."""
+    tables = store.con.execute("SELECT t.schema_name, t.table_name FROM duckdb_tables() AS t WHERE t.database_name = ? ORDER BY ALL", [CATALOG]).fetchall()
+    for schema, table in tables:
+        try:
+            store.con.execute(f"SELECT bit_xor(hash(t)) FROM {CATALOG}.{schema}.{table} AS t").fetchall()
+        except Exception as error:
+            yield Finding(f"{schema}.{table} does not read back: {str(error).splitlines()[0]}", "restore its files from a backup of the storage")
+    for run_id, shard_id, n in store.con.execute(TWICE).fetchall():
+        yield Finding(f"shard {shard_id} of run {run_id} was entered {n} times", "report this: nothing should be able to do it. Ingest again into a new lake")
+
+
+def of_shards(store: LakeStore) -> Iterator[Finding]:
+    try:
+        there = store.staging.waiting()
+    except AtlasError as error:
+        yield Finding(str(error), "remove it from the storage")
+        return
+    if there:
+        yield waiting(len(there))

@@ -1,0 +1,60 @@
+"""An atlas file out of a lake, whole or of some layers."""
+
+from collections.abc import Collection
+from contextlib import closing
+from pathlib import Path
+
+import duckdb
+from sqlalchemy import Table
+
+from ingest.store.snapshot import put_in_place
+from schema.build import create_tables, install_derived
+from schema.errors import AtlasError
+from schema.lake import CATALOG, attach_published, connect, quoted, read_lake
+from schema.older import found_columns
+from schema.store import OFFLINE, STORAGE_VERSION
+
+
+def pull(source: Path, target: Path, layers: Collection[int] | None, memory: str) -> None:
+    """Copy what the lake last published into a new file at `target`; `layers`: of tables that have layers only these rows, None for all.
+
+    Raises AtlasError if there is something at `target`, or the model has no such layer; nothing is left there then.
+    """
+    if target.exists():
+        raise AtlasError(f"{target} is there already: give another name, or remove it")
+    if not target.parent.is_dir():
+        raise AtlasError(f"cannot make {target}: there is no folder {target.parent}")
+    lake, draft = read_lake(source), target.with_name(f"{target.name}.tmp")
+    draft.unlink(missing_ok=True)
+    with closing(connect(lake, {**OFFLINE, "memory_limit": memory})) as con:
+        attach_published(con, lake, source)
+        d_model, n_layers = con.execute(f"SELECT m.d_model, m.n_layers FROM {CATALOG}.main.model AS m").fetchall()[0]
+        if wrong := sorted(set(layers or ()) - set(range(n_layers))):
+            raise AtlasError(f"the model of {source} has layers 0 to {n_layers - 1}, and no {', '.join(map(str, wrong))}")
+        try:
+            fill(con, draft, d_model, layers)
+            put_in_place(con, draft, target)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
+
+
+def fill(con: duckdb.DuckDBPyConnection, draft: Path, d_model: int, layers: Collection[int] | None) -> None:
+    """Make the file, with every table, view and question."""
+    con.execute(f"ATTACH '{quoted(str(draft))}' AS pulled (STORAGE_VERSION '{STORAGE_VERSION}')")
+    con.execute("USE pulled")
+    there = found_columns(con, CATALOG)
+    for table in create_tables(con, d_model).tables.values():
+        if table.name in there:  # a lake that was published before this release may not have it
+            con.execute(f"INSERT INTO {table.name} BY NAME {chosen(table, layers)}")
+    install_derived(con)
+    con.execute("CHECKPOINT pulled")
+    con.execute("USE memory")
+    con.execute("DETACH pulled")
+
+
+def chosen(table: Table, layers: Collection[int] | None) -> str:
+    """SELECT over a table of the lake, in the order of a file."""
+    where = f" WHERE layer IN ({', '.join(map(str, sorted(layers)))})" if layers is not None and "layer" in table.columns else ""
+    order = f" ORDER BY {', '.join(table.info['sort'])}" if table.info["sort"] else ""
+    return f"SELECT * FROM {CATALOG}.main.{table.name}{where}{order}"

@@ -1,0 +1,48 @@
+"""A lake whose servers stop answering: its PostgreSQL is restarted, its storage is away. The ingest waits, opens it anew, and goes on."""
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TypeVar
+
+import duckdb
+
+from ingest.faults import NO_PERMISSION, NO_SPACE
+from ingest.store.lake.store import LakeStore, whoami
+from schema.errors import Locked, Unreachable
+
+WAITS = (1.0, 5.0, 20.0, 60.0, 300.0)
+"""Seconds before each new attempt; all of them again after one that brought something."""
+
+T = TypeVar("T")
+
+
+def persistent(opening: Callable[[], AbstractContextManager[LakeStore]], action: Callable[[LakeStore], T], say: Callable[[str], object]) -> T:
+    """What `action` returns of the lake that `opening` opens, tried again with growing waits while it does not answer.
+
+    Raises what the last attempt raised, and at once if the lake was never reached: then the address is wrong.
+    """
+    was_reached, waits = False, list(WAITS)
+    while True:
+        try:
+            with opening() as store:
+                was_reached = True
+                try:
+                    return action(store)
+                finally:
+                    if store.n_commits:
+                        waits = list(WAITS)
+        except (duckdb.Error, Unreachable, Locked) as error:
+            if not waits or not may_pass(error) or (not was_reached and isinstance(error, Unreachable | Locked)):
+                raise
+            say(f"the lake stopped answering: {' '.join(str(error).split())}. What was loaded is kept; trying again in {waits[0]:.0f} s")
+        time.sleep(waits.pop(0))
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether another attempt may go better. A PostgreSQL that is lost shows itself as almost any of DuckDB's errors, so these are those that it is not."""
+    if isinstance(error, Locked):
+        # by a session of this process, which PostgreSQL does not know to be dead
+        return whoami() in str(error)
+    no_use = isinstance(error, duckdb.OutOfMemoryException | duckdb.ConstraintException)
+    return not no_use and not any(text in str(error) for text in (*NO_SPACE, *NO_PERMISSION))

@@ -1,0 +1,105 @@
+"""Shards in a lake's storage: Parquet files that become the lake's own where they lie, and a manifest for as long as they wait.
+
+DATA/shards/000-00001-5f0c…/
+  trigger.parquet …     written first
+  manifest.json         written last: the shard is complete; removed once it is loaded
+
+Files without a manifest are the lake's, or were left by who died: only DuckLake knows which, and only `atlas compact` removes them.
+"""
+
+import hashlib
+import json
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.fs as fs
+import pyarrow.parquet as pq
+
+from ingest.store.shards import WORDS, Shard, damaged
+from schema.errors import Unreachable
+from schema.lake import Lake, s3_settings
+
+
+@dataclass(frozen=True)
+class Storage:
+    """The storage of a lake as a place for shards."""
+
+    lake: Lake
+
+    def opened(self) -> tuple[fs.FileSystem, str]:
+        """The file system, and the folder of the shards in it."""
+        folder = f"{self.lake.data}/shards"
+        if not folder.startswith("s3://"):
+            return fs.LocalFileSystem(), folder
+        names = {"KEY_ID": "access_key", "SECRET": "secret_key", "SESSION_TOKEN": "session_token", "REGION": "region", "ENDPOINT": "endpoint_override"}
+        found = s3_settings()
+        options = {name: found[key] for key, name in {**names, "SCHEME": "scheme"}.items() if key in found}
+        return fs.S3FileSystem(**options), folder.removeprefix("s3://")
+
+    def write(self, worker: int, run_id: int, shard_id: int, tables: Mapping[str, pa.Table]) -> Shard:
+        """Every attempt has a folder of its own, so that a worker thought dead cannot write into another's."""
+        with self.reached():
+            system, root = self.opened()
+            folder = f"{root}/{run_id:03d}-{shard_id:05d}-{uuid4().hex[:12]}"
+            system.create_dir(folder, recursive=True)
+            digest = hashlib.sha256()
+            for name in sorted(tables):
+                data = parquet(tables[name])
+                digest.update(f"{name}\0".encode() + hashlib.sha256(data).digest())
+                put(system, f"{folder}/{name}.parquet", data)
+            manifest: dict[str, Any] = {
+                "run_id": run_id,
+                "shard_id": shard_id,
+                "n_rows": {name: table.num_rows for name, table in tables.items()},
+                "sha256": digest.hexdigest(),
+                "worker": f"{socket.gethostname()}:{os.getpid()}",
+            }
+            put(system, f"{folder}/manifest.json", json.dumps(manifest).encode())
+            return Shard(f"{self.lake.data}/shards/{folder.removeprefix(root + '/')}", **manifest)
+
+    def waiting(self) -> list[Shard]:
+        with self.reached():
+            system, root = self.opened()
+            found = system.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True))
+            return [self.read(system, root, path) for path in sorted(f.path for f in found if f.base_name == "manifest.json")]
+
+    def read(self, system: fs.FileSystem, root: str, manifest: str) -> Shard:
+        path = f"{self.lake.data}/shards/{manifest.removeprefix(root + '/').removesuffix('/manifest.json')}"
+        try:
+            with system.open_input_stream(manifest) as stream:
+                return Shard(path, **json.loads(stream.read()))
+        except (FileNotFoundError, ValueError, TypeError) as error:
+            raise damaged(path, "its manifest cannot be read") from error
+
+    def discard(self, shard: Shard) -> None:
+        """The manifest alone: its files may be the lake's by now."""
+        with self.reached():
+            system, root = self.opened()
+            system.delete_file(f"{root}/{shard.path.removeprefix(f'{self.lake.data}/shards/')}/manifest.json")
+
+    @contextmanager
+    def reached(self) -> Iterator[None]:
+        """Raise Unreachable where S3 does not answer, or not as asked."""
+        try:
+            yield
+        except OSError as error:
+            if not self.lake.data.startswith("s3://") or isinstance(error, FileNotFoundError):
+                raise
+            raise Unreachable(f"the storage {self.lake.data} does not answer: {' '.join(str(error).split())}") from error
+
+
+def parquet(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", use_dictionary=WORDS)
+    return sink.getvalue().to_pybytes()
+
+
+def put(system: fs.FileSystem, path: str, data: bytes) -> None:
+    with system.open_output_stream(path) as stream:
+        stream.write(data)

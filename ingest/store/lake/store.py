@@ -1,0 +1,202 @@
+"""A lake as the committer's store: shards' files are entered where they lie, and publishing merges what the parts brought.
+
+Nothing in DuckLake keeps two from entering the same shard: it has no keys, and inserts never conflict. So every transaction changes the one row of
+`parts.committer`, which two cannot do at once, and only while its term is the own one: whoever opens the lake begins a new term, and who had it
+before can enter nothing more.
+"""
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ctypes import py_object, pythonapi
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from http import HTTPStatus
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+
+import duckdb
+
+from ingest.store.lake.staging import Storage
+from ingest.store.lake.tables import create_tables
+from ingest.store.load import SHARED, insert_new, loaded_shards
+from ingest.store.merges import MERGES, merged, parts
+from ingest.store.shards import Shard, damaged
+from ingest.store.transaction import transaction
+from schema.errors import AtlasError, Locked
+from schema.lake import CATALOG, PUBLISHED, Lake, attach, catalogue, connect, quoted, read_lake
+from schema.patient import patient
+from schema.store import OFFLINE, WRITER_MEMORY
+from schema.tables import metadata
+
+LOCK = 0x61746C6173
+"""Of PostgreSQL's advisory locks the one that means: this lake is being written."""
+
+WHO = "SELECT a.application_name FROM pg_locks AS l INNER JOIN pg_stat_activity AS a USING (pid) WHERE l.locktype = 'advisory' AND l.granted"
+
+
+@dataclass
+class LakeStore:
+    """An open lake in one term of its committer. n_commits: transactions of it that were committed."""
+
+    con: duckdb.DuckDBPyConnection
+    lake: Lake
+    path: Path
+    term: int
+    n_commits: int = 0
+
+    @property
+    def staging(self) -> Storage:
+        return Storage(self.lake)
+
+    def load(self, shard: Shard) -> None:
+        with self.transaction():
+            if shard.shard_id in loaded_shards(self.con, shard.run_id):
+                raise AtlasError(f"shard {shard.shard_id} of run {shard.run_id} is in the lake already")
+            for table, n_rows in shard.n_rows.items():
+                self.enter(table, f"{shard.path}/{table}.parquet", n_rows, shard)
+            self.con.execute(
+                "INSERT INTO shard (run_id, shard_id, n_rows, sha256, worker, committed_at) VALUES (?, ?, ?, ?, ?, ?)",
+                [shard.run_id, shard.shard_id, json.dumps(shard.n_rows), shard.sha256, shard.worker, datetime.now(UTC)],
+            )
+
+    def enter(self, table: str, file: str, n_rows: int, shard: Shard) -> None:
+        """Make a file part of a table; of the texts that sweep and trace both bring, only rows that are not there yet."""
+        try:
+            found = self.con.execute("SELECT num_rows FROM parquet_file_metadata(?)", [file]).fetchall()[0][0]
+        except duckdb.Error as error:
+            if is_away(error):
+                raise
+            raise damaged(shard.path, f"{table}.parquet cannot be read: {str(error).splitlines()[0]}") from error
+        if found != n_rows:
+            raise damaged(shard.path, f"{table}.parquet has {found} rows where the manifest says {n_rows}")
+        if not n_rows:
+            return
+        if table in SHARED and (known := self.known(table, file)):
+            if known < n_rows:
+                insert_new(self.con, table, file)
+            return
+        schema = "parts" if table in MERGES else "main"
+        self.con.execute(f"CALL ducklake_add_data_files('{CATALOG}', '{table}', '{quoted(file)}', schema => '{schema}', allow_missing => true)")
+
+    def known(self, table: str, file: str) -> int:
+        """Rows of a file that the lake has."""
+        key = SHARED[table]
+        first, last = self.con.execute(f"SELECT min({key}), max({key}) FROM read_parquet(?)", [file]).fetchall()[0]
+        among = f"{key} BETWEEN {first} AND {last} AND {key} IN (SELECT {key} FROM read_parquet(?))"
+        return int(self.con.execute(f"SELECT count(*) FROM {table} WHERE {among}", [file]).fetchall()[0][0])
+
+    def publish(self) -> None:
+        """Merge the corpora that got parts since, read them back, and mark the state that readers see."""
+        with self.transaction():
+            for corpus_id in self.behind():
+                for table in MERGES:
+                    self.merge(table, corpus_id)
+                    self.con.execute(f"SELECT bit_xor(hash(t)) FROM main.{table} AS t WHERE t.corpus_id = ?", [corpus_id]).fetchall()
+            self.con.execute(f"CALL {CATALOG}.set_commit_message('{quoted(whoami())}', '{PUBLISHED}')")
+
+    def behind(self) -> list[int]:
+        """Corpora whose merged statistics are not of all positions that have been swept."""
+        swept = "SELECT corpus_id, sum(n_positions) AS n FROM {}.neuron_statistics WHERE layer = 0 AND neuron = 0 GROUP BY corpus_id"
+        sql = f"FROM ({swept.format('parts')}) AS p LEFT JOIN ({swept.format('main')}) AS m USING (corpus_id) SELECT corpus_id WHERE p.n IS DISTINCT FROM m.n"
+        return [corpus_id for (corpus_id,) in self.con.execute(f"{sql} ORDER BY corpus_id").fetchall()]
+
+    def merge(self, table: str, corpus_id: int) -> None:
+        """Write the merged rows of a corpus anew, a file a layer."""
+        self.con.execute(f"DELETE FROM main.{table} WHERE corpus_id = ?", [corpus_id])
+        order = ", ".join(metadata(1).tables[table].info["sort"])
+        source = f"(FROM parts.{table} WHERE corpus_id = {corpus_id})"
+        for _, group in groupby(parts(self.con, table, source), key=attrgetter("layer")):
+            self.con.execute(f"CREATE OR REPLACE TEMP TABLE layer_rows AS FROM main.{table} LIMIT 0")
+            for part in group:
+                self.con.execute(f"INSERT INTO layer_rows BY NAME {merged(table, source)}", part)
+            self.con.execute(f"INSERT INTO main.{table} BY NAME FROM layer_rows ORDER BY {order}")
+        self.con.execute("DROP TABLE IF EXISTS layer_rows")
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """One transaction of this term. Raises Locked if another process has begun a later one."""
+        try:
+            with transaction(self.con):
+                changed = self.con.execute("UPDATE parts.committer SET n_commits = n_commits + 1 WHERE term = ?", [self.term]).fetchall()
+                if changed != [(1,)]:
+                    raise taken(self.con, self.path)
+                yield
+            self.n_commits += 1
+        except duckdb.TransactionException as error:
+            if "onflict" in str(error):
+                raise taken(self.con, self.path) from error
+            raise
+
+
+def is_away(error: duckdb.Error) -> bool:
+    """Whether the storage did not answer, rather than that a file is missing or broken."""
+    is_missing = getattr(error, "status_code", None) == HTTPStatus.NOT_FOUND or "No files found" in str(error)
+    return isinstance(error, duckdb.IOException) and not is_missing
+
+
+def taken(con: duckdb.DuckDBPyConnection, path: Path) -> Locked:
+    who = con.execute("SELECT c.holder FROM parts.committer AS c").fetchall()[0][0]
+    return Locked(f"the lake of {path} has been taken over by {who}; what this process had entered is kept. Let that one go on, or stop it and run this again.")
+
+
+def whoami() -> str:
+    return f"{socket.gethostname()} PID {os.getpid()}"
+
+
+@contextmanager
+def opened_lake(path: Path) -> Iterator[LakeStore]:
+    """The lake that is described at `path`, for this process alone; its tables are made if there are none. Raises Locked if another has it."""
+    lake = read_lake(path)
+    with locked(lake, path), shut(connect(lake, {**OFFLINE, "memory_limit": WRITER_MEMORY})) as opened:
+        con = patient(opened)
+        attach(con, lake)
+        con.execute("SET ducklake_max_retry_count = 100")
+        create_tables(con)
+        con.execute(f"SET search_path = '{CATALOG}.parts,{CATALOG}.main'")
+        yield LakeStore(con, lake, path, begin_term(con))
+
+
+@contextmanager
+def shut(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Close a connection at the end, or never where that would end the process.
+
+    A catalogue that goes away in the middle of a commit makes DuckDB's database unusable with a transaction in it, and to close that, in whatever way,
+    ends in std::terminate (DuckDB 1.5.5).
+    """
+    try:
+        yield con
+    finally:
+        if is_dead(con):
+            # so that its destructor does not close it either
+            pythonapi.Py_IncRef(py_object(con))
+        else:
+            con.close()
+
+
+def is_dead(con: duckdb.DuckDBPyConnection) -> bool:
+    """Whether its database takes no more queries."""
+    try:
+        con.execute("SELECT 1")
+    except duckdb.Error as error:
+        return isinstance(error, duckdb.FatalException)
+    return False
+
+
+@contextmanager
+def locked(lake: Lake, path: Path) -> Iterator[None]:
+    """Hold the lake's lock. It is a session's of PostgreSQL and ends with it, however that ends."""
+    with catalogue(lake, whoami()) as session:
+        if session.execute("SELECT pg_try_advisory_lock(%s)", [LOCK]).fetchall() != [(True,)]:
+            who = ", ".join(name for (name,) in session.execute(WHO).fetchall()) or "another process"
+            raise Locked(f"the lake of {path} is being written by {who}. Wait for it, or stop it.")
+        yield
+
+
+def begin_term(con: duckdb.DuckDBPyConnection) -> int:
+    """A new term of this process; all earlier ones are over."""
+    con.execute("UPDATE parts.committer SET term = term + 1, holder = ?", [whoami()])
+    return int(con.execute("SELECT c.term FROM parts.committer AS c").fetchall()[0][0])

@@ -1,0 +1,155 @@
+"""Rows that say what an atlas is made of: its model and vocabulary, corpora and runs. Also what has been done already."""
+
+import json
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+import duckdb
+import numpy as np
+
+from ingest.model.models import Model
+from ingest.recorders.kernel import NOWHERE
+from ingest.store.merges import WHOLE_LAYER, merged
+from ingest.store.transaction import transaction
+from ingest.text.survey import Survey
+from ingest.text.tokens import token_rows
+from schema import SCHEMA_VERSION
+from schema.errors import AtlasError
+from schema.terms import TAILS
+
+MODEL_COLUMNS = (
+    "name", "revision", "n_layers", "d_model", "d_ffn", "n_heads", "n_kv_heads", "d_head", "d_vocab", "activation",
+    "is_gated", "is_parallel", "is_ffn_output_normed", "is_tied", "weights_sha256",
+)  # fmt: skip
+
+
+def dtype_name(model: Model) -> str:
+    return str(model.dtype).removeprefix("torch.")
+
+
+def is_registered(con: duckdb.DuckDBPyConnection, model: Model) -> bool:
+    """Whether the atlas holds this model; AtlasError if it holds another, or the same in another number format."""
+    found = con.execute("SELECT name, revision, dtype, weights_sha256 FROM model").fetchall()
+    if not found:
+        return False
+    name, revision, dtype, weights = found[0]
+    if (weights, dtype) != (model.weights_sha256, dtype_name(model)):
+        raise AtlasError(
+            f"this atlas is of {name} ({revision}, {dtype}, weights {weights[:12]}), not of {model.name} ({model.revision}, {dtype_name(model)}, "
+            f"weights {model.weights_sha256[:12]}). One atlas holds one model: ingest into a new file, and compare the two in the DuckDB shell (README)."
+        )
+    return True
+
+
+def register_model(con: duckdb.DuckDBPyConnection, model: Model) -> None:
+    """Enter the model and its vocabulary, or raise AtlasError if the atlas is of another model or number format."""
+    if is_registered(con, model):
+        return
+    row = {c: getattr(model, c) for c in MODEL_COLUMNS}
+    row |= {"model_type": model.hf.config.model_type, "dtype": dtype_name(model), "schema_version": SCHEMA_VERSION}
+    con.register("token_rows", token_rows(model.tokenizer, model.d_vocab))
+    # both or neither: a model that is there is taken to have its vocabulary
+    with transaction(con):
+        insert_row(con, "model", row)
+        con.execute("INSERT INTO token BY NAME SELECT * FROM token_rows")
+    con.unregister("token_rows")
+
+
+def forget(con: duckdb.DuckDBPyConnection) -> None:
+    """Drop what was entered for shards of which none ever came: it would bind who asks for something else."""
+    with transaction(con):
+        con.execute("DELETE FROM run WHERE status = 'running' AND run_id NOT IN (SELECT s.run_id FROM shard AS s)")
+        if con.execute("SELECT count(*) FROM shard").fetchall() == [(0,)]:
+            for table in ("corpus", "token", "model"):
+                con.execute(f"DELETE FROM {table}")
+
+
+def find_corpus(con: duckdb.DuckDBPyConnection, name: str, split: str, source: dict) -> int:
+    """corpus_id of the same text cut in the same way, or the next free one."""
+    found = con.execute("SELECT corpus_id, source FROM corpus WHERE name = ? AND split = ?", [name, split]).fetchall()
+    same = [corpus_id for corpus_id, stored in found if json.loads(stored) == json.loads(json.dumps(source))]
+    return same[0] if same else con.execute("SELECT coalesce(max(corpus_id) + 1, 0) FROM corpus").fetchall()[0][0]
+
+
+def register_corpus(con: duckdb.DuckDBPyConnection, corpus_id: int, name: str, split: str, source: dict, revision: str | None, seen: Survey) -> None:
+    """Enter a corpus, or raise AtlasError if its text is not what it was when a run of it began."""
+    found = con.execute("SELECT sha256, n_documents FROM corpus WHERE corpus_id = ?", [corpus_id]).fetchall()
+    is_read = con.execute("SELECT count(*) FROM run WHERE corpus_id = ?", [corpus_id]).fetchall() != [(0,)]
+    if found and not is_read:
+        con.execute("DELETE FROM corpus WHERE corpus_id = ?", [corpus_id])
+        found = []
+    if found and found[0][0] != seen.sha256:
+        raise AtlasError(
+            f"corpus {name!r} has changed: it was {found[0][1]} documents with sha256 {found[0][0][:12]}, and is {seen.n_documents} with {seen.sha256[:12]}. "
+            "Restore the text to go on, or ingest into a new file."
+        )
+    if not found:
+        counts = {"sha256": seen.sha256, "n_documents": seen.n_documents, "n_positions": seen.n_positions}
+        insert_row(con, "corpus", {"corpus_id": corpus_id, "name": name, "split": split, "source": json.dumps(source), "revision": revision, **counts})
+
+
+def register_run(con: duckdb.DuckDBPyConnection, kind: str, corpus_id: int | None, settings: dict, seed: int, device: str, n_shards: int) -> int:
+    """run_id of the run with these settings: the one that is there, finished or not, or a new one.
+
+    Where the model was read from is recorded and not compared: one atlas holds one model, whatever it is called.
+    Raises AtlasError where a run of this kind and corpus has other settings (a trace, paper or map run may be repeated with others, once the last is finished).
+    """
+    settings = json.loads(json.dumps(settings))
+    found = con.execute("SELECT run_id, settings, status FROM run WHERE kind = ? AND corpus_id IS NOT DISTINCT FROM ?", [kind, corpus_id]).fetchall()
+    for run_id, stored, _ in found:
+        if compared(json.loads(stored)) == compared(settings):
+            return run_id
+    blocking = [(run_id, json.loads(stored)) for run_id, stored, status in found if kind not in ("trace", "paper", "map") or status == "running"]
+    if blocking:
+        run_id, stored, settings = blocking[0][0], compared(blocking[0][1]), compared(settings)
+        differs = ", ".join(f"{k} was {stored.get(k)!r} and is now {settings.get(k)!r}" for k in sorted(stored | settings) if stored.get(k) != settings.get(k))
+        raise AtlasError(f"run {run_id} ({kind}) of this corpus has other settings: {differs}. Use the settings it had, or ingest into a new file.")
+    run_id = con.execute("SELECT coalesce(max(run_id) + 1, 0) FROM run").fetchall()[0][0]
+    row = {"run_id": run_id, "kind": kind, "corpus_id": corpus_id, "settings": json.dumps(settings), "versions": json.dumps(versions()), "seed": seed}
+    insert_row(con, "run", {**row, "device": device, "n_shards": n_shards, "started_at": datetime.now(UTC), "finished_at": None, "status": "running"})
+    return run_id
+
+
+def compared(settings: dict) -> dict:
+    """Settings without the name of the model, which `is_registered` knows by its weights."""
+    return {name: value for name, value in settings.items() if name not in ("model", "revision")}
+
+
+FINISH = """
+UPDATE run
+SET status = 'finished', finished_at = greatest(?, started_at, (SELECT max(s.committed_at) FROM shard AS s WHERE s.run_id = run.run_id))
+WHERE run_id = ? AND status = 'running'
+"""
+
+
+def finish_run(con: duckdb.DuckDBPyConnection, run_id: int) -> None:
+    """Note that a run is complete; its end is not before its beginning, nor before its last shard, though the clock was set back meanwhile."""
+    con.execute(FINISH, [datetime.now(UTC), run_id])
+
+
+def versions() -> dict[str, str]:
+    packages = ("activation-atlas", "torch", "transformers", "duckdb", "numpy", "numba", "scipy", "umap-learn")
+    return {"python": platform.python_version(), **{p: version(p) for p in packages}}
+
+
+def insert_row(con: duckdb.DuckDBPyConnection, table: str, row: dict[str, object]) -> None:
+    con.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", list(row.values()))
+
+
+def known_triggers(con: duckdb.DuckDBPyConnection, corpus_id: int, n_layers: int, d_ffn: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients and positions of the triggers that are loaded, [n_layers, tails, d_ffn, k], from which a resumed sweep goes on."""
+    coefficients = np.zeros((n_layers, len(TAILS), d_ffn, k), np.float32)
+    positions = np.full(coefficients.shape, NOWHERE, np.int64)
+    for layer in range(n_layers):
+        columns = con.execute(f"{merged('trigger', 'trigger', WHOLE_LAYER)} WHERE rank <= {k}", [corpus_id, layer]).fetchnumpy()
+        tail = (np.asarray(columns["tail"], str) == TAILS[1]).astype(int)
+        place = (layer, tail, columns["neuron"], columns["rank"] - 1)
+        coefficients[place], positions[place] = columns["coefficient"], columns["position_id"]
+    return coefficients, positions
+
+
+def top_tokens(con: duckdb.DuckDBPyConnection, n_layers: int) -> np.ndarray:
+    """value_top_token_id of every neuron, [n_layers, d_ffn]."""
+    column = con.execute("SELECT n.value_top_token_id FROM neuron AS n ORDER BY n.layer, n.neuron").fetchnumpy()["value_top_token_id"]
+    return np.asarray(column, np.int64).reshape(n_layers, -1)

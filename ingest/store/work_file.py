@@ -1,0 +1,100 @@
+"""The committer's file: opened, told from another atlas's, and given up where it came to nothing."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import duckdb
+
+from ingest.store.committer import remove_work, staging
+from ingest.store.shards import fsync
+from ingest.text.corpora.stdin import SPOOL_NAME
+from schema.build import create_tables
+from schema.errors import AtlasError, Locked, NotAnAtlas
+from schema.lake import is_lake
+from schema.logs import log_of
+from schema.older import bring_up
+from schema.patient import held_back, patient
+from schema.store import check_version, open_reader, open_writer
+
+
+def open_work_file(target: Path, work: Path, d_model: int) -> duckdb.DuckDBPyConnection:
+    """The committer's file: the one a stopped run left, else a copy of the published atlas, else new."""
+    file = work / "atlas.duckdb"
+    if not target.exists() and holds_nothing(work):
+        discard_database(file)
+    if not file.exists():
+        draft = work / "atlas.duckdb.tmp"
+        discard_database(draft)
+        if target.exists():
+            shutil.copyfile(target, draft)
+        else:
+            with closing(patient(open_writer(draft))) as con:
+                create_tables(con, d_model)
+                con.execute("CHECKPOINT")
+        fsync(draft)
+        draft.rename(file)
+        fsync(work)
+    try:
+        con = patient(open_writer(file))
+        with undone(con):
+            check_belongs(con, file, target)
+    except Locked:
+        raise
+    except AtlasError as error:
+        raise AtlasError(f"{error}. `atlas doctor {target}` says what can be done.") from error
+    # what it was copied from, or a stopped run, may be of an earlier release
+    with undone(con):
+        bring_up(con, d_model)
+    return con
+
+
+@contextmanager
+def undone(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Close a connection if the block fails."""
+    try:
+        yield
+    except BaseException:
+        con.close()
+        raise
+
+
+def check_belongs(con: duckdb.DuckDBPyConnection, file: Path, target: Path) -> None:
+    """Raise NotAnAtlas if the open file is no committer's file of the atlas at `target`, and would publish less than is there."""
+    check_version(con, file)
+    if not target.exists():
+        return
+    with closing(patient(held_back(lambda: open_reader(target)))) as published:
+        missing = contents(published) - contents(con)
+    if missing:
+        raise NotAnAtlas(f"{file} is not what {target} was made from: {len(missing)} of its shards are not in it")
+
+
+def contents(con: duckdb.DuckDBPyConnection) -> set[tuple[str, int, int]]:
+    """Weights, run and number of every shard that is loaded."""
+    return set(con.execute("SELECT m.weights_sha256, s.run_id, s.shard_id FROM shard AS s, model AS m").fetchall())
+
+
+def holds_nothing(work: Path) -> bool:
+    """Whether no shard is in the committer's file, and none waits: what it says of a model and its runs then binds nobody."""
+    file = work / "atlas.duckdb"
+    if any(staging(work).glob("*/[!.]*")):
+        return False
+    if not file.exists():
+        return True
+    with suppress(AtlasError, duckdb.Error), closing(patient(open_writer(file))) as con:
+        return con.execute("SELECT count(*) FROM shard").fetchall() == [(0,)]
+    return False
+
+
+def discard_database(file: Path) -> None:
+    """Remove a database that is not needed, and its log."""
+    for path in (file, log_of(file)):
+        path.unlink(missing_ok=True)
+
+
+def leave(target: Path, work: Path) -> None:
+    """Remove the working folder of an ingest that came to nothing, but for a text from standard input: the name is free."""
+    if (is_lake(target) or not target.exists()) and holds_nothing(work) and not (work / SPOOL_NAME).exists():
+        remove_work(work)

@@ -1,0 +1,1 @@
+"""A corpus as the model reads it: documents, sequences, tokens, and which positions are sampled."""

@@ -1,0 +1,77 @@
+"""Corpora: where text comes from. Every source gives the same thing, a stream of documents that can be read again.
+
+`open_corpus` tells from the specification which source is meant; each source is one file of this folder.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+from ingest.text.corpora import files, hub, sotu, stdin
+from ingest.text.corpora.document import Corpus, Document
+from schema.errors import AtlasError
+
+__all__ = ["Corpus", "Document", "open_corpus"]
+
+
+def open_corpus(
+    spec: str,
+    *,
+    split: str | None = None,
+    config: str | None = None,
+    column: str | None = None,
+    revision: str | None = None,
+    spool: Path,
+    max_documents: int | None = None,
+    every: int = 1,
+) -> Corpus:
+    """Open a corpus and read its first document.
+
+    spec: a file or glob of .txt, .jsonl, .parquet, .csv; "-" for standard input, kept as a file in the folder `spool`;
+    "sotu" for the installed package; a folder laid out as a dataset; anything else is the id of a Hugging Face dataset.
+    split: part of a dataset; for files and standard input a label of your own. config, revision: of a dataset.
+    column: the column that holds the text, default "text"; its other scalar columns become metadata.
+    every, max_documents: take the documents 0, every, 2·every, …, and at most so many.
+
+    Raises AtlasError if nothing is there, it cannot be read, it holds no document, or an option does not apply to it.
+    """
+    if every < 1 or (max_documents is not None and max_documents < 1):
+        raise AtlasError(f"corpus {spec!r}: every = {every} and max_documents = {max_documents} must be at least 1")
+    corpus = _open(spec, split, config, column, revision, spool)
+    taken = replace(
+        corpus,
+        source={**corpus.source, "every": every, "max_documents": max_documents},
+        documents=_limited(corpus.documents, every, max_documents),
+    )
+    if next(taken.documents(), None) is None:
+        raise AtlasError(f"corpus {spec!r} is empty: it holds no document")
+    return taken
+
+
+def _open(spec: str, split: str | None, config: str | None, column: str | None, revision: str | None, spool: Path) -> Corpus:
+    if not spec.strip():
+        raise AtlasError(f"corpus {spec!r} names nothing; is a variable of the shell unset? To read the weights alone, leave --corpus out")
+    if spec == "-":
+        _refuse(spec, "standard input", config=config, column=column, revision=revision)
+        return stdin.open_stdin(spool, split)
+    if spec == "sotu":
+        _refuse(spec, "an installed package", config=config, column=column, revision=revision)
+        return sotu.open_sotu(split or "all")
+    if files.means_files(spec):
+        _refuse(spec, "a local file", config=config, revision=revision)
+        return files.open_files(spec, split, column)
+    return hub.open_dataset(spec, split, config, column, revision)
+
+
+def _refuse(spec: str, kind: str, **options: str | None) -> None:
+    """A setting that would change nothing is a mistake of the caller, never ignored."""
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise AtlasError(f"corpus {spec!r} is {kind}, which has no {' or '.join(given)}; leave that out")
+
+
+def _limited(documents: Callable[[], Iterator[Document]], every: int, max_documents: int | None) -> Callable[[], Iterator[Document]]:
+    stop = None if max_documents is None else min((max_documents - 1) * every + 1, sys.maxsize)
+    return lambda: islice(documents(), 0, stop, min(every, sys.maxsize))

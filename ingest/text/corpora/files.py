@@ -1,0 +1,108 @@
+"""Local files: find what a path or glob names, and read each by its suffix."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from difflib import get_close_matches
+from glob import escape, glob, has_magic
+from pathlib import Path
+
+from ingest.text.corpora.document import DEFAULT_COLUMN, Corpus, Document
+from ingest.text.corpora.readers import csv_documents, jsonl_documents, parquet_documents, text_documents
+from schema.errors import AtlasError
+
+TABLE_READERS: dict[str, Callable[[Path, str, str], Iterator[Document]]] = {
+    ".jsonl": jsonl_documents,
+    ".parquet": parquet_documents,
+    ".csv": csv_documents,
+}
+SUFFIXES = (".txt", *TABLE_READERS)
+
+
+def means_files(spec: str) -> bool:
+    """Whether a specification names files: one that exists, a glob, a supported suffix, or a path no dataset id could be."""
+    path = Path(spec).expanduser()
+    if path.is_dir():
+        return False
+    looks_like_path = spec.startswith(("/", ".", "~")) or spec.count("/") > 1
+    return path.exists() or has_magic(spec) or path.suffix.lower() in SUFFIXES or looks_like_path
+
+
+def open_files(spec: str, split: str | None, column: str | None) -> Corpus:
+    """Every file that `spec` matches, in the order of their paths.
+
+    A document is named by its file's path below the folder common to all: `a.txt` (a long one is cut: `a.txt#0`, …), or `a.csv:<row>`.
+    """
+    paths = find_files(spec)
+    has_columns = any(path.suffix.lower() in TABLE_READERS for path in paths)
+    if column is not None and not has_columns:
+        raise AtlasError(f"corpus {spec!r} is plain text, which has no column {column!r}; leave that out")
+    text_column = (column or DEFAULT_COLUMN) if has_columns else None
+    common = os.path.commonpath([path.absolute().parent for path in paths])
+
+    def documents() -> Iterator[Document]:
+        for path in paths:
+            name = path.absolute().relative_to(common).as_posix()
+            if text_column is None or path.suffix.lower() == ".txt":
+                yield from text_documents(path, name)
+            else:
+                yield from TABLE_READERS[path.suffix.lower()](path, name, text_column)
+
+    source = {"kind": "files", "pattern": spec, "n_files": len(paths), "column": text_column}
+    return Corpus(name=spec, split=split or "all", source=source, revision=None, documents=documents)
+
+
+def find_files(spec: str) -> list[Path]:
+    """The readable files that a path or glob names, sorted. Raises AtlasError if there are none or one of them cannot be read."""
+    path = Path(spec).expanduser()
+    if path.is_file():
+        paths = [path]
+    elif path.exists():
+        raise AtlasError(f"corpus {spec!r} is no regular file; pipe it in and give '-'")
+    else:
+        paths = each_once(found for found in map(Path, matches(str(path))) if found.is_file())
+    if not paths:
+        raise AtlasError(f"no file matches {spec!r}{_nearest(path)}")
+    unsupported = [found.name for found in paths if found.suffix.lower() not in SUFFIXES]
+    if unsupported:
+        raise AtlasError(f"corpus {spec!r}: cannot read {', '.join(unsupported[:5])}; supported are {' '.join(SUFFIXES)}")
+    for found in paths:
+        if not os.access(found, os.R_OK):
+            raise AtlasError(f"corpus {spec!r}: no permission to read {found}")
+    return paths
+
+
+def matches(pattern: str) -> Iterator[str]:
+    """As glob does, but a folder that `**` comes to by several ways is entered once: links may lead in circles."""
+    parts = Path(pattern).parts
+    if "**" not in parts:
+        yield from glob(pattern)  # noqa: PTH207 - an absolute pattern
+        return
+    place = parts.index("**")
+    below = parts[place + 1 :] or ("*",)
+    seen: set[str] = set()
+    waiting = sorted(glob(str(Path(*parts[:place])))) if place else ["."]  # noqa: PTH207
+    while waiting:
+        folder = waiting.pop(0)
+        if (real := os.path.realpath(folder)) in seen or not Path(folder).is_dir():
+            continue
+        seen.add(real)
+        yield from matches(str(Path(escape(folder), *below)))
+        waiting += sorted(glob(f"{escape(folder)}/*/"))  # noqa: PTH207
+
+
+def each_once(paths: Iterable[Path]) -> list[Path]:
+    """The paths, sorted; of those that lead to one file the one that is no link, else the first."""
+    by_file: dict[str, Path] = {}
+    for path in sorted(paths, key=lambda path: (path.is_symlink(), path)):
+        by_file.setdefault(os.path.realpath(path), path)
+    return sorted(by_file.values())
+
+
+def _nearest(path: Path) -> str:
+    if has_magic(str(path.parent)):
+        return ""
+    if not path.parent.is_dir():
+        return f": there is no folder {path.parent}"
+    names = sorted(found.name for found in path.parent.iterdir() if found.is_file())
+    close = get_close_matches(path.name, names, n=3, cutoff=0.5) or [name for name in names if Path(name).suffix.lower() in SUFFIXES][:3]
+    return f"; the nearest there: {', '.join(close)}" if close else f": the folder {path.parent} holds no file to read"

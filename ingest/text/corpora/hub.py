@@ -1,0 +1,74 @@
+"""Hugging Face datasets, streamed: by their id on the hub, or a folder laid out the same way."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from ingest.text.corpora.document import DEFAULT_COLUMN, Corpus, Document, missing_column, row_document
+from schema.errors import AtlasError
+
+
+def open_dataset(spec: str, split: str | None, config: str | None, column: str | None, revision: str | None) -> Corpus:
+    """A dataset's split as a corpus, its revision pinned to a commit; documents are named `<dataset>:<row>`.
+
+    Without `split` the dataset must have only one. Raises AtlasError naming the configs, splits or columns that exist.
+    """
+    folder = Path(spec).expanduser()
+    if folder.is_dir():
+        _check_folder(spec, folder, revision)
+        path, commit = str(folder.resolve()), None
+    else:
+        path, commit = spec, _commit(spec, revision)
+    splits = _load(spec, path, config, commit)
+    chosen = _choose_split(spec, list(splits), split)
+    rows, text_column = splits[chosen], column or DEFAULT_COLUMN
+    if rows.column_names is not None and text_column not in rows.column_names:
+        raise missing_column(f"dataset {spec!r}, split {chosen!r}", text_column, rows.column_names)
+    short_name = Path(path).name
+
+    def documents() -> Iterator[Document]:
+        for row_number, row in enumerate(rows):
+            yield row_document(f"{short_name}:{row_number}", row, text_column)
+
+    source = {"kind": "dataset", "dataset": spec, "config": config, "split": chosen, "column": text_column}
+    return Corpus(name=spec, split=chosen, source=source, revision=commit, documents=documents)
+
+
+def _choose_split(spec: str, names: list[str], split: str | None) -> str:
+    if split is None and len(names) == 1:
+        return names[0]
+    if split not in names:
+        asked = "has several splits, name one" if split is None else f"has no split {split!r}"
+        raise AtlasError(f"dataset {spec!r} {asked}: {', '.join(names)} (--split)")
+    return split
+
+
+def _check_folder(spec: str, folder: Path, revision: str | None) -> None:
+    if revision is not None:
+        raise AtlasError(f"corpus {spec!r} is a local folder, which has no revision; leave that out")
+    if not (folder / "README.md").exists() and any(folder.glob("*.txt")):
+        # The datasets library would make a document of every line.
+        raise AtlasError(f"corpus {spec!r} is a folder of text files, not a dataset; give its files: {spec.rstrip('/')}/*.txt")
+
+
+def _commit(spec: str, revision: str | None) -> str | None:
+    """The commit that a branch, tag or nothing stands for, so that a resumed run reads the same text."""
+    import huggingface_hub
+
+    try:
+        return huggingface_hub.dataset_info(spec, revision=revision).sha
+    except Exception as error:  # the clients below raise a dozen unrelated types for an unknown id, revision, or no network
+        raise AtlasError(f"no file and no reachable dataset {spec!r}{f' at {revision!r}' if revision else ''}: {_first_line(error)}") from error
+
+
+def _load(spec: str, path: str, config: str | None, commit: str | None) -> Mapping:
+    import datasets
+
+    try:
+        return datasets.load_dataset(path, name=config, revision=commit, streaming=True)
+    except Exception as error:  # ValueError, OSError and the library's own types, all meaning that the dataset cannot be opened so
+        raise AtlasError(f"cannot open dataset {spec!r}{f', config {config!r}' if config else ''}: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    """The message down to where the library's example code begins."""
+    return " ".join(str(error).split("\nExample")[0].split())

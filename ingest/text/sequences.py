@@ -1,0 +1,207 @@
+"""Cut documents into sequences, the contexts that the model reads, and number documents, sequences and positions."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+
+import numpy as np
+from tokenizers import Tokenizer, processors
+from transformers import PreTrainedTokenizerFast
+
+from ingest.text.corpora import Document
+from ingest.text.sentences import sentence_starts
+from schema.errors import AtlasError
+
+ID_BITS = 40
+"""A corpus numbers its documents, sequences and positions from corpus_id · 2^40, so that ids of different corpora never meet."""
+
+BOS_RULES = ("auto", "always", "never")
+"""Whether every sequence begins with the BOS token: as the tokenizer itself does when it encodes a text; always; never."""
+
+CUTS = ("tokens", "sentences")
+"""How a document is cut: into stretches of the context's length, or by sentence (a longer one is cut further)."""
+
+NO_NEXT_TOKEN = -1
+
+CHARS_PER_TOKEN = 16
+"""How much of a text is encoded first, for each token that is wanted of it: in most texts a token takes 3 to 5."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sequence:
+    """A run of tokens read in one context; all arrays are [n_positions] int32.
+
+    next_token_ids: the corpus token that follows, also across a cut; NO_NEXT_TOKEN at the end of the document.
+    char_starts, char_ends: what the token covers of the document's text; pieces of one character all cover it;
+    BOS covers nothing, at the first character of the token behind it.
+    """
+
+    sequence_id: int
+    document_id: int
+    first_position_id: int
+    token_ids: np.ndarray
+    next_token_ids: np.ndarray
+    char_starts: np.ndarray
+    char_ends: np.ndarray
+
+
+@dataclass(frozen=True)
+class CutDocument:
+    """A document with its number and sequences; a document of nothing but white space has none."""
+
+    document_id: int
+    document: Document
+    sequences: tuple[Sequence, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """The tokens of a text, without special tokens: ids, and the characters each covers, all [n_tokens] int32."""
+
+    token_ids: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+
+    def begins_as(self, other: "Encoding", n: int) -> bool:
+        """Whether both have n tokens, and the first n are the same."""
+        return min(len(self.token_ids), len(other.token_ids)) >= n and all(
+            np.array_equal(getattr(self, f.name)[:n], getattr(other, f.name)[:n]) for f in fields(self)
+        )
+
+
+class Encoder:
+    """A tokenizer's pipeline, set to tell exact offsets into the original text.
+
+    Text is text: a document that spells a control token, such as <|im_start|>, is read as those characters.
+    Offsets are not trimmed: a token's leading space is part of what it covers, so that slices glue to the text.
+    Where a normaliser merges or expands characters, tokens cover the original characters they come from.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
+        if not tokenizer.is_fast:
+            raise AtlasError(
+                f"tokenizer {type(tokenizer).__name__} of {tokenizer.name_or_path!r} gives no character offsets; a fast tokenizer (tokenizer.json) is needed"
+            )
+        self.pipeline = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+        self.pipeline.no_truncation()
+        self.pipeline.no_padding()
+        self.pipeline.encode_special_tokens = True
+        # The tokenizer's own post-processor adds special tokens, which are not asked for, and may trim offsets.
+        self.pipeline.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B")
+
+    def encode(self, text: str) -> Encoding:
+        found = self.pipeline.encode(text, add_special_tokens=False)
+        offsets = np.array(found.offsets, dtype=np.int32).reshape(-1, 2)
+        starts, ends = offsets[:, 0].copy(), offsets[:, 1].copy()
+        if found.tokens[:1] == ["▁"] and len(starts) > 1 and starts[1] == 0:
+            ends[0] = 0  # the space that SentencePiece puts before a text is not in it, and what follows covers the first character
+        return Encoding(np.array(found.ids, dtype=np.int32), starts, ends)
+
+    def encode_start(self, text: str, limit: int | None) -> tuple[str, Encoding]:
+        """A start of the text that tells its first `limit` tokens and the one behind them, and that start's tokens; all of it where limit is None.
+
+        What follows a cut bears on the tokens near it alone. So a start will do once another, twice as long, begins with the same tokens.
+        """
+        if limit is None:
+            return text, self.encode(text)
+        size, before = CHARS_PER_TOKEN * (limit + 1), self.encode("")
+        while size < len(text):
+            found = self.encode(text[:size])
+            if before.begins_as(found, limit + 1):
+                return text[:size], found
+            size, before = 2 * size, found
+        return text, self.encode(text)
+
+
+def bos_token(tokenizer: PreTrainedTokenizerFast, rule: str) -> int | None:
+    """The token every sequence begins with under a rule of BOS_RULES, or None."""
+    if rule not in BOS_RULES:
+        raise AtlasError(f"no BOS rule {rule!r}; there are {', '.join(BOS_RULES)}")
+    bos = tokenizer.bos_token_id
+    if rule == "never":
+        return None
+    if rule == "always":
+        if bos is None:
+            raise AtlasError(f"BOS rule 'always': the tokenizer of {tokenizer.name_or_path!r} has no BOS token; use 'auto' or 'never'")
+        return bos
+    with_special, bare = tokenizer("a").input_ids, tokenizer("a", add_special_tokens=False).input_ids
+    return bos if bos is not None and with_special[: 1 + len(bare)] == [bos, *bare] else None
+
+
+def cut(
+    documents: Iterable[Document], tokenizer: PreTrainedTokenizerFast, *, corpus_id: int, context: int, bos: str, by: str, document_tokens: int | None = None
+) -> Iterator[CutDocument]:
+    """Tokenise each document once and cut it into sequences of at most `context` tokens, BOS included; streaming.
+
+    document_tokens: read only so many tokens of each document, from its start; its text stays whole.
+    bos: one of BOS_RULES. by: one of CUTS. Ids count from corpus_id · 2^40; position ids are consecutive over the whole corpus.
+    Every document comes out, in order, also one without sequences.
+    Raises AtlasError, before anything is read, for an unknown rule, a context that leaves no room for text, or a tokenizer without offsets.
+    """
+    if by not in CUTS:
+        raise AtlasError(f"no way to cut {by!r}; there are {', '.join(CUTS)}")
+    bos_id = bos_token(tokenizer, bos)
+    room = context - (bos_id is not None)
+    if room < 1:
+        raise AtlasError(f"a context of {context} tokens leaves no room for text{' beside BOS' if bos_id is not None else ''}")
+    return _cut_all(documents, Encoder(tokenizer), corpus_id << ID_BITS, room, bos_id, by, document_tokens)
+
+
+def _cut_all(
+    documents: Iterable[Document], encoder: Encoder, first_id: int, room: int, bos_id: int | None, by: str, limit: int | None
+) -> Iterator[CutDocument]:
+    sequence_id = position_id = first_id
+    for document_id, document in enumerate(documents, first_id):
+        sequences = []
+        if document.text and not document.text.isspace():
+            text, encoding = encoder.encode_start(document.text, limit)
+            edges = np.array([0]) if by == "tokens" else sentence_edges(text, encoding)
+            n_tokens = len(encoding.token_ids) if limit is None else min(limit, len(encoding.token_ids))
+            for start, end in spans(edges[edges < n_tokens], n_tokens, room):
+                sequences.append(_sequence(encoding, start, end, bos_id, sequence_id, document_id, position_id))
+                sequence_id += 1
+                position_id += len(sequences[-1].token_ids)
+        yield CutDocument(document_id, document, tuple(sequences))
+
+
+def within_vocabulary(documents: Iterable[CutDocument], n_embeddings: int, model: str) -> Iterator[CutDocument]:
+    """The same documents. Raises AtlasError at the first token that the model has no embedding of; one that is in no text does not matter."""
+    for d in documents:
+        most = max((int(max(s.token_ids.max(), s.next_token_ids.max())) for s in d.sequences), default=0)
+        if most >= n_embeddings:
+            raise AtlasError(
+                f"model {model}: its tokenizer makes token {most} of document {d.document.name!r}, and the model has embeddings of tokens 0 to "
+                f"{n_embeddings - 1} only; give it the tokenizer that it was trained with"
+            )
+        yield d
+
+
+def spans(edges: np.ndarray, n_tokens: int, room: int) -> Iterator[tuple[int, int]]:
+    """[start, end) of stretches of at most `room` tokens, none of which crosses an edge; edges ascend from 0."""
+    for first, last in zip(edges, [*edges[1:], n_tokens], strict=True):
+        for start in range(int(first), int(last), room):
+            yield start, min(start + room, int(last))
+
+
+def sentence_edges(text: str, encoding: Encoding) -> np.ndarray:
+    """Index of the first token of every sentence, ascending from 0.
+
+    A token belongs to the sentence in which its first character that is no white space lies; one of white space alone, to that of its first.
+    """
+    anchors = [
+        start + (len(piece) - len(piece.lstrip()) if (piece := text[start:end]) and not piece.isspace() else 0)
+        for start, end in zip(encoding.starts.tolist(), encoding.ends.tolist(), strict=True)
+    ]
+    sentences = np.maximum.accumulate(np.searchsorted(sentence_starts(text), anchors, side="right"))
+    return np.concatenate([[0], np.flatnonzero(np.diff(sentences)) + 1])
+
+
+def _sequence(encoding: Encoding, start: int, end: int, bos_id: int | None, sequence_id: int, document_id: int, position_id: int) -> Sequence:
+    token_ids, starts, ends = encoding.token_ids[start:end], encoding.starts[start:end], encoding.ends[start:end]
+    following = encoding.token_ids[start + 1 : end + 1]
+    if len(following) < len(token_ids):
+        following = np.append(following, np.int32(NO_NEXT_TOKEN))
+    if bos_id is not None:
+        following = np.insert(following, 0, token_ids[0])
+        token_ids = np.insert(token_ids, 0, bos_id)
+        starts, ends = np.insert(starts, 0, starts[0]), np.insert(ends, 0, starts[0])
+    return Sequence(sequence_id, document_id, position_id, token_ids, following, starts, ends)

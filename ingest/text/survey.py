@@ -1,0 +1,154 @@
+"""Read a corpus once before the model does: count it, hash it, divide it into shards, draw the traced sample.
+
+Everything a run needs to know of the corpus follows from this pass, so a run can be resumed, its end foretold, and
+its shards computed in any order by anybody. Memory grows with the number of shards and of traced positions only.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ingest.text.sequences import ID_BITS, CutDocument
+
+SHARD_POSITIONS, LARGEST_SHARD, MANY_SHARDS = 2**16, 2**20, 64
+"""How shards grow with the text where no size is asked for: every shard brings a row of statistics for each neuron, so many are dear."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """The documents of one sweep shard: whole and consecutive."""
+
+    shard_id: int
+    first_document_id: int
+    n_documents: int
+    first_position_id: int
+    n_positions: int
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a corpus holds. `n_pieces` of the documents are pieces of longer texts; `sample` are the position_ids drawn for the trace, ascending."""
+
+    sha256: str
+    n_documents: int
+    n_blank_documents: int
+    n_pieces: int
+    n_sequences: int
+    n_positions: int
+    spans: tuple[Span, ...]
+    sample: tuple[int, ...]
+
+
+def survey(documents: Iterable[CutDocument], *, shard_positions: int | None, n_sample: int, seed: int, one_from: int | None = None) -> Survey:
+    """Count, hash, divide and sample a corpus in one pass.
+
+    A shard ends with the first document that brings it to `shard_positions`: if None, SHARD_POSITIONS, and twice as many whenever more
+    than MANY_SHARDS are full, up to LARGEST_SHARD. The sample is the `n_sample` positions with
+    the smallest hash of (seed, document, place in the document): it does not depend on order, shards or workers, and a
+    larger sample contains a smaller one. one_from: take at most one position of a sequence (Geva et al. 2021, section 5: one prefix
+    of a sentence), that with the smallest hash among those from this index on; the sample is smaller where the sequences are fewer.
+    """
+    digest = hashlib.sha256()
+    n_documents = n_blank = n_pieces = n_sequences = n_positions = 0
+    spans: list[Span] = []
+    span: Span | None = None
+    size = shard_positions or SHARD_POSITIONS
+    keys, ids = np.empty(0, np.uint64), np.empty(0, np.int64)
+    for cut in documents:
+        n = sum(len(s.token_ids) for s in cut.sequences)
+        identity = document_digest(cut)
+        digest.update(identity)
+        if n_sample and n:
+            keys, ids = draw(keys, ids, cut, identity, n_sample, seed, one_from)
+        span = extended(span, len(spans), cut, n, n_positions)
+        n_documents, n_blank, n_pieces = n_documents + 1, n_blank + (not cut.sequences), n_pieces + cut.document.is_piece
+        n_sequences, n_positions = n_sequences + len(cut.sequences), n_positions + n
+        if span.n_positions >= size:
+            spans.append(span)
+            span = None
+            if shard_positions is None and len(spans) > MANY_SHARDS and size < LARGEST_SHARD:
+                size *= 2
+                spans = regrouped(spans, size)
+                span = spans.pop() if spans[-1].n_positions < size else None
+    if span and span.n_positions:
+        spans.append(span)
+    elif span and spans:
+        # blank documents at the end give no position of their own: they go with the last shard that does
+        spans[-1] = replace(spans[-1], n_documents=spans[-1].n_documents + span.n_documents)
+    return Survey(digest.hexdigest(), n_documents, n_blank, n_pieces, n_sequences, n_positions, tuple(spans), tuple(sorted(ids.tolist())))
+
+
+def extended(span: Span | None, shard_id: int, cut: CutDocument, n: int, n_before: int) -> Span:
+    """The open span with one more document; a new one if none is open."""
+    if span is None:
+        first = corpus_base(cut.document_id) + n_before
+        return Span(shard_id, cut.document_id, 1, first, n)
+    return replace(span, n_documents=span.n_documents + 1, n_positions=span.n_positions + n)
+
+
+def regrouped(spans: list[Span], size: int) -> list[Span]:
+    """The same documents in spans that end when they have that size."""
+    found: list[Span] = []
+    for s in spans:
+        if found and found[-1].n_positions < size:
+            found[-1] = replace(found[-1], n_documents=found[-1].n_documents + s.n_documents, n_positions=found[-1].n_positions + s.n_positions)
+        else:
+            found.append(replace(s, shard_id=len(found)))
+    return found
+
+
+def corpus_base(any_id: int) -> int:
+    """The first id of the corpus that a document, sequence or position id belongs to."""
+    return any_id >> ID_BITS << ID_BITS
+
+
+def document_digest(cut: CutDocument) -> bytes:
+    d = cut.document
+    return hashlib.sha256(json.dumps([d.name, d.metadata, d.text], sort_keys=True, default=str).encode()).digest()
+
+
+def draw(
+    keys: np.ndarray, ids: np.ndarray, cut: CutDocument, identity: bytes, n: int, seed: int, one_from: int | None
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Add a document's positions, or one of each of its sequences, to the sample and keep the n smallest hashes."""
+    here = np.concatenate([np.arange(s.first_position_id, s.first_position_id + len(s.token_ids)) for s in cut.sequences])
+    hashed = position_hashes(seed, identity, len(here))
+    if one_from is not None:
+        chosen = one_of_each([len(s.token_ids) for s in cut.sequences], hashed, one_from)
+        here, hashed = here[chosen], hashed[chosen]
+    keys, ids = np.concatenate([keys, hashed]), np.concatenate([ids, here])
+    kept = np.lexsort((ids, keys))[:n]
+    return keys[kept], ids[kept]
+
+
+def one_of_each(lengths: list[int], hashed: np.ndarray, first: int) -> list[int]:
+    """Places, in a document's positions, of the smallest hash of each sequence among its positions from index `first` on."""
+    starts = np.cumsum(lengths) - lengths
+    return [int(start + first + hashed[start + first : start + n].argmin()) for start, n in zip(starts, lengths, strict=True) if n > first]
+
+
+def hashes(seed: int, layer: int, ids: np.ndarray) -> np.ndarray:
+    """A hash of (seed, layer, id) for each id, [n] uint64: what samples of keys and positions of a layer are drawn by."""
+    start = mix(np.array([seed], np.int64).astype(np.uint64) * np.uint64(1000003) + np.uint64(layer))
+    return mix(start + ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+
+
+def smallest(seed: int, layer: int, ids: np.ndarray, n: int) -> np.ndarray:
+    """The n ids with the smallest hash, ascending: a sample that a larger one contains."""
+    return np.sort(ids[np.argsort(hashes(seed, layer, ids), kind="stable")[:n]])
+
+
+def position_hashes(seed: int, document: bytes, n: int) -> np.ndarray:
+    """A hash for each of a document's n positions, [n] uint64."""
+    start = int.from_bytes(hashlib.blake2b(document, digest_size=8, key=seed.to_bytes(8, "little", signed=True)).digest(), "little")
+    return mix(np.uint64(start) + np.arange(n, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+
+
+def mix(x: np.ndarray) -> np.ndarray:
+    """Finaliser of splitmix64 (Steele et al. 2014): a bijection of 64-bit integers that looks random."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

@@ -1,0 +1,1 @@
+"""Who computes shards, in this process or in others."""

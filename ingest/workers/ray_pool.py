@@ -1,0 +1,157 @@
+"""Shards by Ray actors, each with the model in memory: on the processors and GPUs of this machine, or of a cluster that shares a folder or a lake.
+
+Jobs go to whoever is free, so machines may differ and workers may come late. Ray starts a dead worker anew and gives it its job again. When none
+is left to give, what others still compute is given to one of the idle as well, and the first to finish counts: a slow worker does not hold up the
+end. What only silent workers have (dead ones, and those that Ray has no room for) is given to an idle one again. The loader takes each shard once,
+whoever brings it.
+"""
+
+import math
+import os
+import time
+from collections import Counter
+from collections.abc import Generator, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ingest.model.models import load_model
+from ingest.request import Request
+from ingest.store.shards import Shard, Staging
+from ingest.workers.pool import Job
+from ingest.workers.worker import Progress, Worker
+from schema.errors import AtlasError
+
+POLL = 0.5
+"""Seconds between looks at what the workers have done."""
+
+RESTARTS = 100
+"""Of one worker: more, and it is the machine or the model."""
+
+ANSWER = 0.2
+"""Seconds that they have to say it."""
+
+SILENT = 30.0
+"""Seconds after which a worker that has said nothing is not counted on."""
+
+
+class Remote:
+    """What runs in an actor: a worker, and a count that can be asked for while it computes."""
+
+    def __init__(self, request: Request, staging: Staging, number: int, n_threads: int) -> None:
+        self.worker = Worker(load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device))
+        self.staging, self.number, self.n_threads, self.done = staging, number, n_threads, 0.0
+
+    def compute(self, job: Job) -> Shard:
+        # torch keeps this for each thread by itself, and Ray chooses the thread
+        torch.set_num_threads(self.n_threads)
+        return self.staging.write(self.number, job.run_id, job.shard_id, job.compute(self.worker, self.advance))
+
+    def advance(self, n: float) -> None:
+        self.done += n
+
+    def progress(self) -> float:
+        return self.done
+
+    def pid(self) -> int:
+        return os.getpid()
+
+
+def threads_each(n_workers: int) -> int:
+    """Of this machine's processors."""
+    return max(1, (os.cpu_count() or 1) // n_workers)
+
+
+@dataclass
+class Call:
+    """A job that a worker, by its number, has been given. since: when, by the monotonic clock."""
+
+    worker: int
+    job: Job
+    since: float
+
+
+class RayPool:
+    """`n_workers` actors in the cluster at `address`, or in one of this machine alone where that is None.
+
+    staging: where they put their shards, the same for all.
+    """
+
+    local: Worker | None = None
+
+    def __init__(self, request: Request, staging: Staging, n_workers: int, address: str | None) -> None:
+        try:
+            import ray
+        except ImportError as error:
+            raise AtlasError(f"several workers need Ray: pip install 'activation-atlas[ray]' ({error})") from error
+        self.ray: Any = ray
+        self.staging = staging
+        cluster: dict[str, Any] = {"address": address} if address else {"include_dashboard": False}
+        self.ray.init(log_to_driver=False, configure_logging=False, **cluster)
+        n_threads = threads_each(n_workers) if address is None else 1
+        needs = {"num_gpus": 1} if request.device.startswith("cuda") else {"num_cpus": n_threads}
+        # apart, so that the count can be asked for while a shard is computed
+        actor = self.ray.remote(max_restarts=RESTARTS, max_task_retries=-1, concurrency_groups={"compute": 1, "ask": 1}, **needs)(Remote)
+        self.workers = [actor.remote(request, staging, i, n_threads) for i in range(n_workers)]
+        self.calls: dict[Any, Call] = {}
+        self.known = dict.fromkeys(range(n_workers), 0.0)
+        self.heard: dict[int, float] = {}
+
+    def close(self) -> None:
+        self.ray.shutdown()
+
+    def shards(self, jobs: Iterable[Job], advance: Progress) -> Generator[Shard]:
+        waiting, left = iter(jobs), set[tuple[int, int]]()
+        before = self.progress()
+        while True:
+            for worker in self.free():
+                job = next(waiting, None) or self.slowest(left)
+                if job is None:
+                    break
+                left.add(job.key)
+                call = self.workers[worker].compute.options(concurrency_group="compute").remote(job)
+                self.calls[call] = Call(worker, job, time.monotonic())
+            if not left:
+                return
+            for call in self.ray.wait(list(self.calls), timeout=POLL)[0]:
+                job, shard = self.calls.pop(call).job, self.brought(call)
+                if job.key in left:
+                    left.remove(job.key)
+                    yield shard
+                else:
+                    self.staging.discard(shard)
+            now = self.progress()
+            advance(sum(max(0.0, now[i] - before[i]) for i in now))
+            before = now
+
+    def brought(self, call: Any) -> Shard:
+        """What a call returns. Raises what the worker raised, and AtlasError if it died more often than it may."""
+        try:
+            return self.ray.get(call)
+        except self.ray.exceptions.RayTaskError as error:
+            raise error.cause from error
+        except self.ray.exceptions.RayError as error:
+            raise AtlasError(f"a worker could not be kept alive: {str(error).splitlines()[0]}. What was loaded is kept: run the same command again.") from error
+
+    def progress(self) -> dict[int, float]:
+        """What each worker has done in all, by its number; of one that does not answer (it is starting, or dead) what was last known."""
+        asked = {worker.progress.options(concurrency_group="ask").remote(): i for i, worker in enumerate(self.workers)}
+        for answer in self.ray.wait(list(asked), num_returns=len(asked), timeout=ANSWER)[0]:
+            with suppress(self.ray.exceptions.RayError):
+                self.known[asked[answer]] = self.ray.get(answer)
+                self.heard[asked[answer]] = time.monotonic()
+        return dict(self.known)
+
+    def free(self) -> list[int]:
+        """Workers that compute nothing."""
+        busy = {call.worker for call in self.calls.values()}
+        return [number for number in range(len(self.workers)) if number not in busy]
+
+    def slowest(self, left: set[tuple[int, int]]) -> Job | None:
+        """Of the jobs that one worker at most computes, silent ones not counted, the one that was given first."""
+        given = [call for call in self.calls.values() if call.job.key in left]
+        computed = Counter(call.job.key for call in given if time.monotonic() - self.heard.get(call.worker, -math.inf) < SILENT)
+        alone = [call for call in given if computed[call.job.key] <= 1]
+        return min(alone, key=lambda call: call.since).job if alone else None
