@@ -1,11 +1,23 @@
 """`atlas ingest`: the command line of the workers. Heavy imports wait until a run really starts."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
-STREAM_VECTORS = ("resid_pre", "resid_mid", "resid_post")
+from ingest.passes import passes
+
+PAPER = ("removal", "next_token_rank", "control_token", "value_cluster")
+"""The passes that --paper is short for."""
+
+
+def pass_options(command: Callable) -> Callable:
+    """Give a command the options of every pass."""
+    found = [option for each in passes().values() for option in each.options]
+    command.__click_params__ = [*getattr(command, "__click_params__", []), *reversed(found)]  # type: ignore[attr-defined]
+    return command
 
 
 @click.command()
@@ -31,15 +43,11 @@ STREAM_VECTORS = ("resid_pre", "resid_mid", "resid_post")
     "--bos", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True, help="BOS before every sequence; auto: as the tokenizer does."
 )
 @click.option("--cut", type=click.Choice(["tokens", "sentences"]), default="tokens", show_default=True, help="How documents are cut into sequences.")
-@click.option("--triggers", type=click.IntRange(0, 2**31 - 1), default=50, show_default=True, help="Triggers kept of each key and tail; 0: no sweep.")
 @click.option(
     "--trace", type=click.IntRange(0), default=0, show_default=True, help="Positions to trace, drawn by --seed; with --cut sentences at most one a sentence."
 )
-@click.option("--vectors", type=click.Choice(["attn_out", "ffn_out"]), multiple=True, help="Keep these vectors of traced positions too.")
-@click.option("--coefficients", type=click.IntRange(1), default=100, show_default=True, help="Largest coefficients kept of each traced position and layer.")
+@pass_options
 @click.option("--paper", is_flag=True, help="Record what the figures of Geva et al. 2021 and 2022 need beyond sweep and trace.")
-@click.option("--paper-keys", type=click.IntRange(1), default=100, show_default=True, help="Keys of each layer whose triggers --paper reads again.")
-@click.option("--map", is_flag=True, help="Place the values, and the traced states, in two dimensions for the map.")
 @click.option("--batch-size", type=click.IntRange(1), help="Sequences in a forward pass; fewer if they do not fit.  [default: 8, on a GPU 32768 / --context]")
 @click.option(
     "--shard-positions", type=click.IntRange(1), help="Positions of a sweep shard: what an interruption loses at most.  [default: 65536, more for long texts]"
@@ -50,7 +58,7 @@ STREAM_VECTORS = ("resid_pre", "resid_mid", "resid_post")
 @click.option("--data", metavar="PLACE", help="Where its Parquet files are: s3://bucket/prefix, or a folder that all workers share.")
 @click.option("--seed", type=click.IntRange(-(2**63), 2**63 - 1), default=0, show_default=True, help="Seed of every random choice.")
 @click.option("--dry-run", is_flag=True, help="Print tokens, rows, bytes and time, measured by a probe; write nothing.")
-def ingest(vectors: tuple[str, ...], dry_run: bool, **options: object) -> None:
+def ingest(paper: bool, dry_run: bool, batch_size: int | None, **given: Any) -> None:
     """Record a model over a corpus into the atlas TARGET.
 
     Goes on where it stopped: run the same command again. Triggers, statistics and texts come from every position
@@ -59,17 +67,19 @@ def ingest(vectors: tuple[str, ...], dry_run: bool, **options: object) -> None:
     \b
     atlas ingest gpt2.duckdb --model openai-community/gpt2 --corpus wiki.txt --trace 500
     """
-    if options["paper"] and options["corpus"] is None:
-        raise click.UsageError("--paper needs --corpus: it reads the triggers and the trace of a corpus.")
-    if (options["lake"] is None) != (options["data"] is None):
+    if paper:
+        given |= dict.fromkeys(PAPER, True)
+    if given["corpus"] is None and (asked := [name for name, each in passes().items() if each.needs_corpus and given.get(name)]):
+        raise click.UsageError(f"--{'paper' if paper else asked[0].replace('_', '-')} needs --corpus: it reads what was recorded of one.")
+    if (given["lake"] is None) != (given["data"] is None):
         raise click.UsageError("--lake and --data belong together: the catalogue of a lake, and the place of its files.")
     from ingest.model.device import usual_batch
     from ingest.request import Request
 
-    options["batch_size"] = options["batch_size"] or usual_batch(options["device"], options["context"])
-    request = Request(vector_sites=(*STREAM_VECTORS, *sorted(vectors)), **options)
+    of_passes = {option.name: given.pop(option.name) for each in passes().values() for option in each.options if option.name}
+    request = Request(batch_size=batch_size or usual_batch(given["device"], given["context"]), options=of_passes, **given)
     if dry_run:
-        from ingest.probe import dry_run_report
+        from ingest.estimate import dry_run_report
 
         click.echo(dry_run_report(request))
         return

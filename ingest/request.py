@@ -1,22 +1,19 @@
-"""What the user asks an ingest for, and the parts of it that each run records to be repeatable."""
+"""What the user asks an ingest for."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ingest.text.corpora import Corpus, open_corpus
 from schema.errors import AtlasError
-
-MAX_RANK = 2**15 - 1
-"""What the column trigger.rank holds."""
 
 
 @dataclass(frozen=True)
 class Request:
     """One call of `atlas ingest`; the command line documents each field and holds its default.
 
-    triggers: k of the sweep's top-k, 0 for no sweep. trace: number of sampled positions, 0 for no trace.
-    paper: whether to record what the papers' figures need beyond these; paper_keys: keys of each layer whose triggers it reads again.
-    map: whether to place values and traced states in the plane.
+    trace: number of sampled positions, 0 for none. options: what the passes ask for by themselves, by name (ingest/passes).
     lake, data: catalogue and storage of the lake that `target` is to describe, None where it is a file or describes one already.
     workers: how many compute; ray: address of the Ray cluster they are in, None for this machine.
     """
@@ -39,18 +36,13 @@ class Request:
     context: int
     bos: str
     cut: str
-    triggers: int
     trace: int
-    vector_sites: tuple[str, ...]
-    coefficients: int
-    paper: bool
-    paper_keys: int
-    map: bool
     batch_size: int
     shard_positions: int | None
     seed: int
     workers: int
     ray: str | None
+    options: Mapping[str, Any]
 
     @property
     def is_alone(self) -> bool:
@@ -66,13 +58,6 @@ class Request:
             max_documents=self.max_documents, every=self.every,
         )  # fmt: skip
 
-    def kept_triggers(self, n_positions: int) -> int:
-        """k of the sweep over a corpus of so many positions: no key has more triggers. Raises AtlasError for more than the table has ranks."""
-        k = min(self.triggers, n_positions)
-        if k > MAX_RANK:
-            raise AtlasError(f"--triggers {self.triggers}: this corpus has {n_positions:,} positions, and of each key at most {MAX_RANK:,} triggers are kept")
-        return k
-
     def corpus_source(self, corpus: Corpus) -> dict[str, object]:
         """Where the text is and how it is cut: what makes a corpus another corpus."""
         cutting = {"context": self.context, "bos": self.bos, "cut": self.cut, "document_tokens": self.document_tokens}
@@ -80,10 +65,3 @@ class Request:
 
     def weights_settings(self) -> dict[str, object]:
         return {"model": self.model, "revision": self.revision, "dtype": self.dtype}
-
-    def sweep_settings(self) -> dict[str, object]:
-        return {**self.weights_settings(), "triggers": self.triggers, "batch_size": self.batch_size, "shard_positions": self.shard_positions}
-
-    def trace_settings(self) -> dict[str, object]:
-        settings = {"trace": self.trace, "seed": self.seed, "vector_sites": list(self.vector_sites), "coefficients": self.coefficients}
-        return {**self.weights_settings(), **settings, "batch_size": self.batch_size}

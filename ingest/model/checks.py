@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from ingest.model.hooks import Recording, record_sites
+from ingest.model.hooks import LayerRecord, record_layers
 from ingest.model.models import Model
 from schema.errors import AtlasError
 
@@ -26,17 +26,17 @@ def relative_error(got: Tensor, expected: Tensor) -> float:
     return float(torch.where(error == 0, error, error / expected.norm(dim=-1)).max())
 
 
-def residual_error(recording: Recording, layer: int) -> float:
-    pre, attn, mid, ffn, post = (recording[layer, site].float() for site in ("resid_pre", "attn_out", "resid_mid", "ffn_out", "resid_post"))
+def residual_error(record: LayerRecord) -> float:
+    pre, attn, mid, ffn, post = (record[site].float() for site in ("resid_pre", "attn_out", "resid_mid", "ffn_out", "resid_post"))
     return max_error(relative_error(pre + attn, mid), relative_error(mid + ffn, post))
 
 
-def ffn_error(model: Model, recording: Recording, layer: int) -> float:
-    total = recording["coefficient", layer].float() @ model.values(layer)
+def ffn_error(model: Model, record: LayerRecord, layer: int) -> float:
+    total = record["coefficient"].float() @ model.values(layer)
     bias = model.ffn_bias(layer)
     if bias is not None:
         total = total + bias
-    return relative_error(total * recording["ffn_scale", layer].unsqueeze(-1), recording[layer, "ffn_out"])
+    return relative_error(total * record["ffn_scale"].unsqueeze(-1), record["ffn_out"])
 
 
 def max_error(*errors: float) -> float:
@@ -78,12 +78,10 @@ def check_identities(model: Model) -> dict[str, float]:
     parameter, for weights that are not finite.
     """
     require_finite_weights(model)
-    layers = range(model.n_layers)
-    with torch.inference_mode(), record_sites(model, lambda x: x.to(model.device)) as recording:
+    with torch.inference_mode(), record_layers(model, lambda x: x.to(model.device)) as records:
         logits = model.hf(input_ids=probe_tokens(model).to(model.input_device), use_cache=False).logits.to(model.device)
-        last = model.n_layers - 1
         return {
-            "residual": require_small(model, RESIDUAL, {layer: residual_error(recording, layer) for layer in layers}),
-            "ffn": require_small(model, FFN, {layer: ffn_error(model, recording, layer) for layer in layers}),
-            "logits": require_small(model, LOGITS, {last: relative_error(model.lens(recording[last, "resid_post"]), logits)}),
+            "residual": require_small(model, RESIDUAL, {layer: residual_error(record) for layer, record in enumerate(records)}),
+            "ffn": require_small(model, FFN, {layer: ffn_error(model, record, layer) for layer, record in enumerate(records)}),
+            "logits": require_small(model, LOGITS, {model.n_layers - 1: relative_error(model.lens(records[-1]["resid_post"]), logits)}),
         }

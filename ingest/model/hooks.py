@@ -1,51 +1,177 @@
-"""Read the five sites, the coefficients and the FFN norm's scale out of a forward pass.
+"""Read the five sites, the coefficients and the FFN norm's scale out of a forward pass, for as many listeners as there are.
 
-A hook is registered once per context and removed when the context ends, however it ends. A forward pass in which a hook stayed
-silent raises: a module that a model's code goes round (a fused kernel, an early exit) is an error, not an empty record.
+A hook is registered once per context and removed when the context ends, however it ends, and only where somebody listens. A forward pass in which
+a hook stayed silent raises: a module that a model's code goes round (a fused kernel, an early exit) is an error, not an empty record.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, Protocol
 
 from torch import Tensor, nn
 
 from ingest.model.models import Model
 from ingest.model.modules import find
 from schema.errors import AtlasError
+from schema.terms import SITES
 
-Key = tuple[int, str] | tuple[str, int]
-Recording = dict[Key, Tensor]
 Hook = Callable[..., None]
 
+RECORDED = (*SITES, "coefficient", "ffn_scale")
+"""What can be listened to."""
 
-class Forward:
-    """What one forward pass has shown so far: the batch's shape, and which hooks have fired."""
 
-    def __init__(self) -> None:
-        self.shape: tuple[int, ...] = ()
-        self.fired: set[tuple[int, str]] = set()
+@dataclass(frozen=True)
+class LayerRecord:
+    """What a forward pass showed of one layer, in the model's dtype; None where it was not asked for.
 
-    def begin(self, _module: nn.Module, args: tuple[Any, ...]) -> None:
-        """Take [batch, seq] from the first block's input; OPT flattens both into one dimension further in."""
-        self.shape = tuple(args[0].shape[:2])
-        self.fired.clear()
+    The five sites are [..., d_model] and the coefficients [..., d_ffn]. ffn_scale, [...] float32, is the frozen 1/rms of the norm after the FFN, ones
+    where there is none, so that `ffn_scale·(coefficient @ values(layer) + ffn_bias(layer))` = ffn_out (DEFINITIONS, section 1). In a parallel block
+    resid_mid is the virtual resid_pre + attn_out. These may be the states of the forward pass itself and not copies: do not change them.
+    """
 
-    def unflatten(self, x: Tensor) -> Tensor:
-        """[batch, seq, width] of a state that may come as [batch·seq, width]; a view."""
-        return x.view(*self.shape, x.shape[-1])
+    resid_pre: Tensor | None = None
+    attn_out: Tensor | None = None
+    resid_mid: Tensor | None = None
+    ffn_out: Tensor | None = None
+    resid_post: Tensor | None = None
+    coefficient: Tensor | None = None
+    ffn_scale: Tensor | None = None
 
-    def require(self, keys: Sequence[tuple[int, str]], model: Model) -> None:
-        """AtlasError if one of these hooks has not fired since the forward pass began; the marks are cleared for the next."""
-        missing = [f"{word} of layer {layer}" for layer, word in keys if (layer, word) not in self.fired]
-        if missing:
-            raise AtlasError(f"model {model.name}: nothing was recorded for {', '.join(missing[:5])}: its code does not call the module read there")
-        self.fired.clear()
+    def __getitem__(self, name: str) -> Tensor:
+        """One of RECORDED. Raises KeyError for what was not asked for."""
+        found = getattr(self, name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def chosen(self, rows: Tensor) -> "LayerRecord":
+        """Of these rows alone. rows: [n] int64, on the device of the states."""
+        return LayerRecord(**{f.name: x[rows.to(x.device)] for f in fields(self) if (x := getattr(self, f.name)) is not None})
+
+
+class Listener(Protocol):
+    """Who hears a forward pass."""
+
+    @property
+    def sites(self) -> frozenset[str]:
+        """Which of RECORDED it wants."""
+
+    def take(self, layer: int, record: LayerRecord) -> None:
+        """Called layer by layer, as soon as all that is wanted of a layer has been computed."""
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A listener that is one function."""
+
+    sites: frozenset[str]
+    take: Callable[[int, LayerRecord], None]
+
+
+def coefficients(take: Callable[[int, Tensor], None]) -> Heard:
+    """Hear nothing but a layer's coefficients: the input of the down projection itself, [batch, seq, d_ffn] in the model's dtype."""
+    return Heard(frozenset({"coefficient"}), lambda layer, record: take(layer, record["coefficient"]))
 
 
 def first(output: Any) -> Tensor:
     """A module's state: attention and some blocks return (state, attention weights, …)."""
     return output[0] if isinstance(output, tuple) else output
+
+
+def whole(x: Tensor) -> Tensor:
+    """Keep all of a state."""
+    return x
+
+
+def input_modules(model: Model) -> dict[str, str]:
+    """What a hook sees → module (path from a layer, '' for the block) of which it is the input."""
+    a = model.architecture
+    modules = {"resid_pre": "", "coefficient": a.ffn_down}
+    if not model.is_parallel:
+        modules["resid_mid"] = a.ffn_read
+    if a.ffn_after_norm is not None:
+        modules["ffn_raw"] = a.ffn_after_norm
+    return modules
+
+
+def output_modules(model: Model) -> dict[str, str]:
+    """What a hook sees → module of which it is the output."""
+    return {"attn_out": model.architecture.attn_write, "ffn_out": model.architecture.ffn_write, "resid_post": ""}
+
+
+def seen_for(model: Model, sites: frozenset[str]) -> frozenset[str]:
+    """What hooks must see for these of RECORDED."""
+    made = {"ffn_scale": {"ffn_raw"} if model.is_ffn_output_normed else {"coefficient"}}
+    if model.is_parallel:
+        made["resid_mid"] = {"resid_pre", "attn_out"}
+    return frozenset(word for site in sites for word in made.get(site, {site}))
+
+
+def layer_record(model: Model, seen: Mapping[str, Tensor], sites: frozenset[str]) -> LayerRecord:
+    """The record of a layer, from what its hooks saw."""
+    multiplier = model.residual_multiplier
+
+    def written(site: str) -> Tensor:
+        return seen[site] * multiplier if multiplier != 1.0 else seen[site]
+
+    made: dict[str, Callable[[], Tensor]] = {
+        "attn_out": lambda: written("attn_out"),
+        "ffn_out": lambda: written("ffn_out"),
+        "resid_mid": lambda: seen["resid_pre"] + written("attn_out") if model.is_parallel else seen["resid_mid"],
+        "ffn_scale": lambda: model.ffn_scale(seen["ffn_raw" if model.is_ffn_output_normed else "coefficient"]),
+    }
+    return LayerRecord(**{site: made[site]() if site in made else seen[site] for site in sites})
+
+
+class Forward:
+    """What one forward pass has shown so far. keep: picks of each state, [batch, seq, width], what stays in memory."""
+
+    def __init__(self, model: Model, listeners: Sequence[Listener], keep: Callable[[Tensor], Tensor]) -> None:
+        self.model, self.keep = model, keep
+        self.listeners = [(listener, seen_for(model, listener.sites)) for listener in listeners]
+        self.wanted = frozenset[str]().union(*(wanted for _, wanted in self.listeners))
+        self.shape: tuple[int, ...] = ()
+        self.fired: set[tuple[int, str]] = set()
+        self.seen: dict[int, dict[str, Tensor]] = {}
+
+    def begin(self, _module: nn.Module, args: tuple[Any, ...]) -> None:
+        """Take [batch, seq] from the first block's input; OPT flattens both into one dimension further in."""
+        self.shape = tuple(args[0].shape[:2])
+        self.fired.clear()
+        self.seen.clear()
+
+    def show(self, layer: int, word: str, x: Tensor) -> None:
+        """Take in what a hook saw, and tell those for whom it is the last of a layer. What nobody waits for any more is let go of."""
+        if (layer, word) in self.fired:
+            return
+        self.fired.add((layer, word))
+        seen = self.seen.setdefault(layer, {})
+        seen[word] = self.keep(x.view(*self.shape, x.shape[-1]))
+        for listener, wanted in self.listeners:
+            if word in wanted and wanted <= seen.keys():
+                listener.take(layer, layer_record(self.model, seen, listener.sites))
+        if self.wanted <= seen.keys():
+            del self.seen[layer]
+
+    def end(self, *_: Any) -> None:
+        """AtlasError if one of the hooks has not fired since the forward pass began."""
+        expected = ((layer, word) for layer in range(self.model.n_layers) for word in sorted(self.wanted))
+        missing = [f"{word} of layer {layer}" for layer, word in expected if (layer, word) not in self.fired]
+        if missing:
+            raise silent(self.model, ", ".join(missing[:5]))
+        self.fired.clear()
+
+    def input_hook(self, layer: int, word: str) -> Hook:
+        return lambda _module, args: self.show(layer, word, args[0])
+
+    def output_hook(self, layer: int, word: str) -> Hook:
+        return lambda _module, _args, output: self.show(layer, word, first(output))
+
+
+def silent(model: Model, what: str) -> AtlasError:
+    return AtlasError(f"model {model.name}: nothing was recorded for {what}: its code does not call the module read there")
 
 
 @contextmanager
@@ -64,29 +190,31 @@ def hooked(model: Model, inputs: Sequence[tuple[str, Hook]], outputs: Sequence[t
 
 
 @contextmanager
-def capture(model: Model, on_coefficients: Callable[[int, Tensor], None]) -> Iterator[None]:
-    """Call `on_coefficients(layer, coefficients)` during every forward pass, layer by layer.
+def listen(model: Model, listeners: Sequence[Listener], keep: Callable[[Tensor], Tensor] = whole) -> Iterator[None]:
+    """Tell every listener of every layer of every forward pass within the context.
 
-    `coefficients` is [batch, seq, d_ffn] in the model's dtype: the input of the down projection itself, not a copy, so it must not be
-    changed. Raises AtlasError after a forward pass in which a layer gave none.
+    keep: picks positions, [batch, seq, width] to [..., width], from each state as it is computed, so that only what it keeps stays in memory, and
+    may bring states of several devices to one. Raises AtlasError after a forward pass in which a site gave nothing.
     """
-    forward = Forward()
-    expected = [(layer, "coefficient") for layer in range(model.n_layers)]
+    forward = Forward(model, listeners, keep)
 
-    def reader(layer: int) -> Hook:
-        def read(_module: nn.Module, args: tuple[Any, ...]) -> None:
-            # a mark only: holding the tensor would keep every layer's alive
-            forward.fired.add((layer, "coefficient"))
-            on_coefficients(layer, forward.unflatten(args[0]))
+    def path(layer: int, module: str) -> str:
+        return f"{model.layer_path(layer)}.{module}" if module else model.layer_path(layer)
 
-        return read
+    def hooks(modules: Mapping[str, str], hook: Callable[[int, str], Hook]) -> list[tuple[str, Hook]]:
+        return [(path(layer, module), hook(layer, word)) for layer in range(model.n_layers) for word, module in modules.items() if word in forward.wanted]
 
-    def end(*_: Any) -> None:
-        forward.require(expected, model)
-
-    downs = [(f"{model.layer_path(layer)}.{model.architecture.ffn_down}", reader(layer)) for layer in range(model.n_layers)]
-    with hooked(model, [(model.layer_path(0), forward.begin), *downs], [], end):
+    inputs, outputs = hooks(input_modules(model), forward.input_hook), hooks(output_modules(model), forward.output_hook)
+    with hooked(model, [(path(0, ""), forward.begin), *inputs], outputs, forward.end):
         yield
+
+
+@contextmanager
+def record_layers(model: Model, keep: Callable[[Tensor], Tensor] = whole) -> Iterator[list[LayerRecord]]:
+    """A list that every forward pass fills anew with everything there is of each layer; keep as in `listen`."""
+    layers = [LayerRecord()] * model.n_layers
+    with listen(model, [Heard(frozenset(RECORDED), layers.__setitem__)], keep):
+        yield layers
 
 
 class Reached(Exception):
@@ -111,87 +239,4 @@ def read_layer(model: Model, layer: int, token_ids: Tensor) -> Tensor:
             model.backbone(token_ids)
         except Reached as reached:
             return reached.state.view(*token_ids.shape, -1)
-    raise AtlasError(f"model {model.name}: nothing was recorded for coefficient of layer {layer}: its code does not call the module read there")
-
-
-def raw_sites(model: Model) -> tuple[dict[str, str], dict[str, str]]:
-    """Record's name → module (path from a layer, '' for the block) whose input, or output, it is."""
-    a = model.architecture
-    inputs = {"resid_pre": "", "coefficient": a.ffn_down}
-    if not model.is_parallel:
-        inputs["resid_mid"] = a.ffn_read
-    if a.ffn_after_norm is not None:
-        inputs["ffn_raw"] = a.ffn_after_norm
-    return inputs, {"attn_out": a.attn_write, "ffn_out": a.ffn_write, "resid_post": ""}
-
-
-def completed(model: Model, layer: int, seen: dict[tuple[int, str], Tensor]) -> Iterator[tuple[Key, Tensor]]:
-    """The records of one layer, from what its hooks saw."""
-    multiplier = model.residual_multiplier
-    attn_out, ffn_out = (seen[layer, site] * multiplier if multiplier != 1.0 else seen[layer, site] for site in ("attn_out", "ffn_out"))
-    resid_pre = seen[layer, "resid_pre"]
-    yield (layer, "resid_pre"), resid_pre
-    yield (layer, "attn_out"), attn_out
-    yield (layer, "resid_mid"), resid_pre + attn_out if model.is_parallel else seen[layer, "resid_mid"]
-    yield (layer, "ffn_out"), ffn_out
-    yield (layer, "resid_post"), seen[layer, "resid_post"]
-    yield ("coefficient", layer), seen[layer, "coefficient"]
-    yield ("ffn_scale", layer), model.ffn_scale(seen[layer, "ffn_raw"] if model.is_ffn_output_normed else ffn_out)
-
-
-def whole(x: Tensor) -> Tensor:
-    """Keep all of a state."""
-    return x
-
-
-@contextmanager
-def record_sites(model: Model, keep: Callable[[Tensor], Tensor] = whole) -> Iterator[Recording]:
-    """A dict that every forward pass fills anew with everything the trace needs, of all layers.
-
-    `(layer, site)` → [batch, seq, d_model] for the five sites, `("coefficient", layer)` → [batch, seq, d_ffn], both in the model's dtype,
-    and `("ffn_scale", layer)` → [batch, seq] float32: the frozen 1/rms of the norm after the FFN, ones where there is none, so that
-    `ffn_scale·(coefficients @ values(layer) + ffn_bias(layer))` = ffn_out (DEFINITIONS, section 1). In a parallel block resid_mid is the
-    virtual resid_pre + attn_out. `keep` picks positions, [batch, seq, width] to [..., width], from each state as it is computed, so that
-    only what it keeps stays in memory, and brings states of several devices to one; by default these are the states of the forward pass
-    itself and not copies: do not change them.
-    Raises AtlasError after a forward pass in which a site gave nothing.
-    """
-    forward = Forward()
-    recording: Recording = {}
-    seen: dict[tuple[int, str], Tensor] = {}
-    input_sites, output_sites = raw_sites(model)
-    layers = range(model.n_layers)
-    expected = [(layer, word) for layer in layers for word in (*input_sites, *output_sites)]
-
-    def path(layer: int, module: str) -> str:
-        return f"{model.layer_path(layer)}.{module}" if module else model.layer_path(layer)
-
-    def input_reader(key: tuple[int, str]) -> Hook:
-        def read(_module: nn.Module, args: tuple[Any, ...]) -> None:
-            forward.fired.add(key)
-            seen[key] = keep(forward.unflatten(args[0]))
-
-        return read
-
-    def output_reader(key: tuple[int, str]) -> Hook:
-        def read(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
-            forward.fired.add(key)
-            seen[key] = keep(forward.unflatten(first(output)))
-
-        return read
-
-    def begin(_module: nn.Module, args: tuple[Any, ...]) -> None:
-        recording.clear()
-        seen.clear()
-        forward.begin(_module, args)
-
-    def end(*_: Any) -> None:
-        forward.require(expected, model)
-        for layer in layers:
-            recording.update(completed(model, layer, seen))
-        seen.clear()
-
-    inputs = [(path(layer, module), input_reader((layer, word))) for layer in layers for word, module in input_sites.items()]
-    outputs = [(path(layer, module), output_reader((layer, word))) for layer in layers for word, module in output_sites.items()]
-    with hooked(model, [(path(0, ""), begin), *inputs], outputs, end):
-        yield recording
+    raise silent(model, f"coefficient of layer {layer}")

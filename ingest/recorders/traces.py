@@ -79,7 +79,7 @@ def trace_tables(model: Model, states: TracedStates, value_tops: np.ndarray, run
     return rows.tables()
 
 
-def joined(parts: list[TracedStates]) -> TracedStates:
+def join_states(parts: list[TracedStates]) -> TracedStates:
     """The states of several forward passes as one."""
     return TracedStates(
         {site: torch.cat([p.sites[site] for p in parts], 1) for site in SITES},

@@ -13,11 +13,11 @@ atlas.duckdb.work/
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import Protocol, TextIO
 
 import duckdb
 
@@ -25,9 +25,6 @@ from ingest.store.load import load_shard, loaded_shards
 from ingest.store.shards import Folder, Shard, Staging, remove
 from ingest.store.snapshot import publish
 from schema.errors import AtlasError, Locked
-
-if TYPE_CHECKING:  # the doctor needs no torch
-    from ingest.workers.pool import Job, Pool
 
 PUBLISH_SHARE = 20
 """A snapshot is published during a run once this many times the last publication's duration has gone by."""
@@ -73,10 +70,9 @@ class FileStore:
 
 @dataclass
 class Committer:
-    """Loads what the pool computes into the store, and publishes when it is time."""
+    """Loads shards into the store, and publishes when it is time."""
 
     store: Store
-    pool: "Pool"
     published_at: float
     publishing_took: float = 15.0
 
@@ -84,8 +80,8 @@ class Committer:
     def con(self) -> duckdb.DuckDBPyConnection:
         return self.store.con
 
-    def commit_all(self, jobs: Iterable["Job"], advance: Callable[[float], None]) -> None:
-        with closing(self.pool.shards(jobs, advance)) as shards:
+    def commit_all(self, shards: Generator[Shard]) -> None:
+        with closing(shards):
             for shard in shards:
                 self.commit(shard)
 

@@ -2,21 +2,18 @@
 
 import json
 import platform
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 
 import duckdb
-import numpy as np
 
 from ingest.model.models import Model
-from ingest.recorders.kernel import NOWHERE
-from ingest.store.merges import WHOLE_LAYER, merged
 from ingest.store.transaction import transaction
 from ingest.text.survey import Survey
 from ingest.text.tokens import token_rows
 from schema import SCHEMA_VERSION
 from schema.errors import AtlasError
-from schema.terms import TAILS
 
 MODEL_COLUMNS = (
     "name", "revision", "n_layers", "d_model", "d_ffn", "n_heads", "n_kv_heads", "d_head", "d_vocab", "activation",
@@ -57,8 +54,13 @@ def register_model(con: duckdb.DuckDBPyConnection, model: Model) -> None:
 
 
 def forget(con: duckdb.DuckDBPyConnection) -> None:
-    """Drop what was entered for shards of which none ever came: it would bind who asks for something else."""
+    """End what interrupted runs have left: one whose shards are all loaded is finished, and of one without any nothing is known.
+
+    Either would bind who asks for something else.
+    """
     with transaction(con):
+        for (run_id,) in con.execute(COMPLETE).fetchall():
+            finish_run(con, run_id)
         con.execute("DELETE FROM run WHERE status = 'running' AND run_id NOT IN (SELECT s.run_id FROM shard AS s)")
         if con.execute("SELECT count(*) FROM shard").fetchall() == [(0,)]:
             for table in ("corpus", "token", "model"):
@@ -89,18 +91,20 @@ def register_corpus(con: duckdb.DuckDBPyConnection, corpus_id: int, name: str, s
         insert_row(con, "corpus", {"corpus_id": corpus_id, "name": name, "split": split, "source": json.dumps(source), "revision": revision, **counts})
 
 
-def register_run(con: duckdb.DuckDBPyConnection, kind: str, corpus_id: int | None, settings: dict, seed: int, device: str, n_shards: int) -> int:
+def register_run(
+    con: duckdb.DuckDBPyConnection, kind: str, corpus_id: int | None, settings: Mapping[str, object], seed: int, device: str, n_shards: int, is_repeatable: bool
+) -> int:
     """run_id of the run with these settings: the one that is there, finished or not, or a new one.
 
     Where the model was read from is recorded and not compared: one atlas holds one model, whatever it is called.
-    Raises AtlasError where a run of this kind and corpus has other settings (a trace, paper or map run may be repeated with others, once the last is finished).
+    Raises AtlasError where a run of this kind and corpus has other settings and may not be repeated with these, or has not finished.
     """
     settings = json.loads(json.dumps(settings))
     found = con.execute("SELECT run_id, settings, status FROM run WHERE kind = ? AND corpus_id IS NOT DISTINCT FROM ?", [kind, corpus_id]).fetchall()
     for run_id, stored, _ in found:
         if compared(json.loads(stored)) == compared(settings):
             return run_id
-    blocking = [(run_id, json.loads(stored)) for run_id, stored, status in found if kind not in ("trace", "paper", "map") or status == "running"]
+    blocking = [(run_id, json.loads(stored)) for run_id, stored, status in found if not is_repeatable or status == "running"]
     if blocking:
         run_id, stored, settings = blocking[0][0], compared(blocking[0][1]), compared(settings)
         differs = ", ".join(f"{k} was {stored.get(k)!r} and is now {settings.get(k)!r}" for k in sorted(stored | settings) if stored.get(k) != settings.get(k))
@@ -111,10 +115,14 @@ def register_run(con: duckdb.DuckDBPyConnection, kind: str, corpus_id: int | Non
     return run_id
 
 
-def compared(settings: dict) -> dict:
+def compared(settings: Mapping[str, object]) -> dict[str, object]:
     """Settings without the name of the model, which `is_registered` knows by its weights."""
     return {name: value for name, value in settings.items() if name not in ("model", "revision")}
 
+
+COMPLETE = """
+SELECT r.run_id FROM run AS r WHERE r.status = 'running' AND r.n_shards = (SELECT count(*) FROM shard AS s WHERE s.run_id = r.run_id) AND r.n_shards > 0
+"""
 
 FINISH = """
 UPDATE run
@@ -135,21 +143,3 @@ def versions() -> dict[str, str]:
 
 def insert_row(con: duckdb.DuckDBPyConnection, table: str, row: dict[str, object]) -> None:
     con.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", list(row.values()))
-
-
-def known_triggers(con: duckdb.DuckDBPyConnection, corpus_id: int, n_layers: int, d_ffn: int, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients and positions of the triggers that are loaded, [n_layers, tails, d_ffn, k], from which a resumed sweep goes on."""
-    coefficients = np.zeros((n_layers, len(TAILS), d_ffn, k), np.float32)
-    positions = np.full(coefficients.shape, NOWHERE, np.int64)
-    for layer in range(n_layers):
-        columns = con.execute(f"{merged('trigger', 'trigger', WHOLE_LAYER)} WHERE rank <= {k}", [corpus_id, layer]).fetchnumpy()
-        tail = (np.asarray(columns["tail"], str) == TAILS[1]).astype(int)
-        place = (layer, tail, columns["neuron"], columns["rank"] - 1)
-        coefficients[place], positions[place] = columns["coefficient"], columns["position_id"]
-    return coefficients, positions
-
-
-def top_tokens(con: duckdb.DuckDBPyConnection, n_layers: int) -> np.ndarray:
-    """value_top_token_id of every neuron, [n_layers, d_ffn]."""
-    column = con.execute("SELECT n.value_top_token_id FROM neuron AS n ORDER BY n.layer, n.neuron").fetchnumpy()["value_top_token_id"]
-    return np.asarray(column, np.int64).reshape(n_layers, -1)

@@ -5,33 +5,37 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from threading import Event
 from typing import Any, Protocol
 
-import pyarrow as pa
-
 from ingest.store.shards import Shard, Staging
-from ingest.workers.worker import Progress, Worker
+from ingest.workers.worker import Progress, Tables, Worker
 
-Tables = dict[str, pa.Table]
+Key = tuple[int, int]
+"""Run and number of a shard."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A shard to compute: by which method of Worker, and its arguments but the progress."""
+    """Shards to compute together: by which function, called with the worker, the progress and the arguments, which returns the tables of each."""
 
-    run_id: int
-    shard_id: int
-    method: Callable[..., Tables]
+    keys: tuple[Key, ...]
+    function: Callable[..., list[Tables]]
     arguments: Mapping[str, Any]
 
-    @property
-    def key(self) -> tuple[int, int]:
-        """Run and number of the shard."""
-        return self.run_id, self.shard_id
+    def compute(self, worker: Worker, progress: Progress) -> dict[Key, Tables]:
+        worker.drop_all_but({run_id for run_id, _ in self.keys})
+        return dict(zip(self.keys, self.function(worker, progress, **self.arguments), strict=True))
 
-    def compute(self, worker: Worker, progress: Progress) -> Tables:
-        return self.method(worker, progress, **self.arguments)
+
+def job(run_id: int, shard_id: int, function: Callable[..., Tables], /, **arguments: object) -> Job:
+    """The job of a shard that is computed by itself."""
+    return Job(((run_id, shard_id),), partial(alone, function), arguments)
+
+
+def alone(function: Callable[..., Tables], worker: Worker, progress: Progress, **arguments: object) -> list[Tables]:
+    return [function(worker, progress, **arguments)]
 
 
 class Pool(Protocol):
@@ -58,13 +62,14 @@ class Alone:
         self.worker, self.staging, self.ahead = worker, staging, ahead
 
     def shards(self, jobs: Iterable[Job], advance: Progress) -> Generator[Shard]:
-        computed = self.computed_ahead(jobs, advance) if self.ahead else ((job, job.compute(self.worker, advance)) for job in jobs)
+        computed = self.computed_ahead(jobs, advance) if self.ahead else (each.compute(self.worker, advance) for each in jobs)
         with closing(computed):
-            for job, tables in computed:
-                yield self.staging.write(0, job.run_id, job.shard_id, tables)
+            for tables in computed:
+                for key in tables:
+                    yield self.staging.write(0, *key, tables[key])
 
-    def computed_ahead(self, jobs: Iterable[Job], advance: Progress) -> Generator[tuple[Job, Tables]]:
-        """Each job with its tables, while the thread computes the one after it; the jobs themselves are made here. Closed, it stops at the next progress."""
+    def computed_ahead(self, jobs: Iterable[Job], advance: Progress) -> Generator[dict[Key, Tables]]:
+        """Each job's tables, while the thread computes those of the one after it; the jobs themselves are made here. Closed, it stops at the next progress."""
         closed = Event()
 
         def go_on(n: float) -> None:
@@ -73,18 +78,14 @@ class Alone:
             advance(n)
 
         with ThreadPoolExecutor(1) as thread:
-            waiting: deque[tuple[Job, Future[Tables]]] = deque()
+            waiting: deque[Future[dict[Key, Tables]]] = deque()
             try:
-                for job in jobs:
-                    waiting.append((job, thread.submit(job.compute, self.worker, go_on)))
+                for each in jobs:
+                    waiting.append(thread.submit(each.compute, self.worker, go_on))
                     if len(waiting) > 1:
-                        yield finished(*waiting.popleft())
+                        yield waiting.popleft().result()
                 while waiting:
-                    yield finished(*waiting.popleft())
+                    yield waiting.popleft().result()
             finally:
                 closed.set()
                 thread.shutdown(wait=False, cancel_futures=True)
-
-
-def finished(job: Job, tables: Future[Tables]) -> tuple[Job, Tables]:
-    return job, tables.result()

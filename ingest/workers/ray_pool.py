@@ -20,7 +20,7 @@ import torch
 from ingest.model.models import load_model
 from ingest.request import Request
 from ingest.store.shards import Shard, Staging
-from ingest.workers.pool import Job
+from ingest.workers.pool import Job, Key
 from ingest.workers.worker import Progress, Worker
 from schema.errors import AtlasError
 
@@ -44,10 +44,10 @@ class Remote:
         self.worker = Worker(load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device))
         self.staging, self.number, self.n_threads, self.done = staging, number, n_threads, 0.0
 
-    def compute(self, job: Job) -> Shard:
+    def compute(self, job: Job) -> list[Shard]:
         # torch keeps this for each thread by itself, and Ray chooses the thread
         torch.set_num_threads(self.n_threads)
-        return self.staging.write(self.number, job.run_id, job.shard_id, job.compute(self.worker, self.advance))
+        return [self.staging.write(self.number, *key, tables) for key, tables in job.compute(self.worker, self.advance).items()]
 
     def advance(self, n: float) -> None:
         self.done += n
@@ -103,30 +103,31 @@ class RayPool:
         self.ray.shutdown()
 
     def shards(self, jobs: Iterable[Job], advance: Progress) -> Generator[Shard]:
-        waiting, left = iter(jobs), set[tuple[int, int]]()
+        waiting, left = iter(jobs), set[tuple[Key, ...]]()
         before = self.progress()
         while True:
             for worker in self.free():
                 job = next(waiting, None) or self.slowest(left)
                 if job is None:
                     break
-                left.add(job.key)
+                left.add(job.keys)
                 call = self.workers[worker].compute.options(concurrency_group="compute").remote(job)
                 self.calls[call] = Call(worker, job, time.monotonic())
             if not left:
                 return
             for call in self.ray.wait(list(self.calls), timeout=POLL)[0]:
-                job, shard = self.calls.pop(call).job, self.brought(call)
-                if job.key in left:
-                    left.remove(job.key)
-                    yield shard
+                job, shards = self.calls.pop(call).job, self.brought(call)
+                if job.keys in left:
+                    left.remove(job.keys)
+                    yield from shards
                 else:
-                    self.staging.discard(shard)
+                    for shard in shards:
+                        self.staging.discard(shard)
             now = self.progress()
             advance(sum(max(0.0, now[i] - before[i]) for i in now))
             before = now
 
-    def brought(self, call: Any) -> Shard:
+    def brought(self, call: Any) -> list[Shard]:
         """What a call returns. Raises what the worker raised, and AtlasError if it died more often than it may."""
         try:
             return self.ray.get(call)
@@ -149,9 +150,9 @@ class RayPool:
         busy = {call.worker for call in self.calls.values()}
         return [number for number in range(len(self.workers)) if number not in busy]
 
-    def slowest(self, left: set[tuple[int, int]]) -> Job | None:
+    def slowest(self, left: set[tuple[Key, ...]]) -> Job | None:
         """Of the jobs that one worker at most computes, silent ones not counted, the one that was given first."""
-        given = [call for call in self.calls.values() if call.job.key in left]
-        computed = Counter(call.job.key for call in given if time.monotonic() - self.heard.get(call.worker, -math.inf) < SILENT)
-        alone = [call for call in given if computed[call.job.key] <= 1]
+        given = [call for call in self.calls.values() if call.job.keys in left]
+        computed = Counter(call.job.keys for call in given if time.monotonic() - self.heard.get(call.worker, -math.inf) < SILENT)
+        alone = [call for call in given if computed[call.job.keys] <= 1]
         return min(alone, key=lambda call: call.since).job if alone else None

@@ -17,9 +17,10 @@ from ingest.cli import ingest
 from ingest.model.device import in_parts, usual_batch
 from ingest.model.models import Model, load_model, wrap
 from ingest.recorders.cuda_scan import cuda_scan
+from ingest.recorders.reading import n_tokens, padded, read_batch
 from ingest.recorders.torch_keys import TorchKeys, new_keys
+from ingest.recorders.triggers import TriggerRecorder
 from ingest.text.sequences import Sequence
-from ingest.workers.worker import n_tokens, padded, sweep_batch
 from tests.benchmarks.throughput import CONTEXT, MEASURED, SKIPPED, K, sequences_of, timed
 
 SMI = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits", "--loop-ms=200", "--id=0"]
@@ -57,12 +58,13 @@ def bench_passes(model: Model, batch_size: int) -> None:
     sequences, keys = sequences_of(model, batch_size * (SKIPPED + MEASURED), every=1), new_keys(model, K)
     by_kernel = isinstance(keys, TorchKeys) and keys.scan is cuda_scan
     by_torch = TorchKeys([model.layer_device(layer) for layer in range(model.n_layers)], model.d_ffn, K)
+    recorders = {"swept": TriggerRecorder(keys, 0), "by torch": TriggerRecorder(by_torch, 0)}
     times: dict[str, list[float]] = {"bare": [], "swept": [], "by torch": []}
     for i in range(SKIPPED + MEASURED):
         batch = tuple(sequences[i * batch_size : (i + 1) * batch_size])
         actions = [("bare", lambda batch=batch: bare(model, batch))]
-        for name, reductions in (("swept", keys), ("by torch", by_torch)):
-            actions.append((name, lambda batch=batch, reductions=reductions: sweep_batch(model, reductions, batch, lambda _: None)))
+        for name, recorder in recorders.items():
+            actions.append((name, lambda batch=batch, recorder=recorder: read_batch(model, [recorder], batch, None, lambda _: None)))
         for name, action in actions if i % 2 else reversed(actions):
             times[name].append(timed(action))
     seconds = {name: statistics.median(t[SKIPPED:]) for name, t in times.items()}

@@ -9,17 +9,20 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ingest.model.hooks import capture
+from ingest.model.hooks import listen
 from ingest.model.models import Model, load_model, wrap
+from ingest.recorders.base import Batch
 from ingest.recorders.keys import CpuKeys
+from ingest.recorders.reading import flat, padded, read_batch
 from ingest.recorders.rows import statistics_rows, trigger_rows
 from ingest.recorders.torch_keys import TorchKeys, new_keys
-from ingest.recorders.traces import TraceSettings, trace_tables
+from ingest.recorders.trace_recorder import TraceRecorder
+from ingest.recorders.traces import TraceSettings, join_states, trace_tables
+from ingest.recorders.triggers import TriggerRecorder
 from ingest.store.load import load_shard
 from ingest.store.shards import write_shard
 from ingest.text.corpora import open_corpus
 from ingest.text.sequences import Sequence, cut
-from ingest.workers.worker import into, joined, padded, traced_states
 from schema.build import create_tables
 from schema.store import open_writer
 from schema.terms import SITES, STREAM_SITES
@@ -68,14 +71,15 @@ def bench_sweep(model: Model, folder: Path) -> CpuKeys | TorchKeys:
     """Bare and swept forward passes in turn over the same batches; writing is spread over the positions of a shard."""
     sequences = sequences_of(model, BATCH * (SKIPPED + MEASURED))
     keys = new_keys(model, K)
+    recorder = TriggerRecorder(keys, 0)
     bare, swept = [], []
     for i in range(SKIPPED + MEASURED):
-        ids, _ = padded(sequences[i * BATCH : (i + 1) * BATCH], model.device)
+        ids, batch = padded(tuple(sequences[i * BATCH : (i + 1) * BATCH]), model.device)
         ids = ids % model.d_vocab
-        positions = np.arange(i * BATCH * CONTEXT, (i + 1) * BATCH * CONTEXT)
 
-        def sweep(ids: torch.Tensor = ids, positions: np.ndarray = positions) -> None:
-            with capture(model, into(keys, positions, BATCH)):
+        def sweep(ids: torch.Tensor = ids, batch: Batch = batch) -> None:
+            recorder.begin(batch)
+            with listen(model, [recorder], flat):
                 model.backbone(ids)
 
         order = [(bare, lambda ids=ids: model.backbone(ids)), (swept, sweep)]
@@ -103,7 +107,10 @@ def bench_trace(model: Model) -> None:
     """Everything computed of 64 traced positions against the bare product of their states with the output embedding."""
     sequences = sequences_of(model, 16)
     sample = np.array([s.first_position_id + i for s in sequences for i in (60, 120, 180, 250)])
-    states = joined([traced_states(model, tuple(sequences[i : i + BATCH]), sample) for i in range(0, len(sequences), BATCH)])
+    recorder = TraceRecorder(model, sample, np.empty(0), 0, TraceSettings(STREAM_SITES, 100, 0))
+    for i in range(0, len(sequences), BATCH):
+        read_batch(model, [recorder], tuple(sequences[i : i + BATCH]), sample, lambda _: None)
+    states = join_states(recorder.parts)
     value_tops = np.zeros((model.n_layers, model.d_ffn), np.int64)
     settings = TraceSettings(STREAM_SITES, 100, 0)
     layers = [torch.cat([states.sites[site][layer] for site in SITES]) for layer in range(model.n_layers)]

@@ -29,6 +29,7 @@ import click
 import duckdb
 import torch
 
+from ingest.passes import passes
 from ingest.request import Request
 from ingest.run import ingest
 from ingest.store import committer
@@ -42,7 +43,7 @@ from tests.exact.tiny import make, tiny_request
 if TYPE_CHECKING:
     from tests.lake.servers import Servers
 
-PHASES = ["start", "weights", "sweep", "trace", "paper", "publish", "end"]
+PHASES = ["start", *passes(), "publish", "end"]
 
 WHOLE = """
 SELECT count(*) FROM shard AS s JOIN run AS r USING (run_id), (SELECT count(*) AS n FROM trace) AS t

@@ -15,7 +15,7 @@ from ray.cluster_utils import Cluster
 
 from ingest.store.shards import Folder
 from ingest.workers import ray_pool
-from ingest.workers.pool import Job
+from ingest.workers.pool import job
 from ingest.workers.worker import Progress, Worker
 from schema.errors import AtlasError
 from tests.crash.conftest import ROOT, sums
@@ -110,7 +110,7 @@ def test_what_a_worker_refuses_is_said_as_by_one_alone(tiny: Tiny, tmp_path: Pat
         raise AtlasError("layer 3: NaN")
 
     with closing(ray_pool.RayPool(tiny.request(tmp_path / "a.duckdb"), Folder(tmp_path), 1, None)) as pool, pytest.raises(AtlasError) as found:
-        list(pool.shards([Job(0, 0, refuse, {})], lambda _: None))
+        list(pool.shards([job(0, 0, refuse)], lambda _: None))
     assert str(found.value) == "layer 3: NaN"
 
 
@@ -132,4 +132,4 @@ def test_what_workers_have_for_whom_there_is_no_room_is_given_to_those_who_run(t
             pool.progress()
         pool.workers = [pool.workers[i] for i in sorted(range(n), key=pool.heard.__contains__)]
         pool.heard.clear()
-        assert [shard.shard_id for shard in pool.shards([Job(0, 0, compute, {})], advance)] == [0]
+        assert [shard.shard_id for shard in pool.shards([job(0, 0, compute)], advance)] == [0]

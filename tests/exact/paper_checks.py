@@ -17,12 +17,11 @@ N_ITEMS, N_TOKENS = 10, 30
 
 
 def check_paper_run(c: Case) -> None:
-    runs = c.published.rows("SELECT kind, corpus_id, n_shards, settings FROM run WHERE kind = 'paper'")
-    assert [run[:3] for run in runs] == [("paper", 0, c.n_layers + 1)]
-    settings = c.published.rows(
-        "SELECT (settings ->> 'keys_per_layer')::INT, (settings ->> 'n_clusters')::INT, settings ->> 'seed' FROM run WHERE kind = 'paper'"
-    )
-    assert settings == [(c.settings["paper_keys"], wanted_clusters(c), str(c.settings["seed"]))]
+    runs = c.published.rows("SELECT kind, corpus_id, n_shards FROM run WHERE kind NOT IN ('weights', 'sweep', 'trace') ORDER BY kind")
+    assert runs == [("control_token", None, c.n_layers), ("next_token_rank", 0, c.n_layers), ("removal", 0, c.n_layers), ("value_cluster", None, 1)]
+    kinds = {"keys_per_layer": "removal", "n_clusters": "value_cluster"}
+    settings = [c.published.rows(f"SELECT (settings ->> '{name}')::INT, settings ->> 'seed' FROM run WHERE kind = '{kind}'") for name, kind in kinds.items()]
+    assert settings == [[(n, str(c.settings["seed"]))] for n in (c.settings["paper_keys"], wanted_clusters(c))]
 
 
 def top_triggers(c: Case, layer: int) -> np.ndarray:

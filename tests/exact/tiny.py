@@ -9,12 +9,14 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
+from ingest.cli import PAPER
+from ingest.passes.trace import UPDATES, trace_settings
 from ingest.progress import progress_bar
 from ingest.request import Request
 from ingest.run import ingest
 from tests.exact.checks import ID_STEP, Case
 from tests.exact.published import Published
-from tests.exact.reference import SITES, Reference, Text, cut_texts
+from tests.exact.reference import Reference, Text, cut_texts
 
 D_FFN, D_VOCAB, CONTEXT = 40, 300, 24
 TWIN_TOKENS = (299, 70)
@@ -70,13 +72,13 @@ class Tiny:
         kept = np.array(traced, np.int64).reshape(-1)
         shared = {"model": str(self.folder), "revision": None, "dtype": "float32"}
         settings = {
-            "model_name": self.folder.name, "corpus": (str(self.corpus), "all", None), "seed": request.seed, "triggers": request.triggers,
-            "cutting": {"context": request.context, "bos": request.bos, "cut": request.cut}, "vector_sites": request.vector_sites,
-            "coefficients": request.coefficients, "bos": self.bos, "paper_keys": request.paper_keys,
+            "model_name": self.folder.name, "corpus": (str(self.corpus), "all", None), "seed": request.seed, "triggers": request.options["triggers"],
+            "cutting": {"context": request.context, "bos": request.bos, "cut": request.cut}, "vector_sites": trace_settings(request).vector_sites,
+            "coefficients": request.options["coefficients"], "bos": self.bos, "paper_keys": request.options["paper_keys"],
             "run_settings": [
                 shared,
-                shared | {"triggers": request.triggers, "batch_size": request.batch_size, "shard_positions": request.shard_positions},
-                shared | {"trace": request.trace, "seed": request.seed, "coefficients": request.coefficients, "batch_size": request.batch_size},
+                shared | {"triggers": request.options["triggers"], "batch_size": request.batch_size, "shard_positions": request.shard_positions},
+                shared | {"trace": request.trace, "seed": request.seed, "coefficients": request.options["coefficients"], "batch_size": request.batch_size},
             ],
         }  # fmt: skip
         return Case(published, reference, self.tokenizer, self.texts, cut, reference.read(cut, kept), settings, 1e-6, np.arange(D_FFN), name, corpus_id)
@@ -85,16 +87,19 @@ class Tiny:
 def tiny_request(model: Path, corpus: Path, target: Path, **changes: object) -> Request:
     """The same by what `make` has saved, for another process."""
     options = {
-        "context": CONTEXT, "triggers": 12, "trace": 60, "vector_sites": SITES, "coefficients": D_FFN, "batch_size": 3, "shard_positions": 100, "seed": 7,
+        "context": CONTEXT, "triggers": 12, "trace": 60, "vectors": UPDATES, "coefficients": D_FFN, "batch_size": 3, "shard_positions": 100, "seed": 7,
         "paper": True, "paper_keys": 6,
     }  # fmt: skip
     return asked(target, str(model), str(corpus), **options | changes)
 
 
-def asked(target: Path, model: str, corpus: str, **options: object) -> Request:
-    """A request with the command line's rules for what is not given."""
-    usual = {"dtype": "float32", "device": "cpu", "every": 1, "bos": "auto", "cut": "tokens", "workers": 1}
-    return Request(**dict.fromkeys(f.name for f in fields(Request)) | usual | options | {"target": target, "model": model, "corpus": corpus})
+def asked(target: Path, model: str, corpus: str | None, **given: object) -> Request:
+    """A request with the command line's rules for what is not given; `paper` asks for the passes of --paper."""
+    usual = {"dtype": "float32", "device": "cpu", "every": 1, "bos": "auto", "cut": "tokens", "workers": 1, "trace": 0}
+    options = {"triggers": 0, "vectors": (), "coefficients": 100, "paper_keys": 100, "map": False} | dict.fromkeys(PAPER, given.pop("paper", False))
+    given |= {"target": target, "model": model, "corpus": corpus}
+    options |= {name: given.pop(name) for name in set(given) - {f.name for f in fields(Request)}}
+    return Request(**dict.fromkeys(f.name for f in fields(Request)) | usual | given | {"options": options})
 
 
 def run(request: Request) -> Path:

@@ -19,7 +19,7 @@ def trained_case(folder: Path) -> Case:
     """Ingest with a paper run, and read the same by brute force."""
     request = asked(
         folder / "atlas.duckdb", "reference", "sotu", split="train", context=CONTEXT, triggers=50, trace=N_TRACED, coefficients=20, batch_size=1,
-        vector_sites=("resid_pre", "resid_mid", "resid_post"), shard_positions=700, max_documents=N_DOCUMENTS, document_tokens=DOCUMENT_TOKENS, seed=0,
+        shard_positions=700, max_documents=N_DOCUMENTS, document_tokens=DOCUMENT_TOKENS, seed=0,
         paper=True, paper_keys=1,
     )  # fmt: skip
     published = Published(run(request))
@@ -28,5 +28,5 @@ def trained_case(folder: Path) -> Case:
     texts = [Text(name, text, {}) for name, text in published.rows("SELECT name, text FROM document ORDER BY document_id")]
     cut = cut_texts(texts, tokenizer, CONTEXT, tokenizer.bos_token_id, DOCUMENT_TOKENS)
     kept = np.array([p for (p,) in published.rows("SELECT position_id FROM trace ORDER BY position_id")], np.int64)
-    settings = {"bos": tokenizer.bos_token_id, "paper_keys": request.paper_keys, "seed": request.seed}
+    settings = {"bos": tokenizer.bos_token_id, "paper_keys": request.options["paper_keys"], "seed": request.seed}
     return Case(published, reference, tokenizer, texts, cut, reference.read(cut, kept), settings, 1e-6, np.empty(0), "reference")

@@ -8,7 +8,7 @@ from transformers import PreTrainedModel
 
 from ingest.model.architectures import ARCHITECTURES, architecture_of, tiny_config
 from ingest.model.checks import check_identities
-from ingest.model.hooks import capture, record_sites
+from ingest.model.hooks import coefficients, listen, record_layers
 from ingest.model.models import wrap
 from schema.errors import AtlasError
 from schema.terms import SITES
@@ -117,22 +117,22 @@ def test_the_three_identities_hold_in_half_precision(model_type: str, dtype: tor
 @every_variant
 def test_coefficients_equal_those_computed_from_raw_weights(model_type: str, changes: dict) -> None:
     model, token_ids = tiny_model(model_type, **changes), token_batch(2, 11)
-    with record_sites(model) as recording:
+    with record_layers(model) as recording:
         model.backbone(token_ids)
     for layer, x in ffn_inputs(model.hf, token_ids).items():
         expected = RawFfn(model.hf, layer).coefficients(x, model.activation)
         assert expected.abs().max() > 0.01
-        torch.testing.assert_close(recording["coefficient", layer], expected, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(recording[layer]["coefficient"], expected, rtol=1e-5, atol=1e-6)
 
 
 @every_variant
 def test_ffn_out_is_what_the_raw_weights_add_to_the_stream(model_type: str, changes: dict) -> None:
     model, token_ids = tiny_model(model_type, **changes), token_batch(2, 11)
-    with record_sites(model) as recording:
+    with record_layers(model) as recording:
         model.backbone(token_ids)
     for layer, x in ffn_inputs(model.hf, token_ids).items():
         raw = RawFfn(model.hf, layer)
-        torch.testing.assert_close(recording[layer, "ffn_out"], raw.output(raw.coefficients(x, model.activation)), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(recording[layer]["ffn_out"], raw.output(raw.coefficients(x, model.activation)), rtol=1e-4, atol=1e-5)
 
 
 @every_variant
@@ -155,25 +155,25 @@ def test_values_keys_and_bias_equal_the_raw_weights(model_type: str, changes: di
 @every_variant
 def test_sub_updates_sum_to_ffn_out(model_type: str, changes: dict) -> None:
     model = tiny_model(model_type, **changes)
-    with record_sites(model) as recording:
+    with record_layers(model) as recording:
         model.backbone(token_batch(1, 5))
     for layer in range(model.n_layers):
-        scale = recording["ffn_scale", layer]
+        scale = recording[layer]["ffn_scale"]
         assert scale.shape == (1, 5) and scale.dtype == torch.float32
         assert bool((scale == 1).all()) != model.is_ffn_output_normed
         bias = model.ffn_bias(layer)
         for position in range(5):
             total = torch.zeros(model.d_model) if bias is None else bias.clone()
-            for coefficient, value in zip(recording["coefficient", layer][0, position], model.values(layer), strict=True):
+            for coefficient, value in zip(recording[layer]["coefficient"][0, position], model.values(layer), strict=True):
                 total += coefficient * value
-            torch.testing.assert_close(total * scale[0, position], recording[layer, "ffn_out"][0, position], rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(total * scale[0, position], recording[layer]["ffn_out"][0, position], rtol=1e-4, atol=1e-5)
 
 
 @every_variant
 def test_parts_of_the_last_state_add_up_to_the_models_own_logits_when_the_final_norm_is_frozen(model_type: str, changes: dict) -> None:
     """Switching one part off, the norm's divisor held, takes its frozen score away: the sum of all parts is the logit before a soft-cap, less a constant."""
     model, token_ids = tiny_model(model_type, **changes), token_batch(2, 9)
-    with torch.inference_mode(), record_sites(model) as recording:
+    with torch.inference_mode(), record_layers(model) as recording:
         logits = model.hf(token_ids, use_cache=False).logits.double()
     config, head = model.hf.config, model.hf.get_output_embeddings()
     cap = getattr(config, "final_logit_softcapping", None)
@@ -183,8 +183,8 @@ def test_parts_of_the_last_state_add_up_to_the_models_own_logits_when_the_final_
     beta, bias = getattr(final, "bias", None), head.bias
     constant = (0 if beta is None else head.weight @ beta) + (0 if bias is None else bias)
     constant = torch.as_tensor(constant / getattr(config, "logits_scaling", 1.0)).double()
-    parts = [recording[0, "resid_pre"], *(recording[layer, site] for layer in range(model.n_layers) for site in ("attn_out", "ffn_out"))]
-    readers, scale = model.logit_readers(torch.arange(model.d_vocab)), model.final_scale(recording[model.n_layers - 1, "resid_post"])
+    parts = [recording[0]["resid_pre"], *(recording[layer][site] for layer in range(model.n_layers) for site in ("attn_out", "ffn_out"))]
+    readers, scale = model.logit_readers(torch.arange(model.d_vocab)), model.final_scale(recording[-1]["resid_post"])
     total = sum((part @ readers.T / scale[..., None]).double() for part in parts)
     uncapped = total + constant
     torch.testing.assert_close(cap * torch.tanh(uncapped / cap) if cap else uncapped, logits, rtol=1e-4, atol=1e-4 * float(logits.abs().max()))
@@ -193,26 +193,26 @@ def test_parts_of_the_last_state_add_up_to_the_models_own_logits_when_the_final_
 @every_variant
 def test_states_equal_the_hidden_states_of_transformers(model_type: str, changes: dict) -> None:
     model, token_ids = tiny_model(model_type, **changes), token_batch(2, 9)
-    with record_sites(model) as recording:
+    with record_layers(model) as recording:
         model.backbone(token_ids)
     with torch.inference_mode():
         # its last entry is after the final norm in most families, so it is left out
         hidden = model.hf(token_ids, use_cache=False, output_hidden_states=True).hidden_states[:-1]
     for layer in range(model.n_layers):
-        torch.testing.assert_close(recording[layer, "resid_pre"], hidden[layer])
-        assert {word for key, word in recording if key == layer} == set(SITES)
+        torch.testing.assert_close(recording[layer]["resid_pre"], hidden[layer])
+        assert all(recording[layer][site] is not None for site in SITES)
     for layer in range(model.n_layers - 1):
-        torch.testing.assert_close(recording[layer, "resid_post"], hidden[layer + 1])
-        torch.testing.assert_close(recording[layer, "resid_post"], recording[layer + 1, "resid_pre"])
+        torch.testing.assert_close(recording[layer]["resid_post"], hidden[layer + 1])
+        torch.testing.assert_close(recording[layer]["resid_post"], recording[layer + 1]["resid_pre"])
 
 
 @every_architecture
 def test_no_site_is_trivial(model_type: str) -> None:
     model = tiny_model(model_type)
-    with record_sites(model) as recording:
+    with record_layers(model) as recording:
         model.backbone(token_batch(2, 9))
     for layer in range(model.n_layers):
-        states = [recording[layer, site] for site in SITES]
+        states = [recording[layer][site] for site in SITES]
         assert all(tuple(state.shape) == (2, 9, model.d_model) for state in states)
         for i, a in enumerate(states):
             assert a.norm() > 0.1
@@ -223,11 +223,11 @@ def test_no_site_is_trivial(model_type: str) -> None:
 @pytest.mark.parametrize("tied", [True, False])
 def test_lens_of_the_last_state_gives_the_models_logits(model_type: str, changes: dict, tied: bool) -> None:
     model, token_ids = tiny_model(model_type, tie_word_embeddings=tied, **changes), token_batch(2, 9)
-    with record_sites(model) as recording:
+    with record_layers(model) as recording:
         model.backbone(token_ids)
     with torch.inference_mode():
         logits = model.hf(token_ids, use_cache=False).logits
-    torch.testing.assert_close(model.lens(recording[model.n_layers - 1, "resid_post"]), logits, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(model.lens(recording[-1]["resid_post"]), logits, rtol=1e-5, atol=1e-5)
 
 
 @every_variant
@@ -239,11 +239,11 @@ def test_padding_on_the_right_changes_no_real_position(model_type: str, changes:
         for row, sequence in zip(batch, sequences, strict=True):
             row[: sequence.shape[1]] = sequence
         padded: dict[int, Tensor] = {}
-        with capture(model, lambda layer, m, into=padded: into.update({layer: m.clone()})):
+        with listen(model, [coefficients(lambda layer, m, into=padded: into.update({layer: m.clone()}))]):
             model.backbone(batch)
         for row, sequence in enumerate(sequences):
             single: dict[int, Tensor] = {}
-            with capture(model, lambda layer, m, into=single: into.update({layer: m.clone()})):
+            with listen(model, [coefficients(lambda layer, m, into=single: into.update({layer: m.clone()}))]):
                 model.backbone(sequence)
             for layer in range(model.n_layers):
                 torch.testing.assert_close(padded[layer][row, : sequence.shape[1]], single[layer][0], rtol=1e-5, atol=1e-5)

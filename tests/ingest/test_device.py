@@ -17,10 +17,10 @@ from ingest.recorders.keys import CpuKeys
 from ingest.recorders.removal import read_ends
 from ingest.recorders.torch_keys import TorchKeys
 from ingest.text.sequences import Sequence
-from ingest.workers.worker import sweep_batch, trace_batch
 from schema.errors import AtlasError
 from schema.store import open_reader
 from tests.exact.tiny import Tiny, make, run
+from tests.ingest.reading import sweep_batch, trace_batch
 from tests.ingest.tiny_models import tiny_model
 
 torch.set_num_threads(1)
@@ -229,6 +229,6 @@ def test_memory_that_no_smaller_batch_saves_ends_in_one_line(tiny: Tiny, tmp_pat
     def full(*_: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 7.50 GiB.\nmore")
 
-    monkeypatch.setattr("ingest.workers.worker.all_unit_values", full)
+    monkeypatch.setattr("ingest.recorders.values.all_unit_values", full)
     with pytest.raises(AtlasError, match=r"device 'cpu' is out of memory: CUDA out of memory. Tried to allocate 7.50 GiB. Use --dtype bfloat16 or more GPUs"):
         run(tiny.request(tmp_path / "a.duckdb"))

@@ -9,9 +9,9 @@ import pytest
 import torch
 from sklearn.manifold import trustworthiness
 
-from ingest import map as layouts
-from ingest import run as driver
 from ingest.cli import ingest as command
+from ingest.passes import map as layouts
+from ingest.recorders import map_points
 from ingest.recorders.layout import placed, principal
 from schema.audits import run_audits
 from schema.store import open_reader
@@ -88,15 +88,13 @@ def test_without_a_corpus_the_values_are_placed_alone(tmp_path, gpt2):
 
 def test_an_interrupted_layout_stands_in_nobodys_way(tmp_path, gpt2, corpus, monkeypatch):
     """Also when more has been traced before the next."""
-    target, real = tmp_path / "a.duckdb", driver.map_rows
+    target = tmp_path / "a.duckdb"
 
-    def stop(con, model, layout, run_id, seed):
-        if layout == "resid_post":
-            raise KeyboardInterrupt
-        return real(con, model, layout, run_id, seed)
+    def stop(*_, **__):
+        raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(driver, "map_rows", stop)
+        patched.setattr(map_points, "state_rows", stop)
         with pytest.raises(KeyboardInterrupt):
             ingest(target, gpt2, corpus, map=True)
     ingest(target, gpt2, corpus, map=True, trace=9)

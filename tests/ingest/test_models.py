@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from ingest.model import sources
 from ingest.model.architectures import ARCHITECTURES
 from ingest.model.checks import check_identities
-from ingest.model.hooks import record_sites
+from ingest.model.hooks import record_layers
 from ingest.model.loading import attention, hash_weights, misfits
 from ingest.model.models import Model, load_model
 from schema.errors import AtlasError
@@ -263,9 +263,9 @@ def test_the_packaged_gguf_satisfies_the_three_identities(smollm2: Model) -> Non
 def test_the_packaged_gguf_was_converted_rightly_for_it_knows_english(smollm2: Model) -> None:
     text = "The Constitution of the United States was written in 1787 in Philadelphia. The capital of France is Paris."
     token_ids = smollm2.tokenizer(text, return_tensors="pt").input_ids
-    with record_sites(smollm2) as recording:
+    with record_layers(smollm2) as recording:
         smollm2.backbone(token_ids)
-    logits = smollm2.lens(recording[smollm2.n_layers - 1, "resid_post"])
+    logits = smollm2.lens(recording[-1]["resid_post"])
     # rotary heads in the wrong order, or a wrong base, cost several nats a token; a uniform guess costs 10.8
     assert F.cross_entropy(logits[0, :-1], token_ids[0, 1:]) < 3
     assert smollm2.tokenizer.decode(logits[0, -3].argmax()) == " Paris"

@@ -60,16 +60,21 @@ def test_a_paper_run_fills_its_tables_and_keeps_every_rule(whole, gpt2):
     assert all(found.values())
     with closing(open_reader(whole)) as con:
         assert [f.audit.name for f in run_audits(con) if f.n_rows] == []
-        ((kind, corpus_id, n_shards, settings),) = con.execute("SELECT kind, corpus_id, n_shards, settings FROM run WHERE run_id = 3").fetchall()
+        runs = con.execute("SELECT kind, corpus_id, n_shards, settings FROM run WHERE run_id > 2 ORDER BY run_id").fetchall()
         n_layers, d_ffn = con.execute("SELECT n_layers, d_ffn FROM model").fetchall()[0]
         traced = con.execute("SELECT count(*) FROM trace JOIN position AS p USING (position_id) WHERE p.index > 0").fetchall()[0][0]
-        tables = con.execute("SELECT shard_id, json_keys(n_rows) FROM shard WHERE run_id = 3 ORDER BY shard_id").fetchall()
-    assert (kind, corpus_id, n_shards) == ("paper", 0, n_layers + 1)
-    assert [sorted(t) for _, t in tables] == [["control_token", "next_token_rank", "removal"]] * n_layers + [["value_cluster"]]
-    assert json.loads(settings) == {
-        "model": str(gpt2), "revision": None, "dtype": "float32", "seed": 0, "batch_size": 4, "keys_per_layer": 4, "triggers_per_key": 5, "items_per_layer": 10,
-        "updates_per_layer": traced, "n_clusters": round(n_layers * d_ffn * 10_000 / 65_536), "cluster_blocks": 1,
-    }  # fmt: skip
+        tables = con.execute("SELECT DISTINCT r.kind, json_keys(s.n_rows) FROM shard AS s JOIN run AS r USING (run_id) WHERE run_id > 2").fetchall()
+    assert [run[:3] for run in runs] == [
+        ("next_token_rank", 0, n_layers), ("removal", 0, n_layers), ("control_token", None, n_layers), ("value_cluster", None, 1)
+    ]  # fmt: skip
+    assert sorted(tables) == [(name, [name]) for name in sorted(TABLES)]
+    shared = {"model": str(gpt2), "revision": None, "dtype": "float32"}
+    assert [json.loads(run[3]) for run in runs] == [
+        shared,
+        {**shared, "seed": 0, "batch_size": 4, "keys_per_layer": 4, "triggers_per_key": 5},
+        {**shared, "seed": 0, "items_per_layer": 10, "updates_per_layer": traced},
+        {**shared, "seed": 0, "n_clusters": round(n_layers * d_ffn * 10_000 / 65_536), "cluster_blocks": 1},
+    ]
     ends = "SELECT count(*) FROM trigger AS t JOIN position AS p USING (position_id) WHERE t.tail = 'max' AND t.rank = 1 AND p.next_token_id IS NULL"
     assert found["next_token_rank"] == n_layers * d_ffn - rows(whole, ends)[0][0]
     assert found["control_token"] == n_layers * 30 * (10 + traced)
@@ -80,22 +85,26 @@ def test_the_same_command_again_adds_nothing_and_says_nothing(target, whole, gpt
     ingest(target, gpt2, corpus, paper=True)
     assert capfd.readouterr().err == ""
     assert checksums(target) == checksums(whole)
-    assert rows(target, "SELECT count(*) FROM run") == [(4,)]
+    assert rows(target, "SELECT count(*) FROM run") == [(7,)]
+
+
+SWEPT = [f"no {table}: this corpus has no finished sweep (--triggers); ask again when it has" for table in ("next_token_rank", "removal")]
+TRACED = ["no FFN updates in control_token: nothing is traced (--trace); ask again when it is"]
 
 
 @pytest.mark.parametrize(
     ("changes", "missing", "empty"),
     [
-        ({"triggers": 0}, "removal and next_token_rank (this corpus has no finished sweep: --triggers)", {"removal", "next_token_rank"}),
-        ({"trace": 0}, "the FFN updates of control_token (nothing is traced: --trace)", set()),
-        ({"triggers": 0, "trace": 0}, "no finished sweep: --triggers) and the FFN updates", {"removal", "next_token_rank"}),
+        ({"triggers": 0}, SWEPT, {"removal", "next_token_rank"}),
+        ({"trace": 0}, TRACED, set()),
+        ({"triggers": 0, "trace": 0}, SWEPT + TRACED, {"removal", "next_token_rank"}),
     ],
 )
 def test_what_is_not_there_is_left_out_said_and_brought_by_a_later_run(tmp_path, whole, gpt2, corpus, capfd, changes, missing, empty):
     target = tmp_path / "a.duckdb"
     ingest(target, gpt2, corpus, paper=True, **changes)
     said = capfd.readouterr().err
-    assert said.count("\n") == 1 and said.startswith("note: left out of the paper run: ") and missing in said
+    assert said.splitlines() == [f"note: {text}" for text in missing]
     assert {table for table, n in counts(target).items() if not n} == empty
     controls = rows(target, "SELECT DISTINCT control FROM control_token ORDER BY ALL")
     assert controls == ([("random_vector",)] if "trace" in changes else [("ffn_update",), ("random_vector",)])
@@ -128,12 +137,12 @@ def test_a_second_corpus_brings_what_is_of_the_corpus_and_not_what_is_of_the_mod
         assert [f.audit.name for f in run_audits(con) if f.n_rows] == []
 
 
-@pytest.mark.parametrize("n_shards", [0, 2])
-def test_an_interrupted_paper_run_goes_on_to_the_same_end(tmp_path, whole, gpt2, corpus, monkeypatch, n_shards):
+@pytest.mark.parametrize(("run_id", "n_shards"), [(3, 0), (4, 1), (5, 1), (6, 0)])
+def test_an_interrupted_paper_run_goes_on_to_the_same_end(tmp_path, whole, gpt2, corpus, monkeypatch, run_id, n_shards):
     target, loaded, real = tmp_path / "a.duckdb", [], committer.load_shard
 
     def load_or_stop(con, shard):
-        if shard.run_id == 3:
+        if shard.run_id == run_id:
             if len(loaded) == n_shards:
                 raise KeyboardInterrupt
             loaded.append(shard.shard_id)
@@ -152,7 +161,7 @@ def test_an_unfinished_run_with_other_settings_is_refused_by_name(tmp_path, gpt2
     target, real = tmp_path / "a.duckdb", committer.load_shard
 
     def stop(con, shard):
-        if shard.run_id == 3:
+        if shard.run_id == 4 and shard.shard_id == 1:
             raise KeyboardInterrupt
         real(con, shard)
 
@@ -186,7 +195,7 @@ def test_a_dry_run_foretells_the_paper_run(tmp_path, gpt2, corpus, capsys):
     command.main([str(target), *arguments, "--dry-run"], standalone_mode=False)
     lines = {words[0]: words[1:] for line in capsys.readouterr().out.splitlines() if (words := line.split())}
     assert not target.exists()
-    assert lines["paper"][0].count(":") == 2
+    assert all(lines[table][0].count(":") == 2 for table in TABLES)
     command.main([str(target), *arguments], standalone_mode=False)
     found = counts(target)
     foretold = {table: int(lines[table][0].replace(",", "")) for table in TABLES}

@@ -13,7 +13,7 @@ import torch
 from ingest import run as driver
 from ingest.store import committer
 from ingest.store.shards import Folder
-from ingest.workers.pool import Alone, Job
+from ingest.workers.pool import Alone, Job, job
 from ingest.workers.worker import Progress, Worker
 from schema.errors import AtlasError
 from tests.exact.published import Published
@@ -45,7 +45,7 @@ class Recorded:
     def jobs(self) -> Iterator[Job]:
         for i in range(self.n):
             self.events.append(f"made {i} by {threading.current_thread() is threading.main_thread()}")
-            yield Job(0, i, self.compute, {"i": i})
+            yield job(0, i, self.compute, i=i)
 
     def compute(self, _worker: Worker, progress: Progress, *, i: int) -> dict[str, pa.Table]:
         assert threading.current_thread() is not threading.main_thread()

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.model.hooks import capture, read_layer
+from ingest.model.hooks import coefficients, listen, read_layer
 from ingest.recorders import removal
 from ingest.recorders.removal import Trigger, batches, hosts, random_places, read_ends, removal_rows, shortened
 from schema.errors import AtlasError
@@ -52,7 +52,7 @@ def test_batches_keep_to_their_tokens_and_hold_every_text():
 @pytest.mark.parametrize("model_type", ["gpt2", "gpt_neox", "opt", "llama", "gemma2"])
 def test_one_layer_is_read_as_the_whole_forward_gives_it_and_nothing_above_is_run(model_type):
     model, ids, seen, ran = tiny_model(model_type), token_batch(3, 7), {}, []
-    with capture(model, lambda layer, m: seen.update({layer: m.clone()})):
+    with listen(model, [coefficients(lambda layer, m: seen.update({layer: m.clone()}))]):
         model.backbone(ids)
     handles = [
         model.layer_module(layer, model.architecture.ffn_down).register_forward_hook(lambda *_, n=layer: ran.append(n)) for layer in range(model.n_layers)

@@ -16,6 +16,7 @@ import torch
 from ingest import run as driver
 from ingest.cli import ingest as command
 from ingest.progress import progress_bar
+from ingest.recorders import triggers
 from ingest.request import Request
 from ingest.store import committer
 from schema.errors import AtlasError, Locked, NotAnAtlas
@@ -49,11 +50,11 @@ def request(target: Path, model: Path, corpus: Path | str | None, **changes) -> 
     options = {
         "target": target, "model": str(model), "corpus": str(corpus / "*.txt") if isinstance(corpus, Path) else corpus, "revision": None, "dtype": "float32",
         "device": "cpu", "split": None, "config": None, "column": None, "corpus_revision": None, "every": 1, "max_documents": None, "document_tokens": None,
-        "context": 16, "bos": "auto", "cut": "tokens", "triggers": 5, "trace": 6, "vector_sites": ("resid_pre", "resid_mid", "resid_post"), "coefficients": 10,
+        "context": 16, "bos": "auto", "cut": "tokens", "triggers": 5, "trace": 6, "coefficients": 10,
         "batch_size": 4, "shard_positions": 200, "seed": 0, "paper": False, "paper_keys": 4, "map": False, "workers": 1,
         "ray": None, "lake": None, "data": None,
     }  # fmt: skip
-    return Request(**{**options, **changes})
+    return asked(**{**options, **changes})
 
 
 def ingest(*args, **changes):
@@ -307,8 +308,8 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, gpt2, corpus, mon
 
 def test_more_triggers_than_positions_take_the_room_of_the_positions(tmp_path, gpt2, corpus, monkeypatch):
     """A corpus of n positions has n triggers of each key and tail, whatever was asked for; a larger one that is added later has its own."""
-    target, asked, made, real = tmp_path / "a.duckdb", 1_000_000, [], driver.Worker.keys
-    monkeypatch.setattr(driver.Worker, "keys", lambda self, run_id, k: made.append((run_id, k)) or real(self, run_id, k))
+    target, asked, made, real = tmp_path / "a.duckdb", 1_000_000, [], triggers.kept_keys
+    monkeypatch.setattr(triggers, "kept_keys", lambda worker, run_id, k: made.append((run_id, k)) or real(worker, run_id, k))
     short = tmp_path / "short.txt"
     short.write_text("the first")
     n_short = ingest(target, gpt2, str(short), triggers=asked).n_positions

@@ -15,17 +15,18 @@ from ingest.model.checks import check_identities
 from ingest.model.loading import require_room
 from ingest.model.models import Model, load_model, wrap
 from ingest.recorders.torch_keys import TorchKeys, new_keys
-from ingest.recorders.traces import TraceSettings, trace_tables
+from ingest.recorders.traces import TraceSettings, join_states, trace_tables
 from ingest.recorders.values import all_unit_values, weight_tables
 from ingest.refusals import check_workers
 from ingest.text.sequences import Sequence
 from ingest.workers.pool import Alone
-from ingest.workers.worker import Worker, sweep_batch, traced_states
+from ingest.workers.worker import Worker
 from schema.errors import AtlasError
 from schema.terms import SITES
 from tests.exact.published import Published
 from tests.exact.tiny import Tiny, make, run
 from tests.ingest.devices import FIRST, SECOND, MadeUpDevices, spread
+from tests.ingest.reading import sweep_batch, trace_batch
 from tests.ingest.tiny_models import tiny_hf, tiny_model, tiny_tokenizer
 
 torch.set_num_threads(1)
@@ -75,7 +76,7 @@ def test_layers_on_two_devices(model_type: str, monkeypatch: pytest.MonkeyPatch)
         sweep_batch(two, keys, batch(), lambda _: None)
         found, best = keys.statistics(), keys.triggers()
         weights = weight_tables(two, 1, all_unit_values(two))
-        states = traced_states(two, batch(), sample)
+        states = join_states(trace_batch(two, batch(), sample))
         traced = trace_tables(two, states, np.zeros((2, two.d_ffn), np.int64), 0, settings)
     expected_keys = TorchKeys([torch.device("cpu")] * 2, one.d_ffn, 4)
     sweep_batch(one, expected_keys, batch(), lambda _: None)
@@ -84,7 +85,7 @@ def test_layers_on_two_devices(model_type: str, monkeypatch: pytest.MonkeyPatch)
     assert found.n_positions == expected.n_positions == 17
     assert (best.positions == expected_keys.triggers().positions).all()
     same(weights, weight_tables(one, 1, all_unit_values(one)))
-    same(traced, trace_tables(one, traced_states(one, batch(), sample), np.zeros((2, one.d_ffn), np.int64), 0, settings))
+    same(traced, trace_tables(one, join_states(trace_batch(one, batch(), sample)), np.zeros((2, one.d_ffn), np.int64), 0, settings))
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Collection
 
-from ingest.probe import BYTES_PER_ROW
+from ingest.estimate import BYTES_PER_ROW
 from ingest.recorders.traces import N_LENS_TOKENS, N_SUB_UPDATES
 from ingest.store.committer import PUBLISH_SHARE
 from schema.terms import HISTOGRAM_BINS, PRECEDING, SITES, TAILS

@@ -37,7 +37,7 @@ def unpacked(folder: Path) -> Path:
 
 def request(path: Path, **changes: object) -> Request:
     """What the old release was asked for, in the folder of the atlas."""
-    options = {"trace": 12, "triggers": 3, "coefficients": 5, "vector_sites": ("resid_pre", "resid_mid", "resid_post"), "paper_keys": 2, "shard_positions": 100}
+    options = {"trace": 12, "triggers": 3, "coefficients": 5, "vectors": (), "paper_keys": 2, "shard_positions": 100}
     return tiny_request(Path("tiny-gpt2"), Path("corpus.jsonl"), Path(path.name), **options | changes)
 
 

@@ -1,0 +1,78 @@
+"""`--dry-run`: what an ingest would write and how long it would take, from a survey of the corpus and a timed probe of each pass."""
+
+import tempfile
+from pathlib import Path
+
+from ingest.model.checks import check_identities
+from ingest.model.device import enough_memory
+from ingest.model.models import Model, load_model
+from ingest.notes import cut_texts
+from ingest.passes import passes
+from ingest.passes.base import Probe
+from ingest.refusals import check_target
+from ingest.request import Request
+from ingest.run import cut_corpus, survey_corpus
+from ingest.text.corpora import Corpus
+from ingest.text.sequences import Sequence
+from ingest.text.survey import Survey
+
+BYTES_PER_ROW = {
+    "neuron": 40, "value_token": 11, "value_neighbour": 7, "neuron_statistics": 143, "trigger": 21, "position": 8, "trace": 40,
+    "logit_lens": 40, "logit_lens_token": 11, "coefficient": 12, "layer_activity": 24, "sub_update": 28,
+    "removal": 6, "next_token_rank": 13, "control_token": 13, "value_cluster": 5, "map_point": 14,
+}  # fmt: skip
+"""Measured in published snapshots over the annual messages: SmolLM2-135M, those of --paper a ReLU model of 5 layers.
+A residual state takes 4 bytes a dimension. A trigger takes 7 bytes, and 34 more among the first 20 of its tail: 21 on average of 50."""
+
+
+def dry_run_report(request: Request) -> str:
+    """Load the model, survey the corpus, time a probe of each pass; write nothing to the target. Returns the report."""
+    check_target(request)
+    with enough_memory(request.device):
+        model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device)
+        check_identities(model)
+        with tempfile.TemporaryDirectory() as spool:
+            probe = probe_of(model, request, Path(spool))
+        wanted = [each for each in passes().values() if each.is_wanted(request)]
+        rows = {"position": probe.seen.n_positions} if probe.seen else {}
+        for each in wanted:
+            rows |= each.rows(probe)
+        return report(model, probe.seen, rows, {each.name: each.seconds(probe) for each in wanted})
+
+
+def probe_of(model: Model, request: Request, spool: Path) -> Probe:
+    """The request's corpus surveyed, and its first sequences. spool: a folder to keep standard input in."""
+    if request.corpus is None:
+        return Probe(model, request, None, [])
+    corpus = request.open_corpus(spool)
+    return Probe(model, request, survey_corpus(corpus, model, request, 0), first_sequences(corpus, model, request))
+
+
+def first_sequences(corpus: Corpus, model: Model, request: Request) -> list[Sequence]:
+    """Sequences for three batches, from the start of the corpus; fewer if it is smaller."""
+    found: list[Sequence] = []
+    for document in cut_corpus(corpus, model, request, 0):
+        found.extend(document.sequences)
+        if len(found) >= 3 * request.batch_size:
+            break
+    return found[: 3 * request.batch_size]
+
+
+def report(model: Model, seen: Survey | None, rows: dict[str, int], seconds: dict[str, float]) -> str:
+    """The dry run as plain text."""
+    size = {table: n * BYTES_PER_ROW.get(table, 4 * model.d_model) for table, n in rows.items()}
+    lines = [f"{model.name}: {model.n_layers} layers of {model.d_ffn} neurons, d_model {model.d_model}, vocabulary {model.d_vocab}"]
+    if seen:
+        blank = f" ({seen.n_blank_documents} blank)" if seen.n_blank_documents else ""
+        lines.append(f"{seen.n_documents:,} documents{blank}, {seen.n_sequences:,} sequences, {seen.n_positions:,} tokens, {len(seen.spans)} sweep shards")
+        lines += [note] if (note := cut_texts(seen)) else []
+    lines += ["", f"{'table':<20}{'rows':>15}{'MB':>10}"]
+    lines += [f"{table:<20}{n:>15,}{size[table] / 1e6:>10.1f}" for table, n in rows.items()]
+    lines += [f"{'total':<20}{sum(rows.values()):>15,}{sum(size.values()) / 1e6:>10.1f}", ""]
+    lines += [f"{name:<20}{clock(s):>15}" for name, s in seconds.items()]
+    lines.append(f"{'ETA':<20}{clock(sum(seconds.values())):>15}  (loading the model and publishing not counted)")
+    return "\n".join(lines)
+
+
+def clock(seconds: float) -> str:
+    return f"{int(seconds // 3600)}:{int(seconds // 60) % 60:02d}:{int(seconds) % 60:02d}"

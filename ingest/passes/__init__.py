@@ -1,0 +1,24 @@
+"""The passes: what an ingest can be asked for. A file of this folder is one, as is what another distribution names in its entry points."""
+
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from pkgutil import iter_modules
+
+from ingest.passes.base import Pass, RecordingPass
+
+GROUP = "activation_atlas.passes"
+"""Entry points that name an object of class Pass."""
+
+
+@cache
+def passes() -> dict[str, Pass]:
+    """Name → pass, in the order in which they are done: after those that each comes after, what records while texts are read first."""
+    modules = (import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__) if found.name != "base")
+    found = {each.name: each for each in [*(module.PASS for module in modules), *(point.load() for point in entry_points(group=GROUP))]}
+    return {each.name: each for each in sorted(found.values(), key=lambda each: (depth(each, found), not isinstance(each, RecordingPass), each.name))}
+
+
+def depth(each: Pass, found: dict[str, Pass]) -> int:
+    """How many passes, one reading from the other, come before it."""
+    return max((1 + depth(found[name], found) for name in each.after), default=0)

@@ -1,0 +1,136 @@
+"""What a pass is: a kind of run, said whole in one file that is found by listing.
+
+The command line reads these files for their options, so what computes (torch, numpy) is imported where it computes.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import click
+
+if TYPE_CHECKING:
+    import duckdb
+    import numpy as np
+
+    from ingest.model.models import Model
+    from ingest.recorders.base import Make
+    from ingest.request import Request
+    from ingest.text.corpora import Corpus
+    from ingest.text.sequences import CutDocument
+    from ingest.text.sequences import Sequence as TokenSequence
+    from ingest.text.survey import Survey
+    from ingest.workers.pool import Job
+    from ingest.workers.worker import Worker
+
+
+@dataclass(frozen=True)
+class Text:
+    """A corpus that is entered in the atlas. documents: reads it from the start; seen: what it was found to hold."""
+
+    corpus: "Corpus"
+    corpus_id: int
+    seen: "Survey"
+    documents: Callable[[], "Iterator[CutDocument]"]
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What a pass plans on: the connection to what is loaded so far, the model, the request, and the request's text, if it has one."""
+
+    con: "duckdb.DuckDBPyConnection"
+    model: "Model"
+    request: "Request"
+    text: Text | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run of a pass.
+
+    settings: everything that repeats it; a run with the same is gone on with. amounts: what each shard takes, in `unit`; their number is that of the shards.
+    corpus_id: the corpus it reads, None where it is of the model or of all corpora. jobs: called with the run_id and the shards that the atlas lacks.
+    """
+
+    settings: Mapping[str, object]
+    amounts: Sequence[float]
+    unit: str
+    jobs: "Callable[[int, list[int]], Iterable[Job]]"
+    corpus_id: int | None = None
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One run of a pass that records while texts are read: its shards are those of the reading.
+
+    recorder: called with the run_id and the shard's sampled positions that are to be recorded (none where every position is read), says how a worker
+    makes the shard's recorder. known: called with the run_id, gives the sampled positions that other runs have recorded.
+    resume: called with the run_id and the worker of this process, where it has one, before it goes on with the run.
+    """
+
+    settings: Mapping[str, object]
+    recorder: "Callable[[int, np.ndarray], Make]"
+    known: "Callable[[int], np.ndarray] | None" = None
+    resume: "Callable[[int, Worker], None] | None" = None
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What the cost of a pass is told from. seen, sequences: of the request's corpus, None and empty without one; sequences: those of up to three batches."""
+
+    model: "Model"
+    request: "Request"
+    seen: "Survey | None"
+    sequences: "list[TokenSequence]"
+
+
+class Pass:
+    """A kind of run. Its name is what `run.kind` holds and what the tables that it fills are marked with (schema/tables)."""
+
+    name: ClassVar[str]
+    after: ClassVar[tuple[str, ...]] = ()
+    """Passes that come first where both are asked for: it reads what they bring, or is of less use than they."""
+    options: ClassVar[tuple[click.Option, ...]] = ()
+    """Its options of `atlas ingest`; their values are in `Request.options`."""
+    needs_corpus: ClassVar[bool] = False
+    """Whether the option of its name asks for something of the request's corpus."""
+    is_repeatable: ClassVar[bool] = True
+    """Whether a corpus may have another finished run of it, with other settings."""
+
+    def is_wanted(self, request: "Request") -> bool:
+        """Whether the request asks for it."""
+        raise NotImplementedError
+
+    def note(self, basis: Basis) -> str | None:
+        """What it cannot bring, and what would help; None if nothing is missing."""
+        return None
+
+    def rows(self, probe: Probe) -> dict[str, int]:
+        """Rows that each of its tables will have, at most."""
+        raise NotImplementedError
+
+    def seconds(self, probe: Probe) -> float:
+        """How long it will take, from timed pieces of it."""
+        raise NotImplementedError
+
+
+class PlannedPass(Pass):
+    """A pass with jobs of its own."""
+
+    def plans(self, basis: Basis) -> Iterable[Plan]:
+        """Its runs. Each is asked for when the one before it has finished."""
+        raise NotImplementedError
+
+
+class RecordingPass(Pass):
+    """A pass that records while a text is read. All that are asked for share one forward pass."""
+
+    reading: ClassVar[str]
+    """Which positions are read: `spans`, every one, or `samples`, those of the seeded sample."""
+
+    def recording(self, basis: Basis, text: Text) -> Recording:
+        raise NotImplementedError
+
+
+def flag(name: str, help: str) -> click.Option:
+    return click.Option([f"--{name}"], is_flag=True, help=help)

@@ -1,0 +1,112 @@
+"""What passes read back of what is loaded, each as one SELECT."""
+
+import duckdb
+import numpy as np
+
+from ingest.recorders.kernel import NOWHERE
+from ingest.recorders.removal import Trigger
+from ingest.store.merges import WHOLE_LAYER, merged
+from schema.terms import TAILS
+
+
+def known_triggers(con: duckdb.DuckDBPyConnection, corpus_id: int, n_layers: int, d_ffn: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients and positions of the triggers that are loaded, [n_layers, tails, d_ffn, k], from which a resumed sweep goes on."""
+    coefficients = np.zeros((n_layers, len(TAILS), d_ffn, k), np.float32)
+    positions = np.full(coefficients.shape, NOWHERE, np.int64)
+    for layer in range(n_layers):
+        columns = con.execute(f"{merged('trigger', 'trigger', WHOLE_LAYER)} WHERE rank <= {k}", [corpus_id, layer]).fetchnumpy()
+        tail = (np.asarray(columns["tail"], str) == TAILS[1]).astype(int)
+        place = (layer, tail, columns["neuron"], columns["rank"] - 1)
+        coefficients[place], positions[place] = columns["coefficient"], columns["position_id"]
+    return coefficients, positions
+
+
+def top_tokens(con: duckdb.DuckDBPyConnection, n_layers: int) -> np.ndarray:
+    """value_top_token_id of every neuron, [n_layers, d_ffn]."""
+    column = con.execute("SELECT n.value_top_token_id FROM neuron AS n ORDER BY n.layer, n.neuron").fetchnumpy()["value_top_token_id"]
+    return np.asarray(column, np.int64).reshape(n_layers, -1)
+
+
+def top_triggers(con: duckdb.DuckDBPyConnection, corpus_id: int, layer: int, k: int) -> dict[str, np.ndarray]:
+    """The k top triggers of every key of a layer, by neuron and rank; next_token_id is -1 at the end of a document."""
+    sql = f"""
+        SELECT t.neuron, t.rank, t.position_id, s.sequence_id, s.first_position_id, coalesce(p.next_token_id, -1) AS next_token_id
+        FROM ({merged("trigger", "trigger", WHOLE_LAYER)}) AS t
+        INNER JOIN position AS p ON t.position_id = p.position_id
+        INNER JOIN sequence AS s ON p.sequence_id = s.sequence_id
+        WHERE t.tail = 'max' AND t.rank <= ?
+        ORDER BY t.neuron, t.rank
+    """
+    return {name: np.asarray(column, np.int64) for name, column in con.execute(sql, [corpus_id, layer, k]).fetchnumpy().items()}
+
+
+def prefixed(con: duckdb.DuckDBPyConnection, found: dict[str, np.ndarray]) -> list[Trigger]:
+    """Triggers with the tokens from the start of their sequence to their own. BOS is a special token without text at index 0."""
+    sql = """
+        SELECT p.position_id, p.token_id, p.index = 0 AND p.char_start = p.char_end AND w.is_special AS is_bos
+        FROM position AS p
+        INNER JOIN token AS w ON p.token_id = w.token_id
+        WHERE p.sequence_id IN (SELECT unnest(?::BIGINT[]))
+        ORDER BY p.position_id
+    """
+    read = con.execute(sql, [np.unique(found["sequence_id"]).tolist()]).fetchnumpy()
+    positions, tokens, is_bos = (np.asarray(read[name]) for name in ("position_id", "token_id", "is_bos"))
+    starts = np.searchsorted(positions, found["first_position_id"])
+    ends = starts + found["position_id"] - found["first_position_id"] + 1
+    return [
+        Trigger(int(neuron), int(rank), int(position), tuple(tokens[start:end].tolist()), bool(is_bos[start]))
+        for neuron, rank, position, start, end in zip(found["neuron"], found["rank"], found["position_id"], starts, ends, strict=True)
+    ]
+
+
+def update_positions(con: duckdb.DuckDBPyConnection, layer: int) -> np.ndarray:
+    """position_id of the traced positions whose ffn_out can be told, ascending, [n]; those at index 0, with their huge norms, are left out."""
+    sql = """
+        SELECT r.position_id
+        FROM residual_state AS r
+        INNER JOIN position AS p ON r.position_id = p.position_id
+        WHERE r.layer = ? AND r.site IN ('resid_mid', 'resid_post') AND p.index > 0
+        GROUP BY r.position_id
+        HAVING count(*) = 2
+        ORDER BY r.position_id
+    """
+    return np.asarray(con.execute(sql, [layer]).fetchnumpy()["position_id"], np.int64)
+
+
+def updates(con: duckdb.DuckDBPyConnection, layer: int, position_ids: np.ndarray) -> np.ndarray:
+    """ffn_out = resid_post - resid_mid at these positions, in their order: [n, d_model] float32."""
+    sql = """
+        SELECT after.vector, before.vector
+        FROM residual_state AS after
+        INNER JOIN residual_state AS before ON after.position_id = before.position_id AND after.layer = before.layer
+        WHERE after.site = 'resid_post' AND before.site = 'resid_mid' AND after.layer = ? AND after.position_id IN (SELECT unnest(?::BIGINT[]))
+        ORDER BY after.position_id
+    """
+    rows = np.array(con.execute(sql, [layer, position_ids.tolist()]).fetchall(), np.float32)
+    return rows[:, 0] - rows[:, 1] if len(rows) else np.empty((0, 0), np.float32)
+
+
+def traced_positions(con: duckdb.DuckDBPyConnection, but: int = -1) -> np.ndarray:
+    """position_id of every position, of all corpora, that a run other than `but` has traced, ascending: [n] int64."""
+    found = con.execute("SELECT t.position_id FROM trace AS t WHERE t.run_id <> ? ORDER BY t.position_id", [but]).fetchnumpy()
+    return np.asarray(found["position_id"], np.int64)
+
+
+def states_of(con: duckdb.DuckDBPyConnection, layer: int, site: str, positions: np.ndarray) -> np.ndarray:
+    """Their states at a layer and site, in their order: [n, d_model] float32."""
+    sql = """
+        SELECT r.vector
+        FROM residual_state AS r
+        WHERE r.layer = ? AND r.site = ? AND r.position_id IN (SELECT unnest(?::BIGINT[]))
+        ORDER BY r.position_id
+    """
+    vectors = con.execute(sql, [layer, site, positions.tolist()]).fetchnumpy()["vector"]
+    return np.stack(list(vectors)).astype(np.float32)
+
+
+def neighbours(con: duckdb.DuckDBPyConnection, n_layers: int, d_ffn: int) -> tuple[np.ndarray, np.ndarray]:
+    """The nearest values of every value, nearest first: flat numbers (layer · d_ffn + neuron) int64 and cosines, [n_layers · d_ffn, neighbours]."""
+    sql = "SELECT n.neighbour_layer, n.neighbour_neuron, n.cosine FROM value_neighbour AS n ORDER BY n.layer, n.neuron, n.rank"
+    found, n = con.execute(sql).fetchnumpy(), n_layers * d_ffn
+    indices = np.asarray(found["neighbour_layer"], np.int64) * d_ffn + np.asarray(found["neighbour_neuron"], np.int64)
+    return indices.reshape(n, -1), np.asarray(found["cosine"]).reshape(n, -1)

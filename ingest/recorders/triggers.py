@@ -1,0 +1,58 @@
+"""Every key's triggers and statistics, recorded while all positions are read."""
+
+import numpy as np
+
+from ingest.model.hooks import LayerRecord
+from ingest.recorders.base import Batch
+from ingest.recorders.keys import Add, CpuKeys
+from ingest.recorders.rows import statistics_rows, trigger_rows
+from ingest.recorders.torch_keys import TorchKeys, new_keys
+from ingest.workers.worker import Tables, Worker
+
+
+class TriggerRecorder:
+    """The statistics of one shard, and the triggers of it that are still among the k best of all that `keys` has seen.
+
+    keys: go on from shard to shard, so a shard carries only triggers that beat the k-th best known.
+    """
+
+    sites = frozenset({"coefficient"})
+
+    def __init__(self, keys: CpuKeys | TorchKeys, corpus_id: int) -> None:
+        self.keys, self.corpus_id = keys, corpus_id
+        self.first_position, self.end = np.iinfo(np.int64).max, -1
+        self.n_added: dict[int, int] = {}
+        self.sequence_ids: tuple[int, ...] = ()
+        self.n_before = 0
+        self.add: Add = no_batch
+        keys.reset_statistics()
+
+    def begin(self, batch: Batch) -> None:
+        real = batch.position_ids[batch.position_ids >= 0]
+        self.first_position, self.end = min(self.first_position, int(real.min())), max(self.end, int(real.max()) + 1)
+        self.sequence_ids = tuple(s.sequence_id for s in batch.sequences)
+        # of a batch that ran out of memory its parts leave out the layers that the whole had come to
+        self.n_before = self.n_added.get(self.sequence_ids[0], 0)
+        self.add = self.keys.batch(batch.position_ids, batch.indices)
+
+    def take(self, layer: int, record: LayerRecord) -> None:
+        if layer >= self.n_before:
+            self.add(layer, record["coefficient"])
+            self.n_added.update((i, layer + 1) for i in self.sequence_ids)
+
+    def tables(self) -> Tables:
+        triggers = trigger_rows(self.keys, self.corpus_id, self.first_position, self.end)
+        return {"trigger": triggers, "neuron_statistics": statistics_rows(self.keys, self.corpus_id)}
+
+
+def no_batch(*_: object) -> None:
+    raise RuntimeError("a layer came before its batch")
+
+
+def kept_keys(worker: Worker, run_id: int, k: int) -> CpuKeys | TorchKeys:
+    """The reductions that the shards of a sweep share."""
+    return worker.kept(run_id, lambda: new_keys(worker.model, k))
+
+
+def trigger_recorder(worker: Worker, run_id: int, k: int, corpus_id: int) -> TriggerRecorder:
+    return TriggerRecorder(kept_keys(worker, run_id, k), corpus_id)

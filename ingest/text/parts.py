@@ -1,0 +1,46 @@
+"""The documents of each shard of a reading: of a span of the corpus, or of a part of the sample."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ingest.text.sequences import CutDocument
+from ingest.text.survey import Span
+
+SAMPLED_PER_SHARD = 64
+"""Positions of a shard: their states are held in memory at once."""
+
+
+def sample_parts(sample: tuple[int, ...]) -> list[np.ndarray]:
+    """An ascending sample of positions in parts of consecutive ones."""
+    return [np.array(sample[start : start + SAMPLED_PER_SHARD]) for start in range(0, len(sample), SAMPLED_PER_SHARD)]
+
+
+def documents_of_spans(spans: tuple[Span, ...], documents: Iterator[CutDocument]) -> Iterator[tuple[int, list[CutDocument]]]:
+    """The number of each span and its documents; one pass over the corpus."""
+    by_first = {span.first_document_id: span for span in spans}
+    for first in documents:
+        span = by_first[first.document_id]
+        yield span.shard_id, [first, *(next(documents) for _ in range(span.n_documents - 1))]
+
+
+def documents_of_parts(parts: dict[int, np.ndarray], documents: Iterator[CutDocument]) -> Iterator[tuple[int, list[CutDocument]]]:
+    """For each part of an ascending sample, the documents its positions lie in; one pass over the corpus."""
+    near: list[CutDocument] = []
+    waiting = list(parts)
+    for document in documents:
+        if not document.sequences:
+            continue
+        near.append(document)
+        last = document.sequences[-1]
+        end = last.first_position_id + len(last.token_ids)
+        while waiting and parts[waiting[0]][-1] < end:
+            part = waiting.pop(0)
+            yield part, [d for d in near if holds(d, parts[part])]
+        near = [d for d in near if waiting and holds(d, parts[waiting[0]])]
+
+
+def holds(document: CutDocument, sample: np.ndarray) -> bool:
+    """Whether any sampled position lies in the document."""
+    first, last = document.sequences[0], document.sequences[-1]
+    return bool(((sample >= first.first_position_id) & (sample < last.first_position_id + len(last.token_ids))).any())

@@ -1,0 +1,27 @@
+"""Read a batch for one recorder, as a shard's reading does."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ingest.model.models import Model
+from ingest.recorders.keys import CpuKeys
+from ingest.recorders.reading import read_batch
+from ingest.recorders.torch_keys import TorchKeys
+from ingest.recorders.trace_recorder import TraceRecorder
+from ingest.recorders.traces import TracedStates, TraceSettings
+from ingest.recorders.triggers import TriggerRecorder
+from ingest.text.sequences import Sequence
+from schema.terms import SITES
+
+
+def sweep_batch(model: Model, keys: CpuKeys | TorchKeys, batch: tuple[Sequence, ...], progress: Callable[[float], None]) -> None:
+    """Begins the statistics anew."""
+    read_batch(model, [TriggerRecorder(keys, 0)], batch, None, progress)
+
+
+def trace_batch(model: Model, batch: tuple[Sequence, ...], sample: np.ndarray) -> list[TracedStates]:
+    """What each forward pass gave at the sampled positions."""
+    recorder = TraceRecorder(model, sample, np.empty(0), 0, TraceSettings(SITES, 5, 0))
+    read_batch(model, [recorder], batch, sample, lambda _: None)
+    return recorder.parts
