@@ -35,9 +35,9 @@ class Drive:
         request = self.basis.request
         return register_run(self.basis.con, each.name, corpus_id, settings, request.seed, self.place, n_shards, each.is_repeatable)
 
-    def commit(self, jobs: Iterable[Job], name: str, unit: str, amounts: Sequence[float], done: set[int]) -> None:
+    def commit(self, jobs: Iterable[Job], name: str, unit: str, amounts: Sequence[int], done: set[int]) -> None:
         """Compute and load shards, of those with these amounts, beside those that are done."""
-        task = self.bar.add_task(name, total=sum(amounts), completed=sum((amounts[i] for i in done), 0.0), unit=unit)
+        task = self.bar.add_task(name, total=sum(amounts), completed=sum(amounts[i] for i in done), unit=unit)
         self.committer.commit_all(self.pool.shards(jobs, lambda n: self.bar.advance(task, n)))
 
 

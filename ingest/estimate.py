@@ -69,7 +69,7 @@ def report(model: Model, seen: Survey | None, rows: dict[str, int], seconds: dic
     lines += ["", f"{'table':<20}{'rows':>15}{'MB':>10}"]
     lines += [f"{table:<20}{n:>15,}{size[table] / 1e6:>10.1f}" for table, n in rows.items()]
     lines += [f"{'total':<20}{sum(rows.values()):>15,}{sum(size.values()) / 1e6:>10.1f}", ""]
-    lines += [f"{name:<20}{clock(s):>15}" for name, s in seconds.items()]
+    lines += [f"{'pass':<20}{'time':>15}", *(f"{name:<20}{clock(s):>15}" for name, s in seconds.items())]
     lines.append(f"{'ETA':<20}{clock(sum(seconds.values())):>15}  (loading the model and publishing not counted)")
     return "\n".join(lines)
 

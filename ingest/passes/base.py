@@ -53,7 +53,7 @@ class Plan:
     """
 
     settings: Mapping[str, object]
-    amounts: Sequence[float]
+    amounts: Sequence[int]
     unit: str
     jobs: "Callable[[int, list[int]], Iterable[Job]]"
     corpus_id: int | None = None

@@ -9,6 +9,8 @@ from functools import partial
 from threading import Event
 from typing import Any, Protocol
 
+import torch
+
 from ingest.store.shards import Shard, Staging
 from ingest.workers.worker import Progress, Tables, Worker
 
@@ -77,7 +79,8 @@ class Alone:
                 raise CancelledError
             advance(n)
 
-        with ThreadPoolExecutor(1) as thread:
+        # a thread's first product would be shared among all processors, and its sums differ in their last bit
+        with ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),)) as thread:
             waiting: deque[Future[dict[Key, Tables]]] = deque()
             try:
                 for each in jobs:

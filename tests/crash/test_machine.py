@@ -142,9 +142,8 @@ def test_a_clock_that_goes_backwards_all_the_while_changes_nothing_but_times(
 def no_run_ends_before_it_began(target: Path) -> None:
     """Nor before the last of its shards was loaded."""
     with closing(open_reader(target)) as con:
-        assert con.execute("SELECT kind FROM run ORDER BY run_id").fetchall() == [
-            (name,) for name in ("weights", "sweep", "trace", "next_token_rank", "removal", "control_token", "value_cluster")
-        ]
+        kinds = ["weights", "sweep", "trace", "next_token_rank", "removal", "control_token", "value_cluster"]
+        assert con.execute("SELECT kind FROM run ORDER BY run_id").fetchall() == [(kind,) for kind in kinds]
         assert con.execute("FROM run WHERE finished_at IS NULL OR finished_at < started_at").fetchall() == []
         assert con.execute("FROM shard JOIN run USING (run_id) WHERE committed_at > finished_at").fetchall() == []
 

@@ -115,10 +115,8 @@ def test_a_module_that_the_forward_pass_goes_round_is_an_error() -> None:
     model.layer_module(1, "mlp").add_module("never_called", torch.nn.Linear(1, 1))
     silent = with_entry(model, ffn_down="mlp.never_called")
     model.layer_module(0, "mlp").add_module("never_called", torch.nn.Linear(1, 1))
-    with (
-        pytest.raises(AtlasError, match="nothing was recorded for coefficient of layer 0, coefficient of layer 1"),
-        listen(silent, [coefficients(lambda *_: None)]),
-    ):
+    both = "nothing was recorded for coefficient of layer 0, coefficient of layer 1"
+    with pytest.raises(AtlasError, match=both), listen(silent, [coefficients(lambda *_: None)]):
         silent.backbone(token_batch(1, 4))
     with pytest.raises(AtlasError, match="nothing was recorded for coefficient of layer 0"), record_layers(silent):
         silent.backbone(token_batch(1, 4))

@@ -21,6 +21,7 @@ from ingest.request import Request
 from ingest.store import committer
 from schema.errors import AtlasError, Locked, NotAnAtlas
 from schema.store import open_reader
+from tests.exact.tiny import asked
 from tests.ingest.tiny_models import tiny_hf, tiny_tokenizer
 
 TEXT = "the first of the people and the last of the world. " * 12
