@@ -88,17 +88,17 @@ def whole(x: Tensor) -> Tensor:
 def input_modules(model: Model) -> dict[str, str]:
     """What a hook sees → module (path from a layer, '' for the block) of which it is the input."""
     a = model.architecture
-    modules = {"resid_pre": "", "coefficient": a.ffn_down}
+    modules = {"resid_pre": "", "coefficient": a.ffn.down}
     if not model.is_parallel:
-        modules["resid_mid"] = a.ffn_read
-    if a.ffn_after_norm is not None:
-        modules["ffn_raw"] = a.ffn_after_norm
+        modules["resid_mid"] = a.ffn.read
+    if a.ffn.after_norm is not None:
+        modules["ffn_raw"] = a.ffn.after_norm
     return modules
 
 
 def output_modules(model: Model) -> dict[str, str]:
     """What a hook sees → module of which it is the output."""
-    return {"attn_out": model.architecture.attn_write, "ffn_out": model.architecture.ffn_write, "resid_post": ""}
+    return {"attn_out": model.architecture.attention.write, "ffn_out": model.architecture.ffn.write, "resid_post": ""}
 
 
 def seen_for(model: Model, sites: frozenset[str]) -> frozenset[str]:
@@ -234,7 +234,7 @@ def read_layer(model: Model, layer: int, token_ids: Tensor) -> Tensor:
     def stop(_module: nn.Module, args: tuple[Any, ...]) -> None:
         raise Reached(args[0])
 
-    with hooked(model, [(f"{model.layer_path(layer)}.{model.architecture.ffn_down}", stop)], [], lambda *_: None):
+    with hooked(model, [(f"{model.layer_path(layer)}.{model.architecture.ffn.down}", stop)], [], lambda *_: None):
         try:
             model.backbone(token_ids)
         except Reached as reached:

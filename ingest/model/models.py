@@ -1,19 +1,18 @@
 """A loaded model: its sizes, its FFN weights as keys and values, its output head, and a forward pass without that head."""
 
-import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import torch
-from accelerate.hooks import remove_hook_from_module
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from ingest.model.architectures import Architecture, architecture_of
+from ingest.model.architectures import architecture_of
 from ingest.model.device import Room
+from ingest.model.facts import Architecture
 from ingest.model.loading import checked_device, hash_weights, load_hf, load_tokenizer, silence_transformers
-from ingest.model.modules import find
+from ingest.model.modules import bias_of, epsilon_of, find, in_float32, tensor_of
 from ingest.model.sources import find_source
 from schema.errors import AtlasError
 
@@ -40,7 +39,7 @@ class Model:
     @cached_property
     def backbone_module(self) -> nn.Module:
         """The decoder without its output head."""
-        return find(self.hf, self.architecture.backbone)
+        return find(self.hf, self.architecture.stream.backbone)
 
     @property
     def model_type(self) -> str:
@@ -48,7 +47,7 @@ class Model:
 
     @cached_property
     def n_layers(self) -> int:
-        return len(list(find(self.backbone_module, self.architecture.layers).children()))
+        return len(list(find(self.backbone_module, self.architecture.stream.layers).children()))
 
     @cached_property
     def d_model(self) -> int:
@@ -60,16 +59,18 @@ class Model:
 
     @property
     def n_heads(self) -> int:
-        return self.hf.config.num_attention_heads
+        return self.architecture.attention.n_heads(self.hf.config)
 
-    @property
+    @cached_property
     def n_kv_heads(self) -> int:
-        """Attention heads with keys and values of their own; n_heads where the family knows no grouped queries."""
-        return getattr(self.hf.config, "num_key_value_heads", None) or self.n_heads
+        """Attention heads with keys and values of their own; less than n_heads in grouped-query attention."""
+        attention = self.architecture.attention
+        n_rows = self.rows(0, attention.v).shape[0] // self.d_head
+        return n_rows if attention.layout == "apart" else (n_rows - self.n_heads) // 2
 
-    @property
+    @cached_property
     def d_head(self) -> int:
-        return getattr(self.hf.config, "head_dim", None) or self.d_model // self.n_heads
+        return self.rows(0, self.architecture.attention.o).shape[1] // self.n_heads
 
     @property
     def d_vocab(self) -> int:
@@ -79,38 +80,37 @@ class Model:
     @property
     def n_embeddings(self) -> int:
         """Tokens that the model can read."""
-        embedding: Any = self.hf.get_input_embeddings()
-        return embedding.weight.shape[0]
+        return self.input_embedding.shape[0]
 
     @property
     def max_context(self) -> int | None:
         """Longest sequence the model was made for; None where positions have no bound (ALiBi)."""
-        return getattr(self.hf.config, "max_position_embeddings", None)
+        return self.architecture.stream.max_context(self.hf.config)
 
     @property
     def activation(self) -> str:
-        return self.architecture.activation(self.hf.config)
+        return self.architecture.ffn.activation(self.hf.config)
 
     @property
     def is_gated(self) -> bool:
-        return self.architecture.ffn_gate is not None
+        return self.architecture.ffn.gate is not None
 
     @cached_property
     def is_parallel(self) -> bool:
-        return self.architecture.is_parallel(self.hf.config)
+        return self.architecture.stream.is_parallel(self.hf.config)
 
     @property
     def is_ffn_output_normed(self) -> bool:
-        return self.architecture.ffn_after_norm is not None
+        return self.architecture.ffn.after_norm is not None
 
     @property
     def is_tied(self) -> bool:
-        return self.head.weight.data_ptr() == self.hf.get_input_embeddings().weight.data_ptr()
+        return self.head.weight.data_ptr() == self.input_embedding.data_ptr()
 
     @cached_property
     def residual_multiplier(self) -> float:
         """What attention and FFN outputs are multiplied by before they are added to the stream (Granite; 1 elsewhere)."""
-        return float(self.architecture.residual_multiplier(self.hf.config))
+        return float(self.architecture.stream.residual_multiplier(self.hf.config))
 
     @cached_property
     def room(self) -> Room:
@@ -126,19 +126,26 @@ class Model:
     @property
     def input_device(self) -> torch.device:
         """Where token ids go."""
-        return self.hf.get_input_embeddings().weight.device
+        return self.input_embedding.device
 
     def layer_device(self, layer: int) -> torch.device:
         """Where a layer's coefficients are computed."""
-        return self.layer_module(layer, self.architecture.ffn_down).weight.device
+        return tensor_of(self.layer_module(layer, self.architecture.ffn.down), "weight").device
 
     @property
     def head(self) -> nn.Linear:
-        return self.hf.get_output_embeddings()
+        head: Any = self.hf.get_output_embeddings()
+        return head
+
+    @property
+    def input_embedding(self) -> Tensor:
+        """Token rows, [n_embeddings, d_model] in the model's dtype."""
+        embedding: Any = self.hf.get_input_embeddings()
+        return embedding.weight
 
     def layer_path(self, layer: int) -> str:
         """Path of a block from the backbone."""
-        return f"{self.architecture.layers}.{layer}"
+        return f"{self.architecture.stream.layers}.{layer}"
 
     def layer_module(self, layer: int, path: str) -> nn.Module:
         """A module of a layer; AtlasError naming the path and what is there if there is none."""
@@ -157,15 +164,20 @@ class Model:
 
     def rows(self, layer: int, path: str) -> Tensor:
         """A projection's weight as float32 [out, in]."""
-        weight = self.layer_module(layer, path).weight.to(self.device)
+        weight = tensor_of(self.layer_module(layer, path), "weight").to(self.device)
         return (weight.T if self.architecture.is_conv1d else weight).float()
+
+    def bias(self, layer: int, path: str) -> Tensor | None:
+        """A projection's bias as float32 [out]; None if it has none."""
+        bias = bias_of(self.layer_module(layer, path))
+        return None if bias is None else bias.to(self.device).float()
 
     def gain(self, layer: int) -> Tensor | float:
         """What multiplies the FFN's raw output on its way to the stream, the norm's 1/rms aside: [d_model], or one number."""
-        if self.architecture.ffn_after_norm is None:
+        if self.architecture.ffn.after_norm is None:
             return self.residual_multiplier
-        norm = self.layer_module(layer, self.architecture.ffn_after_norm)
-        return (norm.weight.to(self.device).float() + self.architecture.norm_gain_offset) * self.residual_multiplier
+        weight = tensor_of(self.layer_module(layer, self.architecture.ffn.after_norm), "weight")
+        return (weight.to(self.device).float() + self.architecture.norm_gain_offset) * self.residual_multiplier
 
     def values(self, layer: int) -> Tensor:
         """v_i: what one unit of each coefficient writes to the stream, [d_ffn, d_model] float32.
@@ -173,27 +185,28 @@ class Model:
         The gain of a norm that follows the FFN and a residual multiplier are folded in; that norm's 1/rms depends on the position and is
         recorded there as ffn_scale.
         """
-        values, gain = self.rows(layer, self.architecture.ffn_down).T, self.gain(layer)
+        values, gain = self.rows(layer, self.architecture.ffn.down).T, self.gain(layer)
         return values if isinstance(gain, float) and gain == 1.0 else values * gain
 
     def keys(self, layer: int) -> Tensor:
         """Keys, [d_ffn, d_model] float32; the up keys of a gated FFN. The gain of the norm before them is not folded in."""
-        return self.rows(layer, self.architecture.ffn_up)
+        return self.rows(layer, self.architecture.ffn.up)
 
     def gate_keys(self, layer: int) -> Tensor | None:
         """Gate keys, [d_ffn, d_model] float32; None if the FFN is not gated."""
-        return None if self.architecture.ffn_gate is None else self.rows(layer, self.architecture.ffn_gate)
+        return None if self.architecture.ffn.gate is None else self.rows(layer, self.architecture.ffn.gate)
 
     def ffn_bias(self, layer: int) -> Tensor | None:
         """b_out, scaled as the values are, [d_model] float32; None if there is none."""
-        bias = self.layer_module(layer, self.architecture.ffn_down).bias
-        return None if bias is None else bias.to(self.device).float() * self.gain(layer)
+        bias = self.bias(layer, self.architecture.ffn.down)
+        return None if bias is None else bias * self.gain(layer)
 
     def ffn_scale(self, ffn_raw: Tensor) -> Tensor:
         """1/rms of the norm that follows the FFN, at each position of its input [..., d_model]: [...] float32; ones where there is none."""
-        if not self.is_ffn_output_normed:
+        if self.architecture.ffn.after_norm is None:
             return torch.ones(ffn_raw.shape[:-1], device=ffn_raw.device)
-        return torch.rsqrt(ffn_raw.float().square().mean(-1) + self.hf.config.rms_norm_eps)
+        epsilon = epsilon_of(self.layer_module(0, self.architecture.ffn.after_norm))
+        return torch.rsqrt(ffn_raw.float().square().mean(-1) + epsilon)
 
     @cached_property
     def unembedding(self) -> Tensor:
@@ -203,9 +216,7 @@ class Model:
     @cached_property
     def final_norm(self) -> nn.Module:
         """The final norm in float32."""
-        norm = copy.deepcopy(find(self.backbone_module, self.architecture.final_norm))
-        # a copy would go on sending what it is given to the device of the original
-        return remove_hook_from_module(norm).to(self.device, torch.float32)
+        return in_float32(find(self.backbone_module, self.architecture.stream.final_norm), self.device)
 
     @property
     def is_final_norm_centred(self) -> bool:
@@ -216,9 +227,7 @@ class Model:
         """What the final norm divides the state z by, its gain aside: [..., d_model] to [...], float32."""
         z, norm = z.float(), self.final_norm
         z = z - z.mean(-1, keepdim=True) if self.is_final_norm_centred else z
-        # the families name it differently
-        epsilon = next(getattr(norm, name) for name in ("eps", "variance_epsilon") if hasattr(norm, name))
-        return (z.square().mean(-1) + epsilon).sqrt()
+        return (z.square().mean(-1) + epsilon_of(norm)).sqrt()
 
     def logit_readers(self, token_ids: Tensor) -> Tensor:
         """û_w: its product with a part of the last resid_post, over `final_scale` there, is what the part adds to the logit of w.
@@ -226,12 +235,13 @@ class Model:
         [...] to [..., d_model] float32: the output embedding times the final norm's gain, centred where that norm is, over the logits' divisor.
         In a soft-capped model the logit is that before the cap.
         """
-        gain, readers = self.final_norm.weight, self.unembedding[token_ids]
-        if gain is not None:
-            readers = readers * (gain + self.architecture.norm_gain_offset)
+        readers, norm = self.unembedding[token_ids], self.final_norm
+        # opt may have a norm without a gain
+        if norm.weight is not None:
+            readers = readers * (tensor_of(norm, "weight") + self.architecture.norm_gain_offset)
         if self.is_final_norm_centred:
             readers = readers - readers.mean(-1, keepdim=True)
-        return readers / self.architecture.logit_divisor(self.hf.config)
+        return readers / self.architecture.stream.logit_divisor(self.hf.config)
 
     def unembed(self, z: Tensor, out: Tensor | None = None) -> Tensor:
         """Raw projection E·z: [..., d_model] to [..., d_vocab], float32, into `out` if given; no bias, scaling or soft-capping."""
@@ -247,10 +257,10 @@ class Model:
         logits = self.unembed(self.final_norm(z.float()), out)
         if self.head.bias is not None:
             logits += self.head.bias.float()
-        divisor = self.architecture.logit_divisor(config)
+        divisor = self.architecture.stream.logit_divisor(config)
         if divisor != 1.0:
             logits /= divisor
-        cap = self.architecture.logit_softcap(config)
+        cap = self.architecture.stream.logit_softcap(config)
         return logits if cap is None else logits.div_(cap).tanh_().mul_(cap)
 
 

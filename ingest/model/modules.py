@@ -1,6 +1,10 @@
-"""Find a module by its dotted path, or say what is there instead."""
+"""Find a module by its dotted path, or say what is there instead; and read a projection or a norm."""
 
-from torch import nn
+import copy
+
+import torch
+from accelerate.hooks import remove_hook_from_module
+from torch import Tensor, nn
 
 from schema.errors import AtlasError
 
@@ -21,3 +25,29 @@ def find(root: nn.Module, path: str) -> nn.Module:
         module = children[name]
         walked.append(name)
     return module
+
+
+def tensor_of(module: nn.Module, name: str) -> Tensor:
+    """A parameter or buffer; ModuleMissing naming those that are there if it is none of them."""
+    found = getattr(module, name, None)
+    if not isinstance(found, Tensor):
+        there = [name for name, _ in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))]
+        raise ModuleMissing(f"no tensor '{name}' in {type(module).__name__}; it has {', '.join(there) or 'none'}")
+    return found
+
+
+def bias_of(module: nn.Module) -> Tensor | None:
+    return None if getattr(module, "bias", None) is None else tensor_of(module, "bias")
+
+
+def epsilon_of(norm: nn.Module) -> float:
+    """What a norm adds to the mean square."""
+    # the families name it differently
+    return next(float(getattr(norm, name)) for name in ("eps", "variance_epsilon") if hasattr(norm, name))
+
+
+def in_float32(norm: nn.Module, device: torch.device) -> nn.Module:
+    """A norm's copy in float32 on a device."""
+    # a copy would go on sending what it is given to the device of the original
+    copied: nn.Module = remove_hook_from_module(copy.deepcopy(norm))
+    return copied.to(device, torch.float32)

@@ -1,21 +1,14 @@
 """A model that is not what its entry says is refused with the numbers, before anything is stored."""
 
-import dataclasses
-
 import pytest
 import torch
 
-from ingest.model.architectures import always
 from ingest.model.checks import check_identities, relative_error
-from ingest.model.models import Model
+from ingest.model.facts import always
 from schema.errors import AtlasError
-from tests.ingest.tiny_models import tiny_model
+from tests.ingest.tiny_models import tiny_model, with_facts
 
 torch.set_num_threads(1)
-
-
-def with_entry(model: Model, **changes: object) -> Model:
-    return dataclasses.replace(model, architecture=dataclasses.replace(model.architecture, **changes))
 
 
 def test_relative_error_is_per_position() -> None:
@@ -40,29 +33,33 @@ def test_the_report_has_one_error_for_each_identity() -> None:
 @pytest.mark.parametrize(
     ("model_type", "changes", "message"),
     [
-        ("gpt2", {"attn_write": "ln_1"}, r"tiny-gpt2 \(gpt2\): the identity resid_pre \+ attn_out = resid_mid.* fails at layer 0: relative error \d\S+, tol"),
-        ("gpt2", {"ffn_read": "ln_1"}, r"resid_mid \+ ffn_out = resid_post fails at layer 0"),
-        ("gpt2", {"ffn_write": "ln_2"}, r"resid_mid \+ ffn_out = resid_post fails at layer 0"),
-        ("gemma2", {"attn_write": "self_attn"}, r"resid_pre \+ attn_out"),
-        ("gemma2", {"ffn_write": "mlp"}, r"resid_mid \+ ffn_out"),
+        (
+            "gpt2",
+            {"attention__write": "ln_1"},
+            r"tiny-gpt2 \(gpt2\): the identity resid_pre \+ attn_out = resid_mid.* fails at layer 0: relative error \d",
+        ),
+        ("gpt2", {"ffn__read": "ln_1"}, r"resid_mid \+ ffn_out = resid_post fails at layer 0"),
+        ("gpt2", {"ffn__write": "ln_2"}, r"resid_mid \+ ffn_out = resid_post fails at layer 0"),
+        ("gemma2", {"attention__write": "self_attn"}, r"resid_pre \+ attn_out"),
+        ("gemma2", {"ffn__write": "mlp"}, r"resid_mid \+ ffn_out"),
         ("gemma2", {"norm_gain_offset": 0.0}, r"coefficients @ values \+ bias = ffn_out fails at layer 0"),
         ("olmo2", {"norm_gain_offset": 1.0}, r"coefficients @ values \+ bias = ffn_out"),
-        ("granite", {"residual_multiplier": always(1.0)}, r"resid_pre \+ attn_out"),
-        ("granite", {"logit_divisor": always(1.0)}, r"lens\(last resid_post\) = logits fails at layer 1"),
-        ("gemma2", {"logit_softcap": always(None)}, r"lens\(last resid_post\) = logits"),
-        ("gpt_neox", {"is_parallel": always(False)}, r"resid_pre \+ attn_out"),
-        ("bloom", {"attn_write": "self_attention"}, r"resid_pre \+ attn_out"),
-        ("bloom", {"ffn_write": "mlp"}, r"resid_mid \+ ffn_out"),
+        ("granite", {"stream__residual_multiplier": always(1.0)}, r"resid_pre \+ attn_out"),
+        ("granite", {"stream__logit_divisor": always(1.0)}, r"lens\(last resid_post\) = logits fails at layer 1"),
+        ("gemma2", {"stream__logit_softcap": always(None)}, r"lens\(last resid_post\) = logits"),
+        ("gpt_neox", {"stream__is_parallel": always(False)}, r"resid_pre \+ attn_out"),
+        ("bloom", {"attention__write": "self_attention"}, r"resid_pre \+ attn_out"),
+        ("bloom", {"ffn__write": "mlp"}, r"resid_mid \+ ffn_out"),
     ],
 )
 def test_a_wrong_fact_fails_its_identity_with_numbers(model_type: str, changes: dict, message: str) -> None:
     with pytest.raises(AtlasError, match=message):
-        check_identities(with_entry(tiny_model(model_type), **changes))
+        check_identities(with_facts(tiny_model(model_type), **changes))
 
 
 def test_wrong_facts_fail_in_bfloat16_too() -> None:
     with pytest.raises(AtlasError, match="tolerance 0.03 in bfloat16"):
-        check_identities(with_entry(tiny_model("gpt2", dtype=torch.bfloat16), attn_write="ln_1"))
+        check_identities(with_facts(tiny_model("gpt2", dtype=torch.bfloat16), attention__write="ln_1"))
 
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])

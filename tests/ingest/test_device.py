@@ -41,7 +41,7 @@ def add_limit(model: Model, n_sequences: int, layer: int, came: list[int]) -> No
         if len(args[0]) > n_sequences:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
 
-    model.layer_module(layer, model.architecture.ffn_down).register_forward_pre_hook(limit)
+    model.layer_module(layer, model.architecture.ffn.down).register_forward_pre_hook(limit)
 
 
 def sequences(lengths: list[int]) -> tuple[Sequence, ...]:

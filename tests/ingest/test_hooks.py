@@ -1,6 +1,5 @@
 """Hooks see every forward pass, copy nothing, and leave nothing behind."""
 
-import dataclasses
 import weakref
 
 import pytest
@@ -11,18 +10,13 @@ from ingest.model.hooks import RECORDED, coefficients, listen, record_layers
 from ingest.model.models import Model
 from ingest.model.modules import ModuleMissing, find
 from schema.errors import AtlasError
-from tests.ingest.tiny_models import tiny_model, token_batch
+from tests.ingest.tiny_models import tiny_model, token_batch, with_facts
 
 torch.set_num_threads(1)
 
 
 def n_hooks(model: Model) -> int:
     return sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.hf.modules())
-
-
-def with_entry(model: Model, **changes: object) -> Model:
-    """The same model read through a changed entry."""
-    return dataclasses.replace(model, architecture=dataclasses.replace(model.architecture, **changes))
 
 
 @pytest.mark.parametrize("model_type", ARCHITECTURES)
@@ -43,7 +37,7 @@ def test_capture_hands_out_every_layer_in_order_and_the_same_numbers_as_record(m
 def test_capture_copies_nothing(model_type: str) -> None:
     model = tiny_model(model_type)
     inputs, captured = [], []
-    down = model.layer_module(1, model.architecture.ffn_down)
+    down = model.layer_module(1, model.architecture.ffn.down)
     handle = down.register_forward_pre_hook(lambda _, args: inputs.append(args[0].data_ptr()))
     with listen(model, [coefficients(lambda layer, m: captured.append(m.data_ptr()) if layer == 1 else None)]):
         model.backbone(token_batch(1, 4))
@@ -95,9 +89,9 @@ def test_an_error_in_the_callback_reaches_the_caller_and_leaves_no_hook() -> Non
     assert n_hooks(model) == 0
 
 
-@pytest.mark.parametrize("entry", ["attn_write", "ffn_write", "ffn_read", "ffn_down"])
+@pytest.mark.parametrize("entry", ["attention__write", "ffn__write", "ffn__read", "ffn__down"])
 def test_a_path_that_matches_nothing_names_itself_and_what_is_there_and_registers_no_hook(entry: str) -> None:
-    model = with_entry(tiny_model("gpt2"), **{entry: "mlp.c_projj"})
+    model = with_facts(tiny_model("gpt2"), **{entry: "mlp.c_projj"})
     with pytest.raises(ModuleMissing, match=r"no module 'h\.0\.mlp\.c_projj' in GPT2Model; children of h\.0\.mlp: c_fc, c_proj, act"), record_layers(model):
         pass
     assert n_hooks(model) == 0
@@ -113,7 +107,7 @@ def test_a_missing_module_is_both_an_atlas_error_and_a_lookup_error() -> None:
 def test_a_module_that_the_forward_pass_goes_round_is_an_error() -> None:
     model = tiny_model("llama")
     model.layer_module(1, "mlp").add_module("never_called", torch.nn.Linear(1, 1))
-    silent = with_entry(model, ffn_down="mlp.never_called")
+    silent = with_facts(model, ffn__down="mlp.never_called")
     model.layer_module(0, "mlp").add_module("never_called", torch.nn.Linear(1, 1))
     both = "nothing was recorded for coefficient of layer 0, coefficient of layer 1"
     with pytest.raises(AtlasError, match=both), listen(silent, [coefficients(lambda *_: None)]):

@@ -55,7 +55,7 @@ def test_one_layer_is_read_as_the_whole_forward_gives_it_and_nothing_above_is_ru
     with listen(model, [coefficients(lambda layer, m: seen.update({layer: m.clone()}))]):
         model.backbone(ids)
     handles = [
-        model.layer_module(layer, model.architecture.ffn_down).register_forward_hook(lambda *_, n=layer: ran.append(n)) for layer in range(model.n_layers)
+        model.layer_module(layer, model.architecture.ffn.down).register_forward_hook(lambda *_, n=layer: ran.append(n)) for layer in range(model.n_layers)
     ]
     for layer in range(model.n_layers):
         ran.clear()

@@ -1,5 +1,7 @@
 """Tiny seeded random models of every supported architecture, and a tokenizer that fits them."""
 
+from dataclasses import replace
+
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
@@ -37,6 +39,15 @@ def tiny_hf(model_type: str, *, seed: int = 0, dtype: torch.dtype = torch.float3
 
 def tiny_model(model_type: str, *, seed: int = 0, dtype: torch.dtype = torch.float32, **changes: object) -> Model:
     return wrap(tiny_hf(model_type, seed=seed, dtype=dtype, **changes), tiny_tokenizer(), f"tiny-{model_type}")
+
+
+def with_facts(model: Model, **changes: object) -> Model:
+    """The same model read through a changed entry; `attention__write="attn"` changes the fact write of attention."""
+    entry = model.architecture
+    for path, fact in changes.items():
+        part, _, name = path.rpartition("__")
+        entry = replace(entry, **{part: replace(getattr(entry, part), **{name: fact})} if part else {name: fact})
+    return replace(model, architecture=entry)
 
 
 def token_batch(n_sequences: int, n_positions: int, seed: int = 0) -> torch.Tensor:

@@ -1,0 +1,26 @@
+"""Gemma 3: Gemma 2 with norms of q and k in place of the scores' soft-cap, and a base of RoPE for local and one for global layers."""
+
+from dataclasses import replace
+
+from transformers import PretrainedConfig
+
+from ingest.model.facts import NONE, Rotary, always
+from ingest.model.families import gemma, gemma2
+
+
+def layer_type(config: PretrainedConfig, layer: int) -> str:
+    return config.layer_types[layer]
+
+
+FAMILY = replace(
+    gemma2.FAMILY,
+    attention=replace(
+        gemma2.FAMILY.attention,
+        # its configuration has a cap of scores, which its code never applies
+        softcap=NONE,
+        q_norm=always("self_attn.q_norm"),
+        k_norm=always("self_attn.k_norm"),
+        rotary=Rotary(layer_type=layer_type),
+    ),
+    tiny={**gemma.FAMILY.tiny, "sliding_window": 4, "query_pre_attn_scalar": 8, "layer_types": ["sliding_attention", "full_attention"]},
+)
