@@ -1,0 +1,148 @@
+"""One layer's attention by head: its weights, where each head looks, and what each head writes.
+
+Everything comes from the weights and the entry's facts (`ingest/model/facts.py`) and is computed in float32; no code of the model's attention
+runs. What a head writes is the output projection's: a norm that follows it and the residual multiplier are not in it.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from ingest.model.models import Model
+from ingest.model.modules import in_float32
+from ingest.model.positions import alibi_slopes, rotation, turned
+
+
+@dataclass(frozen=True, eq=False)
+class Heads:
+    """One layer's weights by head, float32: q = w_q·x + b_q, k and v likewise, and a head writes w_o·(its pattern times v)."""
+
+    w_q: Tensor
+    """[n_heads, d_head, d_model]"""
+    w_k: Tensor
+    """[n_kv_heads, d_head, d_model]"""
+    w_v: Tensor
+    """[n_kv_heads, d_head, d_model]"""
+    w_o: Tensor
+    """[n_heads, d_model, d_head]"""
+    b_q: Tensor | None
+    """[n_heads, d_head]; None where there is none, as with the others."""
+    b_k: Tensor | None
+    """[n_kv_heads, d_head]"""
+    b_v: Tensor | None
+    """[n_kv_heads, d_head]"""
+    b_o: Tensor | None
+    """[d_model]: what the layer adds beside its heads."""
+
+
+def rows_of(model: Model, fused: Tensor, part: Literal["q", "k", "v"]) -> Tensor:
+    """The rows of q, k or v, [heads, d_head, …], of their projection's weight or bias [rows, …]."""
+    layout, place = model.architecture.attention.layout, "qkv".index(part)
+    if layout == "heads":
+        return fused.unflatten(0, (model.n_heads, 3, model.d_head))[:, place]
+    if layout == "blocks":
+        fused = fused.split([n * model.d_head for n in (model.n_heads, model.n_kv_heads, model.n_kv_heads)])[place]
+    return fused.unflatten(0, (-1, model.d_head))
+
+
+def layer_heads(model: Model, layer: int) -> Heads:
+    """A layer's weights by head, on the model's device; views of the parameters where those are float32 and there."""
+    attention = model.architecture.attention
+
+    def projection(part: Literal["q", "k", "v"]) -> tuple[Tensor, Tensor | None]:
+        path = getattr(attention, part)
+        bias = model.bias(layer, path)
+        return rows_of(model, model.rows(layer, path), part), None if bias is None else rows_of(model, bias, part)
+
+    (w_q, b_q), (w_k, b_k), (w_v, b_v) = projection("q"), projection("k"), projection("v")
+    w_o = model.rows(layer, attention.o).unflatten(1, (model.n_heads, model.d_head)).transpose(0, 1)
+    return Heads(w_q, w_k, w_v, w_o, b_q, b_k, b_v, model.bias(layer, attention.o))
+
+
+def for_each_head(model: Model, x: Tensor) -> Tensor:
+    """[n_kv_heads, …] to [n_heads, …]: head h uses the keys and values of head ⌊h·n_kv_heads/n_heads⌋."""
+    return x.repeat_interleave(model.n_heads // model.n_kv_heads, dim=0)
+
+
+def attention_input(model: Model, layer: int, resid_pre: Tensor) -> Tensor:
+    """What q, k and v are computed from, float32: the state that enters the block [..., d_model], after the norm where one precedes attention."""
+    path = model.architecture.attention.norm
+    x = resid_pre.to(model.device).float()
+    return x if path is None else in_float32(model.layer_module(layer, path), model.device)(x)
+
+
+def projected(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """x [batch, seq, d_model] by each head's rows: [heads, batch, seq, d_head]."""
+    rows = torch.einsum("bsm,hdm->hbsd", x, weight)
+    return rows if bias is None else rows + bias[:, None, None]
+
+
+def normed(x: Tensor, norm: nn.Module, is_joint: bool) -> Tensor:
+    """q or k [heads, batch, seq, d_head] after its norm, over each head or over all of them jointly."""
+    if not is_joint:
+        return norm(x)
+    joint: Tensor = norm(x.movedim(0, -2).flatten(-2))
+    return joint.unflatten(-1, (x.shape[0], -1)).movedim(-2, 0)
+
+
+def queries_and_keys(model: Model, layer: int, x: Tensor) -> tuple[Tensor, Tensor]:
+    """q and k of every head, k once for each head that uses it, after bias, norm and rotation: each [n_heads, batch, seq, d_head].
+
+    x: the attention input, [batch, seq, d_model].
+    """
+    heads, attention = layer_heads(model, layer), model.architecture.attention
+    q, k = projected(x, heads.w_q, heads.b_q), projected(x, heads.w_k, heads.b_k)
+    q_norm, k_norm = attention.q_norm(model.hf.config), attention.k_norm(model.hf.config)
+    if q_norm is not None:
+        q = normed(q, in_float32(model.layer_module(layer, q_norm), model.device), attention.is_qk_norm_joint)
+    if k_norm is not None:
+        k = normed(k, in_float32(model.layer_module(layer, k_norm), model.device), attention.is_qk_norm_joint)
+    if attention.rotary is not None:
+        cosine, sine = rotation(model, attention.rotary, layer, x.shape[1])
+        q, k = (turned(state, cosine, sine, attention.rotary.is_adjacent) for state in (q, k))
+    return q, for_each_head(model, k)
+
+
+def visible(n_positions: int, window: int | None, device: torch.device) -> Tensor:
+    """Which sources j a destination i sees, [seq, seq] of booleans: those with 0 ≤ i - j < window."""
+    distance = torch.arange(n_positions, device=device)[:, None] - torch.arange(n_positions, device=device)
+    return (distance >= 0) & (distance < (n_positions if window is None else window))
+
+
+def scores(model: Model, layer: int, x: Tensor) -> Tensor:
+    """Attention scores before the softmax, [n_heads, batch, seq, seq], destination before source; -∞ where a position may not look.
+
+    x: the attention input, [batch, seq, d_model]. ALiBi is counted from the destination: its own position loses nothing.
+    """
+    attention, config = model.architecture.attention, model.hf.config
+    q, k = queries_and_keys(model, layer, x)
+    scale, softcap = attention.scale(config, layer), attention.softcap(config)
+    found = q @ k.transpose(-1, -2) * (model.d_head**-0.5 if scale is None else scale)
+    if softcap is not None:
+        found = softcap * torch.tanh(found / softcap)
+    n = x.shape[1]
+    if attention.is_alibi:
+        position = torch.arange(n, device=x.device)
+        slopes = torch.tensor(alibi_slopes(model.n_heads), device=x.device)
+        found = found - slopes[:, None, None, None] * (position[:, None] - position)
+    return found.masked_fill(~visible(n, attention.window(config, layer), x.device), -torch.inf)
+
+
+def pattern(model: Model, layer: int, resid_pre: Tensor) -> Tensor:
+    """Where each head looks: attention weights [batch, n_heads, seq, seq], destination before source, each row summing to 1.
+
+    resid_pre: the states that enter the block, [batch, seq, d_model], from the sequence's first position on, without padding before it.
+    """
+    return scores(model, layer, attention_input(model, layer, resid_pre)).softmax(-1).transpose(0, 1)
+
+
+def head_outputs(model: Model, layer: int, resid_pre: Tensor, weights: Tensor) -> Tensor:
+    """What each head writes, [batch, seq, n_heads, d_model]; with `b_o` they sum to the attention's output.
+
+    weights: the layer's pattern. A head's part of the values' bias is in its output, since a pattern's rows sum to 1.
+    """
+    heads = layer_heads(model, layer)
+    v = for_each_head(model, projected(attention_input(model, layer, resid_pre), heads.w_v, heads.b_v))
+    return torch.einsum("bhst,hbtd,hmd->bshm", weights, v, heads.w_o)

@@ -1,0 +1,45 @@
+"""How attention knows positions: the angles by which RoPE turns q and k, and the slopes of ALiBi."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from ingest.model.facts import Rotary
+from ingest.model.models import Model
+from ingest.model.modules import find, tensor_of
+
+
+def rotation(model: Model, rotary: Rotary, layer: int, n_positions: int) -> tuple[Tensor, Tensor]:
+    """Cosine and sine of each pair's angle at positions 0, 1, …, each [n_positions, pairs] float32, times the model's own scaling of RoPE.
+
+    They come from the model's module or table and from no formula, since checkpoints stretch their frequencies in many ways.
+    """
+    if rotary.table is not None:
+        path, _, name = rotary.table.rpartition(".")
+        table = tensor_of(model.layer_module(layer, path), name)[:n_positions].to(model.device).float()
+        sine, cosine = table.chunk(2, dim=-1)
+        return cosine, sine
+    positions = torch.arange(n_positions, device=model.device).unsqueeze(0)
+    layer_type = rotary.layer_type(model.hf.config, layer)
+    # the module takes dtype and device of its first argument
+    cosine, sine = find(model.backbone_module, rotary.module)(torch.zeros(1, device=model.device), positions, *([layer_type] if layer_type else []))
+    return cosine[0].chunk(2, dim=-1)[0].float(), sine[0].chunk(2, dim=-1)[0].float()
+
+
+def turned(x: Tensor, cosine: Tensor, sine: Tensor, is_adjacent: bool) -> Tensor:
+    """x [..., seq, d_head] with its leading pairs turned by the angles of [seq, pairs]; the dimensions behind them stay."""
+    width = 2 * cosine.shape[-1]
+    pairs = x[..., :width].unflatten(-1, (-1, 2) if is_adjacent else (2, -1))
+    first, second = pairs.unbind(-1 if is_adjacent else -2)
+    both = (first * cosine - second * sine, second * cosine + first * sine)
+    return torch.cat((torch.stack(both, dim=-1 if is_adjacent else -2).flatten(-2), x[..., width:]), dim=-1)
+
+
+def alibi_slopes(n_heads: int) -> list[float]:
+    """What each head's scores lose per position of distance (Press et al. 2022, section 3).
+
+    A geometric sequence from 2^(-8/n) for a power of two; else that of the power below, and every other one of the power above.
+    """
+    power = 2 ** math.floor(math.log2(n_heads))
+    return [2 ** (-8 * i / power) for i in range(1, power + 1)] + [2 ** (-4 * i / power) for i in range(1, 2 * (n_heads - power), 2)]
