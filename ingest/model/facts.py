@@ -73,10 +73,10 @@ class Stream:
 class Rotary:
     """RoPE: pairs of q's and of k's leading dimensions turn with the position, by angles that the model itself gives."""
 
-    module: str | None = "rotary_emb"
+    angles: str = "rotary_emb"
     """Module of the backbone that gives the cosines and the sines of positions, each pair's twice."""
-    table: str | None = None
-    """Buffer of a layer in its place, [positions, sines then cosines]."""
+    is_table: bool = False
+    """`angles` is a buffer of each layer instead, [positions, sines then cosines]."""
     is_adjacent: bool = False
     """Pairs are dimensions (2n, 2n + 1); elsewhere (n, n + half of those that turn)."""
     layer_type: LayerFact[str | None] = NONE_IN_ALL

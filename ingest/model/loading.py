@@ -76,7 +76,8 @@ def load_hf(source: Source, dtype: torch.dtype, device_map: str | None) -> PreTr
     require_weights(source)
     with reading("weights", source.name):
         config = AutoConfig.for_model(**{key: value for key, value in source.config.items() if not key.endswith("_implementation")})
-        hf, report = AutoModelForCausalLM.from_pretrained(
+        # with `output_loading_info` it returns a pair, which its type does not say
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             source.location,
             # given, it is not parsed again: seconds for the vocabulary in a GGUF file's header
             config=config,
@@ -90,6 +91,7 @@ def load_hf(source: Source, dtype: torch.dtype, device_map: str | None) -> PreTr
             ignore_mismatched_sizes=True,
             trust_remote_code=False,
         )
+    hf, report = loaded
     wrong = misfits(report)
     if wrong:
         raise AtlasError(f"model {source.name}: its weights do not fit model_type '{source.config['model_type']}': {wrong}")
@@ -107,7 +109,7 @@ def require_room(hf: nn.Module, name: str) -> None:
 
 def load_tokenizer(source: Source) -> PreTrainedTokenizerFast:
     with reading("tokenizer", source.name):
-        tokenizer = AutoTokenizer.from_pretrained(source.location, revision=source.commit, gguf_file=source.gguf_file, trust_remote_code=False)
+        tokenizer: Any = AutoTokenizer.from_pretrained(source.location, revision=source.commit, gguf_file=source.gguf_file, trust_remote_code=False)
     if tokenizer.is_fast and not tokenizer.vocab_size:
         raise AtlasError(f"model {source.name}: its tokenizer has no vocabulary; {source.location} needs a tokenizer.json")
     if not tokenizer.is_fast:
@@ -121,5 +123,5 @@ def hash_weights(hf: nn.Module) -> str:
     digest = hashlib.sha256()
     for name, parameter in sorted(hf.named_parameters()):
         digest.update(f"{name} {tuple(parameter.shape)}\n".encode())
-        digest.update(parameter.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+        digest.update(parameter.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()

@@ -293,5 +293,6 @@ def load_model(source: str, *, revision: str | None, dtype: str, device: str) ->
     found = find_source(source, revision)
     architecture_of(found.config, found.name)
     tokenizer = load_tokenizer(found)
-    hf = load_hf(found, DTYPES[dtype], "auto" if place is None else None)
+    # transformers wraps `to` in a function without its types
+    hf: Any = load_hf(found, DTYPES[dtype], "auto" if place is None else None)
     return wrap(hf if place is None else hf.to(place), tokenizer, found.name, found.commit)

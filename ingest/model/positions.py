@@ -15,15 +15,15 @@ def rotation(model: Model, rotary: Rotary, layer: int, n_positions: int) -> tupl
 
     They come from the model's module or table and from no formula, since checkpoints stretch their frequencies in many ways.
     """
-    if rotary.table is not None:
-        path, _, name = rotary.table.rpartition(".")
+    if rotary.is_table:
+        path, _, name = rotary.angles.rpartition(".")
         table = tensor_of(model.layer_module(layer, path), name)[:n_positions].to(model.device).float()
         sine, cosine = table.chunk(2, dim=-1)
         return cosine, sine
     positions = torch.arange(n_positions, device=model.device).unsqueeze(0)
     layer_type = rotary.layer_type(model.hf.config, layer)
     # the module takes dtype and device of its first argument
-    cosine, sine = find(model.backbone_module, rotary.module)(torch.zeros(1, device=model.device), positions, *([layer_type] if layer_type else []))
+    cosine, sine = find(model.backbone_module, rotary.angles)(torch.zeros(1, device=model.device), positions, *([layer_type] if layer_type else []))
     return cosine[0].chunk(2, dim=-1)[0].float(), sine[0].chunk(2, dim=-1)[0].float()
 
 

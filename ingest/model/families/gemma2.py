@@ -32,5 +32,5 @@ FAMILY = replace(
         after_norm="post_feedforward_layernorm",
         activation=of("hidden_activation"),
     ),
-    tiny={**gemma.FAMILY.tiny, "sliding_window": 4, "final_logit_softcapping": 0.5, "attn_logit_softcapping": 5.0, "query_pre_attn_scalar": 8},
+    tiny={**gemma.FAMILY.tiny, "sliding_window": 4, "final_logit_softcapping": 0.5, "attn_logit_softcapping": 5.0, "query_pre_attn_scalar": 5},
 )

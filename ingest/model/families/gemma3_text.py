@@ -22,5 +22,5 @@ FAMILY = replace(
         k_norm=always("self_attn.k_norm"),
         rotary=Rotary(layer_type=layer_type),
     ),
-    tiny={**gemma.FAMILY.tiny, "sliding_window": 4, "query_pre_attn_scalar": 8, "layer_types": ["sliding_attention", "full_attention"]},
+    tiny={**gemma.FAMILY.tiny, "sliding_window": 4, "query_pre_attn_scalar": 5, "layer_types": ["sliding_attention", "full_attention"]},
 )

@@ -11,7 +11,7 @@ FAMILY = Architecture(
         k="attn.k_proj",
         v="attn.v_proj",
         o="attn.out_proj",
-        rotary=Rotary(module=None, table="attn.embed_positions", is_adjacent=True),
+        rotary=Rotary(angles="attn.embed_positions", is_table=True, is_adjacent=True),
     ),
     # one norm feeds attention and FFN
     ffn=Ffn(write="mlp", read="ln_1", up="mlp.fc_in", down="mlp.fc_out", activation=of("activation_function")),
