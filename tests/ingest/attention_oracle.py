@@ -17,7 +17,7 @@ OUTPUT = ("o_proj", "out_proj", "dense", "c_proj")
 def eager_model(model_type: str, **changes: object) -> Model:
     """A tiny random model that gives its attention weights; parameters large enough for patterns far from uniform."""
     hf = AutoModelForCausalLM.from_config(tiny_config(model_type, attn_implementation="eager", **changes))
-    return wrap(randomise(hf, std=0.8), tiny_tokenizer(), f"tiny-{model_type}")
+    return wrap(randomise(hf, std=0.6), tiny_tokenizer(), f"tiny-{model_type}")
 
 
 def blocks(model: Model) -> list[nn.Module]:
