@@ -125,7 +125,7 @@ def scores(model: Model, layer: int, x: Tensor) -> Tensor:
     n = x.shape[1]
     if attention.is_alibi:
         position = torch.arange(n, device=x.device)
-        slopes = torch.tensor(alibi_slopes(model.n_heads), device=x.device)
+        slopes = torch.tensor(alibi_slopes(model.n_heads)).to(x.device)
         found = found - slopes[:, None, None, None] * (position[:, None] - position)
     return found.masked_fill(~visible(n, attention.window(config, layer), x.device), -torch.inf)
 

@@ -17,14 +17,14 @@ def rotation(model: Model, rotary: Rotary, layer: int, n_positions: int) -> tupl
     """
     if rotary.is_table:
         path, _, name = rotary.angles.rpartition(".")
-        table = tensor_of(model.layer_module(layer, path), name)[:n_positions].to(model.device).float()
-        sine, cosine = table.chunk(2, dim=-1)
-        return cosine, sine
+        sine, cosine = tensor_of(model.layer_module(layer, path), name)[:n_positions].chunk(2, dim=-1)
+        return cosine.to(model.device).float(), sine.to(model.device).float()
     positions = torch.arange(n_positions, device=model.device).unsqueeze(0)
     layer_type = rotary.layer_type(model.hf.config, layer)
     # the module takes dtype and device of its first argument
     cosine, sine = find(model.backbone_module, rotary.angles)(torch.zeros(1, device=model.device), positions, *([layer_type] if layer_type else []))
-    return cosine[0].chunk(2, dim=-1)[0].float(), sine[0].chunk(2, dim=-1)[0].float()
+    n_pairs = cosine.shape[-1] // 2
+    return cosine[0, :, :n_pairs].to(model.device).float(), sine[0, :, :n_pairs].to(model.device).float()
 
 
 def turned(x: Tensor, cosine: Tensor, sine: Tensor, is_adjacent: bool) -> Tensor:

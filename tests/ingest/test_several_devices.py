@@ -12,6 +12,8 @@ from accelerate import cpu_offload
 from ingest import run as driver
 from ingest.model.architectures import ARCHITECTURES
 from ingest.model.checks import check_identities
+from ingest.model.embedding import position_rows, token_rows
+from ingest.model.heads import head_outputs, pattern
 from ingest.model.loading import require_room
 from ingest.model.models import Model, load_model, wrap
 from ingest.recorders.torch_keys import TorchKeys, new_keys
@@ -86,6 +88,21 @@ def test_layers_on_two_devices(model_type: str, monkeypatch: pytest.MonkeyPatch)
     assert (best.positions == expected_keys.triggers().positions).all()
     same(weights, weight_tables(one, 1, all_unit_values(one)))
     same(traced, trace_tables(one, join_states(trace_batch(one, batch(), sample)), np.zeros((2, one.d_ffn), np.int64), 0, settings))
+
+
+@pytest.mark.parametrize("model_type", ARCHITECTURES)
+def test_heads_of_a_layer_elsewhere(model_type: str) -> None:
+    """Rebuilt where the output head is, from a state that comes from where the layer is."""
+    one, resid_pre, tokens = tiny_model(model_type), torch.randn(2, 6, 16, generator=torch.Generator().manual_seed(0)), torch.arange(6)
+    expected = pattern(one, 0, resid_pre)
+    outputs = head_outputs(one, 0, resid_pre, expected)
+    with MadeUpDevices():
+        two = on_two_devices(model_type)
+        found = pattern(two, 0, resid_pre.to(FIRST))
+        assert two.layer_device(0) == FIRST and found.device == two.device
+        torch.testing.assert_close(found.to("cpu"), expected)
+        torch.testing.assert_close(head_outputs(two, 0, resid_pre.to(FIRST), found).to("cpu"), outputs)
+        torch.testing.assert_close((token_rows(two, tokens) + position_rows(two, 6)).to("cpu"), token_rows(one, tokens) + position_rows(one, 6))
 
 
 @pytest.fixture(scope="module")
