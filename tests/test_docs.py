@@ -169,13 +169,14 @@ def glossary() -> dict[str, str]:
 STORED_WORDS = [*terms.SITES, "promoted", "suppressed", "dominant", *terms.RUN_KINDS, *terms.PROJECTIONS]
 CHANGES = ["agreement", "residual", "ffn", "composition"]
 NEURONS = ["layer", "neuron", "key", "value", "coefficient", "active", "sub-update", "site", "score", "promotion", "trigger", "tail"]
+HEADS = ["head", "query", "attention key", "attention value", "attention score", "attention pattern", "head output", "window", "RoPE", "ALiBi", "QK norm"]
 PREDICTIONS = ["candidate", "final", "saturation", "elimination", "projection", "frozen_norm"]
 TEXT = ["corpus", "document", "sequence", "position", "prefix", "token", "BOS"]
 INGEST = ["atlas", "snapshot", "run", "shard", "question", "audit"]
 PHRASES = ["residual stream", "residual state", "logit lens", "next token", "gated FFN", "parallel block", "output embedding", "prediction change"]
 
 
-@pytest.mark.parametrize("term", [*STORED_WORDS, *CHANGES, *NEURONS, *PREDICTIONS, *TEXT, *INGEST, *PHRASES])
+@pytest.mark.parametrize("term", [*STORED_WORDS, *CHANGES, *NEURONS, *HEADS, *PREDICTIONS, *TEXT, *INGEST, *PHRASES])
 def test_the_glossary_defines(term: str) -> None:
     definition = glossary()[term]
     assert len(definition.split()) > 4
