@@ -16,7 +16,8 @@ from torch.nn import functional as F
 
 from ingest.model import sources
 from ingest.model.architectures import ARCHITECTURES
-from ingest.model.checks import check_identities
+from ingest.model.checks import check_identities, relative_error
+from ingest.model.heads import head_outputs, pattern
 from ingest.model.hooks import record_layers
 from ingest.model.loading import attention, hash_weights, misfits
 from ingest.model.models import Model, load_model
@@ -269,6 +270,21 @@ def test_the_packaged_gguf_was_converted_rightly_for_it_knows_english(smollm2: M
     # rotary heads in the wrong order, or a wrong base, cost several nats a token; a uniform guess costs 10.8
     assert F.cross_entropy(logits[0, :-1], token_ids[0, 1:]) < 3
     assert smollm2.tokenizer.decode(logits[0, -3].argmax()) == " Paris"
+
+
+def test_the_heads_of_the_packaged_gguf_do_what_its_attention_does(smollm2: Model) -> None:
+    """They add up to its updates; and on a block of random tokens that comes twice, one looks at the token before, one behind the token's first occurrence."""
+    block = token_batch(4, 50)
+    with torch.inference_mode(), record_layers(smollm2) as recording:
+        smollm2.backbone(torch.cat([block, block], dim=1))
+    patterns = {}
+    for layer in (0, 16, 18):
+        resid_pre = recording[layer]["resid_pre"]
+        patterns[layer] = pattern(smollm2, layer, resid_pre)
+        outputs = head_outputs(smollm2, layer, resid_pre, patterns[layer])
+        assert relative_error(outputs.sum(-2), recording[layer]["attn_out"]) < 1e-5
+    assert patterns[16][:, 0].diagonal(-1, 1, 2).mean() > 0.8
+    assert patterns[18][:, 6].diagonal(-49, 1, 2)[:, 1:].mean() > 0.8
 
 
 def changed_config(folder: Path, **changes: object) -> Path:
