@@ -3,18 +3,23 @@
 It is the label of a type, which is read and never run: before an atlas is locked down, nothing that is defined in it may act.
 """
 
+import sys
 from functools import cache
 from hashlib import sha256
+from importlib.machinery import ModuleSpec
 from importlib.metadata import entry_points
 from importlib.resources import files
+from pathlib import Path
 
 import duckdb
+
+from schema.errors import AtlasError
 
 QUESTION_GROUP = "activation_atlas.questions"
 """Entry points that return SQL files of table macros, so that `schema` knows no layer above it."""
 
-TABLE_SOURCES = ("columns.py", "map_tables.py", "paper_tables.py", "tables.py", "terms.py")
-"""Read instead of the metadata made from them, which would have to load SQLAlchemy first."""
+TABLE_GROUP = "activation_atlas.tables"
+"""Entry points that name modules as those in schema/tables are, of distributions that add tables."""
 
 STORED = """
 SELECT t.labels
@@ -35,10 +40,35 @@ def view_files() -> dict[str, str]:
     return {f.name.removesuffix(".sql"): f.read_text() for f in folder.iterdir() if f.name.endswith(".sql")}
 
 
+def table_modules() -> list[str]:
+    """Our modules that declare tables, by name."""
+    names = sorted(f.name.removesuffix(".py") for f in (files("schema") / "tables").iterdir() if f.name.endswith(".py"))
+    return [f"schema.tables.{name}" for name in names if name != "__init__"]
+
+
+def added_modules() -> list[str]:
+    """Those of other distributions, by name."""
+    return sorted({point.module for point in entry_points(group=TABLE_GROUP)})
+
+
+def module_source(name: str) -> str:
+    """The source of a module that is not imported for it, nor are the packages it lies in: SQLAlchemy takes longer to load than a file to open."""
+    spec: ModuleSpec | None = None
+    parts = name.split(".")
+    for i in range(1, len(parts) + 1):
+        folders = spec.submodule_search_locations if spec else None
+        found = (finder.find_spec(".".join(parts[:i]), folders) for finder in sys.meta_path)
+        spec = next(filter(None, found), None)
+    if spec is None or spec.origin is None:
+        raise AtlasError(f"the tables of {name} cannot be read: there is no such module, which an entry point of the group {TABLE_GROUP} names")
+    return Path(spec.origin).read_text(encoding="utf-8")
+
+
 @cache
 def release_digest() -> str:
     """SHA-256 over the sources of all tables, views and questions."""
-    sources = {name: (files("schema") / name).read_text() for name in TABLE_SOURCES} | view_files() | question_files()
+    declared = ["schema.columns", "schema.terms", *table_modules(), *added_modules()]
+    sources = {name: module_source(name) for name in declared} | view_files() | question_files()
     return sha256("\0".join(f"{name}\0{text}" for name, text in sorted(sources.items())).encode()).hexdigest()
 
 
