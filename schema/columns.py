@@ -25,6 +25,8 @@ class FilledBy:
 REGISTRATION = FilledBy("", "")
 """No pass: every ingest fills it, of its model and its corpus."""
 
+ROUNDING = 1e-5
+
 SAID = frozenset({"grain", "sort", "filled_by", "asked_by", "unit", "counted", "bytes_a_row", "is_merged"})
 
 
@@ -103,13 +105,13 @@ def column(name: str, kind: TypeEngine | type[TypeEngine], comment: str, referen
 
 
 def probability(name: str, comment: str, null: bool = False) -> Column:
-    """A number in [0, 1]."""
-    return bounded(name, comment, null, (0, 1))
+    """A number in [0, 1]; a softmax in float32 can pass 1 by a rounding."""
+    return bounded(name, comment, null, (0, 1 + ROUNDING))
 
 
 def nonnegative(name: str, comment: str, null: bool = False) -> Column:
-    """A number that is not below 0."""
-    return bounded(name, comment, null, (0, None))
+    """A number that is not below 0 but by a rounding."""
+    return bounded(name, comment, null, (-ROUNDING, None))
 
 
 def bounded(name: str, comment: str, null: bool, bounds: tuple[float, float | None]) -> Column:
