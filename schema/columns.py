@@ -13,7 +13,7 @@ from schema.errors import AtlasError
 class FilledBy:
     """The pass that fills a table, by its name, and the options of `atlas ingest FILE` that ask for it.
 
-    `counted` is the FROM of what run `r` of it went over, in `unit`s, for whoever shows its speed; '' where nobody does.
+    `counted` is a SELECT of how many `unit`s run `r` of it went over, for whoever shows its speed; '' where nobody does.
     """
 
     name: str

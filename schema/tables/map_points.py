@@ -6,7 +6,7 @@ from schema import terms
 from schema.columns import FilledBy, column, one_of, table
 
 ORDER = 100
-MAP = FilledBy("map", "--model … --map", unit="points", counted="FROM map_point AS m WHERE m.run_id = r.run_id")
+MAP = FilledBy("map", "--model … --map", unit="points", counted="SELECT count(*) FROM map_point AS m WHERE m.run_id = r.run_id")
 
 
 def tables(m: MetaData, _: int) -> None:

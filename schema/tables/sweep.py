@@ -6,7 +6,7 @@ from schema import terms
 from schema.columns import Counts, FilledBy, Levels, column, corpus_id, layer, neuron, one_of, table
 
 ORDER = 40
-SWEEP = FilledBy("sweep", "--model … --corpus …", unit="positions", counted="FROM position AS p")
+SWEEP = FilledBy("sweep", "--model … --corpus …", unit="positions", counted="SELECT c.n_positions FROM corpus AS c WHERE c.corpus_id = r.corpus_id")
 
 
 def tables(m: MetaData, _: int) -> None:

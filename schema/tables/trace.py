@@ -6,7 +6,7 @@ from schema import terms
 from schema.columns import FilledBy, Vector, added, column, layer, neuron, nonnegative, one_of, position_id, probability, table
 
 ORDER = 50
-TRACE = FilledBy("trace", "--model … --corpus … --trace 4000", unit="positions", counted="FROM trace AS t WHERE t.run_id = r.run_id")
+TRACE = FilledBy("trace", "--model … --corpus … --trace 4000", unit="positions", counted="SELECT count(*) FROM trace AS t WHERE t.run_id = r.run_id")
 
 
 def tables(m: MetaData, d_model: int) -> None:

@@ -6,7 +6,7 @@ from schema import terms
 from schema.columns import FilledBy, column, layer, neuron, one_of, probability, table
 
 ORDER = 30
-WEIGHTS = FilledBy("weights", "--model …", unit="neurons", counted="FROM neuron AS n")
+WEIGHTS = FilledBy("weights", "--model …", unit="neurons", counted="SELECT count(*) FROM neuron")
 
 
 def tables(m: MetaData, _: int) -> None:
