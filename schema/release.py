@@ -3,6 +3,7 @@
 It is the label of a type, which is read and never run: before an atlas is locked down, nothing that is defined in it may act.
 """
 
+import re
 import sys
 from functools import cache
 from hashlib import sha256
@@ -21,6 +22,8 @@ QUESTION_GROUP = "activation_atlas.questions"
 TABLE_GROUP = "activation_atlas.tables"
 """Entry points that name modules as those in schema/tables are, of distributions that add tables."""
 
+TITLE = re.compile(r"^-- title:\s+(.+)$", re.MULTILINE)
+
 STORED = """
 SELECT t.labels
 FROM duckdb_types() AS t
@@ -29,9 +32,21 @@ WHERE t.type_name = 'release_digest' AND t.schema_name = 'main' AND t.database_n
 
 
 @cache
-def question_files() -> dict[str, str]:
-    """Name → SQL of every installed table macro."""
+def question_sources() -> dict[str, str]:
+    """Name → file of every installed question: its header, and the SQL of its table macro."""
     return {name: sql for point in entry_points(group=QUESTION_GROUP) for name, sql in point.load()().items()}
+
+
+def question_files() -> dict[str, str]:
+    """Name → SQL that installs it in an atlas."""
+    return {name: commented(name, sql) for name, sql in question_sources().items()}
+
+
+def commented(name: str, sql: str, database: str = "") -> str:
+    """A question's SQL, its title as the comment of its macro, which is in that database; '' for the current one."""
+    title = TITLE.search(sql)
+    said = title[1].strip().replace("'", "''") if title else ""
+    return f"{sql}\nCOMMENT ON MACRO TABLE {database and f'{database}.'}{name} IS '{said}';\n"
 
 
 @cache

@@ -98,8 +98,9 @@ def answer(q: Question, arguments: dict[str, object], db: Path | None, **out: An
 
 
 def reason(a: "Atlas", q: Question) -> str:
-    """Why an answer has no rows, as far as that is for want of a run, or of annotations."""
+    """Why an answer has no rows, as far as that is for want of a run, or of what lies beside the atlas."""
     from atlas.ranges import missing_run, unknown_tables
+    from schema.beside import kinds
     from schema.table_facts import command
 
     if run := missing_run(a.con, q.sql):
@@ -107,7 +108,7 @@ def reason(a: "Atlas", q: Question) -> str:
     if later := unknown_tables(a.con, q.sql):
         table, run = next(iter(later.items()))
         return f", because the {run} run of this atlas brought nothing for {table}, and may be older than that: `{command(run, a.path)}`"
-    return ", because this atlas has no annotations that it counts (atlas annotate status)" if q.catalog else ""
+    return next((f", because this atlas has no {kind.name} that it counts ({kind.told_by})" for kind in kinds() if kind.name == q.catalog), "")
 
 
 def with_caption(q: Question, out: dict[str, Any]) -> dict[str, Any]:
