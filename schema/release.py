@@ -4,12 +4,11 @@ It is the label of a type, which is read and never run: before an atlas is locke
 """
 
 import re
-import sys
 from functools import cache
 from hashlib import sha256
-from importlib.machinery import ModuleSpec
 from importlib.metadata import entry_points
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 
 import duckdb
@@ -56,9 +55,9 @@ def view_files() -> dict[str, str]:
 
 
 def table_modules() -> list[str]:
-    """Our modules that declare tables, by name."""
+    """Our modules in schema/tables, by name."""
     names = sorted(f.name.removesuffix(".py") for f in (files("schema") / "tables").iterdir() if f.name.endswith(".py"))
-    return [f"schema.tables.{name}" for name in names if name != "__init__"]
+    return [name for name in names if name != "__init__"]
 
 
 def added_modules() -> list[str]:
@@ -66,24 +65,23 @@ def added_modules() -> list[str]:
     return sorted({point.module for point in entry_points(group=TABLE_GROUP)})
 
 
-def module_source(name: str) -> str:
-    """The source of a module that is not imported for it, nor are the packages it lies in: SQLAlchemy takes longer to load than a file to open."""
-    spec: ModuleSpec | None = None
-    parts = name.split(".")
-    for i in range(1, len(parts) + 1):
-        folders = spec.submodule_search_locations if spec else None
-        found = (finder.find_spec(".".join(parts[:i]), folders) for finder in sys.meta_path)
-        spec = next(filter(None, found), None)
+def added_source(name: str) -> str:
+    """The source of such a module, which is not imported for it: SQLAlchemy takes longer to load than a file to open."""
+    try:
+        spec = find_spec(name)
+    except ModuleNotFoundError:
+        spec = None
     if spec is None or spec.origin is None:
-        raise AtlasError(f"the tables of {name} cannot be read: there is no such module, which an entry point of the group {TABLE_GROUP} names")
+        raise AtlasError(f"there is no module {name}, which an entry point of the group {TABLE_GROUP} names: is what brings it installed whole?")
     return Path(spec.origin).read_text(encoding="utf-8")
 
 
 @cache
 def release_digest() -> str:
     """SHA-256 over the sources of all tables, views and questions."""
-    declared = ["schema.columns", "schema.terms", *table_modules(), *added_modules()]
-    sources = {name: module_source(name) for name in declared} | view_files() | question_files()
+    declared = ["columns.py", "terms.py", *(f"tables/{name}.py" for name in table_modules())]
+    ours, added = {name: (files("schema") / name).read_text() for name in declared}, {name: added_source(name) for name in added_modules()}
+    sources = ours | added | view_files() | question_files()
     return sha256("\0".join(f"{name}\0{text}" for name, text in sorted(sources.items())).encode()).hexdigest()
 
 

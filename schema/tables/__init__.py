@@ -18,7 +18,7 @@ from schema.release import added_modules, table_modules
 @cache
 def modules() -> tuple[ModuleType, ...]:
     """Ours by their order, then those that other distributions add, by name."""
-    ours = [import_module(name) for name in table_modules()]
+    ours = [import_module(f"{__name__}.{name}") for name in table_modules()]
     return (*sorted(ours, key=lambda module: (module.ORDER, module.__name__)), *map(import_module, added_modules()))
 
 
