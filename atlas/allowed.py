@@ -109,8 +109,8 @@ duckdb_views generate_series json_each json_tree pragma_collations pragma_versio
 SCANS = frozenset({"seq_scan", "ducklake_scan"})
 """The table functions that a table is bound to; which tables, is said by CATALOGS."""
 
-CATALOGS = frozenset({"annotations", "lake", "older", "system", "temp"})
-"""The databases that may be named, besides the atlas itself; `older` is its file, where that is of another release."""
+CATALOGS = frozenset({"lake", "older", "system", "temp"})
+"""The databases that may be named, besides the atlas itself and what lies beside it; `older` is its file, where that is of another release."""
 
 SCHEMAS = frozenset({"main", "information_schema", "pg_catalog"})
 

@@ -11,7 +11,6 @@ import polars as pl
 
 from atlas import guard, sandbox
 from atlas.address import parse_address
-from atlas.annotations.attaching import attach_annotations
 from atlas.arguments import bind, signature
 from atlas.card import Card, read_card
 from atlas.cursors import Parameters
@@ -23,6 +22,7 @@ from atlas.questions import Question, question, questions
 from atlas.ranges import check_arguments
 from atlas.statement import statement
 from schema import store
+from schema.beside import attach_beside
 from schema.errors import AtlasError
 
 
@@ -35,7 +35,7 @@ class Atlas:
 
     def __init__(self, path: Path | str, *, memory: str = "4GB") -> None:
         self.path = Path(path)
-        self.con = store.open_reader(self.path, memory=memory, attach=attach_annotations)
+        self.con = store.open_reader(self.path, memory=memory, attach=attach_beside)
 
     def ask(self, name: str, *args: object, **kwargs: object) -> pl.DataFrame:
         """Ask a question by name; arguments in the order of its parameters, or by name.

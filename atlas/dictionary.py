@@ -1,10 +1,10 @@
-"""The data dictionary: every table, view and column with type and meaning, annotations too, from an open atlas or from the metadata alone."""
+"""The data dictionary: every table, view and column with type and meaning, files beside an atlas too, from an open atlas or from the metadata alone."""
 
 import duckdb
 import polars as pl
 
-from atlas.annotations.attaching import attach_blank
 from atlas.frames import fetch
+from schema.beside import attach_blank, kinds
 from schema.build import create_tables, install_derived
 from schema.store import open_writer
 
@@ -22,14 +22,14 @@ SELECT
 FROM duckdb_columns() AS c
 LEFT JOIN duckdb_tables() AS t ON c.table_oid = t.table_oid AND c.database_oid = t.database_oid AND c.schema_oid = t.schema_oid
 LEFT JOIN duckdb_views() AS v ON c.table_oid = v.view_oid AND c.database_oid = v.database_oid AND c.schema_oid = v.schema_oid
-WHERE NOT c.internal AND c.database_name IN (current_database(), 'annotations')
+WHERE NOT c.internal AND c.database_name IN (SELECT current_database() UNION ALL SELECT unnest(?))
 ORDER BY kind, c.database_name <> current_database(), c.table_oid, c.column_index
 """
 
 
 def describe(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
     """One row per column: relation, kind (table or view), description, column, type, is_nullable, meaning."""
-    return fetch(con, COLUMNS)
+    return fetch(con, COLUMNS, [[kind.name for kind in kinds()]])
 
 
 def describe_blank() -> pl.DataFrame:
@@ -37,7 +37,8 @@ def describe_blank() -> pl.DataFrame:
     con = open_writer(":memory:")
     create_tables(con, ANY_WIDTH)
     install_derived(con)
-    attach_blank(con)
+    for kind in kinds():
+        attach_blank(con, kind)
     try:
         return describe(con).with_columns(pl.col("type").str.replace(f"[{ANY_WIDTH}]", "[d_model]", literal=True))
     finally:

@@ -12,6 +12,7 @@ from atlas.frames import fetch
 from atlas.questions import question
 from atlas.status_notes import notes
 from schema.lake import is_lake, lake_bytes
+from schema.table_facts import facts
 
 RUNS = """
 SELECT
@@ -64,9 +65,7 @@ class Status:
 
 
 def read_status(con: duckdb.DuckDBPyConnection, path: Path) -> Status:
-    from schema.tables import metadata  # with SQLAlchemy, which opening an atlas does without
-
-    counts = " UNION ALL ".join(f"SELECT '{t}' AS relation, count(*) AS n_rows FROM {t}" for t in metadata(1).tables)
+    counts = " UNION ALL ".join(f"SELECT '{t}' AS relation, count(*) AS n_rows FROM {t}" for t in facts().filled_by)
     return Status(
         path=str(path),
         bytes=lake_bytes(con) if is_lake(path) else path.stat().st_size,

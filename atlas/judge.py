@@ -12,12 +12,13 @@ import duckdb
 
 from atlas.allowed import CATALOGS, EXPRESSIONS, FUNCTIONS, OPERATORS, SCANS, SCHEMAS, SIGNS, TABLE_FUNCTIONS
 from atlas.statement import literal
+from schema.beside import kinds
 from schema.errors import QueryRefused
 
 OWN_MACROS = """
 SELECT DISTINCT f.function_name
 FROM system.main.duckdb_functions() AS f
-WHERE NOT f.internal AND f.database_name IN (system.main.current_database(), 'annotations')
+WHERE NOT f.internal AND f.database_name IN (SELECT system.main.current_database() UNION ALL SELECT unnest(?))
 """
 """DuckDB's own functions are named in full, here and below: a file that is called an atlas may have macros of the same names."""
 
@@ -26,7 +27,7 @@ Parameters = Mapping[str, object] | Sequence[object] | None
 
 def judge(cursor: duckdb.DuckDBPyConnection, select: str, parameters: Parameters = None) -> None:
     """Raise QueryRefused unless `select`, one SELECT, uses only what is allowed, and duckdb.Error if it is wrong SQL."""
-    catalogs = {*CATALOGS, str(cursor.execute("SELECT system.main.current_database()").fetchall()[0][0]).lower()}
+    catalogs = {*CATALOGS, *beside(), str(cursor.execute("SELECT system.main.current_database()").fetchall()[0][0]).lower()}
     parsed = described(cursor, "json_serialize_sql", select)
     if parsed["error"]:
         refuse(f"DuckDB cannot say what this statement does ({first_line(parsed)})")
@@ -56,12 +57,17 @@ def first_line(described: dict[str, Any]) -> str:
     return str(described["error_message"]).splitlines()[0]
 
 
+def beside() -> list[str]:
+    """The databases beside an atlas, which may be named as its own."""
+    return [kind.name for kind in kinds()]
+
+
 def judge_names(cursor: duckdb.DuckDBPyConnection, parsed: dict[str, Any], catalogs: set[str]) -> None:
     found = list(nodes(parsed))
     called = {str(node["function_name"]).lower() for node in found if node.get("function_name") is not None}
     tables = {str(node["function"]["function_name"]).lower() for node in found if node.get("type") == "TABLE_FUNCTION"}
     if strange := (called - FUNCTIONS - SIGNS - TABLE_FUNCTIONS) | (tables - TABLE_FUNCTIONS):
-        strange -= {macro for (macro,) in cursor.execute(OWN_MACROS).fetchall()}
+        strange -= {macro for (macro,) in cursor.execute(OWN_MACROS, [beside()]).fetchall()}
     if strange:
         refuse(f"the function {min(strange)}")
     for node in found:

@@ -10,6 +10,7 @@ from atlas.cursors import fetch_rows
 from atlas.reads import relations
 from atlas.statement import literal
 from schema.errors import AtlasError
+from schema.table_facts import facts, passes_of
 from schema.terms import CLUSTER_SPACES, DIRECTIONS, LAYOUTS, PROJECTIONS, SITES, SUBJECTS, TAILS
 
 WORDS = {
@@ -102,30 +103,29 @@ def check_annotator(con: duckdb.DuckDBPyConnection, annotator: object) -> None:
         raise AtlasError(f"no annotator {annotator!r}; they are {', '.join(names) or 'none yet: `atlas annotate sheet` begins'}")
 
 
-READERS = {
-    "sweep": ("trigger", "neuron_statistics"),
-    "trace": ("trace", "logit_lens", "sub_update", "residual_state"),
-    "paper": ("removal", "next_token_rank", "control_token", "value_cluster"),
-    "map": ("map_point",),
-}
-"""Run → the tables that it alone fills."""
-
-
 def missing_run(con: duckdb.DuckDBPyConnection, sql: str) -> str | None:
-    """The run, of those in READERS, that a question reads from, itself or by another question, and that this atlas does not have."""
+    """The first pass that fills what a question reads, itself or by another question, and that this atlas has no run of."""
+    done = passes_of(kind for (kind,) in fetch_rows(con, "SELECT DISTINCT kind FROM run"))
+    return next((name for name in filling(sql).values() if name not in done), None)
+
+
+def filling(sql: str) -> dict[str, str]:
+    """Table → the pass that fills it, of those that a question reads and that a pass fills, in the order of tables."""
     read = relations(sql)
-    done = {kind for (kind,) in fetch_rows(con, "SELECT DISTINCT kind FROM run")}
-    return next((run for run, tables in READERS.items() if run not in done and read.intersection(tables)), None)
+    return {table: name for table, name in facts().filled_by.items() if name and table in read}
+
+
+def unknown_tables(con: duckdb.DuckDBPyConnection, sql: str) -> dict[str, str]:
+    """Table → the pass that fills it, of those that a question reads and that no shard of this atlas counts: its runs are older than they."""
+    counted = {table for (table,) in fetch_rows(con, "SELECT DISTINCT unnest(json_keys(s.n_rows)) FROM shard AS s")}
+    return {table: name for table, name in filling(sql).items() if table not in counted}
 
 
 def unfilled(con: duckdb.DuckDBPyConnection, sql: str) -> dict[str, str]:
-    """Column → kind of run that fills it, of the columns that a question's SQL names and that have no value in any row: the runs are older than they."""
-    # here, because SQLAlchemy takes longer to import than most answers
-    from schema.tables import metadata
-
-    later = [c for t in metadata(1).tables.values() for c in t.columns if "filled_by" in c.info and re.search(rf"\b{c.name}\b", sql)]
+    """Column → the pass that fills it, of the columns that a question's SQL names and that have no value in any row: the runs are older than they."""
+    later = [(table, c, name) for table, columns in facts().added.items() for c, name in columns.items() if re.search(rf"\b{c}\b", sql)]
     empty = "SELECT 1 FROM {0} HAVING count(*) > 0 AND count({1}) = 0"
-    return {c.name: c.info["filled_by"] for c in later if fetch_rows(con, empty.format(c.table.name, c.name))}
+    return {c: name for table, c, name in later if fetch_rows(con, empty.format(table, c))}
 
 
 CHECKS: dict[str, Callable[[duckdb.DuckDBPyConnection, object], None]] = {

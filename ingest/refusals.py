@@ -11,11 +11,12 @@ from ingest.model.models import Model
 from ingest.request import Request
 from ingest.store.register import is_registered
 from ingest.text.sequences import bos_token
+from schema.beside import kind_of
 from schema.errors import AtlasError, Locked, NotAnAtlas
 from schema.lake import Lake, check_description, is_lake, read_lake, storage
 from schema.logs import check_log
 from schema.patient import held_back, patient
-from schema.store import ANNOTATION_SUFFIX, open_reader, require_whole
+from schema.store import open_reader, require_whole
 from schema.tables import metadata
 
 
@@ -28,8 +29,8 @@ def check_target(request: Request) -> None:
         raise AtlasError(f"cannot make {target}: it is a link, which a new file would replace; name the file that it leads to, {target.resolve()}")
     if target.is_dir():
         raise AtlasError(f"cannot make {target}: it is a folder; name a file such as {target}/atlas.duckdb")
-    if f".{target.name}".endswith(ANNOTATION_SUFFIX):
-        raise AtlasError(f"cannot make {target}: names that end in {ANNOTATION_SUFFIX[1:]} are for what people say of an atlas; give another name")
+    if kind := kind_of(target):
+        raise AtlasError(f"cannot make {target}: names that end in {kind.name}.duckdb are for the {kind.name} of an atlas; give another name")
     if request.lake is not None and request.data is not None:
         check_description(target, Lake(request.lake, storage(request.data)))
     elif is_lake(target):

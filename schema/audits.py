@@ -1,7 +1,6 @@
 """Audits: queries that select rows which break a rule. An atlas that keeps every rule gives no rows.
 
-Uniqueness, references and missing values follow from the metadata (`Table.info["grain"]`, `Column.info["references"]`, `nullable`);
-what a table cannot say of itself is one file each in schema/audits/.
+Most follow from the metadata (schema/metadata_audits.py); what a table cannot say of itself is one file each in schema/audits/.
 """
 
 from collections.abc import Iterator
@@ -9,21 +8,12 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 import duckdb
-from sqlalchemy import Column, MetaData, Table
 
 from schema.errors import AtlasError
 from schema.interruptible import interruptible
+from schema.metadata_audits import Audit, metadata_audits
 from schema.release import question_files, view_files
 from schema.tables import metadata
-
-
-@dataclass(frozen=True)
-class Audit:
-    """`sql` selects the rows that break `rule`."""
-
-    name: str
-    rule: str
-    sql: str
 
 
 @dataclass(frozen=True)
@@ -33,52 +23,6 @@ class Finding:
     audit: Audit
     n_rows: int
     example: dict[str, object] | None
-
-
-def grain_audit(table: Table) -> Audit:
-    """No two rows of the same grain; a table without grain columns has at most one row."""
-    grain = table.info["grain"]
-    columns = ", ".join(f"t.{c}" for c in grain)
-    sql = (
-        f"SELECT {columns}, count(*) AS n_rows FROM {table.name} AS t GROUP BY {columns} HAVING count(*) > 1"
-        if grain
-        else f"SELECT count(*) AS n_rows FROM {table.name} AS t HAVING count(*) > 1"
-    )
-    return Audit(f"{table.name}: grain", f"one row per {', '.join(grain) or 'atlas'}", sql)
-
-
-def reference_audit(column: Column) -> Audit:
-    """Every value is found in the column it refers to; null refers to nothing."""
-    target, key = column.info["references"].split(".")
-    sql = (
-        f"SELECT t.{column.name}, count(*) AS n_rows FROM {column.table.name} AS t "
-        f"WHERE t.{column.name} IS NOT NULL AND t.{column.name} NOT IN (SELECT r.{key} FROM {target} AS r) GROUP BY t.{column.name}"
-    )
-    return Audit(f"{column.table.name}.{column.name}: reference", f"every value is in {column.info['references']}", sql)
-
-
-def null_audit(table: Table) -> Audit:
-    """No nulls where the metadata allows none."""
-    required = [c.name for c in table.columns if not c.nullable]
-    nulls = " OR ".join(f't."{name}" IS NULL' for name in required)
-    return Audit(f"{table.name}: not null", f"no null in {', '.join(required)}", f"SELECT t.* FROM {table.name} AS t WHERE {nulls}")
-
-
-def layer_audit(table: Table) -> Audit:
-    """Layers and neurons are those of the model."""
-    conditions = ["t.layer NOT BETWEEN 0 AND m.n_layers - 1"] + (["t.neuron NOT BETWEEN 0 AND m.d_ffn - 1"] if "neuron" in table.columns else [])
-    sql = f"SELECT t.* FROM {table.name} AS t CROSS JOIN model AS m WHERE {' OR '.join(conditions)}"
-    return Audit(f"{table.name}: range", "layers and neurons are those of the model", sql)
-
-
-def metadata_audits(tables: MetaData) -> Iterator[Audit]:
-    """What follows from the metadata of each table."""
-    for table in tables.tables.values():
-        yield grain_audit(table)
-        yield null_audit(table)
-        if "layer" in table.columns:
-            yield layer_audit(table)
-        yield from (reference_audit(c) for c in table.columns if "references" in c.info)
 
 
 def derived_audits() -> Iterator[Audit]:

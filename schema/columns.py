@@ -1,7 +1,63 @@
-"""The parts that tables are made of: DuckDB's own column types, and the columns that many tables share."""
+"""The parts that tables are made of: what a table must say of itself, DuckDB's own column types, and the columns that many tables share."""
 
-from sqlalchemy import BigInteger, CheckConstraint, Column, Integer, SmallInteger
+from dataclasses import dataclass
+
+from sqlalchemy import REAL, BigInteger, CheckConstraint, Column, Integer, MetaData, SmallInteger, Table
+from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeEngine, UserDefinedType
+
+from schema.errors import AtlasError
+
+
+@dataclass(frozen=True)
+class FilledBy:
+    """The pass that fills a table, by its name, and the options of `atlas ingest FILE` that ask for it.
+
+    `counted` is a SELECT of how many `unit`s run `r` of it went over, for whoever shows its speed; '' where nobody does.
+    """
+
+    name: str
+    asked_by: str
+    unit: str = ""
+    counted: str = ""
+
+
+REGISTRATION = FilledBy("", "")
+"""No pass: every ingest fills it, of its model and its corpus."""
+
+ROUNDING = 1e-5
+
+SAID = frozenset({"grain", "sort", "filled_by", "asked_by", "unit", "counted", "bytes_a_row", "is_merged"})
+
+
+def table(
+    name: str,
+    m: MetaData,
+    *items: SchemaItem,
+    comment: str,
+    grain: tuple[str, ...],
+    sort: tuple[str, ...],
+    filled_by: FilledBy,
+    bytes_a_row: float,
+    is_merged: bool = False,
+) -> Table:
+    """A table of an atlas, and what audits, dry runs and messages are made from.
+
+    `grain` names the columns that identify a row; `sort` the order rows are written in at publication (zone maps replace indexes: no secondary index, ever).
+    `bytes_a_row` is what a row takes in a published file, measured; 0 where rows are few, or as long as a text. `is_merged`: rows of several shards become
+    one, so that the manifest does not count them.
+    """
+    by = {"filled_by": filled_by.name, "asked_by": filled_by.asked_by, "unit": filled_by.unit, "counted": filled_by.counted}
+    return Table(name, m, *items, comment=comment, info={"grain": grain, "sort": sort, **by, "bytes_a_row": bytes_a_row, "is_merged": is_merged})
+
+
+def check_tables(m: MetaData) -> None:
+    """Raise AtlasError for a table that was not made by `table`, or has no comment."""
+    for t in m.tables.values():
+        if missing := sorted(SAID - t.info.keys()):
+            raise AtlasError(f"the table {t.name} does not say its {', '.join(missing)}: declare it by schema.columns.table")
+        if silent := [c.name for c in t.columns if not c.comment]:
+            raise AtlasError(f"the table {t.name} has columns without a comment: {', '.join(silent)}")
 
 
 class Vector(UserDefinedType):
@@ -48,10 +104,26 @@ def column(name: str, kind: TypeEngine | type[TypeEngine], comment: str, referen
     return Column(name, kind, comment=comment, info=info, nullable=null, autoincrement=False)
 
 
-def added(kind: str, name: str, type_: TypeEngine | type[TypeEngine], comment: str, references: str | None = None) -> Column:
-    """A column that a release added to what runs of a kind record: null in rows of earlier runs, and absent from atlases that no later run has filled."""
-    found = column(name, type_, f"{comment}; null where the {kind} is older than the column.", references, null=True)
-    found.info["filled_by"] = kind
+def probability(name: str, comment: str, null: bool = False) -> Column:
+    """A number in [0, 1]; a softmax in float32 can pass 1 by a rounding."""
+    return bounded(name, comment, null, (0, 1 + ROUNDING))
+
+
+def nonnegative(name: str, comment: str, null: bool = False) -> Column:
+    """A number that is not below 0 but by a rounding."""
+    return bounded(name, comment, null, (-ROUNDING, None))
+
+
+def bounded(name: str, comment: str, null: bool, bounds: tuple[float, float | None]) -> Column:
+    found = column(name, REAL, comment, null=null)
+    found.info["bounds"] = bounds
+    return found
+
+
+def added(by: FilledBy, name: str, type_: TypeEngine | type[TypeEngine], comment: str, references: str | None = None) -> Column:
+    """A column that a release added to what a pass records: null in rows of earlier runs, and absent from atlases that no later run has filled."""
+    found = column(name, type_, f"{comment}; null where the {by.name} is older than the column.", references, null=True)
+    found.info["filled_by"] = by.name
     return found
 
 

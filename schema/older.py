@@ -11,6 +11,7 @@ from sqlalchemy import Table
 
 from schema import SCHEMA_VERSION
 from schema.build import column_types, install_derived, table_comments, table_ddl
+from schema.migrations import migrate
 from schema.release import is_of_this_release, stored_tables
 from schema.tables import metadata
 
@@ -65,7 +66,11 @@ def stand_in(table: Table, there: Mapping[str, str], schema: str) -> str:
 
 
 def bring_up(con: duckdb.DuckDBPyConnection, d_model: int) -> None:
-    """Add the tables and columns that the current database, an atlas of this schema version, does not have yet."""
+    """Change what has changed in the tables of the current database, an atlas of this schema version, and add tables and columns that it does not have yet.
+
+    Within the caller's transaction: a change that is broken off leaves nothing.
+    """
+    migrate(con)
     there = found_columns(con, con.execute("SELECT current_database()").fetchall()[0][0])
     for table in metadata(d_model).tables.values():
         missing = [name for name in column_types(table) if name not in there.get(table.name, {})]

@@ -3,18 +3,25 @@
 It is the label of a type, which is read and never run: before an atlas is locked down, nothing that is defined in it may act.
 """
 
+import re
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import entry_points
 from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
 
 import duckdb
+
+from schema.errors import AtlasError
 
 QUESTION_GROUP = "activation_atlas.questions"
 """Entry points that return SQL files of table macros, so that `schema` knows no layer above it."""
 
-TABLE_SOURCES = ("columns.py", "map_tables.py", "paper_tables.py", "tables.py", "terms.py")
-"""Read instead of the metadata made from them, which would have to load SQLAlchemy first."""
+TABLE_GROUP = "activation_atlas.tables"
+"""Entry points that name modules as those in schema/tables are, of distributions that add tables."""
+
+TITLE = re.compile(r"^-- title:\s+(.+)$", re.MULTILINE)
 
 STORED = """
 SELECT t.labels
@@ -24,9 +31,21 @@ WHERE t.type_name = 'release_digest' AND t.schema_name = 'main' AND t.database_n
 
 
 @cache
-def question_files() -> dict[str, str]:
-    """Name → SQL of every installed table macro."""
+def question_sources() -> dict[str, str]:
+    """Name → file of every installed question: its header, and the SQL of its table macro."""
     return {name: sql for point in entry_points(group=QUESTION_GROUP) for name, sql in point.load()().items()}
+
+
+def question_files() -> dict[str, str]:
+    """Name → SQL that installs it in an atlas."""
+    return {name: commented(name, sql) for name, sql in question_sources().items()}
+
+
+def commented(name: str, sql: str, database: str = "") -> str:
+    """A question's SQL, its title as the comment of its macro, which is in that database; '' for the current one."""
+    title = TITLE.search(sql)
+    said = title[1].strip().replace("'", "''") if title else ""
+    return f"{sql}\nCOMMENT ON MACRO TABLE {database and f'{database}.'}{name} IS '{said}';\n"
 
 
 @cache
@@ -35,10 +54,34 @@ def view_files() -> dict[str, str]:
     return {f.name.removesuffix(".sql"): f.read_text() for f in folder.iterdir() if f.name.endswith(".sql")}
 
 
+def table_modules() -> list[str]:
+    """Our modules in schema/tables, by name."""
+    names = sorted(f.name.removesuffix(".py") for f in (files("schema") / "tables").iterdir() if f.name.endswith(".py"))
+    return [name for name in names if name != "__init__"]
+
+
+def added_modules() -> list[str]:
+    """Those of other distributions, by name."""
+    return sorted({point.module for point in entry_points(group=TABLE_GROUP)})
+
+
+def added_source(name: str) -> str:
+    """The source of such a module, which is not imported for it: SQLAlchemy takes longer to load than a file to open."""
+    try:
+        spec = find_spec(name)
+    except ModuleNotFoundError:
+        spec = None
+    if spec is None or spec.origin is None:
+        raise AtlasError(f"there is no module {name}, which an entry point of the group {TABLE_GROUP} names: is what brings it installed whole?")
+    return Path(spec.origin).read_text(encoding="utf-8")
+
+
 @cache
 def release_digest() -> str:
     """SHA-256 over the sources of all tables, views and questions."""
-    sources = {name: (files("schema") / name).read_text() for name in TABLE_SOURCES} | view_files() | question_files()
+    declared = ["columns.py", "terms.py", *(f"tables/{name}.py" for name in table_modules())]
+    ours, added = {name: (files("schema") / name).read_text() for name in declared}, {name: added_source(name) for name in added_modules()}
+    sources = ours | added | view_files() | question_files()
     return sha256("\0".join(f"{name}\0{text}" for name, text in sorted(sources.items())).encode()).hexdigest()
 
 

@@ -23,9 +23,6 @@ STORAGE_VERSION = "v1.5.0"
 WRITER_MEMORY = "2GB"
 """The loader shares the machine with a model; what does not fit goes to the folder beside its file."""
 
-ANNOTATION_SUFFIX = ".annotations.duckdb"
-"""NAME.duckdb has what people say of it in NAME.annotations.duckdb."""
-
 HEADER_BYTES = 3 * 4096
 """Of a DuckDB file, before its blocks."""
 
@@ -39,11 +36,6 @@ DAMAGED = ("Corrupt database file", "Could not read enough bytes")
 """What it says of a file that begins as one of its own and does not go on so."""
 
 OFFLINE = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-
-
-def annotation_path(path: Path | str) -> Path:
-    """Where the annotations of the atlas at `path` are kept."""
-    return Path(path).with_name(Path(path).stem + ANNOTATION_SUFFIX)
 
 
 def open_reader(
@@ -106,7 +98,7 @@ def own_name(path: Path) -> Iterator[Path]:
     """Another name of the file, and of a log beside it, for as long as it is being opened; its own where the folder allows no second.
 
     Within a process DuckDB hands out what it first opened under a name, for as long as that is open: not the snapshot that has been
-    published since, nor the annotations that have changed. And what it opened stays among the paths that SQL may name when all others are shut
+    published since, nor what lies beside it and has changed. And what it opened stays among the paths that SQL may name when all others are shut
     (`allowed_paths`): by then this one names nothing.
     """
     with ExitStack() as stack:
@@ -247,5 +239,7 @@ def check_version(con: duckdb.DuckDBPyConnection, path: Path | str) -> None:
 def _neighbours(path: Path) -> str:
     if not path.parent.is_dir():
         return f" (and no folder {path.parent})"
-    names = sorted(p.name for p in path.parent.glob("*.duckdb") if not p.name.endswith(ANNOTATION_SUFFIX))[:5]
+    from schema.beside import kind_of
+
+    names = sorted(p.name for p in path.parent.glob("*.duckdb") if kind_of(p) is None)[:5]
     return f"; atlases beside it: {', '.join(names)}" if names else "; `atlas ingest` makes one"

@@ -21,7 +21,8 @@ DIRECTIONS = ("promoted", "suppressed")
 SELECTIONS = ("dominant", "random")
 """How sub-updates of a position and layer were chosen: largest by norm, or seeded at random among the others."""
 
-RUN_KINDS = ("weights", "sweep", "trace", "paper", "map", "removal", "next_token_rank", "control_token", "value_cluster")
+FORMER_PASSES = {"paper": ("removal", "next_token_rank", "control_token", "value_cluster")}
+"""Kind of run in atlases of earlier releases → the passes that it counts as."""
 
 REMOVALS = ("first", "last", "random")
 """Which token of a trigger's prefix was left out; BOS is never one of them."""

@@ -166,7 +166,8 @@ def glossary() -> dict[str, str]:
     return {term: definition for heads, definition in lines for term in re.findall(r"\*\*(.+?)\*\*", heads)}
 
 
-STORED_WORDS = [*terms.SITES, "promoted", "suppressed", "dominant", *terms.RUN_KINDS, *terms.PROJECTIONS]
+PASSES = sorted({t.info["filled_by"] for t in metadata(1).tables.values()} - {""})
+STORED_WORDS = [*terms.SITES, "promoted", "suppressed", "dominant", *PASSES, *terms.PROJECTIONS]
 CHANGES = ["agreement", "residual", "ffn", "composition"]
 NEURONS = ["layer", "neuron", "key", "value", "coefficient", "active", "sub-update", "site", "score", "promotion", "trigger", "tail"]
 HEADS = ["head", "query", "attention key", "attention value", "attention score", "attention pattern", "head output", "window", "RoPE", "ALiBi", "QK norm"]

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from schema.beside import kinds
 from schema.errors import AtlasError, NotAnAtlas
 from schema.lake import is_lake, published_version, read_lake
-from schema.store import annotation_path
 
 
 class Replaced(AtlasError):
@@ -17,11 +17,11 @@ class Replaced(AtlasError):
 
 
 class Snapshot(NamedTuple):
-    """An atlas and its annotations as they were published: what all caches are keyed by. Stamps are (inode or number, time of change in ns)."""
+    """An atlas and what lies beside it as they were published: what all caches are keyed by. Stamps are (inode or number, time of change in ns)."""
 
     path: str
     atlas: tuple[int, int]
-    annotations: tuple[int, int] | None
+    beside: tuple[tuple[int, int] | None, ...]
 
     @property
     def published(self) -> datetime:
@@ -33,7 +33,7 @@ def latest(path: str) -> Snapshot:
     atlas = lake_stamp(Path(path)) if is_lake(path) else stamp(Path(path))
     if atlas is None:
         raise NotAnAtlas(f"no atlas at {path}: it has gone. `atlas ingest` makes one")
-    return Snapshot(path, atlas, stamp(annotation_path(path)))
+    return Snapshot(path, atlas, tuple(stamp(kind.path(path)) for kind in kinds()))
 
 
 def stamp(path: Path) -> tuple[int, int] | None:

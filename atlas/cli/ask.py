@@ -2,12 +2,15 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from atlas.cli.options import OUTPUT, db_option, emit, open_atlas, output_options
 from atlas.questions import Parameter, Question, questions, unknown
+
+if TYPE_CHECKING:
+    from atlas.api import Atlas
 
 
 class PositionIds(click.ParamType):
@@ -79,13 +82,11 @@ def answer(q: Question, arguments: dict[str, object], db: Path | None, **out: An
     with open_atlas(db) as a:
         from atlas.export.provenance import provenance
         from atlas.notes import notes
-        from atlas.ranges import missing_run, unfilled
+        from atlas.ranges import unfilled
 
         frame = a.ask(q.name, **arguments)
         if frame.is_empty():
-            run = missing_run(a.con, q.sql)
-            lacks = f"{run} run" if run else "annotations that it counts (atlas annotate status)" if q.catalog else None
-            click.echo(f"note: no rows{f', because this atlas has no {lacks}' if lacks else ''}", err=True)
+            click.echo(f"note: no rows{reason(a, q)}", err=True)
         for note in notes(q, frame, arguments):
             click.echo(f"note: {note}", err=True)
         if any(frame[c].is_null().all() for c in frame.columns) and (old := unfilled(a.con, q.sql)):
@@ -94,6 +95,20 @@ def answer(q: Question, arguments: dict[str, object], db: Path | None, **out: An
             click.echo(note, err=True)
         source = partial(provenance, a.con, a.path, sql=q.sql, n_rows=frame.height, question=q.name, parameters=arguments)
         emit(frame, provenance=source, **with_caption(q, out))
+
+
+def reason(a: "Atlas", q: Question) -> str:
+    """Why an answer has no rows, as far as that is for want of a run, or of what lies beside the atlas."""
+    from atlas.ranges import missing_run, unknown_tables
+    from schema.beside import kinds
+    from schema.table_facts import command
+
+    if run := missing_run(a.con, q.sql):
+        return f", because this atlas has no {run} run: `{command(run, a.path)}`"
+    if later := unknown_tables(a.con, q.sql):
+        table, run = next(iter(later.items()))
+        return f", because the {run} run of this atlas brought nothing for {table}, and may be older than that: `{command(run, a.path)}`"
+    return next((f", because this atlas has no {kind.name} that it counts ({kind.told_by})" for kind in kinds() if kind.name == q.catalog), "")
 
 
 def with_caption(q: Question, out: dict[str, Any]) -> dict[str, Any]:

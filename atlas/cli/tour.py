@@ -9,6 +9,7 @@ import click
 from atlas.cli.options import db_option, open_atlas, use_color
 from atlas.export.visible import visible_line
 from schema.errors import AtlasError
+from schema.table_facts import facts
 
 if TYPE_CHECKING:
     from atlas.api import Atlas
@@ -17,14 +18,9 @@ THIRDS = ("lower", "middle", "upper")
 N_TRIGGERS = 5
 
 RUNS = """
-SELECT r.kind, epoch(r.finished_at - r.started_at) AS seconds, r.device,
-    CASE r.kind WHEN 'sweep' THEN (SELECT sum(s.n_positions)::BIGINT FROM sequence AS s)
-        WHEN 'trace' THEN (SELECT count(*) FROM trace AS t WHERE t.run_id = r.run_id)
-        WHEN 'map' THEN (SELECT count(*) FROM map_point AS m WHERE m.run_id = r.run_id)
-        ELSE (SELECT count(*) FROM neuron) END AS n
-FROM run AS r WHERE r.status = 'finished' AND r.kind IN ('weights', 'sweep', 'trace', 'map') ORDER BY r.run_id
+SELECT r.kind, epoch(r.finished_at - r.started_at) AS seconds, r.device, CASE r.kind {counts} END AS n
+FROM run AS r WHERE r.status = 'finished' AND n IS NOT NULL ORDER BY r.run_id
 """
-UNITS = {"weights": "neurons", "sweep": "positions", "trace": "positions", "map": "points"}
 
 
 @click.command()
@@ -55,9 +51,11 @@ def inventory(a: "Atlas") -> Iterator[str]:
     for corpus in a.corpus_summary().iter_rows(named=True):
         name = visible_line(corpus["name"])
         yield f"corpus  {name}: {corpus['n_documents']} documents, {corpus['n_positions']:,} positions, {corpus['n_traced']:,} of them traced"
-    for run in a.sql(RUNS).iter_rows(named=True):
+    measured = {name: told for name, told in facts().passes.items() if told.unit}
+    counts = " ".join(f"WHEN '{name}' THEN ({told.counted})" for name, told in measured.items())
+    for run in a.sql(RUNS.format(counts=counts)).iter_rows(named=True):
         rate = run["n"] / max(run["seconds"], 1e-3)
-        yield f"{run['kind']:<7} {run['n']:,.0f} {UNITS[run['kind']]} in {run['seconds']:.0f} s on {run['device']} ({rate:,.1f} a second)"
+        yield f"{run['kind']:<7} {run['n']:,.0f} {measured[run['kind']].unit} in {run['seconds']:.0f} s on {run['device']} ({rate:,.1f} a second)"
 
 
 def stop_at_key(a: "Atlas", key: dict) -> Iterator[str]:

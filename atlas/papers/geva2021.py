@@ -58,7 +58,7 @@ FIG2 = Item(
 FIG3 = Item(
     "geva2021_fig3",
     "Figure 3",
-    needs=("sweep", "paper"),
+    needs=("sweep", "removal"),
     chart=charts.fig3,
     caption=lambda f: (
         "Relative change (m' - m)/m of a trigger's coefficient when the first, the last or a random token of the prefix is removed and the rest is "
@@ -90,7 +90,7 @@ FIG4 = Item(
 FIG5 = Item(
     "geva2021_fig5",
     "Figure 5",
-    needs=("sweep", "paper"),
+    needs=("sweep", "next_token_rank"),
     chart=charts.fig5,
     caption=lambda f: (
         "Rank, in softmax(E v) of a value, of the token that follows its key's top trigger; rank 1 is the value's top token. "

@@ -178,7 +178,7 @@ def clusters(space: str) -> Item:
         "Section 5.3",
         question="geva2022_extreme_clusters",
         fixed={"space": space},
-        needs=("trace", "paper"),
+        needs=("trace", "value_cluster"),
         chart=charts.extreme_clusters,
         caption=lambda f: (
             f"Clusters of values that recur in extreme sub-updates, and tokens they promote; clustered were {SPACES[space]}, "
@@ -199,7 +199,7 @@ def groups(space: str) -> Item:
         "Section 5.3",
         question="geva2022_value_groups",
         fixed={"space": space},
-        needs=("trace", "paper"),
+        needs=("trace", "value_cluster"),
         chart=charts.value_groups,
         caption=lambda f: (
             "Functional groups of the clusters of extreme sub-updates, by rule: unlikely, upper layers, where all values lie in the upper half and half of "
@@ -220,7 +220,7 @@ def groups(space: str) -> Item:
 TABLE6 = Item(
     "geva2022_table6",
     "Table 6",
-    needs=("trace", "paper"),
+    needs=("trace", "value_cluster"),
     compute=early_exit,
     accepts=("corpus",),
     title="Early exit from the FFN's dominant sub-updates, beside classifiers",

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 import duckdb
 
 from atlas.cursors import fetch_rows
+from schema.table_facts import command, facts, kinds_of
 from schema.terms import ANNOTATION_CATALOG as ANNOTATIONS
 
-INGEST = "atlas ingest {path} --model … --corpus …"
 SHEET = "atlas annotate sheet --db {path} --subject"
 LOAD = "` and `atlas annotate load"
 
 
 @dataclass(frozen=True)
 class Need:
-    """`rows` are rows that the atlas must have, of the corpus $corpus where that is given; `kind` is the run that makes them, None for none."""
+    """`rows` are rows that the atlas must have, of the corpus $corpus where that is given; `kind` is the pass that makes them, None for none."""
 
     what: str
     rows: str
@@ -23,9 +23,11 @@ class Need:
     kind: str | None = None
 
 
-def run_need(kind: str, what: str, command: str) -> Need:
-    rows = f"FROM run WHERE kind = '{kind}' AND status = 'finished' AND ($corpus IS NULL OR corpus_id IS NULL OR corpus_id = $corpus)"
-    return Need(what, rows, command, kind)
+def run_need(name: str) -> Need:
+    """A finished run of a pass."""
+    kinds = ", ".join(f"'{kind}'" for kind in sorted(kinds_of(name)))
+    rows = f"FROM run WHERE kind IN ({kinds}) AND status = 'finished' AND ($corpus IS NULL OR corpus_id IS NULL OR corpus_id = $corpus)"
+    return Need(name, rows, command(name, "{path}"), name)
 
 
 def annotation_need(subjects: str, what: str, option: str) -> Need:
@@ -37,15 +39,13 @@ RAW_TOPS = Need(
     "trace that has top tokens by the raw projection (a trace of more positions than before adds them)",
     "FROM layer_activity AS a INNER JOIN traced_position AS t USING (position_id) "
     "WHERE a.n_agreeing_values_raw IS NOT NULL AND ($corpus IS NULL OR t.corpus_id = $corpus)",
-    f"{INGEST} --trace 4000",
+    command("trace", "{path}"),
     "trace",
 )
 
 NEEDS = {
-    "sweep": run_need("sweep", "sweep", INGEST),
-    "trace": run_need("trace", "trace", f"{INGEST} --trace 4000"),
+    **{name: run_need(name) for name in facts().passes},
     "raw tops": RAW_TOPS,
-    "paper": run_need("paper", "paper run", f"{INGEST} --paper"),
     "annotated keys": annotation_need("'key'", "keys", "keys"),
     "annotated values": annotation_need("'value'", "values", "values"),
     "annotated vectors": annotation_need("'value', 'random_vector', 'ffn_update'", "values, random vectors or updates", "values"),
@@ -64,4 +64,4 @@ def missing(con: duckdb.DuckDBPyConnection, path: str, needs: Iterable[str], cor
 
 def kinds(needs: Iterable[str]) -> set[str]:
     """The kinds of run that rows with these needs rest on; weights always."""
-    return {"weights", *(kind for name in needs if (kind := NEEDS[name].kind))}
+    return {kind for name in ("weights", *needs) if (of := NEEDS[name].kind) for kind in kinds_of(of)}

@@ -7,12 +7,11 @@ from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
+from schema.beside import kinds, read_folder
 from schema.errors import AtlasError
-from schema.terms import ANNOTATION_CATALOG
+from schema.release import question_sources
 
 FOLDER = Path(__file__).parent
-ANNOTATION_FOLDER = FOLDER.parent / ANNOTATION_CATALOG / "questions"
-"""Questions over annotations: they live in the file beside the atlas, because a macro of the atlas cannot name another file."""
 PARAMETER = re.compile(r"(?P<name>\w+) \((?P<type>[\w\[\]]+)(?:, (?P<default>[^)]+))?\): (?P<meaning>.+)")
 
 
@@ -131,9 +130,10 @@ def parse_question(name: str, sql: str, catalog: str = "") -> Question:
 
 @cache
 def questions() -> dict[str, Question]:
-    """Every question by name, in alphabetical order."""
-    files = [(path, "") for path in FOLDER.glob("*.sql")] + [(path, ANNOTATION_CATALOG) for path in ANNOTATION_FOLDER.glob("*.sql")]
-    return {path.stem: parse_question(path.stem, path.read_text(encoding="utf-8"), catalog) for path, catalog in sorted(files, key=lambda f: f[0].stem)}
+    """Every installed question by name, in alphabetical order: of atlases, and of the files beside them."""
+    found = [(name, sql, "") for name, sql in question_sources().items()]
+    found += [(name, sql, kind.name) for kind in kinds() for name, sql in kind.questions().items()]
+    return {name: parse_question(name, sql, catalog) for name, sql, catalog in sorted(found)}
 
 
 def question(name: str) -> Question:
@@ -157,10 +157,6 @@ def matching(words: str) -> list[Question]:
     return [q for q in questions().values() if all(word in f"{q.name} {q.title} {q.source}".lower() for word in words.lower().split())]
 
 
-def macro_files(catalog: str = "") -> dict[str, str]:
-    """Name → SQL that installs the question in an atlas (or in its annotations), its title as the macro's comment."""
-    return {name: f"{q.sql}\n{comment(q)}\n" for name, q in questions().items() if q.catalog == catalog}
-
-
-def comment(q: Question) -> str:
-    return f"COMMENT ON MACRO TABLE {q.macro} IS '{q.title.replace(chr(39), chr(39) * 2)}';"
+def macro_files() -> dict[str, str]:
+    """Name → file of the questions in this folder."""
+    return read_folder(FOLDER)

@@ -1,6 +1,7 @@
 """What is wrong with an atlas, and what can be done about it; with the folder it is made in: ingest/store/doctor_work.py.
 
-Looking changes nothing. A repair removes only what ingest computes again, renames what it cannot know to be worthless, and never touches annotations.
+Looking changes nothing. A repair removes only what ingest computes again, renames what it cannot know to be worthless, and never touches what lies
+beside an atlas.
 """
 
 import shutil
@@ -13,10 +14,11 @@ from pathlib import Path
 import duckdb
 
 from ingest.store.committer import work_folder
+from schema.beside import kinds
 from schema.errors import AtlasError, Locked, NotAnAtlas
 from schema.logs import has_log, log_of, ways
 from schema.patient import held_back, patient
-from schema.store import annotation_path, is_duckdb, left_names, open_reader, open_unchanged, remove_left
+from schema.store import is_duckdb, left_names, open_reader, open_unchanged, remove_left
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ def findings(target: Path) -> Iterator[Finding]:
     if target.exists() and not work.exists() and not is_duckdb(target):
         raise NotAnAtlas(f"{target} is not an atlas: it is no DuckDB file, and no folder {work} says that it was one. Nothing is done to it.")
     yield from of_snapshot(target, work)
-    yield from of_annotations(target)
+    yield from of_beside(target)
     yield from of_space(target)
     yield from of_names(target)
 
@@ -76,12 +78,13 @@ def of_snapshot(target: Path, work: Path) -> Iterator[Finding]:
             yield Finding(str(error), "nothing is wrong with the file itself")
 
 
-def of_annotations(target: Path) -> Iterator[Finding]:
-    path = annotation_path(target)
-    if has_log(path):
-        yield Finding(f"{log_of(path)}: somebody has written to the annotations, which `atlas annotate` does not do so", ways(path))
-    elif path.exists() and (wrong := fault(path)):
-        yield Finding(f"{path} does not read back: {wrong}", "annotations are never touched: restore the file from a backup, or load its sheets again")
+def of_beside(target: Path) -> Iterator[Finding]:
+    for kind in kinds():
+        path = kind.path(target)
+        if has_log(path):
+            yield Finding(f"{log_of(path)}: somebody has written to the {kind.name}, which `{kind.changed_by}` does not do so", ways(path))
+        elif path.exists() and (wrong := fault(path)):
+            yield Finding(f"{path} does not read back: {wrong}", f"{kind.name} are never touched: restore the file from a backup, or {kind.again}")
 
 
 def of_space(target: Path) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ import duckdb
 
 from ingest.store.committer import remove_work, staging
 from ingest.store.shards import fsync
+from ingest.store.transaction import transaction
 from ingest.text.corpora.stdin import SPOOL_NAME
 from schema.build import create_tables
 from schema.errors import AtlasError, Locked, NotAnAtlas
@@ -45,7 +46,7 @@ def open_work_file(target: Path, work: Path, d_model: int) -> duckdb.DuckDBPyCon
     except AtlasError as error:
         raise AtlasError(f"{error}. `atlas doctor {target}` says what can be done.") from error
     # what it was copied from, or a stopped run, may be of an earlier release
-    with undone(con):
+    with undone(con), transaction(con):
         bring_up(con, d_model)
     return con
 

@@ -12,8 +12,8 @@ import pytest
 
 import atlas
 from atlas import AtlasError, QueryRefused, sandbox
+from atlas.annotations.kind import ANNOTATIONS
 from atlas.guard import run_select
-from schema.store import annotation_path
 
 LIMITS = {"timeout": 1.0, "memory": 1 << 30, "max_bytes": 8 << 20, "max_rows": 1_000}
 
@@ -76,7 +76,7 @@ def place(tiny_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the atlas and its annotations, in a folder with another file and nothing else."""
     folder = tmp_path_factory.mktemp("hostile")
     path = Path(shutil.copy(tiny_path, folder))
-    shutil.copy(annotation_path(tiny_path), folder)
+    shutil.copy(ANNOTATIONS.path(tiny_path), folder)
     (folder / "secret.csv").write_text("secret\n1\n")
     return path
 
@@ -94,7 +94,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def written(statement: str, path: Path) -> str:
-    names = {"$FILE": path.parent / "secret.csv", "$OUT": path.parent / "out", "$FOLDER": path.parent, "$ATLAS": path, "$ANNOTATIONS": annotation_path(path)}
+    names = {"$FILE": path.parent / "secret.csv", "$OUT": path.parent / "out", "$FOLDER": path.parent, "$ATLAS": path, "$ANNOTATIONS": ANNOTATIONS.path(path)}
     for name, stands_for in names.items():
         statement = statement.replace(name, str(stands_for))
     return statement.replace("⏎", "\n")

@@ -13,10 +13,11 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from atlas.annotations.kind import ANNOTATIONS
 from ingest import run as driver
 from ingest.store import committer
 from schema.errors import AtlasError, Locked
-from schema.store import annotation_path, open_reader, own_name
+from schema.store import open_reader, own_name
 from tests.crash.conftest import ROOT, ask_doctor, sums
 from tests.exact.tiny import Tiny, run
 
@@ -178,7 +179,7 @@ def test_of_two_ingests_at_once_the_second_is_refused_before_it_loads_its_model(
 
 def test_annotations_and_others_logs_are_never_touched(tiny: Tiny, tmp_path: Path) -> None:
     target = run(tiny.request(tmp_path / "a.duckdb"))
-    annotation_path(target).write_bytes(b"not a database" * 100)
+    ANNOTATIONS.path(target).write_bytes(b"not a database" * 100)
     Path(f"{target}.wal").write_bytes(b"somebody's")
     before = {p: p.read_bytes() for p in tmp_path.iterdir()}
     said = ask_doctor(target, "--repair")

@@ -209,7 +209,7 @@ def test_a_token_without_an_embedding_is_refused_by_its_document(tmp_path, gpt2)
 
 @pytest.mark.parametrize("name", ["annotations.duckdb", "x.annotations.duckdb"])
 def test_a_name_that_annotations_have_is_refused(tmp_path, gpt2, corpus, name):
-    with pytest.raises(AtlasError, match="are for what people say of an atlas"):
+    with pytest.raises(AtlasError, match="are for the annotations of an atlas"):
         ingest(tmp_path / name, gpt2, corpus)
 
 

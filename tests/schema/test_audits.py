@@ -4,8 +4,10 @@ import duckdb
 import pytest
 
 import atlas
+from ingest.store.merges import MERGES
 from schema.audits import audits, file_audits, run_audit, run_audits
 from schema.errors import AtlasError
+from schema.tables import metadata
 
 BREAKS = {
     # audit: a statement that breaks its rule
@@ -16,8 +18,8 @@ BREAKS = {
     "trigger_extremes": "UPDATE neuron_statistics SET max = 9 WHERE corpus_id = 0 AND layer = 1 AND neuron = 1",
     "trigger_preceding": "UPDATE trigger SET preceding = [0, 0, 127] WHERE corpus_id = 0 AND layer = 0 AND neuron = 0 AND tail = 'max' AND rank = 1",
     "statistics_consistent": "UPDATE neuron_statistics SET n_positions = 11 WHERE corpus_id = 0 AND layer = 1 AND neuron = 1",
-    "probabilities": "UPDATE logit_lens SET final_token_prob = 1.5 WHERE position_id = 2 AND layer = 0 AND site = 'attn_out'",
-    "numbers_finite": "UPDATE sub_update SET next_score = 'nan' WHERE position_id = 2 AND layer = 0 AND selection = 'random' AND rank = 1",
+    "logit_lens: bounds": "UPDATE logit_lens SET final_token_prob = 1.5 WHERE position_id = 2 AND layer = 0 AND site = 'attn_out'",
+    "sub_update: finite": "UPDATE sub_update SET next_score = 'nan' WHERE position_id = 2 AND layer = 0 AND selection = 'random' AND rank = 1",
     "value_token_order": "UPDATE value_token SET score = -0.5 WHERE layer = 0 AND neuron = 0 AND direction = 'suppressed' AND rank = 1",
     "value_top_token": "UPDATE neuron SET value_top_token_id = 7 WHERE layer = 0 AND neuron = 0",
     "value_neighbour_order": "UPDATE value_neighbour SET cosine = 0.9 WHERE layer = 0 AND neuron = 0 AND rank = 3",
@@ -37,7 +39,7 @@ BREAKS = {
     "final_rank": "UPDATE logit_lens SET final_token_rank = 2 WHERE position_id = 2 AND layer = 1 AND site = 'resid_post'",
     "candidate_rank": "UPDATE layer_activity SET candidate_rank_after = 1 WHERE position_id = 2 AND layer = 1",
     "residual_states": "DELETE FROM residual_state WHERE position_id = 2 AND layer = 1 AND site = 'resid_mid'",
-    "shard_rows": "DELETE FROM coefficient WHERE position_id = 2 AND layer = 1",
+    "coefficient: shard rows": "DELETE FROM coefficient WHERE position_id = 2 AND layer = 1",
     "removal_complete": "DELETE FROM removal WHERE corpus_id = 0 AND layer = 2 AND neuron = 0 AND rank = 2 AND removed = 'random'",
     "removal_triggers": "UPDATE removal SET rank = 4 WHERE corpus_id = 1 AND layer = 1 AND neuron = 0 AND rank = 2",
     "next_token_ranks": "UPDATE next_token_rank SET token_id = 8 WHERE corpus_id = 0 AND layer = 0 AND neuron = 0",
@@ -86,15 +88,15 @@ def test_audit_sees_the_row_that_breaks_its_rule(tiny_copy: duckdb.DuckDBPyConne
         ("control_token_order", "UPDATE control_token SET score = 3 WHERE item = 1"),
         ("control_updates", "UPDATE position SET index = 0 WHERE position_id = 2"),
         ("value_cluster_numbers", "UPDATE value_cluster SET cluster = 5 - cluster WHERE space = 'value'"),
-        ("shard_rows", "DELETE FROM next_token_rank WHERE corpus_id = 1 AND layer = 2"),
+        ("next_token_rank: shard rows", "DELETE FROM next_token_rank WHERE corpus_id = 1 AND layer = 2"),
         ("map_points", "UPDATE map_point SET position_id = 1 WHERE layer = 0 AND position_id = 2"),
         ("map_points", "UPDATE map_point SET neuron = 1 WHERE layer = 0 AND position_id = 2"),
         ("map_complete", "DELETE FROM map_point WHERE layout = 'resid_post' AND layer = 1 AND position_id = 8"),
-        ("shard_rows", "DELETE FROM map_point WHERE layer = 2 AND position_id = 101"),
-        ("numbers_finite", "UPDATE map_point SET y = 'nan' WHERE layer = 2 AND position_id = 101"),
-        ("probabilities", "UPDATE next_token_rank SET value_prob = 1.5 WHERE corpus_id = 1 AND layer = 2"),
-        ("numbers_finite", "UPDATE trigger SET preceding_scale = 'inf' WHERE layer = 1 AND rank = 1"),
-        ("numbers_finite", "UPDATE control_token SET score = 'inf' WHERE rank = 1 AND layer = 2"),
+        ("map_point: shard rows", "DELETE FROM map_point WHERE layer = 2 AND position_id = 101"),
+        ("map_point: finite", "UPDATE map_point SET y = 'nan' WHERE layer = 2 AND position_id = 101"),
+        ("next_token_rank: bounds", "UPDATE next_token_rank SET value_prob = 1.5 WHERE corpus_id = 1 AND layer = 2"),
+        ("trigger: finite", "UPDATE trigger SET preceding_scale = 'inf' WHERE layer = 1 AND rank = 1"),
+        ("control_token: finite", "UPDATE control_token SET score = 'inf' WHERE rank = 1 AND layer = 2"),
     ],
 )
 def test_audit_sees_other_breaks_of_its_rule_too(tiny_copy: duckdb.DuckDBPyConnection, name: str, statement: str) -> None:
@@ -112,6 +114,67 @@ def test_audit_file_begins_with_its_rule(audit) -> None:
     assert len(audit.rule) > 20
 
 
+TABLES = metadata(2).tables.values()
+NUMBERS = [(t.name, c.name) for t in TABLES for c in t.columns if str(c.type) in ("REAL", "DOUBLE")]
+BOUNDED = [(t.name, c.name) for t in TABLES for c in t.columns if "bounds" in c.info]
+COUNTED = [t.name for t in TABLES if t.info["filled_by"] and t.name not in MERGES]
+
+
+@pytest.mark.parametrize(("table", "column"), NUMBERS)
+def test_no_number_of_any_table_may_be_nan_or_infinite(tiny_copy: duckdb.DuckDBPyConnection, table: str, column: str) -> None:
+    audit = next(audit for audit in audits(2) if audit.name == f"{table}: finite")
+    n = tiny_copy.execute(f"SELECT count({column}) FROM {table}").fetchall()[0][0]
+    for number in ("nan", "inf", "-inf"):
+        tiny_copy.execute(f"UPDATE {table} SET {column} = ? WHERE {column} IS NOT NULL", [float(number)])
+        assert run_audit(tiny_copy, audit).n_rows == n > 0
+
+
+@pytest.mark.parametrize(("table", "column"), BOUNDED)
+def test_no_number_lies_outside_its_bounds(tiny_copy: duckdb.DuckDBPyConnection, table: str, column: str) -> None:
+    audit = next(audit for audit in audits(2) if audit.name == f"{table}: bounds")
+    n = tiny_copy.execute(f"SELECT count({column}) FROM {table}").fetchall()[0][0]
+    tiny_copy.execute(f"UPDATE {table} SET {column} = -0.001 WHERE {column} IS NOT NULL")
+    assert run_audit(tiny_copy, audit).n_rows == n > 0
+
+
+@pytest.mark.parametrize("table", COUNTED)
+def test_a_row_that_is_lost_or_was_never_brought_is_counted(tiny_copy: duckdb.DuckDBPyConnection, table: str) -> None:
+    audit = next(audit for audit in audits(2) if audit.name == f"{table}: shard rows")
+    n = tiny_copy.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0]
+    tiny_copy.execute(f"CREATE TEMP TABLE all_rows AS FROM {table}; DELETE FROM {table}")
+    assert run_audit(tiny_copy, audit).example == {"n_counted": n, "n_found": 0}
+    tiny_copy.execute(f"INSERT INTO {table} FROM all_rows; DELETE FROM shard")
+    assert run_audit(tiny_copy, audit).example == {"n_counted": 0, "n_found": n}
+
+
+@pytest.mark.parametrize("vector", ["['nan', '1']", "['inf', '-inf']", "['1', '-inf']"])
+def test_no_number_of_a_vector_may_be_none(tiny_copy: duckdb.DuckDBPyConnection, vector: str) -> None:
+    audit = next(audit for audit in audits(2) if audit.name == "residual_state: finite")
+    tiny_copy.execute("UPDATE residual_state SET vector = [3.4e38, 3.4e38]")
+    assert run_audit(tiny_copy, audit).n_rows == 0
+    tiny_copy.execute(f"UPDATE residual_state SET vector = {vector} WHERE position_id = 2 AND layer = 1 AND site = 'resid_mid'")
+    found = run_audit(tiny_copy, audit)
+    assert (found.n_rows, found.example) == (1, {"position_id": 2, "layer": 1, "site": "resid_mid"})
+
+
+@pytest.mark.parametrize(("entropy", "n_rows"), [(-1e-6, 0), (-1e-4, 45)])
+def test_an_entropy_is_not_negative_but_by_a_rounding(tiny_copy: duckdb.DuckDBPyConnection, entropy: float, n_rows: int) -> None:
+    tiny_copy.execute("UPDATE logit_lens SET entropy = ?", [entropy])
+    assert run_audit(tiny_copy, next(audit for audit in audits(2) if audit.name == "logit_lens: bounds")).n_rows == n_rows
+
+
+def test_what_is_said_to_lie_in_0_1_is_audited() -> None:
+    said = {c for t in metadata(2).tables.values() for c in t.columns if c.comment and c.comment.split(";")[0].rstrip(".").endswith("in [0, 1]")}
+    assert len(said) == 9
+    assert all("bounds" in c.info for c in said)
+
+
+def test_rows_of_every_table_that_one_pass_fills_are_counted() -> None:
+    counted = {audit.name.removesuffix(": shard rows") for audit in audits(2) if audit.name.endswith(": shard rows")}
+    registered = {"model", "token", "corpus", "run", "shard", "document", "sequence", "position"}
+    assert set(metadata(2).tables) - counted == registered | set(MERGES)
+
+
 def test_nulls_are_seen_where_the_metadata_allows_none(tiny_copy: duckdb.DuckDBPyConnection) -> None:
     audit = next(audit for audit in audits(2) if audit.name == "trigger: not null")
     tiny_copy.execute("CREATE TABLE loose AS FROM trigger")
@@ -127,5 +190,5 @@ def test_an_empty_atlas_breaks_no_rule(empty_atlas: duckdb.DuckDBPyConnection) -
 
 def test_an_audit_that_cannot_run_is_an_error_and_not_a_pass(tiny_copy: duckdb.DuckDBPyConnection) -> None:
     tiny_copy.execute("ALTER TABLE sub_update DROP COLUMN next_score")
-    with pytest.raises(AtlasError, match="the audit 'numbers_finite' cannot run"):
+    with pytest.raises(AtlasError, match="the audit 'sub_update: finite' cannot run"):
         list(run_audits(tiny_copy))

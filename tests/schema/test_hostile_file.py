@@ -8,7 +8,7 @@ import pytest
 
 import atlas
 from atlas import AtlasError, NotAnAtlas
-from schema.store import annotation_path
+from atlas.annotations.kind import ANNOTATIONS
 from tests.atlas.tiny_atlas import write_tiny_atlas
 
 LOGS = "FROM enable_logging('QueryLog', storage = 'file', storage_config = {{'path': '{folder}'}})"
@@ -46,7 +46,7 @@ def test_opening_an_atlas_runs_nothing_of_it(tmp_path: Path, statements: tuple[s
 def test_opening_annotations_runs_nothing_of_them(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     path = write_tiny_atlas(tmp_path / "sent.duckdb")
-    spoiled(annotation_path(path), f"CREATE VIEW annotation_schema AS SELECT 1 AS version, '' AS derived_sha256 FROM ({LOGS.format(folder=logs)})")
+    spoiled(ANNOTATIONS.path(path), f"CREATE VIEW annotation_schema AS SELECT 1 AS version, '' AS derived_sha256 FROM ({LOGS.format(folder=logs)})")
     with pytest.raises(AtlasError, match="has version none"):
         atlas.open(path)
     assert not logs.exists()

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from ingest.store.committer import recover
-from ingest.store.doctor import Finding, of_annotations, waiting
+from ingest.store.doctor import Finding, of_beside, waiting
 from ingest.store.lake.compact import orphans, remove_orphans
 from ingest.store.lake.store import LakeStore, opened_lake
 from schema.errors import AtlasError
@@ -23,7 +23,7 @@ def lake_findings(path: Path) -> Iterator[Iterator[Finding]]:
 
 
 def findings(store: LakeStore, path: Path) -> Iterator[Finding]:
-    yield from of_annotations(path)
+    yield from of_beside(path)
     yield from of_tables(store)
     yield from of_shards(store)
     if left := orphans(store):

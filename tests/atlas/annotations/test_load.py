@@ -17,11 +17,11 @@ import pytest
 import atlas
 from atlas import AtlasError
 from atlas.annotations.keeping import patterns_of
+from atlas.annotations.kind import ANNOTATIONS
 from atlas.annotations.reading import read_sheet
 from atlas.annotations.sheet import COLUMNS, sheet
 from atlas.annotations.steps import load
 from atlas.annotations.subjects import Address, Pattern, shown
-from schema.store import annotation_path
 
 KEY, VALUE = Address("key", 2, 0, 0), Address("value", None, 0, 0)
 GOOD = {
@@ -122,7 +122,7 @@ def test_a_broken_rule_is_refused_with_its_row_and_changes_nothing(path: Path, l
     with pytest.raises(AtlasError, match=message) as error:
         load_sheet({**GOOD, **cells})
     assert "was not loaded, and nothing has changed" in str(error.value)
-    assert not annotation_path(path).exists()
+    assert not ANNOTATIONS.path(path).exists()
     assert kept(path) == {}
 
 
@@ -153,11 +153,11 @@ def test_the_order_of_rows_is_no_matter(path: Path, load_sheet) -> None:
 def test_the_same_annotator_replaces_only_when_asked(path: Path, load_sheet) -> None:
     load_sheet(GOOD)
     load_sheet(GOOD, annotator="bert")
-    before = annotation_path(path).read_bytes()
+    before = ANNOTATIONS.path(path).read_bytes()
     changed = {**GOOD, (8, "description"): "second"}
     with pytest.raises(AtlasError, match="row 8: anna has annotated key L0N0 of corpus 2 already; --replace"):
         load_sheet(changed)
-    assert annotation_path(path).read_bytes() == before
+    assert ANNOTATIONS.path(path).read_bytes() == before
     assert load_sheet(changed, without=tuple(range(17, 25)), is_replacing=True) == (1, 0)
     assert kept(path) == {KEY: (Pattern("shallow", "second", (1, 2, 3)),), VALUE: (Pattern("names", "of things", (1, 2, 3, 8)),)}
     assert kept(path, "bert")[KEY][0].description == "first"
@@ -175,7 +175,7 @@ def test_an_annotator_has_a_name_of_her_own(load_sheet, name: str, message: str)
 def test_a_sheet_with_nothing_filled_in_is_said(path: Path, load_sheet) -> None:
     with pytest.raises(AtlasError, match="has nothing filled in; its first rows say how"):
         load_sheet({})
-    assert not annotation_path(path).exists()
+    assert not ANNOTATIONS.path(path).exists()
 
 
 def test_a_sheet_is_a_file_of_bounded_size(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ import pytest
 
 import atlas
 from atlas import AtlasError, Locked, NotAnAtlas
+from atlas.annotations.kind import ANNOTATIONS
 from atlas.annotations.steps import status
 from atlas.annotations.store import changing
 from atlas.annotations.subjects import Address
 from schema import store
-from schema.store import annotation_path
 from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
 from tests.atlas.tiny_atlas import write_tiny_atlas
 
@@ -29,7 +29,7 @@ def path(tiny_path: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def annotated_path(path: Path, tiny_path: Path) -> Path:
-    shutil.copy(annotation_path(tiny_path), annotation_path(path))
+    shutil.copy(ANNOTATIONS.path(tiny_path), ANNOTATIONS.path(path))
     return path
 
 
@@ -54,7 +54,7 @@ def test_an_atlas_without_annotations_answers_with_no_rows(path: Path) -> None:
         assert status(a.con)[0].is_empty()
         with pytest.raises(AtlasError, match="no annotator 'anna'; they are none yet"):
             a.geva2021_fig2(annotator="anna")
-    assert not annotation_path(path).exists()
+    assert not ANNOTATIONS.path(path).exists()
 
 
 def test_annotations_join_with_the_atlas(annotated_path: Path) -> None:
@@ -82,16 +82,16 @@ def test_annotations_join_with_the_atlas(annotated_path: Path) -> None:
     ],
 )
 def test_annotations_open_no_way_out(annotated_path: Path, tmp_path: Path, statement: str) -> None:
-    before = annotation_path(annotated_path).read_bytes()
+    before = ANNOTATIONS.path(annotated_path).read_bytes()
     with atlas.open(annotated_path) as a:
         with pytest.raises(AtlasError):
-            a.sql(statement.format(path=annotation_path(annotated_path)))
+            a.sql(statement.format(path=ANNOTATIONS.path(annotated_path)))
         # the connection itself is as locked as what is typed
         with pytest.raises(duckdb.Error):
             a.con.execute("DELETE FROM annotations.annotation")
         with pytest.raises(duckdb.Error):
             a.con.execute(f"ATTACH '{tmp_path / 'new.duckdb'}' AS new")
-    assert annotation_path(annotated_path).read_bytes() == before
+    assert ANNOTATIONS.path(annotated_path).read_bytes() == before
     assert not (tmp_path / "new.duckdb").exists()
 
 
@@ -134,17 +134,17 @@ def test_a_new_rank_alone_is_not_stale(path: Path) -> None:
 
 def test_a_change_that_fails_leaves_nothing(path: Path) -> None:
     annotate_l0n1(path)
-    before = annotation_path(path).read_bytes()
+    before = ANNOTATIONS.path(path).read_bytes()
     with pytest.raises(duckdb.Error), changing(path) as con:
         con.execute("DELETE FROM annotations.annotation; SELECT no_such_column")
-    assert annotation_path(path).read_bytes() == before
+    assert ANNOTATIONS.path(path).read_bytes() == before
     assert sorted(p.name for p in path.parent.glob("tiny*")) == ["tiny.annotations.duckdb", "tiny.duckdb"]
 
 
 def test_what_a_change_that_died_left_behind_is_no_hindrance(path: Path) -> None:
     code = f"import os\nfrom atlas.annotations.store import changing\nwith changing({str(path)!r}) as con:\n    con.execute({LOOK!r})\n    os._exit(9)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
-    assert Path(f"{annotation_path(path)}.tmp").exists()
+    assert Path(f"{ANNOTATIONS.path(path)}.tmp").exists()
     assert n_annotations(path) == 0
     annotate_l0n1(path)
     assert n_annotations(path) == 1
@@ -174,7 +174,7 @@ def test_an_open_atlas_is_no_hindrance_and_keeps_what_it_has(annotated_path: Pat
 
 def test_the_rows_of_another_release_are_read_with_the_questions_of_this(annotated_path: Path) -> None:
     con = duckdb.connect()
-    con.execute(f"ATTACH '{annotation_path(annotated_path)}' AS annotations")
+    con.execute(f"ATTACH '{ANNOTATIONS.path(annotated_path)}' AS annotations")
     con.execute("UPDATE annotations.annotation_schema SET derived_sha256 = 'older'")
     con.execute("DROP MACRO TABLE annotations.geva2021_fig2")
     con.close()
@@ -184,7 +184,7 @@ def test_the_rows_of_another_release_are_read_with_the_questions_of_this(annotat
 
 def test_a_file_of_another_version_is_refused(annotated_path: Path) -> None:
     con = duckdb.connect()
-    con.execute(f"ATTACH '{annotation_path(annotated_path)}' AS annotations")
+    con.execute(f"ATTACH '{ANNOTATIONS.path(annotated_path)}' AS annotations")
     con.execute("UPDATE annotations.annotation_schema SET version = 7")
     con.close()
     with pytest.raises(AtlasError, match=r"tiny\.annotations\.duckdb has version 7; this is activation-atlas for annotations of version 1"):
@@ -192,7 +192,7 @@ def test_a_file_of_another_version_is_refused(annotated_path: Path) -> None:
 
 
 def test_a_file_that_is_none_is_refused_with_what_to_do(path: Path) -> None:
-    annotation_path(path).write_text("no database")
+    ANNOTATIONS.path(path).write_text("no database")
     with pytest.raises(AtlasError, match=r"cannot read the annotations in .*tiny\.annotations\.duckdb.*Move the file away"):
         atlas.open(path)
 
@@ -200,7 +200,7 @@ def test_a_file_that_is_none_is_refused_with_what_to_do(path: Path) -> None:
 def test_the_file_answers_without_us(annotated_path: Path) -> None:
     """Any DuckDB: attach, ask."""
     con = duckdb.connect()
-    con.execute(f"ATTACH '{annotation_path(annotated_path)}' AS annotations (READ_ONLY)")
+    con.execute(f"ATTACH '{ANNOTATIONS.path(annotated_path)}' AS annotations (READ_ONLY)")
     assert con.execute("SELECT n_keys FROM annotations.geva2021_fig2()").fetchall() == [(4,), (2,)]
 
 
@@ -213,7 +213,7 @@ def test_annotations_are_no_atlas(annotated_path: Path) -> None:
     with pytest.raises(NotAnAtlas, match=r"atlases beside it: tiny\.duckdb$"):
         atlas.open(annotated_path.with_name("other.duckdb"))
     with pytest.raises(NotAnAtlas, match="is not an atlas"):
-        atlas.open(annotation_path(annotated_path))
+        atlas.open(ANNOTATIONS.path(annotated_path))
 
 
 def test_the_dictionary_explains_annotations_too(path: Path) -> None:

@@ -1,14 +1,17 @@
-"""The table of the map: where a layout puts each vector in two dimensions."""
+"""The map: where a layout puts each vector in two dimensions."""
 
-from sqlalchemy import REAL, BigInteger, Integer, MetaData, SmallInteger, String, Table
+from sqlalchemy import REAL, BigInteger, Integer, MetaData, SmallInteger, String
 
 from schema import terms
-from schema.columns import column, one_of
+from schema.columns import FilledBy, column, one_of, table
+
+ORDER = 100
+MAP = FilledBy("map", "--model … --map", unit="points", counted="SELECT count(*) FROM map_point AS m WHERE m.run_id = r.run_id")
 
 
-def map_tables(m: MetaData) -> None:
+def tables(m: MetaData, _: int) -> None:
     coordinate = "coordinate, of no unit: only who lies near whom means something"
-    Table(
+    table(
         "map_point",
         m,
         column("run_id", Integer, "The map run that made the layout; of several layouts of one kind the last counts.", "run.run_id"),
@@ -20,5 +23,8 @@ def map_tables(m: MetaData) -> None:
         column("y", REAL, f"Vertical {coordinate}."),
         one_of("layout", terms.LAYOUTS),
         comment="Values, and states of traced positions, placed in the plane so that near ones by cosine lie near each other (UMAP).",
-        info={"grain": ("run_id", "layout", "layer", "neuron", "position_id"), "sort": ("run_id", "layout", "layer", "neuron", "position_id")},
+        grain=("run_id", "layout", "layer", "neuron", "position_id"),
+        sort=("run_id", "layout", "layer", "neuron", "position_id"),
+        filled_by=MAP,
+        bytes_a_row=14,
     )

@@ -1,0 +1,143 @@
+"""A file beside an atlas, NAME.<kind>.duckdb: attached read-only, as a database of the kind's name, when the atlas is opened.
+
+Of any number of kinds, which entry points name: what people say of an atlas is one. It is no part of the snapshot, so that ingesting again leaves it
+alone; it holds its own views and questions, because a macro of the atlas cannot name another file. schema/beside_change.py changes it.
+"""
+
+import hashlib
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import duckdb
+
+from schema.errors import AtlasError
+from schema.release import commented, stored_tables
+from schema.store import own_name
+
+GROUP = "activation_atlas.beside"
+"""Entry points that are a `Beside`."""
+
+DATABASES = "SELECT d.database_name FROM duckdb_databases() AS d"
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A kind of file beside an atlas.
+
+    `name` is the database's, what messages call what is in it, and part of the file's. `tables` is a file of SQL that creates its tables in that database,
+    `label` among them, of one row (version, derived_sha256). `folder` has its views and questions, a file each. `changed_by` and `told_by` are the
+    commands that change it and say what is in it; `again` is how to come by it where it is lost.
+    """
+
+    name: str
+    version: int
+    label: str
+    tables: Path
+    folder: Path
+    changed_by: str
+    told_by: str
+    again: str
+
+    def path(self, atlas: Path | str) -> Path:
+        """Where the file of the atlas at that path is."""
+        return Path(atlas).with_name(f"{Path(atlas).stem}.{self.name}.duckdb")
+
+    def questions(self) -> dict[str, str]:
+        """Name → SQL of each, in the order of names."""
+        return read_folder(self.folder / "questions")
+
+
+def read_folder(folder: Path) -> dict[str, str]:
+    return {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.sql"), key=lambda p: p.stem)}
+
+
+@cache
+def kinds() -> tuple[Beside, ...]:
+    """Every installed kind, by name."""
+    return tuple(sorted((point.load() for point in entry_points(group=GROUP)), key=lambda kind: kind.name))
+
+
+def kind_of(path: Path) -> Beside | None:
+    """The kind that a file of this name is of; None of an atlas's."""
+    return next((kind for kind in kinds() if f".{path.name}".endswith(f".{kind.name}.duckdb")), None)
+
+
+def attach_beside(con: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Attach what lies beside the atlas at `path` read-only; where there is no file, tables of the same shape with no rows.
+
+    Connections of one process to one atlas share what is attached. Raises AtlasError if a file cannot be read or is of another version.
+    """
+    for kind in kinds():
+        attach_kind(con, path, kind)
+
+
+def attach_kind(con: duckdb.DuckDBPyConnection, path: Path, kind: Beside) -> None:
+    if con.execute("SELECT current_database()").fetchall() == [(kind.name,)]:
+        raise AtlasError(f"an atlas cannot be called {kind.name}, as its {kind.name} are in SQL: rename {path}")
+    if (kind.name,) in con.execute(DATABASES).fetchall():
+        return
+    target = kind.path(path)
+    if not target.exists():
+        attach_blank(con, kind)
+        return
+    attach_file(con, target, kind)
+    if con.execute(f"SELECT derived_sha256 FROM {kind.name}.{kind.label}").fetchall() != [(derived_sha256(kind),)]:
+        con.execute(f"DETACH {kind.name}")
+        attach_copy(con, target, kind)
+
+
+def attach_blank(con: duckdb.DuckDBPyConnection, kind: Beside) -> None:
+    """Attach tables and questions with no rows, in memory."""
+    con.execute(f"ATTACH ':memory:' AS {kind.name} (READ_WRITE)")
+    con.execute(filling(kind))
+
+
+def attach_copy(con: duckdb.DuckDBPyConnection, target: Path, kind: Beside) -> None:
+    """Attach the rows of a file that another release wrote, under this one's questions."""
+    from schema.beside_change import write_file
+
+    with tempfile.TemporaryDirectory(prefix="atlas-") as folder:
+        copy = Path(folder) / target.name
+        write_file(copy, target, kind)
+        attach_file(con, copy, kind)
+
+
+def attach_file(con: duckdb.DuckDBPyConnection, target: Path, kind: Beside, name: str | None = None) -> None:
+    """Attach a file read-only, of this version and no other; `name`: of the database, where it is not the kind's."""
+    name = name or kind.name
+    try:
+        with own_name(target) as own:
+            con.execute(f"ATTACH IF NOT EXISTS '{quoted(own)}' AS {name} (READ_ONLY)")
+        is_ours = (name, kind.label) in stored_tables(con)
+        versions = con.execute(f"SELECT version FROM {name}.{kind.label}").fetchall() if is_ours else []
+    except duckdb.Error as error:
+        raise AtlasError(f"cannot read the {kind.name} in {target}: {str(error).splitlines()[0]}. Move the file away to go on without them.") from error
+    if versions != [(kind.version,)]:
+        raise AtlasError(
+            f"{target} has version {', '.join(str(v) for (v,) in versions) or 'none'}; this is activation-atlas for {kind.name} of version "
+            f"{kind.version}. Install the release that made it, or move it away."
+        )
+
+
+@cache
+def filling(kind: Beside) -> str:
+    """SQL that fills the empty database of a kind; one statement, so that a file is written to once."""
+    version = f"INSERT INTO {kind.name}.{kind.label} VALUES ({kind.version}, '{derived_sha256(kind)}')"
+    return ";\n".join(["BEGIN", kind.tables.read_text(encoding="utf-8"), *derived(kind), version, "COMMIT"])
+
+
+def derived(kind: Beside) -> list[str]:
+    """SQL of the views, in the order of their names, then of the questions."""
+    return [*read_folder(kind.folder / "views").values(), *(commented(name, sql, kind.name) for name, sql in kind.questions().items())]
+
+
+@cache
+def derived_sha256(kind: Beside) -> str:
+    return hashlib.sha256("\n".join(derived(kind)).encode()).hexdigest()
+
+
+def quoted(path: Path) -> str:
+    return str(path).replace("'", "''")

@@ -1,0 +1,99 @@
+"""Audits that follow from what tables and columns say of themselves: nobody writes them, and nobody can forget one."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlalchemy import Column, Float, MetaData, Table
+
+from schema.columns import Vector
+
+
+@dataclass(frozen=True)
+class Audit:
+    """`sql` selects the rows that break `rule`."""
+
+    name: str
+    rule: str
+    sql: str
+
+
+def grain_audit(table: Table) -> Audit:
+    """No two rows of the same grain; a table without grain columns has at most one row."""
+    grain = table.info["grain"]
+    columns = ", ".join(f"t.{c}" for c in grain)
+    sql = (
+        f"SELECT {columns}, count(*) AS n_rows FROM {table.name} AS t GROUP BY {columns} HAVING count(*) > 1"
+        if grain
+        else f"SELECT count(*) AS n_rows FROM {table.name} AS t HAVING count(*) > 1"
+    )
+    return Audit(f"{table.name}: grain", f"one row per {', '.join(grain) or 'atlas'}", sql)
+
+
+def reference_audit(column: Column) -> Audit:
+    """Every value is found in the column it refers to; null refers to nothing."""
+    target, key = column.info["references"].split(".")
+    sql = (
+        f"SELECT t.{column.name}, count(*) AS n_rows FROM {column.table.name} AS t "
+        f"WHERE t.{column.name} IS NOT NULL AND t.{column.name} NOT IN (SELECT r.{key} FROM {target} AS r) GROUP BY t.{column.name}"
+    )
+    return Audit(f"{column.table.name}.{column.name}: reference", f"every value is in {column.info['references']}", sql)
+
+
+def null_audit(table: Table) -> Audit:
+    """No nulls where the metadata allows none."""
+    required = [c.name for c in table.columns if not c.nullable]
+    nulls = " OR ".join(f't."{name}" IS NULL' for name in required)
+    return Audit(f"{table.name}: not null", f"no null in {', '.join(required)}", f"SELECT t.* FROM {table.name} AS t WHERE {nulls}")
+
+
+def layer_audit(table: Table) -> Audit:
+    """Layers and neurons are those of the model."""
+    conditions = ["t.layer NOT BETWEEN 0 AND m.n_layers - 1"] + (["t.neuron NOT BETWEEN 0 AND m.d_ffn - 1"] if "neuron" in table.columns else [])
+    sql = f"SELECT t.* FROM {table.name} AS t CROSS JOIN model AS m WHERE {' OR '.join(conditions)}"
+    return Audit(f"{table.name}: range", "layers and neurons are those of the model", sql)
+
+
+def finite_audit(table: Table) -> Audit:
+    """Every number is one, and so is every number of a vector; null is none."""
+    numbers = [f't."{c.name}"' for c in table.columns if isinstance(c.type, Float)]
+    # the sum of a vector is in float64, which finite float32 numbers cannot overflow
+    summed = [f't."{c.name}"::FLOAT[]' for c in table.columns if isinstance(c.type, Vector)]
+    wrong = " OR ".join(f"NOT isfinite({number})" for number in [*numbers, *(f"list_sum({vector})" for vector in summed)])
+    return Audit(f"{table.name}: finite", "no number is NaN or infinite", f"SELECT {shown(table, numbers)} FROM {table.name} AS t WHERE {wrong}")
+
+
+def bounds_audit(table: Table) -> Audit:
+    """Every number lies within the bounds of its column; null lies nowhere."""
+    bounded = {f't."{c.name}"': c.info["bounds"] for c in table.columns if "bounds" in c.info}
+    wrong = " OR ".join(f"{number} < {low}" + (f" OR {number} > {high}" if high is not None else "") for number, (low, high) in bounded.items())
+    rule = "probabilities lie in [0, 1], and what cannot be negative is not"
+    return Audit(f"{table.name}: bounds", rule, f"SELECT {shown(table, list(bounded))} FROM {table.name} AS t WHERE {wrong}")
+
+
+def shown(table: Table, columns: list[str]) -> str:
+    """What identifies a row, and these columns of it."""
+    return ", ".join(dict.fromkeys([*(f't."{name}"' for name in table.info["grain"]), *columns]))
+
+
+def rows_audit(table: Table) -> Audit:
+    """What the shards brought is there, and nothing else."""
+    counted = f"(SELECT coalesce(sum((s.n_rows ->> '{table.name}')::BIGINT), 0) FROM shard AS s)"
+    sql = f"FROM (SELECT {counted} AS n_counted, count(*) AS n_found FROM {table.name}) AS n WHERE n.n_counted <> n.n_found"
+    return Audit(f"{table.name}: shard rows", "the table has the rows that the manifest of the shards counts", sql)
+
+
+def metadata_audits(tables: MetaData) -> Iterator[Audit]:
+    """What follows from the metadata of each table."""
+    for table in tables.tables.values():
+        yield grain_audit(table)
+        yield null_audit(table)
+        if "layer" in table.columns:
+            yield layer_audit(table)
+        yield from (reference_audit(c) for c in table.columns if "references" in c.info)
+        if any(isinstance(c.type, Float | Vector) for c in table.columns):
+            yield finite_audit(table)
+        if any("bounds" in c.info for c in table.columns):
+            yield bounds_audit(table)
+        # texts are shared by the runs of one corpus, and of merged tables several rows become one
+        if table.info["filled_by"] and not table.info["is_merged"]:
+            yield rows_audit(table)

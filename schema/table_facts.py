@@ -1,0 +1,74 @@
+"""Which pass fills which table, without SQLAlchemy, which takes longer to import than most answers.
+
+facts.json is made from the metadata; `python -m schema.table_facts` writes it anew. Where another distribution adds tables, the metadata itself is read.
+"""
+
+import json
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from schema.release import added_modules
+from schema.terms import FORMER_PASSES
+
+FILE = Path(__file__).with_name("facts.json")
+
+
+class Pass(NamedTuple):
+    """`asked_by`: the options of `atlas ingest FILE` that ask for it. `counted`: a SELECT of how many `unit`s run `r` went over; '' where no speed is shown."""
+
+    asked_by: str
+    unit: str
+    counted: str
+
+
+class Facts(NamedTuple):
+    """passes: name → pass. filled_by: table → pass, '' for none. added: table → column that a release added → the pass that fills it."""
+
+    passes: dict[str, Pass]
+    filled_by: dict[str, str]
+    added: dict[str, dict[str, str]]
+
+
+@cache
+def facts() -> Facts:
+    """Of all tables, in their order."""
+    if added_modules():
+        return of_metadata()
+    read = json.loads(FILE.read_text(encoding="utf-8"))
+    return Facts({name: Pass(*told) for name, told in read["passes"].items()}, read["filled_by"], read["added"])
+
+
+def of_metadata() -> Facts:
+    """The same from where it is declared."""
+    from schema.tables import metadata
+
+    tables = metadata(1).tables
+    told = {t.info["filled_by"]: Pass(t.info["asked_by"], t.info["unit"], t.info["counted"]) for t in reversed(tables.values()) if t.info["filled_by"]}
+    added = {name: {c.name: c.info["filled_by"] for c in t.columns if "filled_by" in c.info} for name, t in tables.items()}
+    return Facts(
+        passes={name: told[name] for name in dict.fromkeys(t.info["filled_by"] for t in tables.values()) if name},
+        filled_by={name: t.info["filled_by"] for name, t in tables.items()},
+        added={name: columns for name, columns in added.items() if columns},
+    )
+
+
+def command(name: str, path: object = "…") -> str:
+    """The ingest that runs a pass."""
+    return f"atlas ingest {path} {facts().passes[name].asked_by}"
+
+
+def passes_of(kinds: Iterable[str]) -> set[str]:
+    """The passes that runs of these kinds count as, some of which earlier releases called otherwise."""
+    return {name for kind in kinds for name in FORMER_PASSES.get(kind, (kind,))}
+
+
+def kinds_of(name: str) -> set[str]:
+    """The kinds of run that count as a pass."""
+    return {name, *(kind for kind, passes in FORMER_PASSES.items() if name in passes)}
+
+
+if __name__ == "__main__":
+    told = of_metadata()
+    FILE.write_text(json.dumps({**told._asdict()}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

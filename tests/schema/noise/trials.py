@@ -1,0 +1,17 @@
+"""A second kind of file beside an atlas."""
+
+from pathlib import Path
+
+from schema.beside import Beside
+
+FOLDER = Path(__file__).parent
+TRIALS = Beside(
+    name="trials",
+    version=3,
+    label="trial_schema",
+    tables=FOLDER / "tables.sql",
+    folder=FOLDER,
+    changed_by="atlas try",
+    told_by="atlas try status",
+    again="try again",
+)
