@@ -18,6 +18,7 @@ from atlas.cli.main import cli
 from atlas.dictionary import describe_blank
 from atlas.questions import questions
 from ingest.model.architectures import ARCHITECTURES
+from ingest.passes import passes
 from schema import terms
 from schema.annotation_tables import annotation_metadata
 from schema.release import view_files
@@ -77,6 +78,11 @@ def test_the_reference_lists_every_family() -> None:
 def test_the_reference_says_the_rule_of_every_file_of_audits() -> None:
     listed = re.findall(r"^\| (\S+) \| .+ \|$", REFERENCE["audits"].replace("\\", ""), re.MULTILINE)
     assert {path.stem for path in (ROOT / "schema" / "audits").glob("*.sql")} <= set(listed)
+
+
+def test_architecture_lists_every_pass_in_its_order() -> None:
+    (listed,) = re.findall(r"^\| pass \|.*\n\|[-|]+\n((?:\|.*\n)+)", WRITTEN["docs/architecture.md"], re.MULTILINE)
+    assert re.findall(r"^\| `(\w+)` \|", listed, re.MULTILINE) == list(passes())
 
 
 def test_papers_lists_every_question_of_theirs_with_what_it_must_be_given() -> None:
