@@ -1,7 +1,7 @@
 # Every target does its own set-up: `make test` on a fresh clone is enough. `make` alone lists them.
 
 PYTHON ?= python3
-# Another build of torch, for a GPU or without CUDA packages: TORCH and TORCH_ARGS are what pip is given (README: Your own model and corpus).
+# Another build of torch, for a GPU or without CUDA packages: TORCH and TORCH_ARGS are what pip is given (docs/ingest.md: torch and your GPU).
 TORCH ?= torch==2.13.0
 TORCH_ARGS ?=
 
@@ -23,7 +23,7 @@ REFERENCE := $(BIN)/atlas ingest reference.duckdb --model reference --corpus sot
 .DEFAULT_GOAL := help
 # an interrupted ingest leaves a good snapshot, and goes on when it is run again
 .PRECIOUS: demo.duckdb reference.duckdb
-.PHONY: help install packages demo demo-papers ui test test-fast lint format lane-2 lake hostile bench scale kill-loop soak clean
+.PHONY: help install packages demo demo-papers ui test test-fast docs lint format lane-2 lake hostile bench scale kill-loop soak clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-10s %s\n' "$$name" "$$text"; done
@@ -89,6 +89,9 @@ test: .venv/.installed-dev packages ## all tests
 
 test-fast: .venv/.installed-dev packages ## all tests but the slow ones
 	$(BIN)/python -m pytest -m 'not slow'
+
+docs: .venv/.installed-dev ## write docs/reference anew: tables, views, questions, commands, families, audits, folders
+	$(BIN)/python -m tests.docs
 
 lint: .venv/.installed-dev ## formatters and linters, in check mode
 	$(BIN)/ruff format --check .

@@ -15,15 +15,7 @@ from ingest.run import cut_corpus, survey_corpus
 from ingest.text.corpora import Corpus
 from ingest.text.sequences import Sequence
 from ingest.text.survey import Survey
-
-BYTES_PER_ROW = {
-    "neuron": 40, "value_token": 11, "value_neighbour": 7, "neuron_statistics": 143, "trigger": 21, "position": 8, "trace": 40,
-    "logit_lens": 40, "logit_lens_token": 11, "coefficient": 12, "layer_activity": 24, "sub_update": 28,
-    "removal": 6, "next_token_rank": 13, "control_token": 13, "value_cluster": 5, "map_point": 14,
-}  # fmt: skip
-"""Measured in published snapshots over the annual messages: SmolLM2-135M, those of --paper a ReLU model of 5 layers.
-A residual state takes 4 bytes a dimension. A trigger takes 7 bytes, and 34 more among the first 20 of its tail: 21 on average of 50."""
-
+from schema.tables import metadata
 
 def dry_run_report(request: Request) -> str:
     """Load the model, survey the corpus, time a probe of each pass; write nothing to the target. Returns the report."""
@@ -60,7 +52,8 @@ def first_sequences(corpus: Corpus, model: Model, request: Request) -> list[Sequ
 
 def report(model: Model, seen: Survey | None, rows: dict[str, int], seconds: dict[str, float]) -> str:
     """The dry run as plain text."""
-    size = {table: n * BYTES_PER_ROW.get(table, 4 * model.d_model) for table, n in rows.items()}
+    tables = metadata(model.d_model).tables
+    size = {table: n * tables[table].info["bytes_a_row"] for table, n in rows.items()}
     lines = [f"{model.name}: {model.n_layers} layers of {model.d_ffn} neurons, d_model {model.d_model}, vocabulary {model.d_vocab}"]
     if seen:
         blank = f" ({seen.n_blank_documents} blank)" if seen.n_blank_documents else ""

@@ -4,6 +4,7 @@ import ast
 import re
 import shlex
 import shutil
+import tomllib
 from pathlib import Path
 
 import click
@@ -17,81 +18,123 @@ from atlas.cli.main import cli
 from atlas.dictionary import describe_blank
 from atlas.questions import questions
 from ingest.model.architectures import ARCHITECTURES
+from ingest.passes import passes
 from schema import terms
+from schema.annotation_tables import annotation_metadata
 from schema.release import view_files
 from schema.tables import metadata
+from tests.docs import FOLDER, pages
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-GLOSSARY = (ROOT / "GLOSSARY.md").read_text(encoding="utf-8")
-PAPERS = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
-PERFORMANCE = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
-ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-SCALE = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
-DOCUMENTS = {
-    "README.md": README,
-    "GLOSSARY.md": GLOSSARY,
-    "docs/architecture.md": ARCHITECTURE,
-    "docs/papers.md": PAPERS,
-    "docs/performance.md": PERFORMANCE,
-    "docs/scale.md": SCALE,
-}
+REFERENCE = {path.stem: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
+WRITTEN = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]}
+"""Documents written by hand."""
+DOCUMENTS = {**WRITTEN, **{f"docs/reference/{name}.md": text for name, text in REFERENCE.items()}}
+README, GLOSSARY = WRITTEN["README.md"], WRITTEN["GLOSSARY.md"]
+DEVELOPING, PAPERS = WRITTEN["docs/developing.md"], WRITTEN["docs/papers.md"]
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
 TOUR = re.compile("<!-- tour -->.*<!-- /tour -->", re.DOTALL)
 
 
 def blocks(language: str) -> list[str]:
-    """Code blocks of README, the tour left out: it is the output of a program."""
-    return re.findall(rf"```{language}\n(.*?)```", TOUR.sub("", README), re.DOTALL)
+    """Code blocks of the documents, the tour left out: it is the output of a program."""
+    return [block for text in WRITTEN.values() for block in re.findall(rf"```{language}\n(.*?)```", TOUR.sub("", text), re.DOTALL)]
 
 
-def table_names(heading: str, text: str = README) -> set[str]:
+def table_names(heading: str, text: str) -> set[str]:
     """First cells, in backticks, of the tables under `| heading | … |`."""
-    tables = re.findall(rf"^\| {heading} \|.*\n\|[-|]+\n((?:\|.*\n)+)", text, re.MULTILINE)
+    tables = re.findall(rf"^\| {heading} \|.*\n\|[-| ]+\n((?:\|.*\n)+)", text, re.MULTILINE)
     assert tables, f"no table of {heading}s"
-    return {name for table in tables for name in re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)}
+    return {name for table in tables for name in re.findall(r"^\| \[?`([^`]+)`", table, re.MULTILINE)}
 
 
-def test_readme_lists_every_table() -> None:
-    assert table_names("table") == set(metadata(2).tables)
+def test_the_reference_is_what_the_code_says() -> None:
+    there, said = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.iterdir()}, pages()
+    stale = sorted(name for name in there.keys() | said.keys() if there.get(name) != said.get(name))
+    assert stale == [], "docs/reference is not what the code says: `make docs` renews it"
 
 
-def test_readme_lists_every_view() -> None:
-    assert table_names("view") == set(view_files())
+def test_the_reference_lists_every_table() -> None:
+    assert table_names("table", REFERENCE["tables"]) == set(metadata(2).tables) | set(annotation_metadata().tables)
 
 
-def test_readme_and_papers_list_every_question_with_what_it_must_be_given() -> None:
-    listed = table_names("question") | {name for name in table_names("question", PAPERS) if name.endswith(")")}
-    assert listed == {f"{q.macro}({', '.join(p.name for p in q.parameters if p.is_required)})" for q in questions().values()}
+def test_the_reference_lists_every_view() -> None:
+    assert {name for name in table_names("view", REFERENCE["views"]) if "." not in name} == set(view_files())
 
 
-def test_readme_lists_every_command() -> None:
-    assert table_names("command") == {f"atlas {name}" for name in cli.list_commands(click.Context(cli))}
+def test_the_reference_lists_every_question() -> None:
+    assert table_names("question", REFERENCE["questions"]) == {q.macro for q in questions().values()}
 
 
-def test_readme_lists_every_target_of_make() -> None:
+def test_the_reference_lists_every_command() -> None:
+    assert table_names("command", REFERENCE["commands"]) == {f"atlas {name}" for name in cli.list_commands(click.Context(cli))}
+
+
+def test_the_reference_lists_every_family() -> None:
+    assert table_names("model type", REFERENCE["families"]) == set(ARCHITECTURES)
+
+
+def test_the_reference_says_the_rule_of_every_file_of_audits() -> None:
+    listed = re.findall(r"^\| (\S+) \| .+ \|$", REFERENCE["audits"].replace("\\", ""), re.MULTILINE)
+    assert {path.stem for path in (ROOT / "schema" / "audits").glob("*.sql")} <= set(listed)
+
+
+def test_architecture_lists_every_pass_in_its_order() -> None:
+    (listed,) = re.findall(r"^\| pass \|.*\n\|[-|]+\n((?:\|.*\n)+)", WRITTEN["docs/architecture.md"], re.MULTILINE)
+    assert re.findall(r"^\| `(\w+)` \|", listed, re.MULTILINE) == list(passes())
+
+
+def test_papers_lists_every_question_of_theirs_with_what_it_must_be_given() -> None:
+    listed = {name for name in table_names("question", PAPERS) if name.endswith(")")}
+    called = {f"{q.macro}({', '.join(p.name for p in q.parameters if p.is_required)})": q for q in questions().values()}
+    assert listed <= set(called)
+    assert {call for call, q in called.items() if q.catalog or q.name.startswith("geva")} <= listed
+
+
+def test_readme_is_a_door() -> None:
+    """A newcomer reads it whole; what is longer lies in docs/."""
+    assert 5_000 <= len(README.encode()) <= 7_000
+
+
+def test_readme_leads_to_every_document() -> None:
+    assert {name for name in DOCUMENTS if name != "README.md"} - set(re.findall(r"\]\(([^)#\s]+)", README)) == set()
+
+
+def test_readme_lists_every_extra() -> None:
+    assert table_names("extra", README) == set(EXTRAS) - {"dev"}
+
+
+def test_lock_says_which_extras_readme_says_that_make_installs() -> None:
+    (readme,) = re.findall(r"^`make install` brings the extras (.+?)\. ", README, re.MULTILINE)
+    (lock,) = re.findall(r"extras (.+?) of pyproject", (ROOT / "requirements" / "lock.txt").read_text(encoding="utf-8"))
+    assert re.findall(r"`(\w+)`", readme) == re.findall(r"\w+", lock.replace(" and ", ", "))
+
+
+def test_developing_lists_every_target_of_make() -> None:
     documented = set(re.findall(r"^([a-z0-9-]+):.*##", MAKEFILE, re.MULTILINE))
-    assert table_names("target") == {f"make {target}" for target in documented - {"help"}}
+    assert table_names("target", DEVELOPING) == {f"make {target}" for target in documented - {"help"}}
 
 
-def test_ci_calls_only_targets_that_readme_names() -> None:
+def test_ci_calls_only_targets_that_developing_names() -> None:
     called = set(re.findall(r"^make ([a-z0-9-]+)", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE))
     assert called
-    assert {f"make {target}" for target in called} <= table_names("target")
-
-
-def test_readme_lists_every_model_type() -> None:
-    listed = re.search(r"Model types:\s+(.*?)\.\s", README, re.DOTALL)
-    assert listed
-    assert set(re.split(r",\s+", listed[1])) == set(ARCHITECTURES)
+    assert {f"make {target}" for target in called} <= table_names("target", DEVELOPING)
 
 
 @pytest.mark.parametrize("sql", [block for block in blocks("sql") if "ATTACH" not in block])
-def test_the_queries_of_readme_run(a: atlas.Atlas, sql: str) -> None:
+def test_the_queries_run(a: atlas.Atlas, sql: str) -> None:
     assert a.sql(sql).width > 0
 
 
-def test_the_statements_of_readme_compare_two_atlases(tiny_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("sql", "answer"), re.findall(r"```sql\n(.*?)```\n+```text\n(.*?)```", README, re.DOTALL))
+def test_the_answers_of_readme_have_the_columns_of_their_questions(a: atlas.Atlas, sql: str, answer: str) -> None:
+    heads, _, *rows = answer.splitlines()
+    assert heads.split() == a.sql(sql).columns
+    assert len(rows) == 3
+
+
+def test_the_statements_compare_two_atlases(tiny_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As they stand, in a database of nobody; the second atlas has every cosine of the first with the other sign, and one layer fewer."""
     monkeypatch.chdir(tmp_path)
     shutil.copy(tiny_path, "demo.duckdb")
@@ -107,13 +150,13 @@ def test_the_statements_of_readme_compare_two_atlases(tiny_path: Path, tmp_path:
     assert len(summaries) == 2
 
 
-@pytest.mark.parametrize("sql", re.findall(r"`(FROM \w+\([^`]*\));?`", README))
-def test_the_questions_in_the_text_of_readme_run(a: atlas.Atlas, sql: str) -> None:
+@pytest.mark.parametrize("sql", re.findall(r"`(FROM \w+\([^`]*\));?`", "".join(WRITTEN.values())))
+def test_the_questions_in_the_text_run(a: atlas.Atlas, sql: str) -> None:
     assert a.sql(sql).width > 0
 
 
 @pytest.mark.parametrize("code", blocks("python"))
-def test_the_python_of_readme_runs(code: str, tiny_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_runs(code: str, tiny_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the tiny atlas, whose layer 0 stands in for every neuron it does not have."""
     shutil.copy(tiny_path, tmp_path / "demo.duckdb")
     monkeypatch.chdir(tmp_path)
@@ -145,17 +188,25 @@ def test_the_command_lines_use_options_that_exist(line: str) -> None:
     assert {word for word in words if word.startswith("-") and word != "-"} <= known
 
 
+def anchors(text: str) -> set[str]:
+    """What a link may name after #: the headings, as GitHub writes them."""
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
+
+
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_links_lead_somewhere(name: str) -> None:
-    text, folder = DOCUMENTS[name], (ROOT / name).parent
-    targets = re.findall(r"\]\(([^)\s]+)\)", TOUR.sub("", text))
-    files = [t.partition("#")[0] for t in targets if not t.startswith(("https://", "#"))]
-    assert [f for f in files if not (folder / f).exists()] == []
-    anchors = {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
-    assert {t[1:] for t in targets if t.startswith("#")} <= anchors
+    folder = (ROOT / name).parent
+    targets = re.findall(r"\]\(([^)\s]+)\)", TOUR.sub("", DOCUMENTS[name]))
+    for target in targets:
+        file, _, anchor = target.partition("#")
+        if target.startswith("https://"):
+            continue
+        path = (folder / file).resolve() if file else ROOT / name
+        assert path.exists(), target
+        assert not anchor or anchor in anchors(path.read_text(encoding="utf-8")), target
 
 
-@pytest.mark.parametrize("path", re.findall(r"`((?:schema|ingest|atlas|ui|tests)/[\w./]*)`", ARCHITECTURE + SCALE))
+@pytest.mark.parametrize("path", sorted(set(re.findall(r"`((?:schema|ingest|atlas|ui|tests|docs)/[\w./]*)`", "".join(DOCUMENTS.values())))))
 def test_the_files_that_the_documents_name_exist(path: str) -> None:
     assert (ROOT / path).exists()
 

@@ -12,6 +12,7 @@ import pytest
 
 import schema
 from schema.tables import metadata
+from tests.rooms import imported, room
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("atlas", "ingest", "schema", "ui")
@@ -26,6 +27,39 @@ def sources(*suffixes: str) -> Iterator[Path]:
 
 def test_the_installed_schema_is_ours() -> None:
     assert schema.__file__ == str(ROOT / "schema" / "__init__.py")
+
+
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+ROOMS = re.findall(r"^\| `(\w+)` \|", ARCHITECTURE[ARCHITECTURE.index("| room |") :].partition("\n\n")[0], re.MULTILINE)
+"""Of ingest/, each above those that may import it."""
+READ_BY_ALL = ("ingest.request", "ingest.timing", "ingest.faults")
+
+
+def ingest_room(folder: str) -> str:
+    """The room that a folder of ingest lies in: the first below ingest/, or ingest itself."""
+    return [*folder.split("/"), "ingest"][1]
+
+
+def imports_between_rooms() -> set[tuple[str, str, str]]:
+    """(room, room it imports, module) of every import in ingest/ that leaves a room."""
+    found = set()
+    for file in (ROOT / "ingest").rglob("*.py"):
+        here = ingest_room(file.parent.relative_to(ROOT).as_posix())
+        for module in imported(file):
+            folder = room(module)
+            if folder is not None and folder.startswith("ingest") and not module.startswith(READ_BY_ALL):
+                found.add((here, ingest_room(folder), module))
+    return {(here, there, module) for here, there, module in found if here != there}
+
+
+def test_architecture_names_every_room_of_ingest() -> None:
+    assert set(ROOMS) == {path.parent.name for path in (ROOT / "ingest").glob("*/*.py")} | {"ingest"}
+
+
+def test_a_room_of_ingest_imports_only_rooms_above_it() -> None:
+    between = imports_between_rooms()
+    assert between
+    assert {(here, there, module) for here, there, module in between if ROOMS.index(there) > ROOMS.index(here)} == set()
 
 
 def test_the_python_folders_are_the_four_packages_and_their_tests() -> None:

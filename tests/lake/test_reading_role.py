@@ -1,6 +1,7 @@
 """A role of PostgreSQL that may only read is enough for every reader of a lake, and can write nothing through it."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,19 +13,16 @@ from ingest.request import Request
 from tests.exact.tiny import run
 from tests.lake.servers import Servers
 
-READER = """
-CREATE ROLE reader LOGIN;
-GRANT pg_read_all_data TO reader;
-"""
-"""As docs/lake.md says."""
+DOCUMENT = Path(__file__).parents[2] / "docs" / "lake.md"
 
 
 @pytest.mark.slow
 def test_a_role_that_only_reads_reads_all_of_a_lake(request_lake: Callable[..., Request], servers: Servers, tmp_path: Path) -> None:
+    (statements,) = re.findall(r"```postgresql\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
     request = request_lake()
     run(request)
     with psycopg.connect(request.lake, autocommit=True) as session:
-        session.execute(READER)
+        session.execute(statements)
     described = json.loads(request.target.read_text())
     theirs = tmp_path / "theirs.lake"
     theirs.write_text(json.dumps(described | {"catalogue": described["catalogue"].replace("//postgres:", "//reader:")}))

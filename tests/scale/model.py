@@ -3,9 +3,9 @@
 import math
 from collections.abc import Collection
 
-from ingest.estimate import BYTES_PER_ROW
 from ingest.recorders.traces import N_LENS_TOKENS, N_SUB_UPDATES
 from ingest.store.committer import PUBLISH_SHARE
+from schema.tables import metadata
 from schema.terms import HISTOGRAM_BINS, PRECEDING, SITES, TAILS
 from tests.scale.constants import (
     ASK_SECONDS,
@@ -23,6 +23,8 @@ from tests.scale.constants import (
 )
 from tests.scale.fit import total
 from tests.scale.shapes import Shape, Sweep, candidates, loaded_rows
+
+BYTES_PER_ROW = {name: table.info["bytes_a_row"] for name, table in metadata(1).tables.items()}
 
 PEAK_FLOPS, UTILISATION = 989e12, 0.4
 """ASSUMED: an H100's dense bfloat16 peak, and the share of it that the sweep reaches, 2 FLOP a parameter and token."""

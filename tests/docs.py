@@ -1,0 +1,196 @@
+"""`make docs`: docs/reference, written from the code. tests/test_docs.py compares it, so that nothing new goes unnamed.
+
+It lies among the tests because nothing else may see all packages at once: what reads an atlas knows no ingest, and the families are ingest's.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+import polars as pl
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+from atlas.cli.ask import Asks
+from atlas.cli.main import COMMANDS, PLUGINS, cli
+from atlas.dictionary import ANY_WIDTH, describe_blank
+from atlas.export.markdown import escape
+from atlas.questions import Parameter, Question, header, questions
+from ingest.model.architectures import ARCHITECTURES
+from schema.annotation_tables import annotation_metadata
+from schema.audits import audits
+from schema.release import view_files
+from schema.tables import metadata
+from tests.rooms import ROOT, first_sentence, folders, rooms_used
+
+FOLDER = ROOT / "docs" / "reference"
+HELP_WIDTH = 110
+
+
+def code(text: str) -> str:
+    return f"`{text}`"
+
+
+def prose(text: str) -> str:
+    """Text whose only markup is code in backticks."""
+    return "".join(part if part.startswith("`") else escape(part) for part in re.split(r"(`[^`]*`)", text))
+
+
+def table(heads: list[str], rows: Iterable[Iterable[str]]) -> str:
+    """A pipe table of cells that are Markdown already."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def page(title: str, *parts: str) -> str:
+    return "\n\n".join((f"# {title}", "<!-- `make docs` writes this page from the code. -->", *parts)) + "\n"
+
+
+def anchor(heading: str) -> str:
+    """The link that Markdown makes of a heading in code type."""
+    return f"[`{heading}`](#{heading.replace('.', '').replace(' ', '-')})"
+
+
+def grains() -> dict[str, str]:
+    """What one row of each table and view is, as the names of its columns."""
+    tables = {t.fullname: t.info["grain"] for m in (metadata(ANY_WIDTH), annotation_metadata()) for t in m.tables.values()}
+    views = {name: dict(header(sql)).get("grain", "").split(", ") for name, sql in view_files().items()}
+    return {name: ", ".join(map(code, grain)) or "atlas" for name, grain in {**tables, **views}.items()}
+
+
+def filled_by() -> dict[str, str]:
+    """The pass that fills each table; '' for those of the atlas itself."""
+    return {t.name: t.info.get("filled_by", "") for t in metadata(ANY_WIDTH).tables.values()}
+
+
+def relations(kind: str) -> str:
+    """A list of the tables or views, and a section with the columns of each."""
+    found = describe_blank().filter(pl.col("kind") == kind)
+    if kind == "view":
+        found = found.sort(pl.col("relation").str.contains(".", literal=True), "relation", maintain_order=True)
+    grain, passes = grains(), filled_by()
+    listed, sections = [], []
+    for (name, description), columns in found.group_by("relation", "description", maintain_order=True):
+        filled = f" Filled by the pass {passes[name]}." if passes.get(name) else ""
+        row = f" One row per {grain[name]}." if name in grain else ""
+        listed.append([anchor(name), prose(description)])
+        cells = [[code(c["column"]), code(c["type"]) + (" or null" if c["is_nullable"] else ""), prose(c["meaning"])] for c in columns.iter_rows(named=True)]
+        sections.append(f"## `{name}`\n\n{prose(description)}{row}{filled}\n\n{table(['column', 'type', 'meaning'], cells)}")
+    return "\n\n".join([table([kind, "holds" if kind == "table" else "shows"], listed), *sections])
+
+
+def tables_page() -> str:
+    return page(
+        "Tables",
+        "Every table of an atlas, and of the annotations beside it. `atlas schema` prints the same, and so does `duckdb_columns()` in any DuckDB client.",
+        relations("table"),
+    )
+
+
+def views_page() -> str:
+    return page("Views", "Views are stored in the file, and read like tables.", relations("view"))
+
+
+def parameter_cells(p: Parameter) -> list[str]:
+    return [code(p.name), code(p.type), "must be given" if p.is_required else code(p.default or ""), prose(p.meaning)]
+
+
+def question_section(q: Question) -> str:
+    parts = [f"## `{q.macro}`", f"{prose(q.sentence)} One row per {', '.join(map(code, q.grain))}.", f"Source: {prose(q.source)}.", code(q.signature)]
+    if q.parameters:
+        parts.append(table(["argument", "type", "default", "meaning"], map(parameter_cells, q.parameters)))
+    return "\n\n".join([*parts, table(["column", "meaning"], [[code(name), prose(meaning)] for name, meaning in q.columns.items()])])
+
+
+def questions_page() -> str:
+    listed = [[anchor(q.macro), ", ".join(code(p.name) for p in q.parameters if p.is_required), prose(q.title)] for q in questions().values()]
+    return page(
+        "Questions",
+        "A question is a table function stored in the file: `FROM top_triggers(3, 17)` in SQL, `atlas ask top_triggers --layer 3 --neuron 17` on the command\n"
+        "line, `a.top_triggers(3, 17)` in Python. `atlas questions WORD…` finds some of them, `atlas questions NAME` prints one with its SQL.",
+        table(["question", "must be given", "answers"], listed),
+        *map(question_section, questions().values()),
+    )
+
+
+def commands(command: click.Command, name: str, parent: click.Context | None = None) -> Iterator[tuple[str, str]]:
+    """(what is typed, its help) of a command and those below it; questions are no commands here."""
+    context = click.Context(command, parent=parent, info_name=name, terminal_width=HELP_WIDTH, max_content_width=HELP_WIDTH, help_option_names=["-h", "--help"])
+    yield context.command_path, command.get_help(context)
+    if isinstance(command, click.Group) and not isinstance(command, Asks):
+        for below in command.list_commands(context):
+            found = command.get_command(context, below)
+            assert found is not None
+            yield from commands(found, below, context)
+
+
+def commands_page() -> str:
+    lines = {name: line for name, (_, line) in COMMANDS.items()} | PLUGINS
+    listed = [[anchor(f"atlas {name}"), prose(lines.get(name, ""))] for name in cli.list_commands(click.Context(cli))]
+    return page(
+        "Commands",
+        "Results go to standard output, progress and errors to standard error. Exit codes: 0 done, 1 failed, 2 misused, 130 interrupted.",
+        table(["command", "does"], listed),
+        *(f"## `{typed}`\n\n```text\n{text}\n```" for typed, text in commands(cli, "atlas")),
+    )
+
+
+def families_page() -> str:
+    rows = [[code(name), code(str(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[name]))] for name in sorted(ARCHITECTURES)]
+    return page(
+        "Model families",
+        "`model_type` is what a model's `config.json` says; the class is that of transformers. Every model of a family is checked on its own weights before\n"
+        "anything is stored. [How to add a family](../architecture.md#to-add-one-thing).",
+        table(["model type", "class"], rows),
+    )
+
+
+def audits_page() -> str:
+    rows = [[prose(a.name), prose(a.rule)] for a in audits(ANY_WIDTH)]
+    return page("Audits", "The rules that `atlas verify` checks, each a query for the rows that break it.", table(["audit", "rule"], rows))
+
+
+def room_section(folder: Path) -> str:
+    files, uses = sorted(folder.glob("*.py")), rooms_used(folder)
+    rows = [[code(file.name), prose(first_sentence(file))] for file in files if file.name != "__init__.py"]
+    purpose = prose(first_sentence(folder / "__init__.py")) if (folder / "__init__.py").exists() else ""
+    used = f"Imports {', '.join(map(code, uses))}." if uses else "Imports nothing of ours."
+    listed = table(["file", "what it is"], rows) if rows else ""
+    return "\n\n".join(part for part in (f"## `{folder.relative_to(ROOT).as_posix()}/`", purpose, used, listed) if part)
+
+
+def rooms_page() -> str:
+    return page(
+        "What lies where",
+        "Every folder of the four packages, what it imports of ours, and the first sentence of each file.\n"
+        "[How the atlas is built](../architecture.md) says why.",
+        *map(room_section, folders()),
+    )
+
+
+PAGES = {
+    "tables": tables_page,
+    "views": views_page,
+    "questions": questions_page,
+    "commands": commands_page,
+    "families": families_page,
+    "audits": audits_page,
+    "rooms": rooms_page,
+}
+
+
+def pages() -> dict[str, str]:
+    """File name → its text."""
+    return {f"{name}.md": make() for name, make in PAGES.items()}
+
+
+def main() -> None:
+    FOLDER.mkdir(exist_ok=True)
+    for old in FOLDER.iterdir():
+        old.unlink()
+    for name, text in pages().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
