@@ -13,8 +13,9 @@ import torch
 
 from ingest import run as driver
 from ingest.recorders.torch_keys import new_keys
-from ingest.store import committer, worker
+from ingest.store import committer
 from ingest.store.shards import Shard
+from ingest.workers import worker
 from tests.exact import checks
 from tests.exact.near import check_ranking, close
 from tests.exact.paper_checks import check_next_token_ranks, check_removal
