@@ -77,18 +77,6 @@ def name_of(item: pytest.Item) -> str:
     return item.nodeid.removesuffix(f"@{item.get_closest_marker('xdist_group').args[0]}")
 
 
-TOGETHER = {"servers": "lake", "chromium": "browser"}
-"""Fixtures that are dear to set up: the group of tests for which one of several processes does it. Others are together by file."""
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Give every test to a group that one process runs, in order: what a file's tests share is made once."""
-    if not any(item.iter_markers("xdist_group")):
-        group = next((TOGETHER[name] for name in TOGETHER if name in getattr(item, "fixturenames", ())), item.nodeid.partition("::")[0])
-        item.add_marker(pytest.mark.xdist_group(group))
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what cannot run for want of a program; where CI is set that is an error."""
