@@ -7,6 +7,8 @@ TORCH_ARGS ?=
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+# two processes, each on a core of its own; what tests share is made once, by the one that has them all
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder --durations 20
 SQL := schema/views schema/audits atlas/questions atlas/annotations ingest/store/merges
 READERS_AND_LOADERS := tests/schema tests/atlas tests/crash/test_faults.py $(wildcard $(addprefix tests/ingest/test_,$(addsuffix *.py,load publish shards register run)))
 
@@ -85,10 +87,10 @@ packages: ## LaTeX and Chromium, which some tests run: on Debian, as root or wit
 	echo 'packages: apt-get could not install $(DEBIAN_PACKAGES)'
 
 test: .venv/.installed-dev packages ## all tests
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 test-fast: .venv/.installed-dev packages ## all tests but the slow ones
-	$(BIN)/python -m pytest -m 'not slow'
+	$(PYTEST) -m 'not slow'
 
 docs: .venv/.installed-dev ## write docs/reference anew: tables, views, questions, commands, families, audits, folders
 	$(BIN)/python -m tests.docs
@@ -111,10 +113,10 @@ format: .venv/.installed-dev ## format Python and SQL in place
 
 lane-2: .lane-2/.installed packages ## the tests of what reads and loads atlases, on DuckDB 2.0.0
 	PYTHONPATH=.lane-2 $(BIN)/python -c 'import duckdb; print("DuckDB", duckdb.__version__); assert duckdb.__version__ == "2.0.0"'
-	PYTHONPATH=.lane-2 $(BIN)/python -m pytest $(READERS_AND_LOADERS)
+	PYTHONPATH=.lane-2 $(PYTEST) $(READERS_AND_LOADERS)
 
 lake: .venv/.installed-dev ## the questions again, on a lake with a PostgreSQL and an S3 endpoint of its own
-	$(BIN)/python -m pytest --lake tests/atlas/test_questions.py
+	$(PYTEST) --lake tests/atlas/test_questions.py
 
 hostile: .venv/.installed-dev ## give every hostile statement of the tests a process of its own
 	$(BIN)/python -m pytest --hostile tests/atlas/test_hostile.py

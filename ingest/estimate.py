@@ -17,6 +17,7 @@ from ingest.text.sequences import Sequence
 from ingest.text.survey import Survey
 from schema.tables import metadata
 
+
 def dry_run_report(request: Request) -> str:
     """Load the model, survey the corpus, time a probe of each pass; write nothing to the target. Returns the report."""
     check_target(request)

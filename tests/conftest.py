@@ -22,6 +22,8 @@ from tests.atlas.tiny_atlas import write_tiny_atlas
 from tests.pdf import text_of
 
 if TYPE_CHECKING:
+    from xdist.workermanage import WorkerController
+
     from tests.lake.servers import Servers
 
 
@@ -54,9 +56,29 @@ PROGRAMS = {"page_text": ("LaTeX (pdflatex, lmodern)", has_latex), "chromium": (
 LEFT_OUT = pytest.StashKey[tuple[list[str], list[str]]]()
 """Programs that are not here, and the tests that run them."""
 
+TOGETHER = {"servers": "lake", "chromium": "browser"}
+"""Fixture that is dear to set up → the group of the tests that need it."""
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Of several processes one runs all tests of a group, in order: what they share is made once. Most groups are files."""
+    if item.get_closest_marker("xdist_group") is None:
+        names = getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group(next((TOGETHER[name] for name in TOGETHER if name in names), item.nodeid.partition("::")[0])))
+
+
+def is_one_of_several(config: pytest.Config) -> bool:
+    """Whether another process gives this one its tests, and reports on them."""
+    return hasattr(config, "workeroutput")
+
+
+def name_of(item: pytest.Item) -> str:
+    """Its node ID, without the group that ends it in one of several processes."""
+    return item.nodeid.removesuffix(f"@{item.get_closest_marker('xdist_group').args[0]}")
+
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what cannot run for want of a program; where CI is set that is an error."""
     absent = {fixture: name for fixture, (name, is_here) in PROGRAMS.items() if not is_here()}
     left_out = [item for item in items if absent.keys() & getattr(item, "fixturenames", ())]
@@ -64,15 +86,34 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     names = sorted({absent[fixture] for item in left_out for fixture in absent.keys() & item.fixturenames})  # type: ignore[attr-defined]
     if os.environ.get("CI"):
-        raise pytest.UsageError(f"{len(left_out)} tests need {' and '.join(names)}, and with CI set none may be left out: `make packages` brings them")
+        said = f"{len(left_out)} tests need {' and '.join(names)}, and with CI set none may be left out: `make packages` brings them"
+        if not is_one_of_several(config):
+            raise pytest.UsageError(said)
+        session.shouldstop = said
+        return
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=left_out)
-    config.stash[LEFT_OUT] = (names, [item.nodeid for item in left_out])
+    config.stash[LEFT_OUT] = (names, [name_of(item) for item in left_out])
+    if is_one_of_several(config):
+        config.workeroutput["left_out"] = config.stash[LEFT_OUT]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Nothing is run where something is missing that must not be; the process that started this one says what."""
+    return bool(session.shouldstop) or None
+
+
+def pytest_testnodedown(node: "WorkerController") -> None:
+    """One of several processes has ended: what it left out, the others have too."""
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", ([], []))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """What was left out, after everything else."""
     names, tests = config.stash.get(LEFT_OUT, ((), ()))
+    if is_one_of_several(config):
+        return
     for test in tests:
         config.get_terminal_writer().line(f"LEFT OUT {test}")
     if tests:

@@ -5,18 +5,25 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 CHOSEN = ["tests/atlas/test_latex.py", "tests/ui/test_browser.py", "-k", "every_token_is_on_the_page or leading_space or next_neuron"]
 
 
-def suite(path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+IN_TWO = ["-n", "2", "--dist", "loadgroup"]
+"""As `make test` runs them."""
+
+
+def suite(path: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Some tests of tables and pages, run where only the programs in the folder `path` are found."""
     known = {name: value for name, value in os.environ.items() if name not in ("CI", "PATH")} | {"PATH": str(path)} | environment
-    return subprocess.run([sys.executable, "-m", "pytest", "-q", *CHOSEN], cwd=ROOT, env=known, capture_output=True, text=True)
+    return subprocess.run([sys.executable, "-m", "pytest", "-q", *options, *CHOSEN], cwd=ROOT, env=known, capture_output=True, text=True)
 
 
-def test_what_lacks_its_program_is_left_out_by_name_and_the_last_line_says_what_brings_it(tmp_path: Path) -> None:
-    done = suite(tmp_path)
+@pytest.mark.parametrize("options", [[], IN_TWO], ids=["in one process", "in two"])
+def test_what_lacks_its_program_is_left_out_by_name_and_the_last_line_says_what_brings_it(tmp_path: Path, options: list[str]) -> None:
+    done = suite(tmp_path, *options)
     assert done.returncode == 0, done.stdout
     named = [line.removeprefix("LEFT OUT ") for line in done.stdout.splitlines() if line.startswith("LEFT OUT ")]
     assert "tests/atlas/test_latex.py::test_every_token_is_on_the_page_as_it_is" in named
@@ -38,7 +45,9 @@ def test_latex_without_its_fonts_is_as_good_as_none(tmp_path: Path) -> None:
     assert "LEFT OUT tests/atlas/test_latex.py" in suite(tmp_path).stdout
 
 
-def test_in_ci_nothing_is_left_out(tmp_path: Path) -> None:
-    done = suite(tmp_path, CI="true")
+@pytest.mark.parametrize("options", [[], IN_TWO], ids=["in one process", "in two"])
+def test_in_ci_nothing_is_left_out(tmp_path: Path, options: list[str]) -> None:
+    done = suite(tmp_path, *options, CI="true")
     assert done.returncode != 0
-    assert "with CI set none may be left out" in done.stderr
+    assert "2 tests need Chromium and LaTeX (pdflatex, lmodern), and with CI set none may be left out" in done.stdout + done.stderr
+    assert "passed" not in done.stdout

@@ -1,8 +1,6 @@
 """A tiny model on disk, what an atlas of it holds, and ingests of it that were stopped."""
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +10,7 @@ import torch
 from click.testing import CliRunner, Result
 
 from ingest.store.doctor_cli import doctor
+from tests import preloaded
 from tests.exact.published import Published
 from tests.exact.tiny import Tiny, make, run
 
@@ -95,7 +94,7 @@ def stopped(tiny: Tiny) -> Callable[[str], Path]:
             target = tiny.corpus.parent / keep / "a.duckdb"
             target.parent.mkdir()
             arguments = [str(tiny.corpus.parent), str(target), keep, str(torch.get_num_threads())]
-            done = subprocess.run([sys.executable, "-c", STOPPED, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+            done = preloaded.run(STOPPED, *arguments)
             assert done.returncode in (-9, 1), done.stderr
             made[keep] = target.parent
         return made[keep]

@@ -18,6 +18,7 @@ from ingest import run as driver
 from ingest.store import committer
 from schema.errors import AtlasError, Locked
 from schema.store import open_reader, own_name
+from tests import preloaded
 from tests.crash.conftest import ROOT, ask_doctor, sums
 from tests.exact.tiny import Tiny, run
 
@@ -236,9 +237,8 @@ run(tiny_request(folder / "tiny-opt", folder / "corpus.jsonl", target))
 
 def kill_after(tiny: Tiny, target: Path, module: str, name: str, table: str = "") -> None:
     """Let an ingest die when it has called a function, for that table if one is given."""
-    command = [sys.executable, "-c", KILLED, str(tiny.corpus.parent), str(target), module, name, table]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
-    assert done.returncode == -9, done.stderr.decode()
+    done = preloaded.run(KILLED, str(tiny.corpus.parent), str(target), module, name, table)
+    assert done.returncode == -9, done.stderr
 
 
 def test_an_ingest_killed_between_the_model_and_its_vocabulary_goes_on(tiny: Tiny, expected: dict, tmp_path: Path) -> None:

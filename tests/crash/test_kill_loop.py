@@ -1,14 +1,11 @@
 """A few turns of the loops that `make kill-loop` runs hundreds of."""
 
-import subprocess
-import sys
-from pathlib import Path
+from tests import preloaded
 
 
 def kill_loop(*arguments: str) -> str:
     """What it prints. Raises AssertionError if what an ingest ended with was not the same."""
-    command = [sys.executable, "-m", "tests.crash.kill_loop", "--seed", "1", *arguments]
-    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False, timeout=600)
+    done = preloaded.run("from tests.crash.kill_loop import main; main()", "--seed", "1", *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -17,6 +17,7 @@ import atlas
 from atlas.cli.tour import inventory
 from ingest.store import committer, load, register
 from schema.store import open_reader
+from tests import preloaded
 from tests.crash.conftest import ASKED, ROOT, ask_doctor, sums
 from tests.exact.tiny import Tiny, run
 from ui.snapshot import age, latest
@@ -53,8 +54,10 @@ PLACES = {
 
 def asked(tiny: Tiny, target: Path, before: str = "", prefix: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     code = ASKED.format(before=before)
-    command = [*prefix, sys.executable, "-c", code, str(tiny.corpus.parent), str(target), str(torch.get_num_threads())]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    arguments = [str(tiny.corpus.parent), str(target), str(torch.get_num_threads())]
+    if prefix:
+        return subprocess.run([*prefix, sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    return preloaded.run(code, *arguments)
 
 
 @pytest.fixture(scope="module")

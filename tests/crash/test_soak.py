@@ -1,19 +1,16 @@
 """A turn of what `make soak` does for an hour, and what it says of figures that grow."""
 
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
 
-from tests.crash.conftest import ROOT
+from tests import preloaded
 from tests.crash.soak_figures import Row, Usage, grown
 
 
 @pytest.mark.slow
 def test_a_short_soak_ends_well() -> None:
-    command = [sys.executable, "-m", "tests.crash.soak", "--minutes", "0.1", "--seed", "1", "--no-browser"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
+    done = preloaded.run("from tests.crash.soak import main; main()", "--minutes", "0.1", "--seed", "1", "--no-browser")
     assert done.returncode == 0, done.stdout + done.stderr
     head, *rows, said = done.stdout.splitlines()
     assert head.split()[:4] == ["minute", "ingests", "kills", "snapshots"]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from tests import preloaded
 from tests.crash.conftest import ASKED, ROOT, sums
 from tests.exact.tiny import Tiny
 
@@ -51,9 +52,10 @@ def test_the_working_folder_has_one_owner_however_many_take_and_leave_it(tmp_pat
 def test_of_ingests_that_begin_together_each_ends_or_is_refused(tiny: Tiny, expected: dict, tmp_path: Path) -> None:
     target = tmp_path / "a.duckdb"
     code = ASKED.format(before="")
-    found = spoken([started(code, str(tiny.corpus.parent), str(target), str(torch.get_num_threads())) for _ in range(3)])
-    assert 0 in {code for code, _, _ in found}, found
-    refusals = [said.splitlines()[-1] for code, _, said in found if code]
+    begun = [preloaded.started(code, str(tiny.corpus.parent), str(target), str(torch.get_num_threads())) for _ in range(3)]
+    found = [ended() for ended in begun]
+    assert 0 in {done.returncode for done in found}, found
+    refusals = [done.stderr.splitlines()[-1] for done in found if done.returncode]
     assert all(said.startswith(f"{target} is being made by another process") for said in refusals), refusals
     assert sums(target) == expected
     assert [p.name for p in tmp_path.iterdir()] == ["a.duckdb"]

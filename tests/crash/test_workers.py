@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,7 +16,8 @@ from ingest.workers import ray_pool
 from ingest.workers.pool import job
 from ingest.workers.worker import Progress, Worker
 from schema.errors import AtlasError
-from tests.crash.conftest import ROOT, sums
+from tests import preloaded
+from tests.crash.conftest import sums
 from tests.exact.tiny import Tiny, run
 
 ALONE = """
@@ -35,7 +34,7 @@ run(tiny_request(folder / "tiny-opt", folder / "corpus.jsonl", Path(sys.argv[2])
 @pytest.fixture(scope="module")
 def expected(tiny: Tiny) -> dict[str, tuple]:
     target = tiny.corpus.parent / "alone.duckdb"
-    subprocess.run([sys.executable, "-c", ALONE, str(tiny.corpus.parent), str(target)], cwd=ROOT, check=True)
+    preloaded.run(ALONE, str(tiny.corpus.parent), str(target)).check_returncode()
     return comparable(target)
 
 

@@ -1,8 +1,6 @@
 """The same question to the same model and text has one answer, however the work is divided, interrupted or repeated."""
 
 import random
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +11,10 @@ import torch
 
 from ingest import run as driver
 from ingest.recorders.torch_keys import new_keys
-from ingest.store import committer, worker
+from ingest.store import committer
 from ingest.store.shards import Shard
+from ingest.workers import worker
+from tests import preloaded
 from tests.exact import checks
 from tests.exact.near import check_ranking, close
 from tests.exact.paper_checks import check_next_token_ranks, check_removal
@@ -175,9 +175,8 @@ run(tiny.request(Path(sys.argv[2]), trace=100))
 
 def test_a_killed_process_leaves_what_the_next_one_finishes(tmp_path: Path) -> None:
     target, straight = tmp_path / "a.duckdb", tmp_path / "b.duckdb"
-    root = Path(__file__).parents[2]
-    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), str(target)], cwd=root, capture_output=True, check=False)
-    assert done.returncode == -9, done.stderr.decode()
+    done = preloaded.run(KILLED, str(tmp_path), str(target))
+    assert done.returncode == -9, done.stderr
     assert not target.exists()
     tiny = make(tmp_path, "opt")
     finished = Published(run(tiny.request(target, trace=TRACED)))

@@ -1,6 +1,7 @@
 """Pages as Streamlit runs them, without a browser."""
 
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -62,6 +63,8 @@ def older(tiny: Path) -> Path:
 @pytest.fixture
 def visit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Visit]:
     """Open a page of an atlas: visit(path, "neuron", layer="1")."""
+    # Streamlit puts the page there, and a process that is spawned later would run it
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
 
     def opened(path: Path, page: str = "overview", **query: str) -> AppTest:
         monkeypatch.setenv("ATLAS_DB", str(path))

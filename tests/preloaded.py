@@ -1,0 +1,45 @@
+"""Processes of their own that have the libraries of an ingest loaded already, which takes seconds: they are forked from one that has done no more."""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+CONTEXT = multiprocessing.get_context("forkserver")
+# what these import starts no thread, which a fork would not bring along
+CONTEXT.set_forkserver_preload(["tests.crash.kill_loop", "tests.exact.tiny", "ingest.cli"])
+
+ENDED_S = 600
+
+
+def started(code: str, *arguments: str) -> Callable[[], subprocess.CompletedProcess[str]]:
+    """Begin what `python -c CODE ARGUMENTS` would do; what is returned waits for its end. Its environment is that of the first of them."""
+    folder = TemporaryDirectory()
+    out, err = (Path(folder.name, name) for name in ("out", "err"))
+    process = CONTEXT.Process(target=execute, args=(code, arguments, str(out), str(err)))
+    process.start()
+
+    def ended() -> subprocess.CompletedProcess[str]:
+        with folder:
+            process.join(ENDED_S)
+            if process.exitcode is None:
+                process.kill()
+                raise subprocess.TimeoutExpired(code, ENDED_S, out.read_bytes(), err.read_bytes())
+            return subprocess.CompletedProcess(code, process.exitcode, out.read_text(), err.read_text())
+
+    return ended
+
+
+def run(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Do it, to its end."""
+    return started(code, *arguments)()
+
+
+def execute(code: str, arguments: tuple[str, ...], out: str, err: str) -> None:
+    for descriptor, path in ((1, out), (2, err)):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), descriptor)
+    sys.argv = ["-c", *arguments]
+    exec(compile(code, "<code of a test>", "exec"), {"__name__": "__main__"})
