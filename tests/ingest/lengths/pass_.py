@@ -1,0 +1,40 @@
+"""A pass of another distribution: it rides on the reading of every position, beside the sweep or alone."""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ingest.passes.base import Basis, Probe, Recording, RecordingPass, Text, flag
+
+if TYPE_CHECKING:
+    from ingest.request import Request
+
+
+class StateLength(RecordingPass):
+    name = "state_length"
+    after = ("weights",)
+    reading = "spans"
+    needs_corpus = True
+    options = (flag("state-length", "Record how long the state of every position is."),)
+
+    def is_wanted(self, request: "Request") -> bool:
+        return bool(request.options["state_length"])
+
+    def recording(self, basis: Basis, text: Text) -> Recording:
+        from tests.ingest.lengths.recorder import length_recorder
+
+        return Recording(basis.request.weights_settings(), lambda run_id, _: length_recorder)
+
+    def rows(self, probe: Probe) -> dict[str, int]:
+        return {"state_length": probe.model.n_layers * probe.seen.n_positions if probe.seen else 0}
+
+    def seconds(self, probe: Probe) -> float:
+        from ingest.recorders.reading import read_batch
+        from ingest.timing import timed
+        from tests.ingest.lengths.recorder import LengthRecorder
+
+        batch = tuple(probe.sequences[: probe.request.batch_size])
+        each = timed(partial(read_batch, probe.model, [LengthRecorder()], batch, None, lambda _: None)) / sum(len(s.token_ids) for s in batch)
+        return each * probe.seen.n_positions if probe.seen else 0.0
+
+
+PASS = StateLength()

@@ -1,0 +1,34 @@
+"""The recorder of that pass."""
+
+import numpy as np
+import pyarrow as pa
+
+from ingest.model.hooks import LayerRecord
+from ingest.recorders.base import Batch
+from ingest.workers.worker import Tables, Worker
+
+
+class LengthRecorder:
+    sites = frozenset({"resid_post"})
+
+    def __init__(self) -> None:
+        self.parts: list[pa.Table] = []
+        self.pending: list[pa.Table] = []
+        self.batch: Batch | None = None
+
+    def begin(self, batch: Batch) -> None:
+        self.parts, self.pending, self.batch = self.parts + self.pending, [], batch
+
+    def take(self, layer: int, record: LayerRecord) -> None:
+        assert self.batch is not None
+        real = self.batch.position_ids >= 0
+        lengths = record["resid_post"].float().norm(dim=-1).numpy()[real]
+        columns = {"position_id": self.batch.position_ids[real], "layer": np.full(real.sum(), layer, np.int16), "length": lengths}
+        self.pending.append(pa.table(columns))
+
+    def tables(self) -> Tables:
+        return {"state_length": pa.concat_tables(self.parts + self.pending)}
+
+
+def length_recorder(_: Worker) -> LengthRecorder:
+    return LengthRecorder()
