@@ -71,7 +71,7 @@ def relations(kind: str) -> str:
     grain, passes = grains(), filled_by()
     listed, sections = [], []
     for (name, description), columns in found.group_by("relation", "description", maintain_order=True):
-        filled = f" Filled by the pass {passes[name]}." if passes.get(name) else ""
+        filled = f" Filled by the pass `{passes[name]}`." if passes.get(name) else ""
         row = f" One row per {grain[name]}." if name in grain else ""
         listed.append([anchor(name), prose(description)])
         cells = [[code(c["column"]), code(c["type"]) + (" or null" if c["is_nullable"] else ""), prose(c["meaning"])] for c in columns.iter_rows(named=True)]
