@@ -60,7 +60,7 @@ def grains() -> dict[str, str]:
 
 def filled_by() -> dict[str, str]:
     """The pass that fills each table; '' for those of the atlas itself."""
-    return {t.name: t.info.get("filled_by", "") for t in metadata(ANY_WIDTH).tables.values()}
+    return {t.name: t.info["filled_by"] for t in metadata(ANY_WIDTH).tables.values()}
 
 
 def relations(kind: str) -> str:
@@ -71,12 +71,12 @@ def relations(kind: str) -> str:
     grain, passes = grains(), filled_by()
     listed, sections = [], []
     for (name, description), columns in found.group_by("relation", "description", maintain_order=True):
-        filled = f" Filled by the pass {passes[name]}." if passes.get(name) else ""
+        filled = f" Filled by the pass `{passes[name]}`." if passes.get(name) else ""
         row = f" One row per {grain[name]}." if name in grain else ""
-        listed.append([anchor(name), prose(description)])
+        listed.append([anchor(name), prose(description), *([code(passes[name]) if passes.get(name) else ""] if kind == "table" else [])])
         cells = [[code(c["column"]), code(c["type"]) + (" or null" if c["is_nullable"] else ""), prose(c["meaning"])] for c in columns.iter_rows(named=True)]
         sections.append(f"## `{name}`\n\n{prose(description)}{row}{filled}\n\n{table(['column', 'type', 'meaning'], cells)}")
-    return "\n\n".join([table([kind, "holds" if kind == "table" else "shows"], listed), *sections])
+    return "\n\n".join([table(["table", "holds", "filled by"] if kind == "table" else ["view", "shows"], listed), *sections])
 
 
 def tables_page() -> str:

@@ -29,12 +29,12 @@ page = st.navigation(
 def state_of_the_atlas() -> None:
     """Said anew now and then, because ingest may publish meanwhile."""
     try:
-        held, later = data.shown(), data.newer()
+        current, later = data.shown(), data.newer()
     except AtlasError as error:
         blocks.failure(error)
         return
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.text(f"{Path(held.path).name}, published {snapshot.age(held.published, datetime.now(UTC))} ago")
+        st.text(f"{Path(current.path).name}, published {snapshot.age(current.published, datetime.now(UTC))} ago")
         if later is not None and st.button(f"Show the snapshot published {snapshot.age(later.published, datetime.now(UTC))} ago"):
             data.show(later)
             st.rerun()

@@ -49,10 +49,10 @@ def shown() -> Snapshot:
     """The snapshot that this visitor looks at: the one that was there when the visit began, with the latest annotations."""
     if "snapshot" not in st.session_state:
         st.session_state["snapshot"] = latest_opened()
-    now, held = latest(os.environ["ATLAS_DB"]), st.session_state["snapshot"]
-    if held.atlas == now.atlas:
-        held = st.session_state["snapshot"] = now
-    return held
+    now, current = latest(os.environ["ATLAS_DB"]), st.session_state["snapshot"]
+    if current.atlas == now.atlas:
+        current = st.session_state["snapshot"] = now
+    return current
 
 
 def latest_opened() -> Snapshot:
@@ -68,8 +68,8 @@ def latest_opened() -> Snapshot:
 
 def newer() -> Snapshot | None:
     """What has been published since, if anything."""
-    now, held = latest(os.environ["ATLAS_DB"]), shown()
-    return now if now.atlas != held.atlas else None
+    now, current = latest(os.environ["ATLAS_DB"]), shown()
+    return now if now.atlas != current.atlas else None
 
 
 def show(snapshot: Snapshot) -> None:

@@ -42,8 +42,8 @@ def passage(tokens: Iterable[Row]) -> str:
     """Rows of the question position_tokens as running text: the position asked for in a frame, traced ones underlined, what had not been read in grey."""
     spans, is_read = [], True
     for row in tokens:
-        held = {"asked": row["is_asked"], "traced": row["is_traced"] and not row["is_asked"], "unread": not is_read}
-        kinds = " ".join(kind for kind, holds in held.items() if holds)
+        marks = {"asked": row["is_asked"], "traced": row["is_traced"] and not row["is_asked"], "unread": not is_read}
+        kinds = " ".join(kind for kind, is_so in marks.items() if is_so)
         spans.append(f'<span class="{kinds}">{escape(visible_line(row["token"]))}</span>')
         is_read = is_read and not row["is_asked"]
     return f'<div class="lens"><bdi class="passage">{"".join(spans)}</bdi></div>'

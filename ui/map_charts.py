@@ -36,7 +36,7 @@ class Area(NamedTuple):
 
 def cells(rows: pl.DataFrame, area: Area, n_layers: int, things: str) -> AnyChart:
     """Rows of map_cells: a circle each, larger for more points, its mean layer as colour, and labels where they fit."""
-    labels = fitted(rows, area)
+    labels = cell_labels(rows, area)
     tokens = [" · ".join(visible(t) for t in found) for found in rows["tokens"].to_list()]
     shown = rows.select("x", "y", "n_points", "mean_layer", "lowest_layer", "highest_layer").with_columns(
         pl.Series("tokens", tokens), pl.Series("label", labels)
@@ -103,22 +103,22 @@ def framed(chart: AnyChart) -> AnyChart:
     return chart.properties(width=WIDTH, height=HEIGHT, view=alt.ViewBackground(fill=PAPER, stroke=EDGE))
 
 
-def fitted(rows: pl.DataFrame, area: Area) -> list[str]:
+def cell_labels(rows: pl.DataFrame, area: Area) -> list[str]:
     """A label for each row, the fullest cell first: two tokens if they fit, else one, else ''. No label touches another or leaves the chart."""
-    taken: list[tuple[float, float, float]] = []
-    return [fit(x, y, found, area, taken) for x, y, found in rows.select("x", "y", "tokens").iter_rows()]
+    places: list[tuple[float, float, float]] = []
+    return [place_label(x, y, found, area, places) for x, y, found in rows.select("x", "y", "tokens").iter_rows()]
 
 
-def fit(x: float, y: float, tokens: list[str], area: Area, taken: list[tuple[float, float, float]]) -> str:
-    """The label of a cell; the place it takes, (left, right, middle) in px, is added to those taken."""
+def place_label(x: float, y: float, tokens: list[str], area: Area, places: list[tuple[float, float, float]]) -> str:
+    """The label of a cell; the place it takes, (left, right, middle) in px, is added to `places`."""
     across = (x - area.x_min) / (area.x_max - area.x_min) * WIDTH
     down = (area.y_max - y) / (area.y_max - area.y_min) * HEIGHT
     for n in (2, 1):
         label = " · ".join(shortened(visible(t)) for t in tokens[:n])
         left, right = across - len(label) * CHARACTER / 2, across + len(label) * CHARACTER / 2
-        touched = any(left < end and right > start and abs(down - d) < LINE for start, end, d in taken)
+        touched = any(left < end and right > start and abs(down - d) < LINE for start, end, d in places)
         if label and left >= 0 and right <= WIDTH and not touched:
-            taken.append((left, right, down))
+            places.append((left, right, down))
             return label
     return ""
 

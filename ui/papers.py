@@ -78,7 +78,7 @@ def show(paper: Paper, item: Item, corpus: int | None) -> None:
     threshold = choose_threshold(item)
     made = make(data.shown(), paper.name, item.name, corpus, threshold)
     if made.frame is not None:
-        filled(paper, made, made.frame)
+        draw(paper, made, made.frame)
         take_away(made, made.frame, {"corpus": corpus, "threshold": threshold})
     elif made.is_failure:
         blocks.failure(AtlasError(made.reason))
@@ -86,7 +86,7 @@ def show(paper: Paper, item: Item, corpus: int | None) -> None:
         blocks.empty(f"{made.reason}.")
 
 
-def filled(paper: Paper, made: Made, frame: pl.DataFrame) -> None:
+def draw(paper: Paper, made: Made, frame: pl.DataFrame) -> None:
     """All that is printed of an item."""
     chart(made.item, frame)
     st.text(made.caption)

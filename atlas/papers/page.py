@@ -47,11 +47,11 @@ def contents(made: Sequence[Made]) -> str:
 
 def section(paper: Paper, m: Made, out: Path) -> str:
     head = f'<section id="{m.item.name}">\n<h2>{text(m.item.heading)}</h2>\n<p class="dim place">{text(m.item.place)} · {m.item.name}</p>'
-    inside = [f'<p class="none">{text(m.reason or "")}</p>'] if m.frame is None else filled(paper, m, out)
+    inside = [f'<p class="none">{text(m.reason or "")}</p>'] if m.frame is None else item_parts(paper, m, out)
     return "\n".join([head, *inside, "</section>"])
 
 
-def filled(paper: Paper, m: Made, out: Path) -> list[str]:
+def item_parts(paper: Paper, m: Made, out: Path) -> list[str]:
     assert m.frame is not None
     facts = [("n", m.item.n(m.frame)), ("Left out", m.item.exclusions)]
     facts += [(("Paper", "Here")[i], line) for i, line in enumerate(comparison(m.frame, m.item, paper))]

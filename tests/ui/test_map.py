@@ -9,7 +9,7 @@ import pytest
 from schema import store
 from tests.ui.conftest import Visit, text_of
 from ui import map as map_page
-from ui.map_charts import HEIGHT, WIDTH, Area, cells, fitted, points
+from ui.map_charts import HEIGHT, WIDTH, Area, cell_labels, cells, points
 
 
 def test_few_points_are_shown_one_by_one_and_open_their_neuron(visit: Visit, tiny: Path) -> None:
@@ -103,7 +103,7 @@ AREA = Area(0, WIDTH, 0, HEIGHT)
 
 
 def labels(*rows: tuple[float, float, list[str]]) -> list[str]:
-    return fitted(pl.DataFrame(rows, schema=["x", "y", "tokens"], orient="row"), AREA)
+    return cell_labels(pl.DataFrame(rows, schema=["x", "y", "tokens"], orient="row"), AREA)
 
 
 def test_a_label_has_two_tokens_where_they_fit_else_one_else_none() -> None:
