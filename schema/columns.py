@@ -144,4 +144,5 @@ def position_id() -> Column:
 
 
 def one_of(name: str, words: tuple[str, ...]) -> CheckConstraint:
-    return CheckConstraint(f"{name} IN ({', '.join(repr(w) for w in words)})")
+    """The column holds one of these words, and an argument of its name takes no other."""
+    return CheckConstraint(f"{name} IN ({', '.join(repr(w) for w in words)})", info={"words": {name: words}})

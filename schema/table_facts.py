@@ -7,10 +7,13 @@ import json
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from schema.release import added_modules
 from schema.terms import FORMER_PASSES
+
+if TYPE_CHECKING:
+    from sqlalchemy import Table
 
 FILE = Path(__file__).with_name("facts.json")
 
@@ -24,11 +27,15 @@ class Pass(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """passes: name → pass. filled_by: table → pass, '' for none. added: table → column that a release added → the pass that fills it."""
+    """passes: name → pass. filled_by: table → pass, '' for none. added: table → column that a release added → the pass that fills it.
+
+    words: name of columns that hold one of few words → the words.
+    """
 
     passes: dict[str, Pass]
     filled_by: dict[str, str]
     added: dict[str, dict[str, str]]
+    words: dict[str, list[str]]
 
 
 @cache
@@ -37,7 +44,7 @@ def facts() -> Facts:
     if added_modules():
         return of_metadata()
     read = json.loads(FILE.read_text(encoding="utf-8"))
-    return Facts({name: Pass(*told) for name, told in read["passes"].items()}, read["filled_by"], read["added"])
+    return Facts({name: Pass(*told) for name, told in read["passes"].items()}, read["filled_by"], read["added"], read["words"])
 
 
 def of_metadata() -> Facts:
@@ -51,7 +58,17 @@ def of_metadata() -> Facts:
         passes={name: told[name] for name in dict.fromkeys(t.info["filled_by"] for t in tables.values()) if name},
         filled_by={name: t.info["filled_by"] for name, t in tables.items()},
         added={name: columns for name, columns in added.items() if columns},
+        words=words(tables.values()),
     )
+
+
+def words(tables: "Iterable[Table]") -> dict[str, list[str]]:
+    """Of columns of one name in several tables, those of all."""
+    found: dict[str, dict[str, None]] = {}
+    for told in (constraint.info.get("words", {}) for t in tables for constraint in sorted(t.constraints, key=str)):
+        for name, of_column in told.items():
+            found.setdefault(name, {}).update(dict.fromkeys(of_column))
+    return {name: list(of_all) for name, of_all in sorted(found.items())}
 
 
 def command(name: str, path: object = "…") -> str:

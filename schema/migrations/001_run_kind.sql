@@ -1,5 +1,5 @@
 -- change: the kind of a run is the name of any pass, and no longer one of five words
--- due: FROM duckdb_constraints() WHERE database_name = current_database() AND table_name = 'run' AND constraint_type = 'CHECK' AND contains(constraint_text, 'kind')
+-- due: FROM duckdb_constraints() WHERE database_name = current_database() AND table_name = 'run' AND contains(constraint_text, 'kind IN')
 CREATE TABLE former_run AS FROM run;
 
 DROP TABLE run;

@@ -13,3 +13,9 @@ def test_the_tour_of_an_atlas_with_every_kind_of_run(tmp_path: Path) -> None:
     assert [line.split()[0] for line in lines[1:] if line.split()[:1] in (["weights"], ["sweep"], ["trace"], ["map"])] == [
         "weights", "sweep", "sweep", "trace", "trace", "map", "map",
     ]  # fmt: skip
+    # the two corpora have 10 and 4 positions
+    counted = [line.split()[:3] for line in lines[1:] if " a second)" in line]
+    assert counted == [
+        ["weights", "12", "neurons"], ["sweep", "10", "positions"], ["sweep", "4", "positions"], ["trace", "2", "positions"], ["trace", "1", "positions"],
+        ["map", "12", "points"], ["map", "9", "points"],
+    ]  # fmt: skip

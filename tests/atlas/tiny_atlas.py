@@ -329,7 +329,7 @@ def map_rows() -> dict[str, list[tuple]]:
 
 
 def rows() -> dict[str, list[tuple]]:
-    """Every table's rows, columns in the order of schema/tables.py."""
+    """Every table's rows, columns in the order of schema/tables."""
     model = ("tiny", "r0", "llama", 3, 2, 4, 1, 1, 2, len(TOKENS), "silu", True, False, False, True, "float32", "ww", SCHEMA_VERSION)
     return {
         "model": [model],

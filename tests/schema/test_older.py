@@ -1,21 +1,33 @@
-"""An atlas of an earlier release: version4.tar.gz holds one that the release before the frozen-norm scores made, its model (gpt2, 3 layers) and its corpus."""
+"""An atlas of an earlier release: version4.tar.gz holds one that the release before the frozen-norm scores made, its model (gpt2, 3 layers) and its corpus.
 
+annotations1.tar.gz holds annotations of that atlas which a release of its time made: of key L1N0 anna found "one word" in ranks 1 to 3, and bert nothing;
+of value L2N3 anna found "they belong together" in ranks 1 to 4, and "names" in 5, 6, 7 and 9.
+"""
+
+import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import duckdb
 import pytest
 from click.testing import CliRunner
 
 import atlas
+from atlas.annotations.adding import add
+from atlas.annotations.steps import status
+from atlas.annotations.subjects import Address, Pattern
 from atlas.cli.main import cli
 from atlas.papers.catalogue import PAPERS
-from atlas.papers.needs import missing
+from atlas.papers.needs import kinds, missing
 from atlas.questions import questions
+from atlas.ranges import missing_run
 from ingest.request import Request
 from schema import store
 from schema.audits import run_audits
+from schema.migrations import migrations
 from schema.older import bring_up
 from schema.release import is_of_this_release
 from schema.tables import metadata
@@ -29,9 +41,10 @@ ADDED = {
 """Table → columns that the old release did not have."""
 
 
-def unpacked(folder: Path) -> Path:
-    with tarfile.open(Path(__file__).with_name("version4.tar.gz")) as archive:
-        archive.extractall(folder, filter="data")
+def unpacked(folder: Path, *names: str) -> Path:
+    for name in ("version4", *names):
+        with tarfile.open(Path(__file__).with_name(f"{name}.tar.gz")) as archive:
+            archive.extractall(folder, filter="data")
     return folder / "older.duckdb"
 
 
@@ -145,6 +158,90 @@ def test_a_table_that_is_not_there_reads_as_empty_and_is_added(tmp_path: Path) -
     with closing(store.open_writer(path)) as con:
         bring_up(con, 2)
         assert con.execute("SELECT count(*) FROM map_point").fetchall() == [(0,)]
+
+
+def test_a_run_may_be_of_any_pass_after_the_next_ingest_and_all_rows_stay(tmp_path: Path) -> None:
+    path = unpacked(tmp_path)
+    insert = "INSERT INTO run SELECT * REPLACE (9 AS run_id, 'noise' AS kind) FROM run WHERE run_id = 0"
+    with closing(store.open_writer(path)) as con:
+        with pytest.raises(duckdb.ConstraintException):
+            con.execute(insert)
+        tables = [name for (name,) in con.execute("SELECT table_name FROM duckdb_tables() ORDER BY ALL").fetchall()]
+        rows = {name: con.execute(f"FROM {name} ORDER BY ALL").fetchall() for name in tables}
+        assert [row[1] for row in rows["run"]] == ["weights", "sweep", "trace", "paper"]
+        bring_up(con, 16)
+        assert con.execute("FROM run ORDER BY ALL").fetchall() == rows["run"]
+        con.execute(insert)
+        with pytest.raises(duckdb.ConstraintException):
+            con.execute("INSERT INTO run SELECT * REPLACE (10 AS run_id, 'lost' AS status) FROM run WHERE run_id = 0")
+        with pytest.raises(duckdb.ConstraintException):
+            con.execute(insert)
+        bring_up(con, 16)
+        assert con.execute("SELECT kind FROM run WHERE run_id = 9").fetchall() == [("noise",)]
+        for name in set(tables) - {"run", *ADDED}:
+            assert con.execute(f"FROM {name} ORDER BY ALL").fetchall() == rows[name]
+        there = con.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+        assert not [name for (name,) in there if name.startswith("former")]
+
+
+def test_a_change_that_dies_in_the_middle_leaves_the_atlas_as_it_was(tmp_path: Path) -> None:
+    path = unpacked(tmp_path)
+    code = (
+        "import os, sys\nfrom schema import store, migrations\nfrom ingest.store.transaction import transaction\n"
+        f"con = store.open_writer({str(path)!r})\n"
+        "with transaction(con):\n    migrations.migrate(con)\n    print(con.execute('SELECT count(*) FROM run').fetchall(), flush=True)\n    os._exit(9)"
+    )
+    died = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (died.returncode, died.stdout) == (9, "[(4,)]\n")
+    with closing(store.open_writer(path)) as con:
+        assert len(con.execute("SELECT * FROM duckdb_constraints() WHERE table_name = 'run' AND contains(constraint_text, 'kind IN')").fetchall()) == 1
+        assert con.execute("SELECT count(*) FROM run").fetchall() == [(4,)]
+
+
+def test_every_migration_says_what_changes_and_is_not_due_in_a_new_atlas(tmp_path: Path) -> None:
+    found = list(migrations())
+    assert [migration.name for migration in found] == sorted(migration.name for migration in found) != []
+    with closing(store.open_writer(write_tiny_atlas(tmp_path / "a.duckdb"))) as con:
+        assert [migration.name for migration in found if con.execute(migration.due).fetchall()] == []
+
+
+def test_a_former_run_counts_as_the_passes_that_it_was(old: atlas.Atlas) -> None:
+    for name in ("removal", "next_token_rank", "control_token", "value_cluster"):
+        assert missing(old.con, "a.duckdb", [name], None) is None
+        assert missing_run(old.con, f"FROM {name}") is None
+        assert "paper" in kinds([name])
+    assert missing(old.con, "a.duckdb", ["map"], None) == "no map: `atlas ingest a.duckdb --model … --map`"
+    assert missing_run(old.con, "FROM map_point") == "map"
+
+
+def test_annotations_of_that_time_are_read_and_added_to(tmp_path: Path) -> None:
+    path = unpacked(tmp_path, "annotations1")
+    key, value = Address("key", 0, 1, 0), Address("value", None, 2, 3)
+    with atlas.open(path) as a:
+        assert a.geva2021_fig2().rows() == [(1, "person", 2, 6, 0.5, 0.0, 0.0, 0.5)]
+        assert a.sql("SELECT description, kind FROM annotations.pattern ORDER BY ALL").rows() == [
+            ("names", "names"), ("one word", "shallow"), ("they belong together", "semantic"),
+        ]  # fmt: skip
+        assert status(a.con)[1] == []
+        assert add(a.con, path, key, "bert", Pattern("semantic", "one thing", (1, 2, 3))) == 1
+        assert add(a.con, path, value, "anna", Pattern("syntactic", "endings", (10, 11, 12, 13))) == 3
+    with atlas.open(path) as a:
+        assert a.geva2021_fig2().rows() == [(1, "person", 2, 6, 0.5, 0.5, 0.0, 0.0)]
+        assert a.sql("SELECT count(*) FROM annotations.pattern").item() == 5
+        assert a.sql("SELECT count(*) FROM annotations.annotation_item").item() == 36
+
+
+def test_annotations_of_that_time_stay_when_the_atlas_takes_a_further_ingest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = unpacked(tmp_path, "annotations1")
+    monkeypatch.chdir(tmp_path)
+    before = path.with_name("older.annotations.duckdb").read_bytes()
+    run(request(path, trace=14))
+    assert path.with_name("older.annotations.duckdb").read_bytes() == before
+    with atlas.open(path) as a:
+        assert a.geva2021_fig2().rows() == [(1, "person", 2, 6, 0.5, 0.0, 0.0, 0.5)]
+        assert status(a.con)[1] == []
+        assert a.sql("SELECT kind, count(*) FROM run GROUP BY ALL").height >= 4
+        assert [f for f in run_audits(a.con) if f.n_rows] == []
 
 
 def test_an_atlas_of_this_release_is_opened_as_it_lies(tmp_path: Path) -> None:

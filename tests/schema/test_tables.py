@@ -14,7 +14,7 @@ from sqlalchemy import Column, Integer, MetaData, Table
 import atlas
 from atlas.cli.main import cli
 from atlas.ranges import missing_run, unknown_tables
-from schema import release, store, table_facts
+from schema import release, store, table_facts, terms
 from schema.audits import audits, run_audits
 from schema.columns import FilledBy, check_tables, column, table
 from schema.errors import AtlasError
@@ -62,6 +62,11 @@ def test_the_facts_that_are_read_without_sqlalchemy_are_those_of_the_metadata() 
     assert table_facts.facts() == table_facts.of_metadata()
     assert json.loads(table_facts.FILE.read_text(encoding="utf-8"))["filled_by"] == {name: t.info["filled_by"] for name, t in metadata(7).tables.items()}
     assert table_facts.facts().added["sub_update"] == dict.fromkeys(["candidate_frozen_score", "final_frozen_score", "next_frozen_score"], "trace")
+
+
+def test_an_argument_takes_the_words_that_its_columns_may_hold() -> None:
+    words = table_facts.facts().words
+    assert (words["site"], words["tail"], words["space"]) == (list(terms.SITES), list(terms.TAILS), list(terms.CLUSTER_SPACES))
 
 
 def test_status_and_an_empty_answer_wait_for_no_sqlalchemy(tmp_path: Path) -> None:

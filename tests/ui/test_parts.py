@@ -109,14 +109,14 @@ def test_ages_in_the_largest_unit_that_counts(passed: timedelta, said: str) -> N
     assert age(now - passed, now) == said
 
 
-def test_a_snapshot_is_told_by_its_file_and_its_annotations(tiny: Path) -> None:
+def test_a_snapshot_is_told_by_its_file_and_what_lies_beside_it(tiny: Path) -> None:
     first = latest(str(tiny))
     os.utime(tiny, ns=(first.atlas[1], first.atlas[1] + 10**9))
     second = latest(str(tiny))
     tiny.with_name("tiny.annotations.duckdb").write_bytes(b"")
     third = latest(str(tiny))
     assert first.atlas != second.atlas and second.atlas == third.atlas
-    assert second.annotations is None and third.annotations is not None
+    assert second.beside == (None,) and third.beside != (None,)
     tiny.unlink()
     with pytest.raises(NotAnAtlas, match="it has gone"):
         latest(str(tiny))

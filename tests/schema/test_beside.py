@@ -1,0 +1,152 @@
+"""A second kind of file beside an atlas, with its own tables, view and question, which another distribution brings."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import duckdb
+import pytest
+from click.testing import CliRunner
+
+import atlas
+from atlas.annotations.kind import ANNOTATIONS
+from atlas.cli.main import cli
+from atlas.dictionary import describe_blank
+from ingest.store.doctor import findings
+from schema.beside import kind_of, kinds
+from schema.beside_change import changing
+from schema.errors import AtlasError, Locked, NotAnAtlas, QueryRefused
+from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
+from tests.atlas.tiny_atlas import write_tiny_atlas
+from tests.distribution import installed
+from tests.schema.noise.trials import TRIALS
+
+EFFECTS = "INSERT INTO trials.trial VALUES (0, 0, 0.5), (1, 1, 2.0), (2, 1, 4.0), (3, 2, 1.0)"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Iterator[Path]:
+    with installed(tmp_path / "site", {"activation_atlas.beside": {"trials": "tests.schema.noise.trials:TRIALS"}}):
+        yield write_tiny_atlas(tmp_path / "tiny.duckdb")
+
+
+@pytest.fixture
+def tried(path: Path) -> Path:
+    with changing(TRIALS, path) as con:
+        con.execute(EFFECTS)
+    return path
+
+
+def test_there_is_one_kind_of_our_own() -> None:
+    assert kinds() == (ANNOTATIONS,)
+
+
+def test_without_a_file_its_tables_are_there_and_empty(path: Path) -> None:
+    with atlas.open(path) as a:
+        assert a.sql("FROM trials.trial").columns == ["trial_id", "layer", "effect"]
+        assert a.largest_effects().is_empty()
+        assert a.geva2021_fig2().is_empty()
+    assert sorted(p.name for p in path.parent.glob("*.duckdb*")) == ["tiny.duckdb"]
+    ran = CliRunner().invoke(cli, ["ask", "largest_effects", "--db", str(path)])
+    assert ran.stderr == "note: no rows, because this atlas has no trials that it counts (atlas try status)\n"
+
+
+def test_what_is_kept_is_read_beside_the_annotations(tried: Path) -> None:
+    write_tiny_annotations(tried)
+    with atlas.open(tried) as a:
+        assert a.largest_effects().rows() == [(1, 3.0), (2, 1.0)]
+        assert a.largest_effects(n=1).rows() == [(1, 3.0)]
+        assert a.sql("SELECT t.effect FROM trials.trial AS t INNER JOIN neuron AS n USING (layer) WHERE n.neuron = 0 AND t.layer = 0").item() == 0.5
+        assert a.geva2021_fig2().height > 0
+        assert a.schema().filter(relation="trials.trial")["meaning"].to_list() == [None, None, "Change of the loss, in nats."]
+    assert "trials.layer_effect" in describe_blank()["relation"].to_list()
+    assert TRIALS.path(tried) == tried.with_name("tiny.trials.duckdb")
+
+
+@pytest.mark.parametrize("own_process", [False, True])
+def test_a_typed_statement_reads_it_and_cannot_write_it(tried: Path, own_process: bool) -> None:
+    before = TRIALS.path(tried).read_bytes()
+    with atlas.open(tried) as a:
+        if not own_process:
+            assert a.sql("FROM trials.largest_effects(1)").item(0, 1) == 3.0
+        for statement in ("DELETE FROM trials.trial", "DETACH trials", f"ATTACH '{TRIALS.path(tried)}' AS x", "COPY trials.trial TO 'x.csv'"):
+            with pytest.raises(QueryRefused):
+                a.sql(statement, own_process=own_process)
+        with pytest.raises(duckdb.Error):
+            a.con.execute("DELETE FROM trials.trial")
+        with pytest.raises(duckdb.Error):
+            a.con.execute(f"ATTACH '{TRIALS.path(tried)}' AS x")
+    assert TRIALS.path(tried).read_bytes() == before
+
+
+def test_an_open_atlas_keeps_what_it_attached_and_a_change_that_fails_leaves_nothing(tried: Path) -> None:
+    before = TRIALS.path(tried).read_bytes()
+    with pytest.raises(duckdb.Error), changing(TRIALS, tried) as con:
+        con.execute("DELETE FROM trials.trial; SELECT no_such_column")
+    assert TRIALS.path(tried).read_bytes() == before
+    with atlas.open(tried) as a:
+        with changing(TRIALS, tried) as con:
+            con.execute("DELETE FROM trials.trial")
+        assert a.largest_effects().height == 2
+        with atlas.open(tried) as b:
+            assert b.largest_effects().height == 0
+    assert sorted(p.name for p in tried.parent.glob("tiny*")) == ["tiny.duckdb", "tiny.trials.duckdb"]
+
+
+def test_two_changes_at_once_are_refused(tried: Path) -> None:
+    code = (
+        "from schema.beside_change import changing\nfrom tests.schema.noise.trials import TRIALS\n"
+        f"with changing(TRIALS, {str(tried)!r}):\n    print(1, flush=True)\n    input()"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with pytest.raises(Locked, match="another process is changing the trials"), changing(TRIALS, tried):
+            pass
+        # another kind is another file
+        write_tiny_annotations(tried)
+        other.communicate("\n")
+    assert other.returncode == 0
+
+
+def rewritten(path: Path, statement: str) -> None:
+    with closing(duckdb.connect()) as con:
+        con.execute(f"ATTACH '{TRIALS.path(path)}' AS trials; {statement}")
+
+
+def test_the_rows_of_another_release_are_read_with_the_questions_of_this(tried: Path) -> None:
+    rewritten(tried, "UPDATE trials.trial_schema SET derived_sha256 = 'older'; DROP MACRO TABLE trials.largest_effects; ALTER TABLE trials.trial DROP layer")
+    rewritten(tried, "ALTER TABLE trials.trial ADD COLUMN layer SMALLINT; UPDATE trials.trial SET layer = 1")
+    before = TRIALS.path(tried).read_bytes()
+    with atlas.open(tried) as a:
+        assert a.largest_effects().rows() == [(1, 1.875)]
+    assert TRIALS.path(tried).read_bytes() == before
+
+
+def test_a_file_of_another_version_is_refused(tried: Path) -> None:
+    rewritten(tried, "UPDATE trials.trial_schema SET version = 9")
+    with pytest.raises(AtlasError, match=r"tiny\.trials\.duckdb has version 9; this is activation-atlas for trials of version 3"):
+        atlas.open(tried)
+
+
+def test_a_file_that_is_none_is_refused_with_what_to_do_and_found_by_the_doctor(path: Path) -> None:
+    TRIALS.path(path).write_text("no database")
+    with pytest.raises(AtlasError, match=r"cannot read the trials in .*tiny\.trials\.duckdb.*Move the file away"):
+        atlas.open(path)
+    assert [(f.what.split(" does")[0], f.remedy) for f in findings(path)] == [
+        (str(TRIALS.path(path)), "trials are never touched: restore the file from a backup, or try again")
+    ]
+
+
+def test_its_name_is_taken_and_its_file_no_atlas(tried: Path) -> None:
+    renamed = tried.with_name("trials.duckdb")
+    renamed.write_bytes(tried.read_bytes())
+    with pytest.raises(AtlasError, match="an atlas cannot be called trials"):
+        atlas.open(renamed)
+    renamed.unlink()
+    with pytest.raises(NotAnAtlas, match=r"atlases beside it: tiny\.duckdb$"):
+        atlas.open(tried.with_name("other.duckdb"))
+    assert kind_of(TRIALS.path(tried)) == TRIALS
+    assert kind_of(tried) is None
