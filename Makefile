@@ -116,7 +116,7 @@ lane-2: .lane-2/.installed packages ## the tests of what reads and loads atlases
 	PYTHONPATH=.lane-2 $(PYTEST) $(READERS_AND_LOADERS)
 
 lake: .venv/.installed-dev ## the questions again, on a lake with a PostgreSQL and an S3 endpoint of its own
-	$(PYTEST) --lake tests/atlas/test_questions.py
+	$(BIN)/python -m pytest --durations 20 --lake tests/atlas/test_questions.py
 
 hostile: .venv/.installed-dev ## give every hostile statement of the tests a process of its own
 	$(BIN)/python -m pytest --hostile tests/atlas/test_hostile.py

@@ -17,6 +17,9 @@ from schema.audits import run_audits
 from schema.store import open_reader
 from tests.ingest.test_run import TEXT, checksums, ingest, saved
 
+# with the others that place points: the first layout of a process compiles, which takes seconds
+pytestmark = pytest.mark.xdist_group("map")
+
 
 @pytest.fixture(scope="module")
 def gpt2(tmp_path_factory) -> Path:

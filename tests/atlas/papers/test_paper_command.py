@@ -257,14 +257,17 @@ def test_one_corpus_can_be_chosen(call: Call, tiny_path: Path, tmp_path: Path) -
         (["geva2021", "-o", "out"], "which atlas?"),
         (["geva2020", "-o", "out"], "geva2021"),
         (["geva2021", "ATLAS"], "Missing option '-o'"),
+        (["geva2021", "ATLAS", "-o", ""], "an empty name is no folder"),
         (["geva2021", "ATLAS", "-o", "out", "--only", "fig44"], "did you mean geva2021_fig4"),
     ],
 )
-def test_wrong_calls_are_named(call: Call, tiny_path: Path, arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_calls_are_named(call: Call, tiny_path: Path, tmp_path: Path, arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ATLAS_DB", raising=False)
+    monkeypatch.chdir(tmp_path)
     code, _, told = call(*[str(tiny_path) if a == "ATLAS" else a for a in arguments])
     assert code == 2
     assert said in told
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_is_no_folder(call: Call, tiny_path: Path, tmp_path: Path) -> None:
