@@ -11,20 +11,18 @@ PAPERS = ("geva2021", "geva2022")
 """As in atlas/papers/catalogue.py, which is not imported for --help."""
 
 
-class Folder(click.Path):
+def folder(ctx: click.Context, param: click.Parameter, value: str) -> Path:
     """A folder by its name, which may not be empty: Path takes that for the current one."""
-
-    def convert(self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        if not str(value).strip():
-            self.fail("an empty name is no folder; the current one is '.'", param, ctx)
-        return super().convert(value, param, ctx)
+    if not value.strip():
+        raise click.BadParameter("an empty name is no folder; the current one is '.'", ctx, param)
+    return Path(value)
 
 
 @click.command()
 @click.argument("paper", type=click.Choice(PAPERS))
 @click.argument("path", required=False, type=click.Path(path_type=Path))
 @db_option
-@click.option("-o", "--output", "out", required=True, type=Folder(file_okay=False, path_type=Path), metavar="FOLDER", help="Where the files go.")
+@click.option("-o", "--output", "out", required=True, type=click.Path(file_okay=False), callback=folder, metavar="FOLDER", help="Where the files go.")
 @click.option("--only", multiple=True, metavar="ITEM", help="Only this item, such as fig4; may be given several times.")
 @click.option("--corpus", type=int, help="One corpus_id; without it, all corpora together.")
 @click.option(
