@@ -45,8 +45,10 @@ def main(only: str, db: Path, device: str, dtype: str) -> None:
             bench_large_table(Path(folder))
     if "pages" in wanted:
         from tests.benchmarks.pages import bench_pages
+        from tests.ui.browser import browsing
 
-        bench_pages()
+        with browsing() as browser:
+            bench_pages(browser)
     if "ingest" in wanted:
         from tests.benchmarks.ingest import bench_publish, bench_workers
 

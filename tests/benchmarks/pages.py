@@ -6,19 +6,19 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
-from tests.ui.browser import PAGES, Server, browsing, serving, settled
+from tests.ui.browser import PAGES, Server, serving, settled
 from tests.ui.large_atlas import write_large_atlas
 
 REPEATS, VIEWS = 5, 400
 
 
-def bench_pages() -> None:
+def bench_pages(browser: Browser) -> None:
     """Print a table: page, seconds from an address to a usable page, seconds from the next click to its answer."""
     with tempfile.TemporaryDirectory() as folder:
         path = write_large_atlas(Path(folder) / "large.duckdb")
-        with serving(path, Path(folder) / "log") as server, browsing() as browser:
+        with serving(path, Path(folder) / "log") as server:
             page = browser.new_page(viewport={"width": 1280, "height": 900})
             print(f"\n{'page':26} {'click, s':>9} {'link, s':>9} {'next answer, s':>15}")
             for title, address in PAGES.items():

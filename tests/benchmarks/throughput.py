@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ingest.model.hooks import listen
+from ingest.model.hooks import LayerRecord, listen
 from ingest.model.models import Model, load_model, wrap
 from ingest.recorders.base import Batch
 from ingest.recorders.keys import CpuKeys
@@ -32,6 +32,9 @@ SKIPPED, MEASURED = 4, 12
 """Batches before the top-k is filled, and batches timed."""
 
 SHARD_POSITIONS = 65536
+
+SAMPLED = (60, 120, 180, 250)
+"""Positions of each context that are traced."""
 
 
 def bench_model(device: str, dtype: str) -> Model:
@@ -67,25 +70,35 @@ def timed(action: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+class EmptyRecorder:
+    """Hears what the sweep hears, and does nothing."""
+
+    sites = frozenset({"coefficient"})
+
+    def begin(self, _: Batch) -> None: ...
+
+    def take(self, _layer: int, _record: LayerRecord) -> None: ...
+
+
 def bench_sweep(model: Model, folder: Path) -> CpuKeys | TorchKeys:
     """Bare and swept forward passes in turn over the same batches; writing is spread over the positions of a shard."""
     sequences = sequences_of(model, BATCH * (SKIPPED + MEASURED))
     keys = new_keys(model, K)
     recorder = TriggerRecorder(keys, 0)
-    bare, swept = [], []
+    bare, swept, shared = [], [], []
     for i in range(SKIPPED + MEASURED):
         ids, batch = padded(tuple(sequences[i * BATCH : (i + 1) * BATCH]), model.device)
         ids = ids % model.d_vocab
 
-        def sweep(ids: torch.Tensor = ids, batch: Batch = batch) -> None:
+        def sweep(*others: EmptyRecorder, ids: torch.Tensor = ids, batch: Batch = batch) -> None:
             recorder.begin(batch)
-            with listen(model, [recorder], flat):
+            with listen(model, [recorder, *others], flat):
                 model.backbone(ids)
 
-        order = [(bare, lambda ids=ids: model.backbone(ids)), (swept, sweep)]
+        order = [(bare, lambda ids=ids: model.backbone(ids)), (swept, sweep), (shared, lambda sweep=sweep: sweep(EmptyRecorder()))]
         for times, action in order if i % 2 else reversed(order):
             times.append(timed(action))
-    bare, swept = bare[SKIPPED:], swept[SKIPPED:]
+    bare, swept, shared = bare[SKIPPED:], swept[SKIPPED:], shared[SKIPPED:]
     last = (SKIPPED + MEASURED) * BATCH * CONTEXT
     tables: dict = {}
     writing = timed(lambda: tables.update(trigger=trigger_rows(keys, 0, 0, last), neuron_statistics=statistics_rows(keys, 0)))
@@ -98,6 +111,8 @@ def bench_sweep(model: Model, folder: Path) -> CpuKeys | TorchKeys:
     print(f"    bare forward pass            {rate:10,.0f} tokens/s")
     print(f"    keeping everything           {statistics.median(bare) / statistics.median(swept):10.3f} of it (median over median)")
     print(f"                                 {statistics.median(b / s for b, s in zip(bare, swept, strict=True)):10.3f} of it (median of pairs)")
+    beside = statistics.median(two / one for one, two in zip(swept, shared, strict=True))
+    print(f"    an empty recorder beside it  {beside:10.3f} times that (median of pairs)")
     print(f"    writing as well              {statistics.median(bare) / (statistics.median(swept) + per_batch):10.3f} of it", end="")
     print(f" (a first shard's {tables['trigger'].num_rows:,} triggers in {writing:.2f} s, over {SHARD_POSITIONS:,} positions)")
     return keys
@@ -106,7 +121,7 @@ def bench_sweep(model: Model, folder: Path) -> CpuKeys | TorchKeys:
 def bench_trace(model: Model) -> None:
     """Everything computed of 64 traced positions against the bare product of their states with the output embedding."""
     sequences = sequences_of(model, 16)
-    sample = np.array([s.first_position_id + i for s in sequences for i in (60, 120, 180, 250)])
+    sample = np.array([s.first_position_id + i for s in sequences for i in SAMPLED])
     recorder = TraceRecorder(model, sample, np.empty(0), 0, TraceSettings(STREAM_SITES, 100, 0))
     for i in range(0, len(sequences), BATCH):
         read_batch(model, [recorder], tuple(sequences[i : i + BATCH]), sample, lambda _: None)

@@ -1,0 +1,66 @@
+"""`make bench` runs to its end: every section at its smallest size. What it prints is no measurement here."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from ingest.model.models import load_model
+from tests.benchmarks import ingest, lake, latency, throughput
+from tests.exact.tiny import Tiny, make, run
+
+pytestmark = pytest.mark.slow
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    return make(tmp_path_factory.mktemp("bench"), "gpt2")
+
+
+@pytest.fixture(scope="module")
+def path(tiny: Tiny) -> Path:
+    return run(tiny.request(tiny.folder.parent / "bench.duckdb", map=True))
+
+
+def numbers(printed: str) -> list[float]:
+    return [float(n) for n in re.findall(r"\d+\.\d+", printed)]
+
+
+def test_sweep_trace_and_load(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, value in {"BATCH": 2, "CONTEXT": 24, "K": 3, "SKIPPED": 1, "MEASURED": 7}.items():
+        monkeypatch.setattr(throughput, name, value)
+    model = load_model(str(tiny.folder), revision=None, dtype="float32", device="cpu")
+    monkeypatch.setattr(throughput, "SAMPLED", (3, 9))
+    keys = throughput.bench_sweep(model, tmp_path)
+    throughput.bench_trace(model)
+    throughput.bench_load(model, keys, tmp_path)
+    printed = capsys.readouterr().out
+    assert all(line in printed for line in ("(a) sweep", "an empty recorder", "(b) trace", "(c) load", "load_shard")) and len(numbers(printed)) > 8
+
+
+def test_latency(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(latency, "REPEATS", 1)
+    monkeypatch.setattr(latency, "LARGE", 5000)
+    latency.bench_questions(path)
+    latency.bench_sizes(path)
+    latency.bench_large_table(tmp_path)
+    printed = capsys.readouterr().out
+    assert all(f"\n    {name} " in printed for name in latency.questions()) and "of 5,000 triggers" in printed
+
+
+def test_ingests(tiny: Tiny, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(ingest, "OPTIONS", ["--model", str(tiny.folder), "--corpus", str(tiny.corpus), "--context", "24", "--shard-positions", "200"])
+    ingest.bench_publish(tmp_path, path)
+    ingest.bench_workers(tmp_path)
+    printed = capsys.readouterr().out
+    assert "a snapshot of" in printed and "two over one" in printed
+
+
+def test_lake(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(lake, "TIMES", 1)
+    lake.bench_lake(tmp_path, path)
+    printed = capsys.readouterr().out
+    assert all(line in printed for line in ("lake over file", *lake.QUESTIONS))
