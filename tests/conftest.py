@@ -56,25 +56,10 @@ PROGRAMS = {"page_text": ("LaTeX (pdflatex, lmodern)", has_latex), "chromium": (
 LEFT_OUT = pytest.StashKey[tuple[list[str], list[str]]]()
 """Programs that are not here, and the tests that run them."""
 
-TOGETHER = {"servers": "lake", "chromium": "browser"}
-"""Fixture that is dear to set up → the group of the tests that need it."""
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Of several processes one runs all tests of a group, in order: what they share is made once. Most groups are files."""
-    if item.get_closest_marker("xdist_group") is None:
-        names = getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group(next((TOGETHER[name] for name in TOGETHER if name in names), item.nodeid.partition("::")[0])))
-
 
 def is_one_of_several(config: pytest.Config) -> bool:
     """Whether another process gives this one its tests, and reports on them."""
     return hasattr(config, "workeroutput")
-
-
-def name_of(item: pytest.Item) -> str:
-    """Its node ID, without the group that ends it in one of several processes."""
-    return item.nodeid.removesuffix(f"@{item.get_closest_marker('xdist_group').args[0]}")
 
 
 @pytest.hookimpl(trylast=True)
@@ -93,7 +78,7 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
         return
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=left_out)
-    config.stash[LEFT_OUT] = (names, [name_of(item) for item in left_out])
+    config.stash[LEFT_OUT] = (names, [item.nodeid for item in left_out])
     if is_one_of_several(config):
         config.workeroutput["left_out"] = config.stash[LEFT_OUT]
 

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 CHOSEN = ["tests/atlas/test_latex.py", "tests/ui/test_browser.py", "-k", "every_token_is_on_the_page or leading_space or next_neuron"]
 
 
-IN_TWO = ["-n", "2", "--dist", "loadgroup"]
+IN_TWO = ["-n", "2", "--dist", "loadfile"]
 """As `make test` runs them."""
 
 

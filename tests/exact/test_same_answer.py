@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
+from ingest import drive
 from ingest import run as driver
 from ingest.recorders.torch_keys import new_keys
 from ingest.store import committer
 from ingest.store.shards import Shard
-from ingest.workers import worker
 from tests import preloaded
 from tests.exact import checks
 from tests.exact.near import check_ranking, close
@@ -70,7 +70,7 @@ def test_running_the_same_command_again_changes_nothing(tiny: Tiny, tmp_path: Pa
 
 def test_the_order_in_which_shards_are_loaded_does_not_matter(tiny: Tiny, undisturbed: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[tuple] = []
-    commit, finish = driver.Committer.commit, driver.finish_run
+    commit, finish = driver.Committer.commit, drive.finish_run
 
     def hold(self: driver.Committer, shard: Shard) -> None:
         held.append((self, shard))
@@ -82,17 +82,12 @@ def test_the_order_in_which_shards_are_loaded_does_not_matter(tiny: Tiny, undist
         finish(con, run_id)
 
     monkeypatch.setattr(driver.Committer, "commit", hold)
-    monkeypatch.setattr(driver, "finish_run", release)
+    monkeypatch.setattr(drive, "finish_run", release)
     assert Published(run(tiny.request(tmp_path / "a.duckdb", trace=TRACED))).checksums() == undisturbed
 
 
 def test_workers_that_know_nothing_of_each_other_find_the_same(tiny: Tiny, undisturbed: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sweep = worker.sweep_shard
-
-    def alone(model: object, keys: object, *rest: object) -> dict:
-        return sweep(model, new_keys(model, keys.best.shape[-1]), *rest)
-
-    monkeypatch.setattr(worker, "sweep_shard", alone)
+    monkeypatch.setattr("ingest.recorders.triggers.kept_keys", lambda worker, run_id, k: new_keys(worker.model, k))
     found = Published(run(tiny.request(tmp_path / "a.duckdb", trace=TRACED))).checksums()
     # their shards carry more candidates, which the manifest says
     assert found | {"shard": None} == undisturbed | {"shard": None}
@@ -124,14 +119,14 @@ def test_an_interrupted_run_goes_on_to_the_same_end(tiny: Tiny, undisturbed: dic
 
 @pytest.mark.parametrize(
     ("shard", "is_loaded"),
-    [((0, 1), False), ((1, 2), False), ((1, 2), True), ((2, 0), True), ((3, 1), False), ((3, 3), True)],
+    [((0, 1), False), ((1, 2), False), ((1, 2), True), ((2, 0), True), ((4, 1), False), ((6, 0), True)],
     ids=[
         "weights, not loaded",
         "sweep, not loaded",
         "sweep, loaded and not removed",
         "trace, loaded and not removed",
-        "paper, not loaded",
-        "paper, loaded and not removed",
+        "removal, not loaded",
+        "value_cluster, loaded and not removed",
     ],
 )
 def test_a_run_that_dies_within_a_commit_repeats_and_loses_no_shard(
@@ -156,6 +151,7 @@ def test_a_run_that_dies_within_a_commit_repeats_and_loses_no_shard(
 
 KILLED = """
 import os, signal, sys
+from ingest import drive
 from ingest import run as driver
 from tests.exact.tiny import make, run
 from pathlib import Path

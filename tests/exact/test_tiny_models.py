@@ -13,8 +13,6 @@ from tests.exact.tiny import CONFIGS, make, run
 
 torch.set_num_threads(1)
 
-# with the others that place points: the first layout of a process compiles, which takes seconds
-pytestmark = pytest.mark.xdist_group("map")
 
 ALL_CHECKS = (*CHECKS, check_sums, *PAPER_CHECKS, *MAP_CHECKS)
 

@@ -18,7 +18,6 @@ from schema.store import open_reader
 from tests.ingest.test_run import TEXT, checksums, ingest, saved
 
 # with the others that place points: the first layout of a process compiles, which takes seconds
-pytestmark = pytest.mark.xdist_group("map")
 
 
 @pytest.fixture(scope="module")
