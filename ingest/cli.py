@@ -8,9 +8,10 @@ from typing import Any
 import click
 
 from ingest.passes import passes
+from schema.terms import FORMER_PASSES
 
-PAPER = ("removal", "next_token_rank", "control_token", "value_cluster")
-"""The passes that --paper is short for."""
+PAPER = FORMER_PASSES["paper"]
+"""The passes that --paper is short for: those that were one run once."""
 
 
 def pass_options(command: Callable) -> Callable:

@@ -118,23 +118,23 @@ def begun(on: Drive, each: RecordingPass, text: Text, parts: list[np.ndarray], n
 
 def span_jobs(on: Drive, text: Text, runs: list[Run], done: set[int]) -> Iterator[Job]:
     """A job for each span of whole documents that a run lacks."""
-    of = {"corpus_id": text.corpus_id, "batch_size": on.basis.request.batch_size}
+    of, run_ids = {"corpus_id": text.corpus_id, "batch_size": on.basis.request.batch_size}, frozenset(run.run_id for run in runs)
     for i, documents in documents_of_spans(text.seen.spans, text.documents()):
         if i not in done:
             lacking = [run for run in runs if i not in run.done]
             makes = [run.recording.recorder(run.run_id, run.samples[i]) for run in lacking]
-            yield Job(tuple((run.run_id, i) for run in lacking), read_spans, {"makes": makes, "documents": documents, **of})
+            yield Job(tuple((run.run_id, i) for run in lacking), read_spans, {"makes": makes, "documents": documents, **of}, run_ids)
 
 
 def sample_jobs(on: Drive, text: Text, runs: list[Run], done: set[int]) -> Iterator[Job]:
     """A job for each part of the sample that a run lacks."""
-    of = {"corpus_id": text.corpus_id, "batch_size": on.basis.request.batch_size}
+    of, run_ids = {"corpus_id": text.corpus_id, "batch_size": on.basis.request.batch_size}, frozenset(run.run_id for run in runs)
     parts = {i: part for i, part in enumerate(sample_parts(text.seen.sample)) if i not in done}
     for i, documents in documents_of_parts(parts, text.documents()):
         lacking = [(run, run.samples[i]) for run in runs if i not in run.done]
         makes = [run.recording.recorder(run.run_id, sample) for run, sample in lacking]
         keys = tuple((run.run_id, i) for run, _ in lacking)
-        yield Job(keys, read_samples, {"makes": makes, "samples": [sample for _, sample in lacking], "documents": documents, **of})
+        yield Job(keys, read_samples, {"makes": makes, "samples": [sample for _, sample in lacking], "documents": documents, **of}, run_ids)
 
 
 def say(bar: Progress, note: str | None) -> None:

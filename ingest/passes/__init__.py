@@ -6,6 +6,7 @@ from importlib.metadata import entry_points
 from pkgutil import iter_modules
 
 from ingest.passes.base import Pass, RecordingPass
+from schema.errors import AtlasError
 
 GROUP = "activation_atlas.passes"
 """Entry points that name an object of class Pass."""
@@ -13,9 +14,19 @@ GROUP = "activation_atlas.passes"
 
 @cache
 def passes() -> dict[str, Pass]:
-    """Name → pass, in the order in which they are done: after those that each comes after, what records while texts are read first."""
+    """Name → pass, in the order in which they are done: after those that each comes after, what records while texts are read first.
+
+    Raises AtlasError for an entry point whose pass has the name of another, or comes after one that there is not.
+    """
     modules = (import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__) if found.name != "base")
-    found = {each.name: each for each in [*(module.PASS for module in modules), *(point.load() for point in entry_points(group=GROUP))]}
+    found: dict[str, Pass] = {module.PASS.name: module.PASS for module in modules}
+    for point in entry_points(group=GROUP):
+        each = point.load()
+        if each.name in found:
+            raise AtlasError(f"entry point {point.name} of {GROUP}: {point.value} is a pass called {each.name}, which is there already")
+        if unknown := sorted(set(each.after) - found.keys()):
+            raise AtlasError(f"entry point {point.name} of {GROUP}: the pass {each.name} comes after {', '.join(unknown)}; there are {', '.join(found)}")
+        found[each.name] = each
     return {each.name: each for each in sorted(found.values(), key=lambda each: (depth(each, found), not isinstance(each, RecordingPass), each.name))}
 
 

@@ -20,20 +20,24 @@ Key = tuple[int, int]
 
 @dataclass(frozen=True)
 class Job:
-    """Shards to compute together: by which function, called with the worker, the progress and the arguments, which returns the tables of each."""
+    """Shards to compute together: by which function, called with the worker, the progress and the arguments, which returns the tables of each.
+
+    run_ids: all that are done together, of which this job may lack some; what their shards share is kept.
+    """
 
     keys: tuple[Key, ...]
     function: Callable[..., list[Tables]]
     arguments: Mapping[str, Any]
+    run_ids: frozenset[int]
 
     def compute(self, worker: Worker, progress: Progress) -> dict[Key, Tables]:
-        worker.drop_all_but({run_id for run_id, _ in self.keys})
+        worker.drop_all_but(self.run_ids)
         return dict(zip(self.keys, self.function(worker, progress, **self.arguments), strict=True))
 
 
 def job(run_id: int, shard_id: int, function: Callable[..., Tables], /, **arguments: object) -> Job:
     """The job of a shard that is computed by itself."""
-    return Job(((run_id, shard_id),), partial(alone, function), arguments)
+    return Job(((run_id, shard_id),), partial(alone, function), arguments, frozenset({run_id}))
 
 
 def alone(function: Callable[..., Tables], worker: Worker, progress: Progress, **arguments: object) -> list[Tables]:

@@ -33,7 +33,8 @@ class StateLength(RecordingPass):
         from tests.ingest.lengths.recorder import LengthRecorder
 
         batch = tuple(probe.sequences[: probe.request.batch_size])
-        each = timed(partial(read_batch, probe.model, [LengthRecorder()], batch, None, lambda _: None)) / sum(len(s.token_ids) for s in batch)
+        seconds = timed(partial(read_batch, probe.model, [LengthRecorder(probe.model.n_layers)], batch, None, lambda _: None))
+        each = seconds / sum(len(s.token_ids) for s in batch)
         return each * probe.seen.n_positions if probe.seen else 0.0
 
 

@@ -11,13 +11,15 @@ from ingest.workers.worker import Tables, Worker
 class LengthRecorder:
     sites = frozenset({"resid_post"})
 
-    def __init__(self) -> None:
+    def __init__(self, n_layers: int) -> None:
+        self.n_layers = n_layers
         self.parts: list[pa.Table] = []
         self.pending: list[pa.Table] = []
         self.batch: Batch | None = None
 
     def begin(self, batch: Batch) -> None:
-        self.parts, self.pending, self.batch = self.parts + self.pending, [], batch
+        # what is left of a pass that did not come to its end comes again
+        self.pending, self.batch = [], batch
 
     def take(self, layer: int, record: LayerRecord) -> None:
         assert self.batch is not None
@@ -25,10 +27,12 @@ class LengthRecorder:
         lengths = record["resid_post"].float().norm(dim=-1).numpy()[real]
         columns = {"position_id": self.batch.position_ids[real], "layer": np.full(real.sum(), layer, np.int16), "length": lengths}
         self.pending.append(pa.table(columns))
+        if layer == self.n_layers - 1:
+            self.parts += self.pending
 
     def tables(self) -> Tables:
-        return {"state_length": pa.concat_tables(self.parts + self.pending)}
+        return {"state_length": pa.concat_tables(self.parts)}
 
 
-def length_recorder(_: Worker) -> LengthRecorder:
-    return LengthRecorder()
+def length_recorder(worker: Worker) -> LengthRecorder:
+    return LengthRecorder(worker.model.n_layers)
