@@ -43,5 +43,5 @@ def twice(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
     for (one, *text, source), (other, *other_text, other_source) in combinations(corpora, 2):
         if text == other_text:
             a, b = json.loads(source), json.loads(other_source)
-            differs = ", ".join(f"{key} {a.get(key)} and {b.get(key)}" for key in sorted(a | b) if a.get(key) != b.get(key))
+            differs = visible_line(", ".join(f"{key} {a.get(key)} and {b.get(key)}" for key in sorted(a | b) if a.get(key) != b.get(key)))
             yield f"corpora {one} and {other} are {visible_line(text[0])}, cut in two ways ({differs}): questions take both unless they are given one"

@@ -16,6 +16,7 @@ from schema.errors import AtlasError, Locked, NotAnAtlas
 from schema.lake import Lake, check_description, is_lake, read_lake, storage
 from schema.logs import check_log
 from schema.patient import held_back, patient
+from schema.plain import check_plain
 from schema.store import open_reader, require_whole
 from schema.tables import metadata
 
@@ -46,6 +47,7 @@ def check_file(target: Path) -> None:
         return
     try:
         with closing(opened(target)) as con:
+            check_plain(target)
             require_whole(con, target)
             check_tables(con, target)
     except (Locked, NotAnAtlas):

@@ -6,6 +6,8 @@ alone; it holds its own views and questions, because a macro of the atlas cannot
 
 import hashlib
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
@@ -14,13 +16,12 @@ from pathlib import Path
 import duckdb
 
 from schema.errors import AtlasError
+from schema.lake import is_lake
 from schema.release import commented, stored_tables
-from schema.store import own_name
+from schema.store import open_writer, own_name
 
 GROUP = "activation_atlas.beside"
 """Entry points that are a `Beside`."""
-
-DATABASES = "SELECT d.database_name FROM duckdb_databases() AS d"
 
 
 @dataclass(frozen=True)
@@ -65,44 +66,66 @@ def kind_of(path: Path) -> Beside | None:
     return next((kind for kind in kinds() if f".{path.name}".endswith(f".{kind.name}.duckdb")), None)
 
 
-def attach_beside(con: duckdb.DuckDBPyConnection, path: Path) -> None:
-    """Attach what lies beside the atlas at `path` read-only; where there is no file, tables of the same shape with no rows.
+def attach_beside(con: duckdb.DuckDBPyConnection, path: Path) -> Callable[[], None]:
+    """Attach what lies beside the atlas at `path` read-only; where there is no file, a database in memory, which what is returned fills with empty tables.
 
+    The atlas may be a stranger's and is not locked down yet, so this runs ATTACH on its connection and nothing else.
     Connections of one process to one atlas share what is attached. Raises AtlasError if a file cannot be read or is of another version.
     """
-    for kind in kinds():
-        attach_kind(con, path, kind)
+    blank = [kind for kind in kinds() if attach_kind(con, path, kind)]
+
+    def fill() -> None:
+        for kind in blank:
+            con.execute(filling(kind))
+
+    return fill
 
 
-def attach_kind(con: duckdb.DuckDBPyConnection, path: Path, kind: Beside) -> None:
-    if con.execute("SELECT current_database()").fetchall() == [(kind.name,)]:
+def attach_kind(con: duckdb.DuckDBPyConnection, path: Path, kind: Beside) -> bool:
+    """Whether what was attached is still to be filled."""
+    if not is_lake(path) and path.name.partition(".")[0] == kind.name:
         raise AtlasError(f"an atlas cannot be called {kind.name}, as its {kind.name} are in SQL: rename {path}")
-    if (kind.name,) in con.execute(DATABASES).fetchall():
-        return
     target = kind.path(path)
     if not target.exists():
-        attach_blank(con, kind)
-        return
-    attach_file(con, target, kind)
-    if con.execute(f"SELECT derived_sha256 FROM {kind.name}.{kind.label}").fetchall() != [(derived_sha256(kind),)]:
-        con.execute(f"DETACH {kind.name}")
-        attach_copy(con, target, kind)
+        return attach(con, ":memory:", kind.name, "READ_WRITE")
+    with as_of_this_release(target, kind) as file:
+        attach(con, quoted(file), kind.name, "READ_ONLY")
+    return False
+
+
+def attach(con: duckdb.DuckDBPyConnection, file: str, name: str, mode: str) -> bool:
+    """Whether it was not attached already."""
+    try:
+        con.execute(f"ATTACH '{file}' AS {name} ({mode})")
+    except duckdb.BinderException as error:
+        if "already exists" not in str(error):
+            raise
+        return False
+    return True
 
 
 def attach_blank(con: duckdb.DuckDBPyConnection, kind: Beside) -> None:
     """Attach tables and questions with no rows, in memory."""
-    con.execute(f"ATTACH ':memory:' AS {kind.name} (READ_WRITE)")
-    con.execute(filling(kind))
+    if attach(con, ":memory:", kind.name, "READ_WRITE"):
+        con.execute(filling(kind))
 
 
-def attach_copy(con: duckdb.DuckDBPyConnection, target: Path, kind: Beside) -> None:
-    """Attach the rows of a file that another release wrote, under this one's questions."""
+@contextmanager
+def as_of_this_release(target: Path, kind: Beside) -> Iterator[Path]:
+    """The file under another name, or, where another release wrote it, a copy with its rows under this one's questions. Looked at apart from any atlas."""
+    with closing(open_writer(":memory:")) as con:
+        attach_file(con, target, kind)
+        is_current = con.execute(f"SELECT derived_sha256 FROM {kind.name}.{kind.label}").fetchall() == [(derived_sha256(kind),)]
+    if is_current:
+        with own_name(target) as own:
+            yield own
+        return
     from schema.beside_change import write_file
 
     with tempfile.TemporaryDirectory(prefix="atlas-") as folder:
         copy = Path(folder) / target.name
         write_file(copy, target, kind)
-        attach_file(con, copy, kind)
+        yield copy
 
 
 def attach_file(con: duckdb.DuckDBPyConnection, target: Path, kind: Beside, name: str | None = None) -> None:
@@ -112,7 +135,7 @@ def attach_file(con: duckdb.DuckDBPyConnection, target: Path, kind: Beside, name
         with own_name(target) as own:
             con.execute(f"ATTACH IF NOT EXISTS '{quoted(own)}' AS {name} (READ_ONLY)")
         is_ours = (name, kind.label) in stored_tables(con)
-        versions = con.execute(f"SELECT version FROM {name}.{kind.label}").fetchall() if is_ours else []
+        versions = con.execute(f"SELECT version FROM {name}.{kind.label} LIMIT 2").fetchall() if is_ours else []
     except duckdb.Error as error:
         raise AtlasError(f"cannot read the {kind.name} in {target}: {str(error).splitlines()[0]}. Move the file away to go on without them.") from error
     if versions != [(kind.version,)]:

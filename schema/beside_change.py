@@ -10,11 +10,17 @@ from pathlib import Path
 
 import duckdb
 
-from schema.beside import Beside, attach_file, filling, quoted
+from schema.beside import Beside, attach_blank, attach_file, filling, quoted
 from schema.errors import AtlasError, Locked
 from schema.logs import check_log
 from schema.release import stored_tables
 from schema.store import LOCKED, STORAGE_VERSION, open_writer
+
+HELD = """
+FROM duckdb_tables() WHERE database_name = ? UNION ALL BY NAME FROM duckdb_views() WHERE database_name = ? AND NOT internal
+UNION ALL BY NAME FROM duckdb_functions() WHERE database_name = ? AND NOT internal
+"""
+"""Rows if a database holds anything."""
 
 
 @contextmanager
@@ -29,6 +35,7 @@ def changing(kind: Beside, path: Path | str) -> Iterator[duckdb.DuckDBPyConnecti
     with closing(open_writer(":memory:")) as con:
         attach_draft(con, draft, kind)
         try:
+            refuse_unknown(con, target, kind)
             fill(con, target, kind)
             yield con
             con.execute(f"CHECKPOINT {kind.name}")
@@ -43,10 +50,12 @@ def changing(kind: Beside, path: Path | str) -> Iterator[duckdb.DuckDBPyConnecti
 
 def attach_draft(con: duckdb.DuckDBPyConnection, draft: Path, kind: Beside) -> None:
     """Attach an empty file for writing, which locks it."""
+    if draft.is_symlink():
+        draft.unlink()
     attach = f"ATTACH '{quoted(draft)}' AS {kind.name} (STORAGE_VERSION '{STORAGE_VERSION}')"
     try:
         con.execute(attach)
-        if tables(con, kind.name):
+        if con.execute(HELD, [kind.name] * 3).fetchall():
             # of a change that died
             con.execute(f"DETACH {kind.name}")
             discard(draft)
@@ -66,13 +75,45 @@ def discard(draft: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def refuse_unknown(con: duckdb.DuckDBPyConnection, former: Path, kind: Beside) -> None:
+    """Raise AtlasError for a file with tables or columns that this release does not know: a change would drop them."""
+    if not former.exists():
+        return
+    attach_file(con, former, kind, "former")
+    unknown = columns(con, "former") - known_columns(kind)
+    con.execute("DETACH former")
+    if unknown:
+        named = ", ".join(sorted(f"{table}.{column}" for table, column in unknown)[:5])
+        raise AtlasError(f"{former} holds what this release does not know, and a change would drop it: {named}. Install the release that made it.")
+
+
+def columns(con: duckdb.DuckDBPyConnection, database: str) -> set[tuple[str, str]]:
+    """(table, column) of every stored table of a database."""
+    sql = "SELECT c.table_name, c.column_name FROM duckdb_columns() AS c WHERE c.database_name = ?"
+    stored = tables(con, database)
+    return {(table, column) for table, column in con.execute(sql, [database]).fetchall() if table in stored}
+
+
+def known_columns(kind: Beside) -> set[tuple[str, str]]:
+    with closing(open_writer(":memory:")) as con:
+        attach_blank(con, kind)
+        return columns(con, kind.name)
+
+
 def fill(con: duckdb.DuckDBPyConnection, former: Path, kind: Beside) -> None:
     """Create every table, the rows of the former file in those that it has, and this release's views and questions, in the database of the kind."""
     con.execute(filling(kind))
     if former.exists():
         attach_file(con, former, kind, "former")
-        for table in sorted(tables(con, kind.name) & tables(con, "former") - {kind.label}):
-            con.execute(f"INSERT INTO {kind.name}.{table} BY NAME FROM former.{table}")
+        both: dict[str, list[str]] = {}
+        for table, column in sorted(columns(con, kind.name) & columns(con, "former")):
+            both.setdefault(table, []).append(f'"{column}"')
+        try:
+            for table, names in both.items():
+                if table != kind.label:
+                    con.execute(f"INSERT INTO {kind.name}.{table} BY NAME SELECT {', '.join(names)} FROM former.{table}")
+        except duckdb.Error as error:
+            raise AtlasError(f"cannot read the {kind.name} in {former}: {str(error).splitlines()[0]}. Move the file away to go on without them.") from error
         con.execute("DETACH former")
 
 

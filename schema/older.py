@@ -13,10 +13,8 @@ from schema import SCHEMA_VERSION
 from schema.build import column_types, install_derived, table_comments, table_ddl
 from schema.migrations import migrate
 from schema.release import is_of_this_release, stored_tables
+from schema.store import OLDER
 from schema.tables import metadata
-
-OLDER = "older"
-"""Name under which such a file is attached."""
 
 
 def is_older(con: duckdb.DuckDBPyConnection) -> bool:
@@ -30,10 +28,9 @@ def is_older(con: duckdb.DuckDBPyConnection) -> bool:
 
 
 def attach_older(con: duckdb.DuckDBPyConnection, file: Path) -> None:
-    """Attach such a file read-only to an empty database, which then has everything that an atlas of this release has."""
+    """Attach such a file read-only to an empty database."""
     name = str(file).replace("'", "''")
     con.execute(f"ATTACH '{name}' AS {OLDER} (READ_ONLY)")
-    install_stand_ins(con, OLDER)
 
 
 def install_stand_ins(con: duckdb.DuckDBPyConnection, database: str) -> None:

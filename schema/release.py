@@ -25,9 +25,10 @@ TITLE = re.compile(r"^-- title:\s+(.+)$", re.MULTILINE)
 
 STORED = """
 SELECT t.labels
-FROM duckdb_types() AS t
-WHERE t.type_name = 'release_digest' AND t.schema_name = 'main' AND t.database_name = current_database()
+FROM system.main.duckdb_types() AS t
+WHERE t.type_name = 'release_digest' AND t.schema_name = 'main' AND t.database_name = system.main.current_database()
 """
+"""By whole names: a macro of the file may have the name of a function of DuckDB's."""
 
 
 @cache
@@ -99,5 +100,9 @@ def is_of_this_release(con: duckdb.DuckDBPyConnection) -> bool:
 
 
 def stored_tables(con: duckdb.DuckDBPyConnection) -> set[tuple[str, str]]:
-    """(database, table) of every table that holds rows itself: a view of its name would run what it is made of when it is read."""
-    return set(con.execute("SELECT t.database_name, t.table_name FROM duckdb_tables() AS t WHERE t.schema_name = 'main'").fetchall())
+    """(database, table) of every table that holds all of its rows itself.
+
+    A view of its name, or a computed column, would run what it is made of when it is read.
+    """
+    found = con.execute("SELECT t.database_name, t.table_name, t.sql FROM system.main.duckdb_tables() AS t WHERE t.schema_name = 'main'").fetchall()
+    return {(database, table) for database, table, sql in found if "GENERATED ALWAYS" not in (sql or "")}

@@ -35,6 +35,12 @@ LOCKED = "Could not set lock"
 DAMAGED = ("Corrupt database file", "Could not read enough bytes")
 """What it says of a file that begins as one of its own and does not go on so."""
 
+OLDER = "older"
+"""Name under which a file of another release is attached."""
+
+Attach = Callable[[duckdb.DuckDBPyConnection, Path], Callable[[], None]]
+"""Attaches what lies beside an atlas, and returns what is to be done once other files are shut."""
+
 OFFLINE = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
 
 
@@ -42,51 +48,62 @@ def open_reader(
     path: Path | str,
     *,
     memory: str = "4GB",
-    attach: Callable[[duckdb.DuckDBPyConnection, Path], None] | None = None,
+    attach: Attach | None = None,
     config: Mapping[str, object] = MappingProxyType({}),
 ) -> duckdb.DuckDBPyConnection:
     """Open an atlas read-only, locked down: no writes, no other files, no extensions, no settings.
 
-    `attach` is called with the connection and the path while other files can still be attached; `config` is DuckDB's, beside what is set here.
-    Raises NotAnAtlas if the path is no atlas of this schema version, Locked if another process is writing to it.
+    Nothing in the file is looked at before that: a macro of the file may have the name of a function of DuckDB's, and a table a column that is computed.
+    `config` is DuckDB's, beside what is set here. Raises NotAnAtlas if the path is no atlas of this schema version, Locked if another process is writing to it.
     """
     path = Path(path)
-    con = _open(path, {**config, **OFFLINE, "memory_limit": memory})
+    con = _open(path, {**config, **OFFLINE, "memory_limit": memory}, attach or attach_nothing)
     try:
         check_version(con, path)
-        if attach is not None:
-            attach(con, path)
-        lock_down(con)
     except BaseException:
         con.close()
         raise
     return con
 
 
-def _open(path: Path, config: dict) -> duckdb.DuckDBPyConnection:
+def attach_nothing(_con: duckdb.DuckDBPyConnection, _path: Path) -> Callable[[], None]:
+    return lambda: None
+
+
+def _open(path: Path, config: dict, attach: Attach) -> duckdb.DuckDBPyConnection:
     if is_lake(path):
-        return open_published(path, config)
+        return _shut(open_published(path, config), path, attach)
     if not path.exists():
         raise NotAnAtlas(f"no atlas at {path}: no such file{_neighbours(path)}")
     if path.is_dir():
         raise NotAnAtlas(f"no atlas at {path}: it is a folder")
     with own_name(path) as name:
-        return _as_of_this_release(_connect(name, read_only=True, config=config, shown=path), name, config)
+        con = _shut(_connect(name, read_only=True, config=config, shown=path), path, attach)
+        if is_of_this_release(con):
+            return con
+        # imported here: SQLAlchemy takes longer to load than a file to open
+        from schema.older import attach_older, install_stand_ins, is_older
 
-
-def _as_of_this_release(con: duckdb.DuckDBPyConnection, name: Path, config: dict) -> duckdb.DuckDBPyConnection:
-    """The file that is open under `name`, or a database in memory over it where it is of another release."""
-    if is_of_this_release(con):
+        if not is_older(con):
+            return con
+        con.close()
+        con = duckdb.connect(":memory:", config=config)
+        try:
+            attach_older(con, name)
+            con = _shut(con, path, attach)
+            install_stand_ins(con, OLDER)
+        except BaseException:
+            con.close()
+            raise
         return con
-    # imported here: SQLAlchemy takes longer to load than a file to open
-    from schema.older import attach_older, is_older
 
-    if not is_older(con):
-        return con
-    con.close()
-    con = duckdb.connect(":memory:", config=config)
+
+def _shut(con: duckdb.DuckDBPyConnection, path: Path, attach: Attach) -> duckdb.DuckDBPyConnection:
+    """The connection with what lies beside the atlas, and locked down."""
     try:
-        attach_older(con, name)
+        fill = attach(con, path)
+        lock_down(con)
+        fill()
     except BaseException:
         con.close()
         raise

@@ -47,7 +47,7 @@ def inventory(a: "Atlas") -> Iterator[str]:
         raise AtlasError(f"{a.path} holds no model yet; `atlas ingest` fills it")
     model = models.row(0, named=True)
     yield click.style(f"{a.path.name}: {a.path.stat().st_size / 1e6:.0f} MB, open to any DuckDB client", bold=True)
-    yield f"model   {visible_line(model['name'])}, {model['n_layers']} layers of {model['d_ffn']} neurons, {model['dtype']}"
+    yield f"model   {visible_line(model['name'])}, {model['n_layers']} layers of {model['d_ffn']} neurons, {visible_line(model['dtype'])}"
     for corpus in a.corpus_summary().iter_rows(named=True):
         name = visible_line(corpus["name"])
         yield f"corpus  {name}: {corpus['n_documents']} documents, {corpus['n_positions']:,} positions, {corpus['n_traced']:,} of them traced"
@@ -55,7 +55,7 @@ def inventory(a: "Atlas") -> Iterator[str]:
     counts = " ".join(f"WHEN '{name}' THEN ({told.counted})" for name, told in measured.items())
     for run in a.sql(RUNS.format(counts=counts)).iter_rows(named=True):
         rate = run["n"] / max(run["seconds"], 1e-3)
-        yield f"{run['kind']:<7} {run['n']:,.0f} {measured[run['kind']].unit} in {run['seconds']:.0f} s on {run['device']} ({rate:,.1f} a second)"
+        yield f"{run['kind']:<7} {run['n']:,.0f} {measured[run['kind']].unit} in {run['seconds']:.0f} s on {visible_line(run['device'])} ({rate:,.1f} a second)"
 
 
 def stop_at_key(a: "Atlas", key: dict) -> Iterator[str]:

@@ -150,3 +150,48 @@ def test_its_name_is_taken_and_its_file_no_atlas(tried: Path) -> None:
         atlas.open(tried.with_name("other.duckdb"))
     assert kind_of(TRIALS.path(tried)) == TRIALS
     assert kind_of(tried) is None
+
+
+@pytest.mark.parametrize("addition", ["CREATE TABLE note (text VARCHAR)", "ALTER TABLE trial ADD COLUMN note VARCHAR DEFAULT 'n'"])
+def test_what_a_later_release_keeps_is_read_without_and_not_dropped_by_a_change(tried: Path, addition: str) -> None:
+    target = TRIALS.path(tried)
+    with closing(duckdb.connect(target)) as con:
+        con.execute(addition)
+        con.execute("UPDATE trial_schema SET derived_sha256 = 'later'")
+    before = target.read_bytes()
+    with atlas.open(tried) as a:
+        assert a.largest_effects().rows() == [(1, 3.0), (2, 1.0)]
+    with (
+        pytest.raises(AtlasError, match=r"holds what this release does not know, and a change would drop it: (note\.text|trial\.note)"),
+        changing(TRIALS, tried),
+    ):
+        pass
+    assert target.read_bytes() == before
+    assert not list(tried.parent.glob("*.tmp*"))
+
+
+def test_rows_of_other_types_are_one_line(tried: Path) -> None:
+    with closing(duckdb.connect(TRIALS.path(tried))) as con:
+        con.execute("ALTER TABLE trial ALTER effect TYPE VARCHAR")
+        con.execute("UPDATE trial SET effect = 'large'")
+        con.execute("UPDATE trial_schema SET derived_sha256 = 'later'")
+    with pytest.raises(AtlasError, match=r"cannot read the trials in .*tiny\.trials\.duckdb: Conversion Error"):
+        atlas.open(tried)
+
+
+def test_a_draft_that_is_a_link_is_not_followed_and_what_is_left_in_one_is_not_kept(tried: Path, tmp_path: Path) -> None:
+    other, draft = tmp_path / "other.duckdb", Path(f"{TRIALS.path(tried)}.tmp")
+    with closing(duckdb.connect(other)) as con:
+        con.execute("CREATE SCHEMA s; CREATE TABLE s.t AS SELECT 1 AS i")
+    before = other.read_bytes()
+    draft.symlink_to(other)
+    with changing(TRIALS, tried):
+        pass
+    assert other.read_bytes() == before and not TRIALS.path(tried).is_symlink()
+    with closing(duckdb.connect(draft)) as con:
+        con.execute("CREATE VIEW left_over AS SELECT 1 AS i")
+    with changing(TRIALS, tried):
+        pass
+    with closing(duckdb.connect(TRIALS.path(tried), read_only=True)) as con:
+        assert con.execute("SELECT view_name FROM duckdb_views() WHERE view_name = 'left_over'").fetchall() == []
+        assert con.execute("SELECT count(*) FROM trial").fetchall() == [(4,)]

@@ -9,6 +9,8 @@ import pytest
 import atlas
 from atlas import AtlasError, NotAnAtlas
 from atlas.annotations.kind import ANNOTATIONS
+from atlas.cli.tour import inventory
+from ingest.refusals import check_file
 from tests.atlas.tiny_atlas import write_tiny_atlas
 
 LOGS = "FROM enable_logging('QueryLog', storage = 'file', storage_config = {{'path': '{folder}'}})"
@@ -50,3 +52,64 @@ def test_opening_annotations_runs_nothing_of_them(tmp_path: Path) -> None:
     with pytest.raises(AtlasError, match="has version none"):
         atlas.open(path)
     assert not logs.exists()
+
+
+SHADOWED = ("duckdb_types", "duckdb_tables", "duckdb_databases", "duckdb_columns", "duckdb_constraints", "duckdb_functions", "duckdb_views")
+"""What opening asks of DuckDB, by names that a file may give to macros of its own."""
+
+
+@pytest.mark.parametrize("is_older", [False, True])
+@pytest.mark.parametrize("name", SHADOWED)
+def test_a_macro_by_the_name_of_a_function_of_duckdbs_is_not_run_while_other_files_can_be_reached(tmp_path: Path, name: str, is_older: bool) -> None:
+    logs = tmp_path / "logs"
+    path = write_tiny_atlas(tmp_path / "sent.duckdb")
+    older = ["DROP TYPE release_digest"] if is_older else []
+    spoiled(path, *older, f"CREATE MACRO {name}() AS TABLE (SELECT t.* FROM system.main.{name}() AS t, ({LOGS.format(folder=logs)}) AS l)")
+    with suppress(AtlasError, duckdb.Error):
+        atlas.open(path).close()
+    assert not logs.exists()
+
+
+@pytest.mark.parametrize("name", ["version", "current_database"])
+@pytest.mark.parametrize("is_older", [False, True])
+def test_nor_is_a_column_that_is_computed_by_one(tmp_path: Path, name: str, is_older: bool) -> None:
+    logs = tmp_path / "logs"
+    path = write_tiny_atlas(tmp_path / "sent.duckdb")
+    older = ["DROP TYPE release_digest"] if is_older else []
+    computed = f"CREATE TABLE model (n_layers INTEGER, d_model INTEGER, schema_version INTEGER GENERATED ALWAYS AS (length({name}())))"
+    shadow = f"CREATE MACRO {name}() AS (SELECT 'four' FROM ({LOGS.format(folder=logs)}))"
+    spoiled(path, *older, "DROP TABLE model", computed, "INSERT INTO model VALUES (2, 2)", shadow)
+    with suppress(AtlasError, duckdb.Error):
+        atlas.open(path).close()
+    assert not logs.exists()
+
+
+@pytest.mark.parametrize(
+    ("statements", "said"),
+    [
+        (("ALTER TABLE removal RENAME TO real", "CREATE VIEW removal AS SELECT r.* FROM real AS r, ({logs}) AS l"), r"views in the place of tables \(removal\)"),
+        (("CREATE MACRO duckdb_constraints() AS TABLE ({logs})",), r"macros with the names of DuckDB's functions \(duckdb_constraints\)"),
+        (
+            ("CREATE MACRO grow(i) AS (SELECT count(*) FROM ({logs}))", "ALTER TABLE map_point RENAME TO real",
+             "CREATE TABLE map_point (run_id INTEGER, x INTEGER GENERATED ALWAYS AS (length(version())))"),
+            r"tables with computed columns \(map_point\)",
+        ),
+    ],
+)  # fmt: skip
+def test_nothing_is_ingested_into_an_atlas_in_which_something_of_a_strangers_would_act(tmp_path: Path, statements: tuple[str, ...], said: str) -> None:
+    logs = tmp_path / "logs"
+    path = write_tiny_atlas(tmp_path / "sent.duckdb")
+    check_file(path)
+    spoiled(path, *(statement.format(logs=LOGS.format(folder=logs)) for statement in statements))
+    before = path.read_bytes()
+    with pytest.raises(NotAnAtlas, match=said):
+        check_file(path)
+    assert not logs.exists() and path.read_bytes() == before
+
+
+def test_a_tour_prints_no_escapes_of_a_strangers(tmp_path: Path) -> None:
+    path = write_tiny_atlas(tmp_path / "sent.duckdb")
+    spoiled(path, "UPDATE run SET device = 'cpu' || chr(27) || ']0;x' || chr(7)", "UPDATE model SET dtype = chr(27) || '[31mfloat32'")
+    with atlas.open(path) as a:
+        printed = "\n".join(inventory(a))
+    assert "]0;x" in printed and "\x1b" not in printed.replace("\x1b[1m", "").replace("\x1b[0m", "") and "\x07" not in printed
