@@ -87,7 +87,7 @@ def test_nor_is_a_column_that_is_computed_by_one(tmp_path: Path, name: str, is_o
 @pytest.mark.parametrize(
     ("statements", "said"),
     [
-        (("ALTER TABLE removal RENAME TO real", "CREATE VIEW removal AS SELECT r.* FROM real AS r, ({logs}) AS l"), r"views in the place of tables \(removal\)"),
+        (("ALTER TABLE removal RENAME TO real", "CREATE VIEW removal AS SELECT * FROM real, ({logs}) AS l"), r"views in the place of tables \(removal\)"),
         (("CREATE MACRO duckdb_constraints() AS TABLE ({logs})",), r"macros with the names of DuckDB's functions \(duckdb_constraints\)"),
         (
             ("CREATE MACRO grow(i) AS (SELECT count(*) FROM ({logs}))", "ALTER TABLE map_point RENAME TO real",
