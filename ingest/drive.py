@@ -1,19 +1,26 @@
 """Do the passes that a request asks for, one after the other; those that record while a text is read share its forward passes."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from rich.progress import Progress
+from rich.progress import Progress, TaskID
 
 from ingest.passes import passes
 from ingest.passes.base import Basis, Pass, Plan, PlannedPass, Recording, RecordingPass, Text
-from ingest.recorders.reading import read_samples, read_spans
+from ingest.recorders.base import Asked
+from ingest.recorders.reading import read
 from ingest.store.committer import Committer
 from ingest.store.load import loaded_shards
-from ingest.store.register import finish_run, register_run
-from ingest.text.parts import documents_of_parts, documents_of_spans, sample_parts
+from ingest.store.register import finish_run, register_run, run_with
+from ingest.text.parts import documents_of_parts, documents_of_spans, sample_parts, within
+from ingest.text.sequences import CutDocument
+from ingest.text.survey import Span
 from ingest.workers.pool import Job, Pool
+
+MOST_RIDING = 4
+"""Shards of sampled positions that a run has recorded with one span."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +42,13 @@ class Drive:
         request = self.basis.request
         return register_run(self.basis.con, each.name, corpus_id, settings, request.seed, self.place, n_shards, each.is_repeatable)
 
-    def commit(self, jobs: Iterable[Job], name: str, unit: str, amounts: Sequence[int], done: set[int]) -> None:
-        """Compute and load shards, of those with these amounts, beside those that are done."""
-        task = self.bar.add_task(name, total=sum(amounts), completed=sum(amounts[i] for i in done), unit=unit)
-        self.committer.commit_all(self.pool.shards(jobs, lambda n: self.bar.advance(task, n)))
+    def show(self, name: str, unit: str, amounts: Sequence[int], done: set[int]) -> TaskID:
+        """The bar of a run of shards with these amounts, some of them done."""
+        return self.bar.add_task(name, total=sum(amounts), completed=sum(amounts[i] for i in done), unit=unit)
+
+    def commit(self, jobs: Iterable[Job], tasks: Mapping[int, TaskID]) -> None:
+        """Compute and load shards. tasks: the bar of each run."""
+        self.committer.commit_all(self.pool.shards(jobs, lambda run_id, n: self.bar.advance(tasks[run_id], n)))
 
 
 def drive(on: Drive) -> None:
@@ -47,7 +57,7 @@ def drive(on: Drive) -> None:
     for group in grouped(wanted):
         for each in group:
             say(on.bar, each.note(on.basis))
-        if isinstance(group[0], RecordingPass) and on.basis.text:
+        if on.basis.text:
             read_text(on, [each for each in group if isinstance(each, RecordingPass)], on.basis.text)
         for each in group:
             if isinstance(each, PlannedPass):
@@ -56,19 +66,15 @@ def drive(on: Drive) -> None:
 
 
 def grouped(wanted: list[Pass]) -> list[list[Pass]]:
-    """Passes that are done together: those that record during the same reading, unless one comes after another of them."""
+    """Passes that are done together: those that record while the text is read, unless one comes after another of them."""
     groups: list[list[Pass]] = []
     for each in wanted:
         last = groups[-1] if groups else []
-        if last and reading_of(each) and reading_of(each) == reading_of(last[0]) and not {other.name for other in last} & set(each.after):
+        if last and isinstance(each, RecordingPass) and isinstance(last[0], RecordingPass) and not {other.name for other in last} & set(each.after):
             last.append(each)
         else:
             groups.append([each])
     return groups
-
-
-def reading_of(each: Pass) -> str | None:
-    return each.reading if isinstance(each, RecordingPass) else None
 
 
 def run_plan(on: Drive, each: Pass, plan: Plan) -> None:
@@ -76,65 +82,102 @@ def run_plan(on: Drive, each: Pass, plan: Plan) -> None:
     run_id = on.register(each, plan.corpus_id, plan.settings, len(plan.amounts))
     done = loaded_shards(on.basis.con, run_id)
     if pending := sorted(set(range(len(plan.amounts))) - done):
-        on.commit(plan.jobs(run_id, pending), each.name, plan.unit, plan.amounts, done)
+        on.commit(plan.jobs(run_id, pending), {run_id: on.show(each.name, plan.unit, plan.amounts, done)})
     finish_run(on.basis.con, run_id)
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run that records during a reading. samples: of each shard the positions that it has yet to record, none where every position is read."""
+    """A run that records while the text is read.
+
+    done: its shards that are loaded. parts: of the sample, those that its shards are of, and samples: what is yet to record of each; None where its
+    shards are the spans.
+    """
 
     run_id: int
     recording: Recording
     done: set[int]
+    parts: list[np.ndarray] | None
     samples: list[np.ndarray]
+
+    def asked(self, i: int) -> Asked:
+        """What a shard asks of the reading."""
+        return Asked(self.run_id, self.recording.recorder(self.run_id), None if self.parts is None else self.samples[i])
+
+    def lacking(self) -> dict[int, np.ndarray]:
+        """Number of a shard that is not loaded → its part of the sample."""
+        return {i: part for i, part in enumerate(self.parts or []) if i not in self.done}
 
 
 def read_text(on: Drive, group: list[RecordingPass], text: Text) -> None:
-    """One run of each pass of a group; a shard is read once for all whose run lacks it."""
-    parts = sample_parts(text.seen.sample)
-    amounts = [s.n_positions for s in text.seen.spans] if group[0].reading == "spans" else [len(part) for part in parts]
-    runs = [begun(on, each, text, parts, len(amounts)) for each in group]
-    done = set(range(len(amounts))).intersection(*(run.done for run in runs))
-    if len(done) < len(amounts):
-        for run in runs:
+    """One run of each pass of a group. A span is read once for all who lack it, and for the sampled positions in it."""
+    runs, tasks = [], {}
+    for each in group:
+        run = begun(on, each, text)
+        runs.append(run)
+        amounts = [s.n_positions for s in text.seen.spans] if run.parts is None else [len(sample) for sample in run.samples]
+        if len(run.done) < len(amounts):
+            tasks[run.run_id] = on.show(each.name, "tokens" if run.parts is None else "positions", amounts, run.done)
             if run.recording.resume and on.pool.local:
                 run.recording.resume(run.run_id, on.pool.local)
-        jobs = span_jobs if group[0].reading == "spans" else sample_jobs
-        unit = "tokens" if group[0].reading == "spans" else "positions"
-        on.commit(jobs(on, text, runs, done), " + ".join(each.name for each in group), unit, amounts, done)
+    if tasks:
+        on.commit(jobs(on, text, runs), tasks)
     for run in runs:
         finish_run(on.basis.con, run.run_id)
 
 
-def begun(on: Drive, each: RecordingPass, text: Text, parts: list[np.ndarray], n_shards: int) -> Run:
+def begun(on: Drive, each: RecordingPass, text: Text) -> Run:
     """The run of a pass, registered."""
-    recording = each.recording(on.basis, text)
-    run_id = on.register(each, text.corpus_id, recording.settings, n_shards)
-    known = recording.known(run_id) if recording.known else np.empty(0, np.int64)
-    samples = [np.setdiff1d(part, known) for part in parts] if each.reading == "samples" else [known] * n_shards
-    return Run(run_id, recording, loaded_shards(on.basis.con, run_id), samples)
+    recording, request, spans = each.recording(on.basis, text), on.basis.request, text.seen.spans
+    if recording.known is None:
+        run_id = on.register(each, text.corpus_id, recording.settings, len(spans))
+        return Run(run_id, recording, loaded_shards(on.basis.con, run_id), None, [])
+    settings, bounds = {**recording.settings, "shard_positions": request.shard_positions}, spans
+    if run_with(on.basis.con, each.name, text.corpus_id, recording.settings) is not None:
+        # begun when parts of the sample did not end with a span
+        settings, bounds = dict(recording.settings), ()
+    parts = sample_parts(text.seen.sample, bounds)
+    run_id = on.register(each, text.corpus_id, settings, len(parts))
+    known = recording.known(run_id)
+    return Run(run_id, recording, loaded_shards(on.basis.con, run_id), parts, [np.setdiff1d(part, known) for part in parts])
 
 
-def span_jobs(on: Drive, text: Text, runs: list[Run], done: set[int]) -> Iterator[Job]:
-    """A job for each span of whole documents that a run lacks."""
+def jobs(on: Drive, text: Text, runs: list[Run]) -> Iterator[Job]:
+    """Spans that a run lacks whole, with sampled positions in them; then sampled positions alone."""
     of, run_ids = {"corpus_id": text.corpus_id, "batch_size": on.basis.request.batch_size}, frozenset(run.run_id for run in runs)
-    for i, documents in documents_of_spans(text.seen.spans, text.documents()):
-        if i not in done:
-            lacking = [run for run in runs if i not in run.done]
-            makes = [run.recording.recorder(run.run_id, run.samples[i]) for run in lacking]
-            yield Job(tuple((run.run_id, i) for run in lacking), read_spans, {"makes": makes, "documents": documents, **of}, run_ids)
+
+    def job(shards: list[tuple[Run, int]], documents: list[CutDocument]) -> Job:
+        keys = tuple((run.run_id, i) for run, i in shards)
+        return Job(keys, read, {"asked": [run.asked(i) for run, i in shards], "documents": documents, **of}, run_ids)
+
+    whole, left = [run for run in runs if run.parts is None], {run.run_id: run.lacking() for run in runs}
+    lacking = [[run for run in whole if i not in run.done] for i in range(len(text.seen.spans))]
+    if any(lacking):
+        for i, documents in documents_of_spans(text.seen.spans, text.documents()):
+            if lacking[i]:
+                riding = [(run, part) for run in runs for part in riders(left[run.run_id], text.seen.spans[i])]
+                for run, part in riding:
+                    del left[run.run_id][part]
+                # samples first: those that are loaded are not read again where the job is stopped before its span is loaded
+                yield job([*riding, *((run, i) for run in lacking[i])], documents)
+    for same in divided_alike(runs):
+        parts = dict(sorted({i: part for run in same for i, part in left[run.run_id].items()}.items()))
+        if parts:
+            for i, documents in documents_of_parts(parts, text.documents()):
+                yield job([(run, i) for run in same if i in left[run.run_id]], documents)
 
 
-def sample_jobs(on: Drive, text: Text, runs: list[Run], done: set[int]) -> Iterator[Job]:
-    """A job for each part of the sample that a run lacks."""
-    of, run_ids = {"corpus_id": text.corpus_id, "batch_size": on.basis.request.batch_size}, frozenset(run.run_id for run in runs)
-    parts = {i: part for i, part in enumerate(sample_parts(text.seen.sample)) if i not in done}
-    for i, documents in documents_of_parts(parts, text.documents()):
-        lacking = [(run, run.samples[i]) for run in runs if i not in run.done]
-        makes = [run.recording.recorder(run.run_id, sample) for run, sample in lacking]
-        keys = tuple((run.run_id, i) for run, _ in lacking)
-        yield Job(keys, read_samples, {"makes": makes, "samples": [sample for _, sample in lacking], "documents": documents, **of}, run_ids)
+def divided_alike(runs: list[Run]) -> list[list[Run]]:
+    """Runs whose parts of the sample are the same."""
+    found = defaultdict(list)
+    for run in runs:
+        found[tuple(map(len, run.parts or []))].append(run)
+    return list(found.values())
+
+
+def riders(left: dict[int, np.ndarray], span: Span) -> list[int]:
+    """Shards of sampled positions that are recorded while their span is read whole: the states of all are held until it is."""
+    return [i for i, part in left.items() if within(part, span)][:MOST_RIDING]
 
 
 def say(bar: Progress, note: str | None) -> None:

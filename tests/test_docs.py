@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 import tomllib
+from difflib import unified_diff
 from pathlib import Path
 
 import click
@@ -51,7 +52,8 @@ def table_names(heading: str, text: str) -> set[str]:
 
 def test_the_reference_is_what_the_code_says() -> None:
     there, said = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.iterdir()}, pages()
-    stale = sorted(name for name in there.keys() | said.keys() if there.get(name) != said.get(name))
+    lines = {name: (there.get(name, "").splitlines(), said.get(name, "").splitlines()) for name in sorted(there.keys() | said.keys())}
+    stale = [line for name, (old, new) in lines.items() for line in unified_diff(old, new, name, "from the code", n=0, lineterm="")]
     assert stale == [], "docs/reference is not what the code says: `make docs` renews it"
 
 

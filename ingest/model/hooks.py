@@ -6,8 +6,8 @@ a hook stayed silent raises: a module that a model's code goes round (a fused ke
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, fields
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -46,43 +46,33 @@ class LayerRecord:
             raise KeyError(name)
         return found
 
-    def chosen(self, rows: Tensor) -> "LayerRecord":
-        """Of these rows alone. rows: [n] int64, on the device of the states."""
-        return LayerRecord(**{f.name: x[rows.to(x.device)] for f in fields(self) if (x := getattr(self, f.name)) is not None})
 
-
-class Listener(Protocol):
-    """Who hears a forward pass."""
-
-    @property
-    def sites(self) -> frozenset[str]:
-        """Which of RECORDED it wants."""
-
-    def take(self, layer: int, record: LayerRecord) -> None:
-        """Called layer by layer, as soon as all that is wanted of a layer has been computed."""
+def whole(x: Tensor) -> Tensor:
+    """Keep all of a state."""
+    return x
 
 
 @dataclass(frozen=True)
-class Heard:
-    """A listener that is one function."""
+class Listener:
+    """Who hears a forward pass.
+
+    sites: which of RECORDED it wants. take: called layer by layer, as soon as all that is wanted of a layer has been computed.
+    keep: picks of each state, [batch, seq, width] to [..., width], what stays in memory for it, and may bring states of several devices to one.
+    """
 
     sites: frozenset[str]
     take: Callable[[int, LayerRecord], None]
+    keep: Callable[[Tensor], Tensor] = whole
 
 
-def coefficients(take: Callable[[int, Tensor], None]) -> Heard:
+def coefficients(take: Callable[[int, Tensor], None]) -> Listener:
     """Hear nothing but a layer's coefficients: the input of the down projection itself, [batch, seq, d_ffn] in the model's dtype."""
-    return Heard(frozenset({"coefficient"}), lambda layer, record: take(layer, record["coefficient"]))
+    return Listener(frozenset({"coefficient"}), lambda layer, record: take(layer, record["coefficient"]))
 
 
 def first(output: Any) -> Tensor:
     """A module's state: attention and some blocks return (state, attention weights, …)."""
     return output[0] if isinstance(output, tuple) else output
-
-
-def whole(x: Tensor) -> Tensor:
-    """Keep all of a state."""
-    return x
 
 
 def input_modules(model: Model) -> dict[str, str]:
@@ -125,35 +115,48 @@ def layer_record(model: Model, seen: Mapping[str, Tensor], sites: frozenset[str]
     return LayerRecord(**{site: made[site]() if site in made else seen[site] for site in sites})
 
 
-class Forward:
-    """What one forward pass has shown so far. keep: picks of each state, [batch, seq, width], what stays in memory."""
+class Heard:
+    """What one forward pass has shown to one listener so far."""
 
-    def __init__(self, model: Model, listeners: Sequence[Listener], keep: Callable[[Tensor], Tensor]) -> None:
-        self.model, self.keep = model, keep
-        self.listeners = [(listener, seen_for(model, listener.sites)) for listener in listeners]
-        self.wanted = frozenset[str]().union(*(wanted for _, wanted in self.listeners))
+    def __init__(self, model: Model, listener: Listener) -> None:
+        self.model, self.listener, self.wanted = model, listener, seen_for(model, listener.sites)
+        self.seen: dict[int, dict[str, Tensor]] = {}
+
+    def show(self, layer: int, word: str, x: Tensor) -> None:
+        """Take in what a hook saw, and tell the listener once nothing of the layer is missing. Nothing is held from then on."""
+        seen = self.seen.setdefault(layer, {})
+        seen[word] = self.listener.keep(x)
+        if self.wanted <= seen.keys():
+            del self.seen[layer]
+            self.listener.take(layer, layer_record(self.model, seen, self.listener.sites))
+
+
+class Forward:
+    """What one forward pass has shown so far."""
+
+    def __init__(self, model: Model, listeners: Sequence[Listener]) -> None:
+        self.model = model
+        self.heard = [Heard(model, listener) for listener in listeners]
+        self.wanted = frozenset[str]().union(*(heard.wanted for heard in self.heard))
         self.shape: tuple[int, ...] = ()
         self.fired: set[tuple[int, str]] = set()
-        self.seen: dict[int, dict[str, Tensor]] = {}
 
     def begin(self, _module: nn.Module, args: tuple[Any, ...]) -> None:
         """Take [batch, seq] from the first block's input; OPT flattens both into one dimension further in."""
         self.shape = tuple(args[0].shape[:2])
         self.fired.clear()
-        self.seen.clear()
+        for heard in self.heard:
+            heard.seen.clear()
 
     def show(self, layer: int, word: str, x: Tensor) -> None:
-        """Take in what a hook saw, and tell those for whom it is the last of a layer. What nobody waits for any more is let go of."""
+        """Tell those who want it what a hook saw, the first time that it fires."""
         if (layer, word) in self.fired:
             return
         self.fired.add((layer, word))
-        seen = self.seen.setdefault(layer, {})
-        seen[word] = self.keep(x.view(*self.shape, x.shape[-1]))
-        for listener, wanted in self.listeners:
-            if word in wanted and wanted <= seen.keys():
-                listener.take(layer, layer_record(self.model, seen, listener.sites))
-        if self.wanted <= seen.keys():
-            del self.seen[layer]
+        x = x.view(*self.shape, x.shape[-1])
+        for heard in self.heard:
+            if word in heard.wanted:
+                heard.show(layer, word, x)
 
     def end(self, *_: Any) -> None:
         """AtlasError if one of the hooks has not fired since the forward pass began."""
@@ -190,13 +193,9 @@ def hooked(model: Model, inputs: Sequence[tuple[str, Hook]], outputs: Sequence[t
 
 
 @contextmanager
-def listen(model: Model, listeners: Sequence[Listener], keep: Callable[[Tensor], Tensor] = whole) -> Iterator[None]:
-    """Tell every listener of every layer of every forward pass within the context.
-
-    keep: picks positions, [batch, seq, width] to [..., width], from each state as it is computed, so that only what it keeps stays in memory, and
-    may bring states of several devices to one. Raises AtlasError after a forward pass in which a site gave nothing.
-    """
-    forward = Forward(model, listeners, keep)
+def listen(model: Model, listeners: Sequence[Listener]) -> Iterator[None]:
+    """Tell every listener of every layer of every forward pass within the context. Raises AtlasError after one in which a site gave nothing."""
+    forward = Forward(model, listeners)
 
     def path(layer: int, module: str) -> str:
         return f"{model.layer_path(layer)}.{module}" if module else model.layer_path(layer)
@@ -211,9 +210,9 @@ def listen(model: Model, listeners: Sequence[Listener], keep: Callable[[Tensor],
 
 @contextmanager
 def record_layers(model: Model, keep: Callable[[Tensor], Tensor] = whole) -> Iterator[list[LayerRecord]]:
-    """A list that every forward pass fills anew with everything there is of each layer; keep as in `listen`."""
+    """A list that every forward pass fills anew with everything there is of each layer; keep as in `Listener`."""
     layers = [LayerRecord()] * model.n_layers
-    with listen(model, [Heard(frozenset(RECORDED), layers.__setitem__)], keep):
+    with listen(model, [Listener(frozenset(RECORDED), layers.__setitem__, keep)]):
         yield layers
 
 

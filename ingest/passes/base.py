@@ -61,15 +61,15 @@ class Plan:
 
 @dataclass(frozen=True)
 class Recording:
-    """One run of a pass that records while texts are read: its shards are those of the reading.
+    """One run of a pass that records while the text is read.
 
-    recorder: called with the run_id and the shard's sampled positions that are to be recorded (none where every position is read), says how a worker
-    makes the shard's recorder. known: called with the run_id, gives the sampled positions that other runs have recorded.
+    recorder: called with the run_id, says how a worker makes a shard's recorder. known: called with the run_id, gives the sampled positions that other
+    runs have recorded; None where every position is recorded. Shards are the spans of the text, or parts of its sample.
     resume: called with the run_id and the worker of this process, where it has one, before it goes on with the run.
     """
 
     settings: Mapping[str, object]
-    recorder: "Callable[[int, np.ndarray], Make]"
+    recorder: "Callable[[int], Make]"
     known: "Callable[[int], np.ndarray] | None" = None
     resume: "Callable[[int, Worker], None] | None" = None
 
@@ -123,10 +123,7 @@ class PlannedPass(Pass):
 
 
 class RecordingPass(Pass):
-    """A pass that records while a text is read. All that are asked for share one forward pass."""
-
-    reading: ClassVar[str]
-    """Which positions are read: `spans`, every one, or `samples`, those of the seeded sample."""
+    """A pass that records while the text is read. All that are asked for share its forward passes."""
 
     def recording(self, basis: Basis, text: Text) -> Recording:
         raise NotImplementedError

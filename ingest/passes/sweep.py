@@ -19,7 +19,6 @@ MAX_RANK = 2**15 - 1
 class Sweep(RecordingPass):
     name = "sweep"
     after = ("weights",)
-    reading = "spans"
     is_repeatable = False
     options = (
         click.Option(["--triggers"], type=click.IntRange(0, 2**31 - 1), default=50, show_default=True, help="Triggers kept of each key and tail; 0: no sweep."),
@@ -40,7 +39,7 @@ class Sweep(RecordingPass):
         settings = {"triggers": request.options["triggers"], "batch_size": request.batch_size, "shard_positions": request.shard_positions}
         return Recording(
             {**request.weights_settings(), **settings},
-            lambda run_id, _: partial(trigger_recorder, run_id=run_id, k=k, corpus_id=text.corpus_id),
+            lambda run_id: partial(trigger_recorder, run_id=run_id, k=k, corpus_id=text.corpus_id),
             resume=resume,
         )
 
@@ -61,7 +60,7 @@ class Sweep(RecordingPass):
             return 0.0
         recorder, each = TriggerRecorder(new_keys(probe.model, kept_triggers(probe.request, probe.seen.n_positions)), 0), 0.0
         for batch in batches(probe.sequences, probe.request.batch_size):
-            each = timed(partial(read_batch, probe.model, [recorder], batch, None, lambda _: None)) / sum(map(n_tokens, batch))
+            each = timed(partial(list, read_batch(probe.model, [(recorder, None)], batch))) / sum(map(n_tokens, batch))
         return each * probe.seen.n_positions
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ingest.passes.base import Basis, Probe, Recording, RecordingPass, Text
+from ingest.passes.sweep import PASS as SWEEP
 from schema.terms import SITES, STREAM_SITES
 
 if TYPE_CHECKING:
@@ -17,8 +18,7 @@ UPDATES = tuple(site for site in SITES if site not in STREAM_SITES)
 
 class Trace(RecordingPass):
     name = "trace"
-    after = ("weights", "sweep")
-    reading = "samples"
+    after = ("weights",)
     options = (
         click.Option(["--vectors"], type=click.Choice(UPDATES), multiple=True, help="Keep these vectors of traced positions too."),
         click.Option(
@@ -37,7 +37,7 @@ class Trace(RecordingPass):
         settings = {"trace": request.trace, "seed": request.seed, "vector_sites": list(kept.vector_sites), "coefficients": kept.n_coefficients}
         return Recording(
             {**request.weights_settings(), **settings, "batch_size": request.batch_size},
-            lambda run_id, sample: partial(trace_recorder, sample=sample, value_tops=value_tops, run_id=run_id, settings=kept),
+            lambda run_id: partial(trace_recorder, value_tops=value_tops, run_id=run_id, settings=kept),
             known=lambda run_id: traced_positions(basis.con, but=run_id),
         )
 
@@ -56,7 +56,7 @@ class Trace(RecordingPass):
         return {table: n * len(probe.seen.sample) for table, n in at_position.items()}
 
     def seconds(self, probe: Probe) -> float:
-        """One forward pass for the eighth of a batch, and everything computed of the positions."""
+        """Everything computed of the positions, and where no sweep reads them, one forward pass for the eighth of a batch."""
         import numpy as np
 
         from ingest.recorders.reading import read_batch
@@ -68,13 +68,10 @@ class Trace(RecordingPass):
         batch = tuple(probe.sequences[: probe.request.batch_size])
         sample = np.array([s.first_position_id + len(s.token_ids) - 1 for s in batch])
         value_tops = np.zeros((probe.model.n_layers, probe.model.d_ffn), np.int64)
-        recorder = TraceRecorder(probe.model, sample, value_tops, 0, trace_settings(probe.request))
-
-        def trace() -> None:
-            read_batch(probe.model, [recorder], batch, sample, lambda _: None)
-            recorder.tables()
-
-        return timed(trace) / len(sample) * len(probe.seen.sample)
+        recorder = TraceRecorder(probe.model, value_tops, 0, trace_settings(probe.request))
+        reading = timed(lambda: list(read_batch(probe.model, [(recorder, sample)], batch)))
+        computing = timed(lambda: recorder.tables(lambda _: None))
+        return (computing if SWEEP.is_wanted(probe.request) else reading + computing) / len(sample) * len(probe.seen.sample)
 
 
 def trace_settings(request: "Request") -> "TraceSettings":

@@ -6,14 +6,14 @@ from typing import Protocol
 
 import numpy as np
 
-from ingest.model.hooks import Listener
+from ingest.model.hooks import LayerRecord
 from ingest.text.sequences import Sequence
-from ingest.workers.worker import Tables, Worker
+from ingest.workers.worker import Progress, Tables, Worker
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What a forward pass reads, and the rows that are kept of every state: all, padding included, or those at sampled positions.
+    """What a forward pass reads, and the rows that a recorder has of every state: all, padding included, or those at its sampled positions.
 
     position_ids: of each row, -1 where padded. indices: its place in its sequence. next_token_ids: the corpus token that follows, -1 for none. All [rows].
     """
@@ -28,19 +28,35 @@ class Batch:
         return Batch(self.sequences, self.position_ids[rows], self.indices[rows], self.next_token_ids[rows])
 
 
-class Recorder(Listener, Protocol):
-    """Records one shard. The records it takes have the rows of the batch: [rows, width].
+class Recorder(Protocol):
+    """Records one shard. The records it takes have the rows of the batch: [rows, width], float32 where they are of sampled positions.
 
     Where memory runs out within a forward pass, the batch comes again in parts: what a recorder took of the unfinished pass it forgets, or
     leaves out of the parts.
     """
 
+    @property
+    def sites(self) -> frozenset[str]:
+        """Which of RECORDED it wants."""
+
     def begin(self, batch: Batch) -> None:
         """A forward pass begins."""
 
-    def tables(self) -> Tables:
-        """What the shard holds beside its texts, once all of it was read."""
+    def take(self, layer: int, record: LayerRecord) -> None:
+        """Called layer by layer, as soon as all that is wanted of a layer has been computed."""
+
+    def tables(self, progress: Progress) -> Tables:
+        """What the shard holds beside its texts, once all of it was read. progress: called with shares of what is left to compute."""
 
 
 Make = Callable[[Worker], Recorder]
 """Makes the recorder of a shard, at the worker. It is pickled on its way there."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What one run asks of a reading. make: of its recorder; sample: position_ids to record, ascending, None for every one."""
+
+    run_id: int
+    make: Make
+    sample: np.ndarray | None

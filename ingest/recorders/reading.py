@@ -6,64 +6,74 @@ device, with as many threads, is the same to the bit; where a batch had to be sp
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, replace
+from functools import partial
 
 import numpy as np
 import torch
 
 from ingest.model.device import in_parts, sent
-from ingest.model.hooks import listen
+from ingest.model.hooks import Listener, listen
 from ingest.model.models import Model
-from ingest.recorders.base import Batch, Make, Recorder
+from ingest.recorders.base import Asked, Batch, Recorder
 from ingest.recorders.rows import text_tables
 from ingest.text.sequences import NO_NEXT_TOKEN, CutDocument, Sequence
-from ingest.workers.worker import Progress, Tables, Worker
+from ingest.workers.worker import Advance, Progress, Tables, Worker, report_shares
 
 PAD = 0
 """Token id in padded places; causal attention keeps it from every real position, and it never becomes a position."""
 
 
-def read_spans(worker: Worker, progress: Progress, *, makes: list[Make], documents: list[CutDocument], corpus_id: int, batch_size: int) -> list[Tables]:
-    """Read whole documents, and give the tables of each recorder, the texts among them."""
-    recorders = [make(worker) for make in makes]
-    for batch in batches((s for d in documents for s in d.sequences), batch_size):
-        read_batch(worker.model, recorders, batch, None, progress)
-    texts = text_tables(documents, corpus_id)
-    return [texts | recorder.tables() for recorder in recorders]
+def read(worker: Worker, advance: Advance, *, asked: list[Asked], documents: list[CutDocument], corpus_id: int, batch_size: int) -> list[Tables]:
+    """Read documents once, and give the tables that each run asks for, texts among them: those recorded.
 
-
-def read_samples(
-    worker: Worker, progress: Progress, *, makes: list[Make], samples: list[np.ndarray], documents: list[CutDocument], corpus_id: int, batch_size: int
-) -> list[Tables]:
-    """Read what the sampled positions of some documents need, and give the tables of each recorder, the texts of just the sequences they lie in among them.
-
-    samples: the position_ids that each recorder is to record; one that has none gives no table.
+    Where nobody asks for every position, sequences are read up to the last that is sampled. A run that samples none gets no table.
     """
-    recorders = [make(worker) for make in makes]
-    sample = np.unique(np.concatenate(samples))
-    read = [up_to_last(s, sample) for d in sampled_documents(documents, sample) for s in d.sequences]
-    for batch in batches(read, batch_size):
-        read_batch(worker.model, recorders, batch, sample, progress)
-    return [
-        text_tables(sampled_documents(documents, own), corpus_id) | recorder.tables() if len(own) else {}
-        for recorder, own in zip(recorders, samples, strict=True)
-    ]
+    recorders = [each.make(worker) for each in asked]
+    samples = [each.sample for each in asked if each.sample is not None]
+    if len(samples) == len(asked):
+        sample = np.unique(np.concatenate(samples))
+        sequences = [up_to_last(s, sample) for d in sampled_documents(documents, sample) for s in d.sequences]
+    else:
+        sequences = [s for d in documents for s in d.sequences]
+    for batch in batches(sequences, batch_size):
+        for part in read_batch(worker.model, [(recorder, each.sample) for recorder, each in zip(recorders, asked, strict=True)], batch):
+            for each in asked:
+                if each.sample is None:
+                    advance(each.run_id, sum(map(n_tokens, part)))
+    return [recorded(recorder, each, documents, corpus_id, partial(advance, each.run_id)) for recorder, each in zip(recorders, asked, strict=True)]
 
 
-def read_batch(model: Model, recorders: list[Recorder], sequences: tuple[Sequence, ...], sample: np.ndarray | None, progress: Progress) -> None:
-    """One forward pass over some sequences, or several over parts of them where memory runs out. sample: positions to keep; None for all."""
+def recorded(recorder: Recorder, asked: Asked, documents: list[CutDocument], corpus_id: int, progress: Progress) -> Tables:
+    """The tables of one run, once all was read. progress: of a run that samples, called with its positions as they are computed."""
+    if asked.sample is None:
+        return text_tables(documents, corpus_id) | recorder.tables(lambda _: None)
+    if not len(asked.sample):
+        return {}
+    return text_tables(sampled_documents(documents, asked.sample), corpus_id) | report_shares(recorder.tables, progress, len(asked.sample))
 
-    def read(part: tuple[Sequence, ...]) -> int:
+
+def read_batch(model: Model, recorders: list[tuple[Recorder, np.ndarray | None]], sequences: tuple[Sequence, ...]) -> Iterator[tuple[Sequence, ...]]:
+    """One forward pass over some sequences, or several over parts of them where memory runs out; gives what each has read.
+
+    recorders: each with the position_ids that it samples, None for every one. One that samples nothing of a part does not hear it.
+    """
+
+    def read_part(part: tuple[Sequence, ...]) -> tuple[Sequence, ...]:
         ids, batch = padded(part, model.input_device)
-        rows = None if sample is None else np.flatnonzero(np.isin(batch.position_ids, sample))
-        kept = batch if rows is None else batch.chosen(rows)
-        for recorder in recorders:
-            recorder.begin(kept)
-        with listen(model, recorders, flat if rows is None else choose(model, rows)):
+        with listen(model, [heard for recorder, sample in recorders if (heard := listener(model, recorder, sample, batch))]):
             model.backbone(ids)
-        return int((kept.position_ids >= 0).sum())
+        return part
 
-    for n in in_parts(model, sequences, n_tokens, read):
-        progress(n)
+    return in_parts(model, sequences, n_tokens, read_part)
+
+
+def listener(model: Model, recorder: Recorder, sample: np.ndarray | None, batch: Batch) -> Listener | None:
+    """The recorder told of a batch, as one who hears it; None if the batch has none of its positions."""
+    rows = None if sample is None else np.flatnonzero(np.isin(batch.position_ids, sample))
+    if rows is not None and not len(rows):
+        return None
+    recorder.begin(batch if rows is None else batch.chosen(rows))
+    return Listener(recorder.sites, recorder.take, flat if rows is None else choose(model, rows))
 
 
 def flat(x: torch.Tensor) -> torch.Tensor:

@@ -2,41 +2,38 @@
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from ingest.model.hooks import RECORDED, LayerRecord
 from ingest.model.models import Model
 from ingest.recorders.base import Batch
 from ingest.recorders.traces import TracedStates, TraceSettings, join_states, trace_tables
-from ingest.workers.worker import Tables, Worker
+from ingest.workers.worker import Progress, Tables, Worker
 from schema.terms import SITES
 
 
 class TraceRecorder:
-    """Everything about the positions of one shard that are in the sample; all states are held until the shard is done."""
+    """Everything about the sampled positions of one shard; all states are held until the shard is done."""
 
     sites = frozenset(RECORDED)
 
-    def __init__(self, model: Model, sample: np.ndarray, value_tops: np.ndarray, run_id: int, settings: TraceSettings) -> None:
-        self.model, self.sample, self.value_tops, self.run_id, self.settings = model, sample, value_tops, run_id, settings
-        self.parts: list[TracedStates] = []
+    def __init__(self, model: Model, value_tops: np.ndarray, run_id: int, settings: TraceSettings) -> None:
+        self.model, self.value_tops, self.run_id, self.settings = model, value_tops, run_id, settings
+        self.parts: dict[int, TracedStates] = {}
         self.layers: list[LayerRecord] = []
         self.batch: Batch | None = None
-        self.rows: Tensor | None = None
 
     def begin(self, batch: Batch) -> None:
-        own = np.flatnonzero(np.isin(batch.position_ids, self.sample))
-        self.rows = None if len(own) == len(batch.position_ids) else torch.from_numpy(own)
-        self.batch, self.layers = batch.chosen(own), []
+        self.batch, self.layers = batch, []
 
     def take(self, layer: int, record: LayerRecord) -> None:
-        self.layers.append(record if self.rows is None else record.chosen(self.rows))
+        self.layers.append(record)
         if layer == self.model.n_layers - 1 and self.batch is not None:
-            self.parts.append(traced_states(self.layers, self.batch))
+            # by the first position: what ran out of memory at its very end comes again under the same
+            self.parts[int(self.batch.position_ids[0])] = traced_states(self.layers, self.batch)
             self.layers = []
 
-    def tables(self) -> Tables:
-        return trace_tables(self.model, join_states(self.parts), self.value_tops, self.run_id, self.settings)
+    def tables(self, progress: Progress) -> Tables:
+        return trace_tables(self.model, join_states(list(self.parts.values())), self.value_tops, self.run_id, self.settings, progress)
 
 
 def traced_states(layers: list[LayerRecord], batch: Batch) -> TracedStates:
@@ -50,5 +47,5 @@ def traced_states(layers: list[LayerRecord], batch: Batch) -> TracedStates:
     )
 
 
-def trace_recorder(worker: Worker, sample: np.ndarray, value_tops: np.ndarray, run_id: int, settings: TraceSettings) -> TraceRecorder:
-    return TraceRecorder(worker.model, sample, value_tops, run_id, settings)
+def trace_recorder(worker: Worker, value_tops: np.ndarray, run_id: int, settings: TraceSettings) -> TraceRecorder:
+    return TraceRecorder(worker.model, value_tops, run_id, settings)

@@ -5,6 +5,7 @@ All arithmetic here is float32, whatever the forward pass ran in.
 """
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,8 +59,10 @@ class Rows:
         return {name: pa.concat_tables(parts) for name, parts in self.parts.items()}
 
 
-def trace_tables(model: Model, states: TracedStates, value_tops: np.ndarray, run_id: int, settings: TraceSettings) -> dict[str, pa.Table]:
-    """All rows of the traced positions. value_tops: top token of every value, [n_layers, d_ffn]."""
+def trace_tables(
+    model: Model, states: TracedStates, value_tops: np.ndarray, run_id: int, settings: TraceSettings, progress: Callable[[float], None]
+) -> dict[str, pa.Table]:
+    """All rows of the traced positions. value_tops: top token of every value, [n_layers, d_ffn]; progress: called with shares of the whole."""
     rows, n = Rows(), len(states.position_ids)
     # blocks of this size cost more to map than to fill, and new ones in every layer would fragment the heap by gigabytes
     space = states.sites["resid_post"].new_empty((len(SITES) + 2) * n, model.d_vocab)
@@ -76,6 +79,7 @@ def trace_tables(model: Model, states: TracedStates, value_tops: np.ndarray, run
         rank = rank_of(logits["resid_post"], tops["resid_mid"])
         raw = raw_tops(model, states, layer, scratch)
         add_sub_updates(rows, model, states, layer, final, tops, raw, rank, value_tops[layer], settings)
+        progress(1 / model.n_layers)
     return rows.tables()
 
 

@@ -7,7 +7,7 @@ from ingest.recorders.base import Batch
 from ingest.recorders.keys import Add, CpuKeys
 from ingest.recorders.rows import statistics_rows, trigger_rows
 from ingest.recorders.torch_keys import TorchKeys, new_keys
-from ingest.workers.worker import Tables, Worker
+from ingest.workers.worker import Progress, Tables, Worker
 
 
 class TriggerRecorder:
@@ -40,7 +40,7 @@ class TriggerRecorder:
             self.add(layer, record["coefficient"])
             self.n_added.update((i, layer + 1) for i in self.sequence_ids)
 
-    def tables(self) -> Tables:
+    def tables(self, _: Progress) -> Tables:
         triggers = trigger_rows(self.keys, self.corpus_id, self.first_position, self.end)
         return {"trigger": triggers, "neuron_statistics": statistics_rows(self.keys, self.corpus_id)}
 

@@ -91,19 +91,28 @@ def register_corpus(con: duckdb.DuckDBPyConnection, corpus_id: int, name: str, s
         insert_row(con, "corpus", {"corpus_id": corpus_id, "name": name, "split": split, "source": json.dumps(source), "revision": revision, **counts})
 
 
+def run_with(con: duckdb.DuckDBPyConnection, kind: str, corpus_id: int | None, settings: Mapping[str, object]) -> int | None:
+    """run_id of the run with these settings, finished or not; None if there is none.
+
+    Where the model was read from is recorded and not compared: one atlas holds one model, whatever it is called.
+    """
+    wanted = compared(json.loads(json.dumps(settings)))
+    found = con.execute("SELECT run_id, settings FROM run WHERE kind = ? AND corpus_id IS NOT DISTINCT FROM ?", [kind, corpus_id]).fetchall()
+    return next((run_id for run_id, stored in found if compared(json.loads(stored)) == wanted), None)
+
+
 def register_run(
     con: duckdb.DuckDBPyConnection, kind: str, corpus_id: int | None, settings: Mapping[str, object], seed: int, device: str, n_shards: int, is_repeatable: bool
 ) -> int:
     """run_id of the run with these settings: the one that is there, finished or not, or a new one.
 
-    Where the model was read from is recorded and not compared: one atlas holds one model, whatever it is called.
     Raises AtlasError where a run of this kind and corpus has other settings and may not be repeated with these, or has not finished.
     """
+    there = run_with(con, kind, corpus_id, settings)
+    if there is not None:
+        return there
     settings = json.loads(json.dumps(settings))
     found = con.execute("SELECT run_id, settings, status FROM run WHERE kind = ? AND corpus_id IS NOT DISTINCT FROM ?", [kind, corpus_id]).fetchall()
-    for run_id, stored, _ in found:
-        if compared(json.loads(stored)) == compared(settings):
-            return run_id
     blocking = [(run_id, json.loads(stored)) for run_id, stored, status in found if not is_repeatable or status == "running"]
     if blocking:
         run_id, stored, settings = blocking[0][0], compared(blocking[0][1]), compared(settings)

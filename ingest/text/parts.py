@@ -11,9 +11,15 @@ SAMPLED_PER_SHARD = 64
 """Positions of a shard: their states are held in memory at once."""
 
 
-def sample_parts(sample: tuple[int, ...]) -> list[np.ndarray]:
-    """An ascending sample of positions in parts of consecutive ones."""
-    return [np.array(sample[start : start + SAMPLED_PER_SHARD]) for start in range(0, len(sample), SAMPLED_PER_SHARD)]
+def sample_parts(sample: tuple[int, ...], spans: tuple[Span, ...]) -> list[np.ndarray]:
+    """An ascending sample of positions in parts of consecutive ones, none of which lies in two of the spans."""
+    starts = np.searchsorted(sample, [span.first_position_id for span in spans])
+    return [part[i : i + SAMPLED_PER_SHARD] for part in np.split(np.array(sample, np.int64), starts) for i in range(0, len(part), SAMPLED_PER_SHARD)]
+
+
+def within(part: np.ndarray, span: Span) -> bool:
+    """Whether a part of the sample lies in a span."""
+    return bool(span.first_position_id <= part[0] and part[-1] < span.first_position_id + span.n_positions)
 
 
 def documents_of_spans(spans: tuple[Span, ...], documents: Iterator[CutDocument]) -> Iterator[tuple[int, list[CutDocument]]]:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import torch
 
 from ingest.store.shards import Shard, Staging
-from ingest.workers.worker import Progress, Tables, Worker
+from ingest.workers.worker import Advance, Tables, Worker
 
 Key = tuple[int, int]
 """Run and number of a shard."""
@@ -22,6 +22,8 @@ Key = tuple[int, int]
 class Job:
     """Shards to compute together: by which function, called with the worker, the progress and the arguments, which returns the tables of each.
 
+    They are loaded in this order, and a job that was stopped in between is made again without those that are.
+
     run_ids: all that are done together, of which this job may lack some; what their shards share is kept.
     """
 
@@ -30,18 +32,18 @@ class Job:
     arguments: Mapping[str, Any]
     run_ids: frozenset[int]
 
-    def compute(self, worker: Worker, progress: Progress) -> dict[Key, Tables]:
+    def compute(self, worker: Worker, advance: Advance) -> dict[Key, Tables]:
         worker.drop_all_but(self.run_ids)
-        return dict(zip(self.keys, self.function(worker, progress, **self.arguments), strict=True))
+        return dict(zip(self.keys, self.function(worker, advance, **self.arguments), strict=True))
 
 
 def job(run_id: int, shard_id: int, function: Callable[..., Tables], /, **arguments: object) -> Job:
     """The job of a shard that is computed by itself."""
-    return Job(((run_id, shard_id),), partial(alone, function), arguments, frozenset({run_id}))
+    return Job(((run_id, shard_id),), partial(alone, function, run_id), arguments, frozenset({run_id}))
 
 
-def alone(function: Callable[..., Tables], worker: Worker, progress: Progress, **arguments: object) -> list[Tables]:
-    return [function(worker, progress, **arguments)]
+def alone(function: Callable[..., Tables], of: int, worker: Worker, advance: Advance, /, **arguments: object) -> list[Tables]:
+    return [function(worker, partial(advance, of), **arguments)]
 
 
 class Pool(Protocol):
@@ -50,7 +52,7 @@ class Pool(Protocol):
     @property
     def local(self) -> Worker | None: ...
 
-    def shards(self, jobs: Iterable[Job], advance: Progress) -> Generator[Shard]:
+    def shards(self, jobs: Iterable[Job], advance: Advance) -> Generator[Shard]:
         """Every job's shard, complete on disk, each exactly once and in any order. advance: called with what has been done since.
 
         To be closed by whoever does not take them all.
@@ -67,21 +69,21 @@ class Alone:
         self.local: Worker | None = worker
         self.worker, self.staging, self.ahead = worker, staging, ahead
 
-    def shards(self, jobs: Iterable[Job], advance: Progress) -> Generator[Shard]:
+    def shards(self, jobs: Iterable[Job], advance: Advance) -> Generator[Shard]:
         computed = self.computed_ahead(jobs, advance) if self.ahead else (each.compute(self.worker, advance) for each in jobs)
         with closing(computed):
             for tables in computed:
                 for key in tables:
                     yield self.staging.write(0, *key, tables[key])
 
-    def computed_ahead(self, jobs: Iterable[Job], advance: Progress) -> Generator[dict[Key, Tables]]:
+    def computed_ahead(self, jobs: Iterable[Job], advance: Advance) -> Generator[dict[Key, Tables]]:
         """Each job's tables, while the thread computes those of the one after it; the jobs themselves are made here. Closed, it stops at the next progress."""
         closed = Event()
 
-        def go_on(n: float) -> None:
+        def go_on(run_id: int, n: float) -> None:
             if closed.is_set():
                 raise CancelledError
-            advance(n)
+            advance(run_id, n)
 
         # a thread's first product would be shared among all processors, and its sums differ in their last bit
         with ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),)) as thread:

@@ -21,7 +21,7 @@ from ingest.model.models import load_model
 from ingest.request import Request
 from ingest.store.shards import Shard, Staging
 from ingest.workers.pool import Job, Key
-from ingest.workers.worker import Progress, Worker
+from ingest.workers.worker import Advance, Worker
 from schema.errors import AtlasError
 
 POLL = 0.5
@@ -42,18 +42,20 @@ class Remote:
 
     def __init__(self, request: Request, staging: Staging, number: int, n_threads: int) -> None:
         self.worker = Worker(load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device))
-        self.staging, self.number, self.n_threads, self.done = staging, number, n_threads, 0.0
+        self.staging, self.number, self.n_threads = staging, number, n_threads
+        self.done: dict[int, float] = {}
 
     def compute(self, job: Job) -> list[Shard]:
         # torch keeps this for each thread by itself, and Ray chooses the thread
         torch.set_num_threads(self.n_threads)
         return [self.staging.write(self.number, *key, tables) for key, tables in job.compute(self.worker, self.advance).items()]
 
-    def advance(self, n: float) -> None:
-        self.done += n
+    def advance(self, run_id: int, n: float) -> None:
+        self.done[run_id] = self.done.get(run_id, 0.0) + n
 
-    def progress(self) -> float:
-        return self.done
+    def progress(self) -> dict[int, float]:
+        """What it has done of each run."""
+        return dict(self.done)
 
     def pid(self) -> int:
         return os.getpid()
@@ -96,13 +98,13 @@ class RayPool:
         actor = self.ray.remote(max_restarts=RESTARTS, max_task_retries=-1, concurrency_groups={"compute": 1, "ask": 1}, **needs)(Remote)
         self.workers = [actor.remote(request, staging, i, n_threads) for i in range(n_workers)]
         self.calls: dict[Any, Call] = {}
-        self.known = dict.fromkeys(range(n_workers), 0.0)
+        self.known: dict[int, dict[int, float]] = {i: {} for i in range(n_workers)}
         self.heard: dict[int, float] = {}
 
     def close(self) -> None:
         self.ray.shutdown()
 
-    def shards(self, jobs: Iterable[Job], advance: Progress) -> Generator[Shard]:
+    def shards(self, jobs: Iterable[Job], advance: Advance) -> Generator[Shard]:
         waiting, left = iter(jobs), set[tuple[Key, ...]]()
         before = self.progress()
         while True:
@@ -124,7 +126,10 @@ class RayPool:
                     for shard in shards:
                         self.staging.discard(shard)
             now = self.progress()
-            advance(sum(max(0.0, now[i] - before[i]) for i in now))
+            for i, done in now.items():
+                for run_id, n in done.items():
+                    # a worker that died counts from nothing again
+                    advance(run_id, max(0.0, n - before[i].get(run_id, 0.0)))
             before = now
 
     def brought(self, call: Any) -> list[Shard]:
@@ -136,8 +141,8 @@ class RayPool:
         except self.ray.exceptions.RayError as error:
             raise AtlasError(f"a worker could not be kept alive: {str(error).splitlines()[0]}. What was loaded is kept: run the same command again.") from error
 
-    def progress(self) -> dict[int, float]:
-        """What each worker has done in all, by its number; of one that does not answer (it is starting, or dead) what was last known."""
+    def progress(self) -> dict[int, dict[int, float]]:
+        """What each worker has done in all of each run, by its number; of one that does not answer (it is starting, or dead) what was last known."""
         asked = {worker.progress.options(concurrency_group="ask").remote(): i for i, worker in enumerate(self.workers)}
         for answer in self.ray.wait(list(asked), num_returns=len(asked), timeout=ANSWER)[0]:
             with suppress(self.ray.exceptions.RayError):

@@ -13,6 +13,9 @@ Tables = dict[str, pa.Table]
 Progress = Callable[[float], None]
 """Called with what has just been done, in the units of the run's progress bar."""
 
+Advance = Callable[[int, float], None]
+"""Progress of several runs: called with the run_id first."""
+
 T = TypeVar("T")
 
 

@@ -64,7 +64,7 @@ def bench_passes(model: Model, batch_size: int) -> None:
         batch = tuple(sequences[i * batch_size : (i + 1) * batch_size])
         actions = [("bare", lambda batch=batch: bare(model, batch))]
         for name, recorder in recorders.items():
-            actions.append((name, lambda batch=batch, recorder=recorder: read_batch(model, [recorder], batch, None, lambda _: None)))
+            actions.append((name, lambda batch=batch, recorder=recorder: list(read_batch(model, [(recorder, None)], batch))))
         for name, action in actions if i % 2 else reversed(actions):
             times[name].append(timed(action))
     seconds = {name: statistics.median(t[SKIPPED:]) for name, t in times.items()}

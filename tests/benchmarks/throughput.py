@@ -4,12 +4,13 @@ import statistics
 import time
 from collections.abc import Callable
 from contextlib import closing
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from ingest.model.hooks import LayerRecord, listen
+from ingest.model.hooks import LayerRecord, Listener, listen
 from ingest.model.models import Model, load_model, wrap
 from ingest.recorders.base import Batch
 from ingest.recorders.keys import CpuKeys
@@ -92,11 +93,12 @@ def bench_sweep(model: Model, folder: Path) -> CpuKeys | TorchKeys:
 
         def sweep(*others: EmptyRecorder, ids: torch.Tensor = ids, batch: Batch = batch) -> None:
             recorder.begin(batch)
-            with listen(model, [recorder, *others], flat):
+            with listen(model, [Listener(each.sites, each.take, flat) for each in (recorder, *others)]):
                 model.backbone(ids)
 
-        order = [(bare, lambda ids=ids: model.backbone(ids)), (swept, sweep), (shared, lambda sweep=sweep: sweep(EmptyRecorder()))]
-        for times, action in order if i % 2 else reversed(order):
+        actions = [(bare, lambda ids=ids: model.backbone(ids)), (swept, sweep), (shared, lambda sweep=sweep: sweep(EmptyRecorder()))]
+        orders = list(permutations(actions))
+        for times, action in orders[i % len(orders)]:
             times.append(timed(action))
     bare, swept, shared = bare[SKIPPED:], swept[SKIPPED:], shared[SKIPPED:]
     last = (SKIPPED + MEASURED) * BATCH * CONTEXT
@@ -122,10 +124,10 @@ def bench_trace(model: Model) -> None:
     """Everything computed of 64 traced positions against the bare product of their states with the output embedding."""
     sequences = sequences_of(model, 16)
     sample = np.array([s.first_position_id + i for s in sequences for i in SAMPLED])
-    recorder = TraceRecorder(model, sample, np.empty(0), 0, TraceSettings(STREAM_SITES, 100, 0))
+    recorder = TraceRecorder(model, np.empty(0), 0, TraceSettings(STREAM_SITES, 100, 0))
     for i in range(0, len(sequences), BATCH):
-        read_batch(model, [recorder], tuple(sequences[i : i + BATCH]), sample, lambda _: None)
-    states = join_states(recorder.parts)
+        list(read_batch(model, [(recorder, sample)], tuple(sequences[i : i + BATCH])))
+    states = join_states(list(recorder.parts.values()))
     value_tops = np.zeros((model.n_layers, model.d_ffn), np.int64)
     settings = TraceSettings(STREAM_SITES, 100, 0)
     layers = [torch.cat([states.sites[site][layer] for site in SITES]) for layer in range(model.n_layers)]
@@ -137,7 +139,7 @@ def bench_trace(model: Model) -> None:
 
     def trace() -> None:
         with torch.inference_mode():
-            trace_tables(model, states, value_tops, 0, settings)
+            trace_tables(model, states, value_tops, 0, settings, lambda _: None)
 
     project(), trace()
     products, whole = zip(*((timed(project), timed(trace)) for _ in range(3)), strict=True)

@@ -6,7 +6,7 @@ import numpy as np
 
 from ingest.model.models import Model
 from ingest.recorders.keys import CpuKeys
-from ingest.recorders.reading import read_batch
+from ingest.recorders.reading import n_tokens, read_batch
 from ingest.recorders.torch_keys import TorchKeys
 from ingest.recorders.trace_recorder import TraceRecorder
 from ingest.recorders.traces import TracedStates, TraceSettings
@@ -15,13 +15,14 @@ from ingest.text.sequences import Sequence
 from schema.terms import SITES
 
 
-def sweep_batch(model: Model, keys: CpuKeys | TorchKeys, batch: tuple[Sequence, ...], progress: Callable[[float], None]) -> None:
-    """Begins the statistics anew."""
-    read_batch(model, [TriggerRecorder(keys, 0)], batch, None, progress)
+def sweep_batch(model: Model, keys: CpuKeys | TorchKeys, batch: tuple[Sequence, ...], progress: Callable[[int], None]) -> None:
+    """Begins the statistics anew. progress: called with the tokens that each forward pass has read."""
+    for part in read_batch(model, [(TriggerRecorder(keys, 0), None)], batch):
+        progress(sum(map(n_tokens, part)))
 
 
 def trace_batch(model: Model, batch: tuple[Sequence, ...], sample: np.ndarray) -> list[TracedStates]:
     """What each forward pass gave at the sampled positions."""
-    recorder = TraceRecorder(model, sample, np.empty(0), 0, TraceSettings(SITES, 5, 0))
-    read_batch(model, [recorder], batch, sample, lambda _: None)
-    return recorder.parts
+    recorder = TraceRecorder(model, np.empty(0), 0, TraceSettings(SITES, 5, 0))
+    list(read_batch(model, [(recorder, sample)], batch))
+    return list(recorder.parts.values())

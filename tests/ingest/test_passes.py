@@ -44,7 +44,7 @@ def fresh() -> Iterator[None]:
 
 def test_each_comes_after_those_that_it_reads_from() -> None:
     names = list(found.passes())
-    assert names == ["weights", "sweep", "trace", "next_token_rank", "removal", "control_token", "map", "value_cluster"]
+    assert names == ["weights", "sweep", "trace", "control_token", "map", "next_token_rank", "removal", "value_cluster"]
     assert all(names.index(before) < names.index(each.name) for each in found.passes().values() for before in each.after)
 
 
@@ -63,9 +63,9 @@ def test_what_cannot_be_a_pass_is_refused_by_the_name_of_its_entry_point(tmp_pat
 def test_where_memory_runs_out_every_recorder_has_every_position_once(most: int) -> None:
     (model, _), batch = model_with_room(most, 2), sequences(LENGTHS)
     keys, lengths = CpuKeys(N_LAYERS, model.d_ffn, K), LengthRecorder(N_LAYERS)
-    read_batch(model, [TriggerRecorder(keys, 0), lengths], batch, None, lambda _: None)
+    list(read_batch(model, [(TriggerRecorder(keys, 0), None), (lengths, None)], batch))
     check(keys, batch)
-    rows = lengths.tables()["state_length"]
+    rows = lengths.tables(lambda _: None)["state_length"]
     seen = sorted(zip(rows["layer"].to_pylist(), rows["position_id"].to_pylist(), strict=True))
     assert seen == [(layer, position) for layer in range(N_LAYERS) for position in np.arange(sum(LENGTHS)).tolist()]
 
@@ -73,7 +73,7 @@ def test_where_memory_runs_out_every_recorder_has_every_position_once(most: int)
 def test_what_shards_share_is_kept_while_another_run_of_the_reading_lacks_one() -> None:
     worker = Worker(tiny_model("gpt2"))
     worker.kept(1, lambda: "triggers")
-    Job(((2, 0),), lambda *_: [{}], {}, frozenset({1, 2})).compute(worker, lambda _: None)
+    Job(((2, 0),), lambda *_: [{}], {}, frozenset({1, 2})).compute(worker, lambda *_: None)
     assert worker.states == {1: "triggers"}
-    job(3, 0, lambda *_: {}).compute(worker, lambda _: None)
+    job(3, 0, lambda *_: {}).compute(worker, lambda *_: None)
     assert worker.states == {}

@@ -79,7 +79,7 @@ def test_layers_on_two_devices(model_type: str, monkeypatch: pytest.MonkeyPatch)
         found, best = keys.statistics(), keys.triggers()
         weights = weight_tables(two, 1, all_unit_values(two))
         states = join_states(trace_batch(two, batch(), sample))
-        traced = trace_tables(two, states, np.zeros((2, two.d_ffn), np.int64), 0, settings)
+        traced = trace_tables(two, states, np.zeros((2, two.d_ffn), np.int64), 0, settings, lambda _: None)
     expected_keys = TorchKeys([torch.device("cpu")] * 2, one.d_ffn, 4)
     sweep_batch(one, expected_keys, batch(), lambda _: None)
     expected = expected_keys.statistics()
@@ -87,7 +87,7 @@ def test_layers_on_two_devices(model_type: str, monkeypatch: pytest.MonkeyPatch)
     assert found.n_positions == expected.n_positions == 17
     assert (best.positions == expected_keys.triggers().positions).all()
     same(weights, weight_tables(one, 1, all_unit_values(one)))
-    same(traced, trace_tables(one, join_states(trace_batch(one, batch(), sample)), np.zeros((2, one.d_ffn), np.int64), 0, settings))
+    same(traced, trace_tables(one, join_states(trace_batch(one, batch(), sample)), np.zeros((2, one.d_ffn), np.int64), 0, settings, lambda _: None))
 
 
 @pytest.mark.parametrize("model_type", ARCHITECTURES)

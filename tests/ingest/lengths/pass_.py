@@ -1,6 +1,5 @@
 """A pass of another distribution: it rides on the reading of every position, beside the sweep or alone."""
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from ingest.passes.base import Basis, Probe, Recording, RecordingPass, Text, flag
@@ -12,7 +11,6 @@ if TYPE_CHECKING:
 class StateLength(RecordingPass):
     name = "state_length"
     after = ("weights",)
-    reading = "spans"
     needs_corpus = True
     options = (flag("state-length", "Record how long the state of every position is."),)
 
@@ -22,7 +20,7 @@ class StateLength(RecordingPass):
     def recording(self, basis: Basis, text: Text) -> Recording:
         from tests.ingest.lengths.recorder import length_recorder
 
-        return Recording(basis.request.weights_settings(), lambda run_id, _: length_recorder)
+        return Recording(basis.request.weights_settings(), lambda run_id: length_recorder)
 
     def rows(self, probe: Probe) -> dict[str, int]:
         return {"state_length": probe.model.n_layers * probe.seen.n_positions if probe.seen else 0}
@@ -33,7 +31,7 @@ class StateLength(RecordingPass):
         from tests.ingest.lengths.recorder import LengthRecorder
 
         batch = tuple(probe.sequences[: probe.request.batch_size])
-        seconds = timed(partial(read_batch, probe.model, [LengthRecorder(probe.model.n_layers)], batch, None, lambda _: None))
+        seconds = timed(lambda: list(read_batch(probe.model, [(LengthRecorder(probe.model.n_layers), None)], batch)))
         each = seconds / sum(len(s.token_ids) for s in batch)
         return each * probe.seen.n_positions if probe.seen else 0.0
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 
 from ingest.model.hooks import LayerRecord
 from ingest.recorders.base import Batch
-from ingest.workers.worker import Tables, Worker
+from ingest.workers.worker import Progress, Tables, Worker
 
 
 class LengthRecorder:
@@ -30,7 +30,7 @@ class LengthRecorder:
         if layer == self.n_layers - 1:
             self.parts += self.pending
 
-    def tables(self) -> Tables:
+    def tables(self, _: Progress) -> Tables:
         return {"state_length": pa.concat_tables(self.parts)}
 
 
