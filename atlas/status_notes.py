@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from itertools import combinations
 from pathlib import Path
 
 import duckdb
@@ -18,6 +17,9 @@ GROUP BY d.corpus_id
 ORDER BY d.corpus_id
 """
 """Text files that are longer than ingest takes for one document are named FILE#0, FILE#1, …"""
+
+MOST_SAID = 10
+"""Corpora that are said to be a text which another is."""
 
 
 def work_folder(path: Path) -> Path:
@@ -38,10 +40,18 @@ def notes(con: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
 
 
 def twice(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
-    """Pairs of corpora that are one text, cut in two ways."""
+    """Corpora that are a text which another is, cut in another way: the first MOST_SAID of them."""
+    firsts: dict[tuple[str, str], tuple[int, dict[str, object]]] = {}
     corpora = fetch_rows(con, "SELECT c.corpus_id, c.name, c.split, c.source FROM corpus AS c ORDER BY c.corpus_id")
-    for (one, *text, source), (other, *other_text, other_source) in combinations(corpora, 2):
-        if text == other_text:
-            a, b = json.loads(source), json.loads(other_source)
+    said = 0
+    for corpus_id, name, split, source in corpora:
+        settings = json.loads(source)
+        b = settings if isinstance(settings, dict) else {"source": settings}
+        first, a = firsts.setdefault((name, split), (corpus_id, b))
+        if first != corpus_id:
+            said += 1
+            if said > MOST_SAID:
+                yield "further corpora are texts that others are, cut in other ways"
+                return
             differs = visible_line(", ".join(f"{key} {a.get(key)} and {b.get(key)}" for key in sorted(a | b) if a.get(key) != b.get(key)))
-            yield f"corpora {one} and {other} are {visible_line(text[0])}, cut in two ways ({differs}): questions take both unless they are given one"
+            yield f"corpora {first} and {corpus_id} are {visible_line(name)}, cut in two ways ({differs}): questions take both unless they are given one"

@@ -48,7 +48,13 @@ class Drive:
 
     def commit(self, jobs: Iterable[Job], tasks: Mapping[int, TaskID]) -> None:
         """Compute and load shards. tasks: the bar of each run."""
-        self.committer.commit_all(self.pool.shards(jobs, lambda run_id, n: self.bar.advance(tasks[run_id], n)))
+
+        def advance(run_id: int, n: float) -> None:
+            # a worker that is heard late tells of runs that have finished
+            if run_id in tasks:
+                self.bar.advance(tasks[run_id], n)
+
+        self.committer.commit_all(self.pool.shards(jobs, advance))
 
 
 def drive(on: Drive) -> None:
@@ -155,7 +161,7 @@ def jobs(on: Drive, text: Text, runs: list[Run]) -> Iterator[Job]:
     if any(lacking):
         for i, documents in documents_of_spans(text.seen.spans, text.documents()):
             if lacking[i]:
-                riding = [(run, part) for run in runs for part in riders(left[run.run_id], text.seen.spans[i])]
+                riding = [(run, part) for run in runs for part in riders(run, text.seen.spans[i]) if part in left[run.run_id]]
                 for run, part in riding:
                     del left[run.run_id][part]
                 # samples first: those that are loaded are not read again where the job is stopped before its span is loaded
@@ -175,9 +181,12 @@ def divided_alike(runs: list[Run]) -> list[list[Run]]:
     return list(found.values())
 
 
-def riders(left: dict[int, np.ndarray], span: Span) -> list[int]:
-    """Shards of sampled positions that are recorded while their span is read whole: the states of all are held until it is."""
-    return [i for i, part in left.items() if within(part, span)][:MOST_RIDING]
+def riders(run: Run, span: Span) -> list[int]:
+    """Shards of sampled positions that are recorded while their span is read whole: its first, since the states of all are held until it is.
+
+    Which they are does not depend on what is loaded, so that a run that goes on reads each in the same batches.
+    """
+    return [i for i, part in enumerate(run.parts or []) if within(part, span)][:MOST_RIDING]
 
 
 def say(bar: Progress, note: str | None) -> None:

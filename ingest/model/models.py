@@ -275,7 +275,10 @@ def wrap(hf: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, name: str, rev
         raise AtlasError(f"model {name}: this {hf.config.model_type} cannot be recorded: {objection}")
     hf.eval().requires_grad_(False)
     sha256 = hash_weights(hf)
-    return Model(hf, tokenizer, name, revision or sha256[:12], architecture, hf.dtype, hf.get_output_embeddings().weight.device, sha256)
+    model = Model(hf, tokenizer, name, revision or sha256[:12], architecture, hf.dtype, hf.get_output_embeddings().weight.device, sha256)
+    if model.n_heads < 1 or model.d_head < 1 or model.n_kv_heads < 1 or model.n_heads % model.n_kv_heads:
+        raise AtlasError(f"model {name}: its configuration says {model.n_heads} attention heads, into which its weights cannot be divided")
+    return model
 
 
 def load_model(source: str, *, revision: str | None, dtype: str, device: str) -> Model:

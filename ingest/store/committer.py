@@ -169,8 +169,12 @@ def staging(work: Path) -> Path:
 
 
 def recover(store: Store) -> None:
-    """Load shards that were complete when the last run died, and remove those it had loaded but not yet removed."""
-    for shard in store.staging.waiting():
-        if shard.shard_id not in loaded_shards(store.con, shard.run_id):
+    """Load shards that were complete when the last run died, and remove those it had loaded but not yet removed.
+
+    One that comes after another is removed where the other is lost: both are computed again, together.
+    """
+    for shard in sorted(store.staging.waiting(), key=lambda shard: len(shard.after)):
+        is_next = all(other in loaded_shards(store.con, run_id) for run_id, other in shard.after)
+        if is_next and shard.shard_id not in loaded_shards(store.con, shard.run_id):
             store.load(shard)
         store.staging.discard(shard)

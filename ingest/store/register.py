@@ -5,6 +5,7 @@ import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
+from itertools import count
 
 import duckdb
 
@@ -118,7 +119,9 @@ def register_run(
         run_id, stored, settings = blocking[0][0], compared(blocking[0][1]), compared(settings)
         differs = ", ".join(f"{k} was {stored.get(k)!r} and is now {settings.get(k)!r}" for k in sorted(stored | settings) if stored.get(k) != settings.get(k))
         raise AtlasError(f"run {run_id} ({kind}) of this corpus has other settings: {differs}. Use the settings it had, or ingest into a new file.")
-    run_id = con.execute("SELECT coalesce(max(run_id) + 1, 0) FROM run").fetchall()[0][0]
+    # the first that is free: one that `forget` took back gets its place again
+    taken = {run_id for (run_id,) in con.execute("SELECT run_id FROM run").fetchall()}
+    run_id = next(i for i in count() if i not in taken)
     row = {"run_id": run_id, "kind": kind, "corpus_id": corpus_id, "settings": json.dumps(settings), "versions": json.dumps(versions()), "seed": seed}
     insert_row(con, "run", {**row, "device": device, "n_shards": n_shards, "started_at": datetime.now(UTC), "finished_at": None, "status": "running"})
     return run_id

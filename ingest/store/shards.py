@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -26,7 +26,10 @@ WORDS = ["tail", "site", "direction", "selection", "projection", "removed", "con
 
 @dataclass(frozen=True)
 class Shard:
-    """A complete shard: which run and number, rows of each table, and the digest of its files. path: a folder, or a place in a lake's storage."""
+    """A complete shard: which run and number, rows of each table, and the digest of its files. path: a folder, or a place in a lake's storage.
+
+    after: run and number of those that were computed with it and are loaded before it.
+    """
 
     path: str
     run_id: int
@@ -34,12 +37,13 @@ class Shard:
     n_rows: dict[str, int]
     sha256: str
     worker: str
+    after: Sequence[Sequence[int]] = ()
 
 
 class Staging(Protocol):
     """Where workers put shards, for the committer to load them. It goes to every worker, on whatever machine."""
 
-    def write(self, worker: int, run_id: int, shard_id: int, tables: Mapping[str, pa.Table]) -> Shard:
+    def write(self, worker: int, run_id: int, shard_id: int, tables: Mapping[str, pa.Table], after: Sequence[Sequence[int]] = ()) -> Shard:
         """A complete shard of some worker; whatever happens meanwhile, it is there whole or not at all."""
 
     def waiting(self) -> list[Shard]:
@@ -55,8 +59,8 @@ class Folder:
 
     path: Path
 
-    def write(self, worker: int, run_id: int, shard_id: int, tables: Mapping[str, pa.Table]) -> Shard:
-        return write_shard(self.path / f"worker-{worker}", run_id, shard_id, tables)
+    def write(self, worker: int, run_id: int, shard_id: int, tables: Mapping[str, pa.Table], after: Sequence[Sequence[int]] = ()) -> Shard:
+        return write_shard(self.path / f"worker-{worker}", run_id, shard_id, tables, after)
 
     def waiting(self) -> list[Shard]:
         return staged_shards(self.path)
@@ -65,7 +69,7 @@ class Folder:
         discard(Path(shard.path))
 
 
-def write_shard(folder: Path, run_id: int, shard_id: int, tables: Mapping[str, pa.Table]) -> Shard:
+def write_shard(folder: Path, run_id: int, shard_id: int, tables: Mapping[str, pa.Table], after: Sequence[Sequence[int]] = ()) -> Shard:
     """Write a shard so that it is there whole or not at all: temporary name, fsync of every file, rename, fsync of the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     final = folder / f"{run_id:03d}-{shard_id:05d}"
@@ -80,6 +84,7 @@ def write_shard(folder: Path, run_id: int, shard_id: int, tables: Mapping[str, p
         "n_rows": {name: table.num_rows for name, table in tables.items()},
         "sha256": files_sha256(draft, tables),
         "worker": f"{socket.gethostname()}:{os.getpid()}",
+        "after": after,
     }
     (draft / "manifest.json").write_text(json.dumps(manifest))
     for file in draft.iterdir():

@@ -1,7 +1,7 @@
 """Who computes the shards: this process alone, or workers on as many processors and machines as there are (ingest/workers/ray_pool.py)."""
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -46,6 +46,12 @@ def alone(function: Callable[..., Tables], of: int, worker: Worker, advance: Adv
     return [function(worker, partial(advance, of), **arguments)]
 
 
+def written(staging: Staging, worker: int, tables: Mapping[Key, Tables]) -> Iterator[Shard]:
+    """The shards of a job, each on disk, in order."""
+    keys = list(tables)
+    return (staging.write(worker, *key, tables[key], keys[:i]) for i, key in enumerate(keys))
+
+
 class Pool(Protocol):
     """`local`: the worker, where it is in this process."""
 
@@ -73,8 +79,7 @@ class Alone:
         computed = self.computed_ahead(jobs, advance) if self.ahead else (each.compute(self.worker, advance) for each in jobs)
         with closing(computed):
             for tables in computed:
-                for key in tables:
-                    yield self.staging.write(0, *key, tables[key])
+                yield from written(self.staging, 0, tables)
 
     def computed_ahead(self, jobs: Iterable[Job], advance: Advance) -> Generator[dict[Key, Tables]]:
         """Each job's tables, while the thread computes those of the one after it; the jobs themselves are made here. Closed, it stops at the next progress."""

@@ -20,7 +20,7 @@ import torch
 from ingest.model.models import load_model
 from ingest.request import Request
 from ingest.store.shards import Shard, Staging
-from ingest.workers.pool import Job, Key
+from ingest.workers.pool import Job, Key, written
 from ingest.workers.worker import Advance, Worker
 from schema.errors import AtlasError
 
@@ -48,7 +48,7 @@ class Remote:
     def compute(self, job: Job) -> list[Shard]:
         # torch keeps this for each thread by itself, and Ray chooses the thread
         torch.set_num_threads(self.n_threads)
-        return [self.staging.write(self.number, *key, tables) for key, tables in job.compute(self.worker, self.advance).items()]
+        return list(written(self.staging, self.number, job.compute(self.worker, self.advance)))
 
     def advance(self, run_id: int, n: float) -> None:
         self.done[run_id] = self.done.get(run_id, 0.0) + n

@@ -10,6 +10,8 @@ from importlib.resources import files
 
 import duckdb
 
+from schema.errors import AtlasError
+
 HEADER = re.compile(r"-- change: (?P<change>.+)\n-- due: (?P<due>.+)\n")
 
 
@@ -33,7 +35,16 @@ def migrations() -> Iterator[Migration]:
 
 
 def migrate(con: duckdb.DuckDBPyConnection) -> None:
-    """Change what is due in the current database, within the caller's transaction."""
+    """Change what is due in the current database, within the caller's transaction.
+
+    Raises AtlasError where tables are not those of the release that it is said to be of.
+    """
     for migration in migrations():
         if con.execute(migration.due).fetchall():
-            con.execute(migration.sql)
+            try:
+                con.execute(migration.sql)
+            except duckdb.Error as error:
+                raise AtlasError(
+                    f"this atlas cannot be brought up to this release ({migration.change}): {str(error).splitlines()[0]}. It is read as it is; "
+                    "ingest into a new file"
+                ) from error

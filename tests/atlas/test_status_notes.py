@@ -8,6 +8,7 @@ import duckdb
 import pytest
 
 from atlas.cli.main import run
+from atlas.status_notes import twice
 
 ADDED = """
 INSERT INTO document
@@ -40,6 +41,17 @@ def test_pieces_a_text_twice_and_an_unfinished_ingest_are_noted(
     assert [line.removeprefix("note: ") for line in capfd.readouterr().out.splitlines() if line.startswith("note: ")] == expected
     assert run(["status", str(path), "--json"], False) == 0
     assert json.loads(capfd.readouterr().out)["notes"] == expected
+
+
+def test_many_corpora_of_one_text_are_said_in_few_lines(tiny_copy: duckdb.DuckDBPyConnection) -> None:
+    """One with a source that is no settings among them."""
+    tiny_copy.execute(
+        "INSERT INTO corpus SELECT c.* REPLACE (100 + i AS corpus_id, '[1]' AS source) FROM corpus AS c, range(3000) AS r(i) WHERE c.corpus_id = 0"
+    )
+    said = list(twice(tiny_copy))
+    assert len(said) == 11
+    assert said[0].startswith("corpora 0 and 100 are tales, cut in two ways (")
+    assert said[-1] == "further corpora are texts that others are, cut in other ways"
 
 
 def test_an_ingest_that_was_interrupted_before_its_first_snapshot_is_named(tiny_path: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -61,8 +61,8 @@ def stopped(con, shard):
     # what is loaded stays in the log
     con.execute("PRAGMA disable_checkpoint_on_shutdown")
     con.execute("SET wal_autocheckpoint = '1TB'")
-    if len(loaded) == 4:
-        shutil.copytree(shard.path, target.with_name("fifth"))
+    if len(loaded) == 3:
+        shutil.copytree(shard.path, target.with_name("fourth"))
     if len(loaded) == 5 and keep == "shard":
         os.kill(os.getpid(), signal.SIGKILL)
     load(con, shard)
@@ -76,8 +76,8 @@ committer.load_shard = stopped
 folder, target = Path(sys.argv[1]), Path(sys.argv[2])
 run(tiny_request(folder / "tiny-opt", folder / "corpus.jsonl", target))
 """
-"""Dies at the sixth shard, the third of the sweep, before it is loaded, or at the ninth, loaded, or in the middle of a checkpoint.
-Leaves a copy of the fifth beside the atlas."""
+"""Dies at the sixth shard, the second of the trace, before it is loaded, or at the ninth, loaded, or in the middle of a checkpoint.
+Leaves a copy of the fourth, the first of the trace, beside the atlas."""
 
 
 @pytest.fixture(scope="session")

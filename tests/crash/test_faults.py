@@ -119,7 +119,7 @@ def test_a_damaged_shard_is_named_removed_and_computed_again(tiny: Tiny, expecte
         first.write_bytes(second.read_bytes())
         second.write_bytes(content)
     elif damage == "another's":
-        other = target.with_name("fifth") / first.name
+        other = target.with_name("fourth") / first.name
         assert other.read_bytes() != first.read_bytes()
         shutil.copyfile(other, first)
     elif damage == "no manifest":
@@ -142,7 +142,7 @@ def test_a_whole_shard_under_the_name_of_another_counts_as_what_it_is(tiny: Tiny
     target = interrupted("shard")
     shard = staged(target)
     shutil.rmtree(shard)
-    shutil.copytree(target.with_name("fifth"), shard)
+    shutil.copytree(target.with_name("fourth"), shard)
     assert sums(run(tiny.request(target))) == expected
 
 

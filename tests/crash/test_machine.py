@@ -66,8 +66,14 @@ def swept(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run(tiny.request(tmp_path_factory.mktemp("swept") / "a.duckdb", trace=0, paper=False))
 
 
+@pytest.fixture(scope="module")
+def traced_later(tiny: Tiny, swept: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple]:
+    """What it holds once these are brought, with nothing in the way."""
+    return sums(run(tiny.request(Path(shutil.copy(swept, tmp_path_factory.mktemp("later"))))))
+
+
 @pytest.mark.parametrize("place", PLACES)
-def test_a_disk_full_anywhere_leaves_what_was_there(tiny: Tiny, expected: dict, swept: Path, tmp_path: Path, place: str) -> None:
+def test_a_disk_full_anywhere_leaves_what_was_there(tiny: Tiny, traced_later: dict, swept: Path, tmp_path: Path, place: str) -> None:
     target = Path(shutil.copy(swept, tmp_path))
     died = asked(tiny, target, FULL + PLACES[place])
     assert died.returncode == 1, died.stderr
@@ -75,7 +81,7 @@ def test_a_disk_full_anywhere_leaves_what_was_there(tiny: Tiny, expected: dict, 
     assert target.read_bytes() == swept.read_bytes()
     ask_doctor(target, "--repair")
     assert ask_doctor(target).output.endswith("nothing to mend\n")
-    assert sums(run(tiny.request(target))) == expected
+    assert sums(run(tiny.request(target))) == traced_later
     assert [p.name for p in tmp_path.iterdir()] == ["a.duckdb"]
 
 
@@ -145,7 +151,7 @@ def test_a_clock_that_goes_backwards_all_the_while_changes_nothing_but_times(
 def no_run_ends_before_it_began(target: Path) -> None:
     """Nor before the last of its shards was loaded."""
     with closing(open_reader(target)) as con:
-        kinds = ["weights", "sweep", "trace", "next_token_rank", "removal", "control_token", "value_cluster"]
+        kinds = ["weights", "sweep", "trace", "control_token", "next_token_rank", "removal", "value_cluster"]
         assert con.execute("SELECT kind FROM run ORDER BY run_id").fetchall() == [(kind,) for kind in kinds]
         assert con.execute("FROM run WHERE finished_at IS NULL OR finished_at < started_at").fetchall() == []
         assert con.execute("FROM shard JOIN run USING (run_id) WHERE committed_at > finished_at").fetchall() == []

@@ -75,3 +75,9 @@ def test_activations_that_overflow_are_refused() -> None:
     model.layer_module(0, "mlp.c_proj").weight.fill_(6e4)
     with pytest.raises(AtlasError, match="relative error nan"):
         check_identities(model)
+
+
+@pytest.mark.parametrize(("model_type", "name"), [("gpt2", "n_head"), ("gpt_neo", "num_heads")])
+def test_heads_that_the_weights_cannot_be_divided_into_are_refused(model_type: str, name: str) -> None:
+    with pytest.raises(AtlasError, match=rf"model tiny-{model_type}: its configuration says -2 attention heads, into which its weights cannot be divided"):
+        tiny_model(model_type, **{name: -2})

@@ -79,7 +79,7 @@ def test_each_job_is_computed_once_in_order_and_one_ahead(tmp_path: Path) -> Non
 def test_what_a_job_refuses_is_said_when_those_before_it_are_loaded(tmp_path: Path) -> None:
     recorded, loaded = Recorded(4, failing=2), []
     with pytest.raises(AtlasError, match="layer 2: NaN"):
-        loaded.extend(shard.shard_id for shard in pool(tmp_path).shards(recorded.jobs(), lambda _: None))
+        loaded.extend(shard.shard_id for shard in pool(tmp_path).shards(recorded.jobs(), lambda *_: None))
     assert loaded == [0, 1]
 
 
@@ -87,7 +87,7 @@ def test_an_interruption_ends_the_thread(tmp_path: Path) -> None:
     recorded, before = Recorded(9, long=1), threading.active_count()
 
     def load() -> None:
-        with closing(pool(tmp_path).shards(recorded.jobs(), lambda _: None)) as shards:
+        with closing(pool(tmp_path).shards(recorded.jobs(), lambda *_: None)) as shards:
             next(shards)
             raise KeyboardInterrupt
 

@@ -27,6 +27,7 @@ from atlas.ranges import missing_run
 from ingest.request import Request
 from schema import store
 from schema.audits import run_audits
+from schema.errors import AtlasError
 from schema.migrations import migrations
 from schema.older import bring_up
 from schema.release import is_of_this_release
@@ -196,6 +197,15 @@ def test_a_change_that_dies_in_the_middle_leaves_the_atlas_as_it_was(tmp_path: P
     with closing(store.open_writer(path)) as con:
         assert len(con.execute("SELECT * FROM duckdb_constraints() WHERE table_name = 'run' AND contains(constraint_text, 'kind IN')").fetchall()) == 1
         assert con.execute("SELECT count(*) FROM run").fetchall() == [(4,)]
+
+
+@pytest.mark.parametrize("odd", ["ALTER TABLE run ADD COLUMN mine INTEGER", "CREATE TABLE former_run (mine INTEGER)"])
+def test_a_change_that_cannot_be_made_is_refused_with_what_there_is_to_do(tmp_path: Path, odd: str) -> None:
+    path = unpacked(tmp_path)
+    with closing(store.open_writer(path)) as con:
+        con.execute(odd)
+        with pytest.raises(AtlasError, match=r"cannot be brought up to this release \(the kind of a run is the name of any pass.*ingest into a new file"):
+            bring_up(con, 16)
 
 
 def test_every_migration_says_what_changes_and_is_not_due_in_a_new_atlas(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -42,7 +42,7 @@ class Storage:
         options = {name: found[key] for key, name in {**names, "SCHEME": "scheme"}.items() if key in found}
         return fs.S3FileSystem(**options), folder.removeprefix("s3://")
 
-    def write(self, worker: int, run_id: int, shard_id: int, tables: Mapping[str, pa.Table]) -> Shard:
+    def write(self, worker: int, run_id: int, shard_id: int, tables: Mapping[str, pa.Table], after: Sequence[Sequence[int]] = ()) -> Shard:
         """Every attempt has a folder of its own, so that a worker thought dead cannot write into another's."""
         with self.reached():
             system, root = self.opened()
@@ -59,6 +59,7 @@ class Storage:
                 "n_rows": {name: table.num_rows for name, table in tables.items()},
                 "sha256": digest.hexdigest(),
                 "worker": f"{socket.gethostname()}:{os.getpid()}",
+                "after": after,
             }
             put(system, f"{folder}/manifest.json", json.dumps(manifest).encode())
             return Shard(f"{self.lake.data}/shards/{folder.removeprefix(root + '/')}", **manifest)
