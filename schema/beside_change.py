@@ -7,6 +7,7 @@ A file answers in any DuckDB: ATTACH 'NAME.annotations.duckdb' AS annotations.
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from threading import Lock
 
 import duckdb
 
@@ -22,17 +23,20 @@ UNION ALL BY NAME FROM duckdb_functions() WHERE database_name = ? AND NOT intern
 """
 """Rows if a database holds anything."""
 
+ONE_AT_A_TIME = Lock()
+"""Changes by threads of one process, whose file DuckDB opens once: the second waits for the first."""
+
 
 @contextmanager
 def changing(kind: Beside, path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection with the file beside the atlas at `path` as the database of its kind, to be changed; kept if the block ends well.
 
-    Raises Locked if another process is changing it, and AtlasError if it has a log.
+    Waits for another thread that changes one. Raises Locked if another process is changing it, and AtlasError if it has a log.
     """
     target = kind.path(path)
     check_log(target)
     draft = target.with_name(f"{target.name}.tmp")
-    with closing(open_writer(":memory:")) as con:
+    with ONE_AT_A_TIME, closing(open_writer(":memory:")) as con:
         attach_draft(con, draft, kind)
         try:
             refuse_unknown(con, target, kind)

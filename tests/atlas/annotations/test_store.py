@@ -3,6 +3,8 @@
 import shutil
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import duckdb
@@ -161,6 +163,22 @@ def test_two_changes_at_once_are_refused(path: Path) -> None:
         other.communicate("\n")
     assert other.returncode == 0
     annotate_l0n1(path)
+
+
+def test_of_two_threads_that_change_them_the_second_waits(path: Path) -> None:
+    """Both insert a row that counts from those there are, so that one who began too early would lose the other's."""
+    counted = "INSERT INTO annotations.pattern SELECT count(*), 0, 'names', 'by a thread' FROM annotations.pattern"
+    begun = threading.Barrier(4)
+
+    def change(_: int) -> None:
+        begun.wait(10)
+        with changing(path) as writer:
+            writer.execute(counted)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(change, range(4)))
+    with atlas.open(path) as a:
+        assert a.sql("SELECT pattern_id FROM annotations.pattern ORDER BY 1")["pattern_id"].to_list() == [0, 1, 2, 3]
 
 
 def test_an_open_atlas_is_no_hindrance_and_keeps_what_it_has(annotated_path: Path) -> None:
