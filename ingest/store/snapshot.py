@@ -44,7 +44,8 @@ def put_in_place(con: duckdb.DuckDBPyConnection, draft: Path, target: Path) -> N
 
 def write_snapshot(con: duckdb.DuckDBPyConnection, source: str, d_model: int) -> None:
     """Create every table in the current database and fill it, sorted, from the database `source`."""
-    tables = create_tables(con, d_model)
+    with transaction(con):
+        tables = create_tables(con, d_model)
     for table in tables.tables.values():
         by_order = " ORDER BY " + ", ".join(table.info["sort"]) if table.info["sort"] else ""
         rows, insert = f"{source}.{table.name}", f"INSERT INTO {table.name} BY NAME "
@@ -54,7 +55,8 @@ def write_snapshot(con: duckdb.DuckDBPyConnection, source: str, d_model: int) ->
         with transaction(con):  # one for all parts, so that the file's blocks fill up
             for part in parts(con, table.name, rows):
                 con.execute(f"{insert} {merged(table.name, rows)}{by_order}", part)
-    install_derived(con)
+    with transaction(con):
+        install_derived(con)
 
 
 def check_snapshot(con: duckdb.DuckDBPyConnection, draft: Path) -> None:

@@ -32,7 +32,8 @@ def open_work_file(target: Path, work: Path, d_model: int) -> duckdb.DuckDBPyCon
             shutil.copyfile(target, draft)
         else:
             with closing(patient(open_writer(draft))) as con:
-                create_tables(con, d_model)
+                with transaction(con):
+                    create_tables(con, d_model)
                 con.execute("CHECKPOINT")
         fsync(draft)
         draft.rename(file)
