@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 CONTEXT = multiprocessing.get_context("forkserver")
 # what these import starts no thread, which a fork would not bring along
-CONTEXT.set_forkserver_preload(["tests.crash.kill_loop", "tests.exact.tiny", "ingest.cli"])
+CONTEXT.set_forkserver_preload(["tests.crash.kill_loop", "tests.exact.tiny", "ingest.cli", "tests.imported"])
 
 ENDED_S = 600
 
