@@ -1,11 +1,12 @@
 """The tables of the run of kind `paper` against brute force: the model run again on every shortened text, and every projection written out."""
 
 import math
+from contextlib import suppress
 
 import numpy as np
 import torch
 from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.spatial.distance import pdist, squareform
+from scipy.spatial.distance import squareform
 from scipy.special import softmax
 
 from tests.exact.checks import Case, blocks, equal, spread
@@ -38,10 +39,29 @@ def text_before(c: Case, position: int) -> tuple[list[int], list[int]]:
 
 
 def read_alone(c: Case, layer: int, texts: list[list[int]]) -> np.ndarray:
-    """Coefficients at the last token of texts of one length, [n_texts, d_ffn]: a plain forward pass of each whole model."""
-    with hooked(c.reference) as seen, torch.no_grad():
+    """Coefficients at the last token of texts of one length, [n_texts, d_ffn]: a plain forward pass of each whole text, up to the layer."""
+
+    def end(*_: object) -> None:
+        raise StopIteration
+
+    stop = c.reference.blocks[layer].register_forward_hook(end)
+    with hooked(c.reference) as seen, torch.no_grad(), suppress(StopIteration):
         c.reference.hf(torch.tensor(texts), use_cache=False)
+    stop.remove()
     return seen["coefficient", layer].reshape(len(texts), len(texts[0]), -1)[:, -1].double().numpy()
+
+
+def texts_to_read(c: Case, places: list[tuple[int, int]], positions: np.ndarray) -> np.ndarray:
+    """Of a layer's keys and ranks, the positions that are read again: all, or of the settings' `removals` the shortest and longest texts among them,
+    the first and last ranks, and as many drawn as make up the number. positions: [d_ffn, k]."""
+    at = {place: positions[place[0], place[1] - 1] for place in places}
+    every, n = np.unique(list(at.values())), c.settings.get("removals", len(at))
+    if n >= len(every):
+        return every
+    by_length, by_rank = sorted(every, key=lambda p: len(text_before(c, p)[1])), sorted(at, key=lambda place: place[1])
+    edges = {by_length[0], by_length[-1], at[by_rank[0]], at[by_rank[-1]]}
+    others = np.setdiff1d(every, list(edges))
+    return np.concatenate([list(edges), np.random.default_rng(0).choice(others, n - len(edges), replace=False)])
 
 
 def check_removal(c: Case) -> None:
@@ -55,7 +75,7 @@ def check_removal(c: Case) -> None:
         assert 0 < len(neurons) <= c.settings["paper_keys"]
         long = {(n, r + 1) for n in neurons for r, p in enumerate(positions[n]) if len(text_before(c, p)[1]) > 1}
         assert set(found) == {(n, r, removed) for n, r in long for removed in REMOVALS}, f"{c.name} layer {layer}: not every trigger once without each token"
-        for position in np.unique([positions[n, r - 1] for n, r in long]):
+        for position in texts_to_read(c, sorted(long), positions):
             bos, text = text_before(c, position)
             without = read_alone(c, layer, [bos + text[:i] + text[i + 1 :] for i in range(len(text))])
             here = [(n, r) for n, r in long if positions[n, r - 1] == position]
@@ -146,20 +166,22 @@ def check_clusters(c: Case) -> None:
         equal("space", rows["space"], space)
         equal("layer", blocks(rows, "layer", c.n_layers, c.d_ffn), np.arange(c.n_layers)[:, None])
         equal("neuron", blocks(rows, "neuron", c.n_layers, c.d_ffn), np.arange(c.d_ffn))
-        condensed = pdist(vectors, "cosine")
-        expected = fcluster(linkage(condensed, "complete"), wanted_clusters(c), "maxclust")
+        unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        distance = 1 - unit @ unit.T
+        expected = fcluster(linkage(squareform(distance, checks=False), "complete"), wanted_clusters(c), "maxclust")
         assert len(set(expected)) == wanted_clusters(c)
         order = list(dict.fromkeys(expected.tolist()))
         equal(f"{space} cluster", rows["cluster"], [order.index(label) for label in expected])
-        check_complete_linkage(rows["cluster"], squareform(condensed))
+        check_complete_linkage(rows["cluster"], distance)
 
 
 def check_complete_linkage(labels: np.ndarray, distance: np.ndarray) -> None:
     """No cluster is wider than any two of them would be together."""
-    members = [np.flatnonzero(labels == label) for label in range(labels.max() + 1)]
-    width = np.array([[distance[np.ix_(a, b)].max() for b in members] for a in members])
+    order = np.argsort(labels, kind="stable")
+    starts = np.searchsorted(labels[order], np.arange(labels.max() + 1))
+    width = np.maximum.reduceat(np.maximum.reduceat(distance[np.ix_(order, order)], starts, axis=0), starts, axis=1)
     joined = np.maximum(width, np.maximum(np.diag(width)[:, None], np.diag(width)))
-    assert np.diag(width).max() <= joined[~np.eye(len(members), dtype=bool)].min() + 1e-12
+    assert np.diag(width).max() <= joined[~np.eye(len(width), dtype=bool)].min() + 1e-12
 
 
 PAPER_CHECKS = (check_paper_run, check_removal, check_next_token_ranks, check_control_updates, check_random_vectors, check_clusters)

@@ -12,7 +12,7 @@ from tests.exact.published import Published
 from tests.exact.reference import Reference, Text, cut_texts
 from tests.exact.tiny import asked, run
 
-N_DOCUMENTS, DOCUMENT_TOKENS, CONTEXT, N_TRACED = 3, 400, 128, 100
+N_DOCUMENTS, DOCUMENT_TOKENS, CONTEXT, N_TRACED, REMOVALS = 3, 400, 128, 100, 12
 
 
 def trained_case(folder: Path) -> Case:
@@ -28,5 +28,5 @@ def trained_case(folder: Path) -> Case:
     texts = [Text(name, text, {}) for name, text in published.rows("SELECT name, text FROM document ORDER BY document_id")]
     cut = cut_texts(texts, tokenizer, CONTEXT, tokenizer.bos_token_id, DOCUMENT_TOKENS)
     kept = np.array([p for (p,) in published.rows("SELECT position_id FROM trace ORDER BY position_id")], np.int64)
-    settings = {"bos": tokenizer.bos_token_id, "paper_keys": request.options["paper_keys"], "seed": request.seed}
+    settings = {"bos": tokenizer.bos_token_id, "paper_keys": request.options["paper_keys"], "seed": request.seed, "removals": REMOVALS}
     return Case(published, reference, tokenizer, texts, cut, reference.read(cut, kept), settings, 1e-6, np.empty(0), "reference")
