@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -15,6 +16,13 @@ from schema.errors import AtlasError
 EXPECTED = Path(__file__).parent / "questions"
 CASES = [(path.stem, case) for path in sorted(EXPECTED.glob("*.json")) for case in json.loads(path.read_text())]
 NAMES = sorted(questions())
+
+
+@pytest.fixture(scope="module")
+def a(tiny_path: Path) -> Iterator[atlas.Atlas]:
+    """One for all, who ask and change nothing."""
+    with atlas.open(tiny_path) as opened:
+        yield opened
 
 
 def first_calls() -> dict[str, str]:
