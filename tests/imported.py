@@ -7,7 +7,7 @@ import pkgutil
 import dateutil.easter  # noqa: F401
 import duckdb_sqlalchemy  # noqa: F401
 import pandas  # noqa: F401
-import pyarrow.dataset  # noqa: F401
+import pyarrow.dataset
 import pyarrow.pandas_compat  # noqa: F401
 from numba.core.registry import cpu_target
 from transformers.models.opt import modeling_opt  # noqa: F401

@@ -1,9 +1,7 @@
 """Another distribution brings a pass, its recorder, table and question, and a family: no file of the packages knows any of them."""
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,13 +11,13 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 import atlas
+from tests import preloaded
 from tests.distribution import installed
 from tests.exact.tiny import TEXTS, tokenizer, write_corpus
 from tests.ingest.other_families import FAMILIES
 
 torch.set_num_threads(1)
 
-ROOT = Path(__file__).parents[2]
 GROUPS = {
     "activation_atlas.passes": {"lengths": "tests.ingest.lengths.pass_:PASS"},
     "activation_atlas.tables": {"lengths": "tests.ingest.lengths.tables"},
@@ -30,6 +28,10 @@ GROUPS = {
 COMMAND = """
 import os, signal, sys, torch
 torch.set_num_threads(1)
+sys.path.insert(0, site := sys.argv.pop(1))
+os.environ["PYTHONPATH"] = site + os.pathsep + os.environ.get("PYTHONPATH", "")
+for name in [name for name in sys.modules if name.partition(".")[0] in ("atlas", "ingest", "schema", "tests")]:
+    del sys.modules[name]
 from atlas.cli.main import run
 from ingest.model.models import Model
 from ingest.store.committer import Committer
@@ -46,6 +48,7 @@ code = run(sys.argv[2:], False)
 print("forward passes", len(passes))
 sys.exit(code)
 """
+"""Only the libraries are loaded already: what is ours is imported with the distribution in the path."""
 
 pytestmark = pytest.mark.slow
 
@@ -69,9 +72,7 @@ def site(folder: Path) -> Iterator[Path]:
 
 def run(site: Path, *arguments: object, kill_after: int = 0) -> subprocess.CompletedProcess[str]:
     """An `atlas` command in a process of its own in which the distribution is installed; killed after so many shards."""
-    environment = os.environ | {"PYTHONPATH": f"{site}{os.pathsep}{ROOT}"}
-    given = [sys.executable, "-c", COMMAND, str(kill_after), *map(str, arguments)]
-    return subprocess.run(given, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    return preloaded.run(COMMAND, str(site), str(kill_after), *map(str, arguments))
 
 
 def ingest(site: Path, folder: Path, name: str, *more: str, kill_after: int = 0) -> subprocess.CompletedProcess[str]:
