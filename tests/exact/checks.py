@@ -39,6 +39,7 @@ class Case:
     name: str
     corpus_id: int = 0
     worst: dict[str, float] = field(default_factory=dict)
+    passed: set[str] = field(default_factory=set)
 
     @property
     def n_layers(self) -> int:
