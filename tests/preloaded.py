@@ -16,10 +16,10 @@ ENDED_S = 600
 
 
 def started(code: str, *arguments: str) -> Callable[[], subprocess.CompletedProcess[str]]:
-    """Begin what `python -c CODE ARGUMENTS` would do; what is returned waits for its end. Its environment is that of the first of them."""
+    """Begin what `python -c CODE ARGUMENTS` would do; what is returned waits for its end. Libraries were loaded in the environment of the first."""
     folder = TemporaryDirectory()
     out, err = (Path(folder.name, name) for name in ("out", "err"))
-    process = CONTEXT.Process(target=execute, args=(code, arguments, str(out), str(err)))
+    process = CONTEXT.Process(target=execute, args=(code, arguments, dict(os.environ), str(out), str(err)))
     process.start()
 
     def ended() -> subprocess.CompletedProcess[str]:
@@ -38,7 +38,8 @@ def run(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return started(code, *arguments)()
 
 
-def execute(code: str, arguments: tuple[str, ...], out: str, err: str) -> None:
+def execute(code: str, arguments: tuple[str, ...], environment: dict[str, str], out: str, err: str) -> None:
+    os.environ.update(environment)
     for descriptor, path in ((1, out), (2, err)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), descriptor)
     sys.argv = ["-c", *arguments]

@@ -1,13 +1,13 @@
 """Ingests that begin and end at the same moment: one at a time has the working folder, the others are told, and none breaks another."""
 
 import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
 from tests import preloaded
-from tests.crash.conftest import ASKED, ROOT, sums
+from tests.crash.conftest import ASKED, sums
 from tests.exact.tiny import Tiny
 
 TAKEN = """
@@ -29,19 +29,14 @@ print(mine, others)
 """Takes the working folder and removes it, as an ingest does, again and again."""
 
 
-def spoken(processes: list[subprocess.Popen[str]]) -> list[tuple[int, str, str]]:
+def spoken(begun: list[Callable[[], subprocess.CompletedProcess[str]]]) -> list[tuple[int, str, str]]:
     """Exit code, output and errors of each."""
-    said = [p.communicate(timeout=600) for p in processes]
-    return [(p.returncode, *texts) for p, texts in zip(processes, said, strict=True)]
-
-
-def started(code: str, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", code, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return [(done.returncode, done.stdout, done.stderr) for done in [ended() for ended in begun]]
 
 
 def test_the_working_folder_has_one_owner_however_many_take_and_leave_it(tmp_path: Path) -> None:
     target = tmp_path / "a.duckdb"
-    found = spoken([started(TAKEN, str(target)) for _ in range(4)])
+    found = spoken([preloaded.started(TAKEN, str(target)) for _ in range(4)])
     assert [code for code, _, _ in found] == [0] * 4, found
     mine, others = (sum(int(said.split()[i]) for _, said, _ in found) for i in (0, 1))
     assert mine > 4

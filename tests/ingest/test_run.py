@@ -21,6 +21,7 @@ from ingest.request import Request
 from ingest.store import committer
 from schema.errors import AtlasError, Locked, NotAnAtlas
 from schema.store import open_reader
+from tests import preloaded
 from tests.exact.tiny import asked
 from tests.ingest.tiny_models import tiny_hf, tiny_tokenizer
 
@@ -267,15 +268,14 @@ def test_no_permission_is_said(tmp_path, gpt2, corpus):
 def test_a_full_disk_is_said_and_the_run_goes_on_when_there_is_room(tmp_path, gpt2, corpus, limit):
     """A limit on the size of files stands in for a full disk; the run under it dies, the run without it finishes."""
     target = tmp_path / "a.duckdb"
+    # sums depend on the number of threads in their last bit
     code = (
-        "import resource, signal, sys; from atlas.cli import main; "
+        f"import resource, signal, sys, torch; from atlas.cli import main; torch.set_num_threads({torch.get_num_threads()}); "
         f"signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, resource.RLIM_INFINITY)); main(sys.argv[1:])"
     )
     options = ["ingest", str(target), "--model", str(gpt2), "--corpus", str(corpus / "*.txt"), "--context", "16", "--triggers", "5", "--trace", "6"]
     options += ["--coefficients", "10", "--batch-size", "4", "--shard-positions", "200"]
-    # sums depend on the number of threads in their last bit
-    threads = {"OMP_NUM_THREADS": str(torch.get_num_threads())}
-    died = subprocess.run([sys.executable, "-c", code, *options], capture_output=True, text=True, check=False, env=os.environ | threads)
+    died = preloaded.run(code, *options)
     assert died.returncode == 1, died.stderr
     assert "no space left" in died.stderr and "Traceback" not in died.stderr
     ingest(target, gpt2, corpus)

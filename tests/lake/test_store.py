@@ -2,8 +2,6 @@
 
 import gc
 import json
-import subprocess
-import sys
 import weakref
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -24,7 +22,7 @@ from ingest.store.shards import Shard
 from schema.errors import AtlasError, Locked, NotAnAtlas, Unreachable
 from schema.lake import Lake, describe, read_lake
 from schema.store import open_reader
-from tests.crash.conftest import ROOT
+from tests import preloaded
 from tests.exact.tiny import run
 from tests.lake.conftest import contents, sums
 
@@ -154,10 +152,8 @@ def test_a_shard_is_entered_once_however_many_try(request_lake: Callable[..., Re
     with opened_lake(asked.target) as opened:
         for i in range(6):
             opened.staging.write(0, 0, i, cluster(i))
-        done = [
-            subprocess.Popen([sys.executable, "-c", RACE, str(asked.target), str(opened.term)], cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(4)
-        ]
-        said = [process.communicate(timeout=120)[0] for process in done]
+        begun = [preloaded.started(RACE, str(asked.target), str(opened.term)) for _ in range(4)]
+        said = [ended().stdout for ended in begun]
         assert sum(int(text.rpartition("loaded ")[2]) for text in said) >= 6, said
         rows = opened.con.execute(
             "SELECT (SELECT count(*) FROM shard), (SELECT count(*) FROM value_cluster), (SELECT n_commits FROM parts.committer)"
