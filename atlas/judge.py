@@ -16,11 +16,14 @@ from schema.beside import kinds
 from schema.errors import QueryRefused
 
 OWN_MACROS = """
-SELECT DISTINCT f.function_name
+SELECT DISTINCT f.function_name, f.database_name, system.main.current_database() AS current
 FROM system.main.duckdb_functions() AS f
-WHERE NOT f.internal AND f.database_name IN (SELECT system.main.current_database() UNION ALL SELECT unnest(?))
+WHERE NOT f.internal
 """
-"""DuckDB's own functions are named in full, here and below: a file that is called an atlas may have macros of the same names."""
+"""DuckDB's own functions are named in full, here and below: a file that is called an atlas may have macros of the same names.
+
+Asked without parameters, for which DuckDB imports pandas.
+"""
 
 Parameters = Mapping[str, object] | Sequence[object] | None
 
@@ -67,7 +70,7 @@ def judge_names(cursor: duckdb.DuckDBPyConnection, parsed: dict[str, Any], catal
     called = {str(node["function_name"]).lower() for node in found if node.get("function_name") is not None}
     tables = {str(node["function"]["function_name"]).lower() for node in found if node.get("type") == "TABLE_FUNCTION"}
     if strange := (called - FUNCTIONS - SIGNS - TABLE_FUNCTIONS) | (tables - TABLE_FUNCTIONS):
-        strange -= {macro for (macro,) in cursor.execute(OWN_MACROS, [beside()]).fetchall()}
+        strange -= {macro for macro, database, current in cursor.execute(OWN_MACROS).fetchall() if database in {current, *beside()}}
     if strange:
         refuse(f"the function {min(strange)}")
     for node in found:

@@ -55,7 +55,7 @@ def is_whole_decimal(kind: pa.DataType) -> bool:
 
 def leaves(column: pa.ChunkedArray) -> Iterator[pa.Array]:
     """The arrays of plain values that a column is made of, those within lists and structures too."""
-    for chunk in column.chunks or [pa.array([], column.type)]:
+    for chunk in column.chunks or [pa.nulls(0, column.type)]:
         yield from leaves_of(chunk)
 
 

@@ -46,9 +46,11 @@ def install_stand_ins(con: duckdb.DuckDBPyConnection, database: str) -> None:
 def found_columns(con: duckdb.DuckDBPyConnection, database: str, schema: str = "main") -> dict[str, dict[str, str]]:
     """Table → column → type, of an attached database."""
     found: dict[str, dict[str, str]] = {}
-    sql = "SELECT c.table_name, c.column_name, c.data_type FROM duckdb_columns() AS c WHERE c.database_name = ? AND c.schema_name = ? ORDER BY ALL"
-    for table, column, kind in con.execute(sql, [database, schema]).fetchall():
-        found.setdefault(table, {})[column] = kind
+    # without parameters, for which DuckDB imports pandas
+    sql = "SELECT c.database_name, c.schema_name, c.table_name, c.column_name, c.data_type FROM duckdb_columns() AS c ORDER BY ALL"
+    for *place, table, column, kind in con.execute(sql).fetchall():
+        if place == [database, schema]:
+            found.setdefault(table, {})[column] = kind
     return found
 
 

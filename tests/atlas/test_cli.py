@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import time
 from pathlib import Path
 
 import click
+import duckdb
 import polars as pl
 import pytest
 from click.testing import CliRunner, Result
@@ -61,6 +63,23 @@ def test_help_lists_every_command_with_a_line(call) -> None:
     for name, (_, line) in COMMANDS.items():
         assert name in out and line.split(":")[0] in out
     assert PLUGINS["ingest"] in out
+
+
+READING = [["ask", "top_triggers", "--layer", "0", "--neuron", "1"], ["ask", "geva2021_fig3"], ["sql", "FROM top_triggers(0, 1)"], ["status"], ["show", "L0N1"]]
+
+
+@pytest.mark.parametrize("words", READING, ids=" ".join)
+def test_what_reads_an_atlas_imports_no_pandas(tiny_path: Path, tmp_path: Path, words: list[str]) -> None:
+    """DuckDB and Arrow import it for parameters and for lists of Python's, where it is installed, which takes longer than to answer."""
+    shutil.copy(tiny_path, tmp_path / "a.duckdb")
+    with duckdb.connect(str(tmp_path / "a.duckdb")) as con:
+        con.execute("DELETE FROM removal")
+    code = (
+        "import sys\nfrom atlas.cli.main import run\ncode = run(sys.argv[1:], False)\n"
+        "print([m for m in ('pandas', 'sqlalchemy') if m in sys.modules], file=sys.stderr)\nsys.exit(code)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code, *words, "--db", "a.duckdb"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert ran.stderr.splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
