@@ -45,6 +45,18 @@ PATTERN_KINDS = ("shallow", "semantic", "syntactic", "names")
 ANNOTATION_CATALOG = "annotations"
 """Name under which NAME.annotations.duckdb is attached."""
 
+HEAD_SPECTRA = ("ov_token", "ov_effective", "stream", "matching")
+"""Of which products of a head's weights the eigenvalues are kept."""
+
+HEAD_CIRCUITS = ("ov", "qk")
+"""What a head does with what it reads, and where it looks."""
+
+HEAD_SIDES = ("read", "write", "query", "key")
+"""Ends of a head's direction: of ov what is read and written, of qk query and key."""
+
+COMPOSITIONS = ("k", "q", "v")
+"""Through what a later head reads what an earlier one wrote: its keys, its queries or its values."""
+
 RUN_STATUSES = ("running", "finished")
 
 PROJECTIONS = ("raw", "final_norm")

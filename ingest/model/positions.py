@@ -43,3 +43,17 @@ def alibi_slopes(n_heads: int) -> list[float]:
     """
     power = 2 ** math.floor(math.log2(n_heads))
     return [2 ** (-8 * i / power) for i in range(1, power + 1)] + [2 ** (-4 * i / power) for i in range(1, 2 * (n_heads - power), 2)]
+
+
+def mean_rotation(model: Model, rotary: Rotary, layer: int) -> tuple[Tensor, Tensor]:
+    """Mean cosine and sine of each pair's angle over the distances to earlier positions that the layer sees, [1, pairs] float32 each.
+
+    R(Δ) is linear in both, so with them `turned` gives the mean of what it gives for each distance, scaling of RoPE included. A layer that sees its own
+    position alone has none but 0.
+    """
+    window, longest = model.architecture.attention.window(model.hf.config, layer), model.max_context or 1
+    n = min(longest, window or longest)
+    cosine, sine = rotation(model, rotary, layer, n)
+    # q and k are both scaled; at distance 0 the cosine is the scale alone
+    scale, first = cosine[0], min(1, n - 1)
+    return (cosine[first:].double().mean(0) * scale).float()[None], (sine[first:].double().mean(0) * scale).float()[None]

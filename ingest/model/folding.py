@@ -1,0 +1,110 @@
+"""Weights with the norms beside them folded in, so that products of them mean something: readers and writers of the residual stream.
+
+A norm is N(x) = g ⊙ (x - c·mean x)/s + β. For a row k of a weight that reads N(x), k·N(x) = k̂·x/s + k·β with k̂ = g ⊙ k, centred where the norm
+centres. What is written is multiplied by the residual multiplier and by the gain of a norm that follows; that norm's 1/s stays a factor of each position.
+Source: Elhage et al. 2021, "handling layer normalization".
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from ingest.model.heads import for_each_head, layer_heads
+from ingest.model.models import Model
+from ingest.model.modules import bias_of, epsilon_of, tensor_of
+
+
+@dataclass(frozen=True, eq=False)
+class FoldedHeads:
+    """One layer's heads, folded, float32; keys and values stand once for each head that uses them. No score scale, no rotation and no bias is in them."""
+
+    w_q: Tensor
+    """[n_heads, d_head, d_model], as the others that read."""
+    w_k: Tensor
+    w_v: Tensor
+    w_o: Tensor
+    """[n_heads, d_model, d_head]"""
+    constant: Tensor
+    """What each head writes wherever it looks, since a pattern's rows sum to 1: [n_heads, d_model]."""
+
+
+def is_centring(norm: nn.Module) -> bool:
+    """LayerNorm subtracts the mean, RMSNorm does not."""
+    return isinstance(norm, nn.LayerNorm)
+
+
+def gain_of(model: Model, norm: nn.Module) -> Tensor | float:
+    """What a norm multiplies by, [width]; 1 where it has no weight, as some of OPT."""
+    weight = getattr(norm, "weight", None)
+    return 1.0 if weight is None else tensor_of(norm, "weight").to(model.device).float() + model.architecture.norm_gain_offset
+
+
+def folded(model: Model, rows: Tensor, norm: nn.Module | None) -> Tensor:
+    """k̂ of rows [..., d_model] that read a norm's output; the rows themselves where no norm precedes."""
+    if norm is None:
+        return rows
+    found = rows * gain_of(model, norm)
+    return found - found.mean(-1, keepdim=True) if is_centring(norm) else found
+
+
+def layer_norm(model: Model, layer: int, path: str | None) -> nn.Module | None:
+    return None if path is None else model.layer_module(layer, path)
+
+
+def over_scale(x: Tensor, norm: nn.Module | None) -> Tensor:
+    """x̂: states [..., d_model] over what the norm divides each by; as they are where there is no norm. A folded reader gives the same with it or its mean taken off."""
+    if norm is None:
+        return x
+    centred = x - x.mean(-1, keepdim=True) if is_centring(norm) else x
+    return x / (centred.square().mean(-1, keepdim=True) + epsilon_of(norm)).sqrt()
+
+
+def write_gain(model: Model, layer: int) -> Tensor | float:
+    """What multiplies an attention's output on its way to the stream, the following norm's 1/s aside: [d_model], or one number."""
+    after = layer_norm(model, layer, model.architecture.attention.after_norm)
+    return model.residual_multiplier * (1.0 if after is None else gain_of(model, after))
+
+
+def ffn_norm(model: Model, layer: int) -> nn.Module | None:
+    """The norm between the stream and the FFN's keys; None where the FFN reads the stream itself."""
+    ffn = model.architecture.ffn
+    return None if ffn.up.startswith(f"{ffn.read}.") else model.layer_module(layer, ffn.read)
+
+
+def folded_heads(model: Model, layer: int) -> FoldedHeads:
+    heads, attention, config = layer_heads(model, layer), model.architecture.attention, model.hf.config
+    norm, written = layer_norm(model, layer, attention.norm), write_gain(model, layer)
+
+    def turned_by(rows: Tensor, path: str | None) -> Tensor:
+        """Rows of q or k [heads, d_head, d_model] behind their own norm: its gain, and its centring where each head is normed by itself."""
+        own = layer_norm(model, layer, path)
+        if own is None:
+            return rows
+        gain = gain_of(model, own)
+        if is_centring(own):
+            rows = rows - rows.mean(-2, keepdim=True)
+        per_row = gain if isinstance(gain, float) else gain.view(-1, heads.w_q.shape[1], 1)
+        return rows * per_row
+
+    w_q = turned_by(folded(model, heads.w_q, norm), attention.q_norm(config))
+    w_k = turned_by(folded(model, heads.w_k, norm), attention.k_norm(config))
+    w_o = heads.w_o * (written if isinstance(written, float) else written[:, None])
+    values = heads.w_v @ zeros_or_bias(model, norm) + (0 if heads.b_v is None else heads.b_v)
+    constant = (w_o @ for_each_head(model, values)[..., None])[..., 0]
+    return FoldedHeads(w_q, for_each_head(model, w_k), for_each_head(model, folded(model, heads.w_v, norm)), w_o, constant)
+
+
+def zeros_or_bias(model: Model, norm: nn.Module | None) -> Tensor:
+    """β of a norm, [d_model]."""
+    bias = None if norm is None else bias_of(norm)
+    return model.unembedding.new_zeros(model.d_model) if bias is None else bias.to(model.device).float()
+
+
+def folded_keys(model: Model, layer: int) -> Tensor:
+    """Keys (of a gated FFN the up keys) with the gain before them, [d_ffn, d_model]."""
+    return folded(model, model.keys(layer), ffn_norm(model, layer))
+
+
+def folded_gate_keys(model: Model, layer: int) -> Tensor | None:
+    gate = model.gate_keys(layer)
+    return None if gate is None else folded(model, gate, ffn_norm(model, layer))

@@ -1,0 +1,109 @@
+"""What each token of the vocabulary is to the blocks: its own vector in the first, and in the later ones its state after the first block.
+
+That block is read without a text: its heads look at the token alone, and learned positions take no part.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from transformers.activations import ACT2FN
+
+from ingest.model.embedding import token_rows
+from ingest.model.folding import ffn_norm, layer_norm, over_scale
+from ingest.model.heads import layer_heads
+from ingest.model.models import Model
+from ingest.model.modules import in_float32
+
+CHUNK = 4096
+"""Tokens whose coefficients are held at once."""
+
+
+def n_tokens(model: Model) -> int:
+    """Tokens that the model can both read and predict."""
+    return min(model.n_embeddings, model.d_vocab)
+
+
+def attention_to_itself(model: Model, x: Tensor) -> Tensor:
+    """What the first block's attention adds to states [n, d_model] that look at themselves alone."""
+    attention, heads = model.architecture.attention, layer_heads(model, 0)
+    read = x if attention.norm is None else in_float32(model.layer_module(0, attention.norm), model.device)(x)
+    values = torch.einsum("nm,hdm->nhd", read, heads.w_v) + (0 if heads.b_v is None else heads.b_v)
+    written = torch.einsum("nhd,hmd->nm", values.repeat_interleave(model.n_heads // model.n_kv_heads, dim=1), heads.w_o)
+    written = written if heads.b_o is None else written + heads.b_o
+    if attention.after_norm is not None:
+        written = in_float32(model.layer_module(0, attention.after_norm), model.device)(written)
+    return written * model.residual_multiplier
+
+
+def ffn_output(model: Model, x: Tensor) -> Tensor:
+    """What the first block's FFN adds at states [n, d_model]."""
+    ffn, norm = model.architecture.ffn, ffn_norm(model, 0)
+    read = x if norm is None else in_float32(norm, model.device)(x)
+
+    def pre(path: str) -> Tensor:
+        bias = model.bias(0, path)
+        return read @ model.rows(0, path).T + (0 if bias is None else bias)
+
+    act = ACT2FN[model.activation]
+    coefficients = act(pre(ffn.up)) if ffn.gate is None else act(pre(ffn.gate)) * pre(ffn.up)
+    bias = model.bias(0, ffn.down)
+    raw = coefficients @ model.rows(0, ffn.down).T + (0 if bias is None else bias)
+    if ffn.after_norm is not None:
+        raw = in_float32(model.layer_module(0, ffn.after_norm), model.device)(raw)
+    return raw * model.residual_multiplier
+
+
+def after_first_block(model: Model, x: Tensor) -> Tensor:
+    """resid_post of layer 0 for tokens' rows [n, d_model], each looking at itself alone."""
+    attended = x + attention_to_itself(model, x)
+    return attended + ffn_output(model, x if model.is_parallel else attended)
+
+
+@dataclass(frozen=True, eq=False)
+class TokenStates:
+    """Every token as the blocks read it and as the output head does, and their products over the vocabulary.
+
+    The states take three times the memory of the embedding.
+    """
+
+    sources: tuple[Tensor, Tensor]
+    """X̂, tokens over their own scale, [n_tokens, d_model]: as the first block finds them, and as the later ones do."""
+    readers: Tensor
+    """Û less its mean over the vocabulary, [n_tokens, d_model]: the softmax sees no more of it."""
+    copying: tuple[Tensor, Tensor]
+    """X̂ᵀ·Û, [d_model, d_model] float64, of either X̂."""
+    copying_uncentred: Tensor
+    """The same of the first X̂ and Û as it is."""
+    alike: tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]
+    """X̂ᵀ·X̂ of each two, less their means: [d_model, d_model] float64."""
+
+    def of(self, layer: int) -> int:
+        """Which of the sources a layer finds."""
+        return min(layer, 1)
+
+
+def token_states(model: Model) -> TokenStates:
+    ids, norm = torch.arange(n_tokens(model)).split(CHUNK), layer_norm(model, 0, model.architecture.attention.norm)
+    first = torch.cat([token_rows(model, part) for part in ids])
+    later = torch.cat([after_first_block(model, part) for part in first.split(CHUNK)])
+    first, later = over_scale(first, norm), over_scale(later, norm)
+    readers = torch.cat([model.logit_readers(part.to(model.device)) for part in ids])
+    mean = readers.double().mean(0)
+    uncentred = product(first, readers)
+    copying = tuple(found - x.double().mean(0).outer(mean) * len(x) for x, found in ((first, uncentred), (later, product(later, readers))))
+    (own, across), others = (alike(first, first), alike(first, later)), alike(later, later)
+    return TokenStates((first, later), readers - mean.float(), copying, uncentred, ((own, across), (across.T, others)))
+
+
+def product(x: Tensor, y: Tensor) -> Tensor:
+    """xᵀ·y of [n, d_model] each, in float64."""
+    total = torch.zeros(x.shape[1], y.shape[1], dtype=torch.float64, device=x.device)
+    for one, other in zip(x.split(CHUNK), y.split(CHUNK), strict=True):
+        total += one.double().T @ other.double()
+    return total
+
+
+def alike(x: Tensor, y: Tensor) -> Tensor:
+    """The same, less the means."""
+    return product(x, y) - x.double().mean(0).outer(y.double().mean(0)) * len(x)

@@ -1,0 +1,67 @@
+"""What the weights of attention tell of every head: one shard a layer."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ingest.passes.base import Basis, Plan, PlannedPass, Probe, flag
+
+if TYPE_CHECKING:
+    from ingest.model.models import Model
+    from ingest.model.token_states import TokenStates
+    from ingest.request import Request
+    from ingest.workers.pool import Job
+    from ingest.workers.worker import Progress, Tables, Worker
+
+
+class Circuit(PlannedPass):
+    name = "circuit"
+    after = ("weights",)
+    options = (flag("circuit", "Read the weights of attention: what each head copies and looks for, and which heads read each other."),)
+    is_repeatable = False
+
+    def is_wanted(self, request: "Request") -> bool:
+        return bool(request.options["circuit"])
+
+    def plans(self, basis: Basis) -> Iterable[Plan]:
+        from ingest.workers.pool import job
+
+        def jobs(run_id: int, layers: list[int]) -> "Iterable[Job]":
+            return (job(run_id, layer, compute, run_id=run_id, layer=layer) for layer in layers)
+
+        yield Plan(basis.request.weights_settings(), [1] * basis.model.n_layers, "layers", jobs)
+
+    def rows(self, probe: Probe) -> dict[str, int]:
+        from schema.terms import COMPOSITIONS, HEAD_SPECTRA
+
+        n_layers, n_heads = probe.model.n_layers, probe.model.n_heads
+        pairs = n_layers * (n_layers - 1) // 2 * n_heads**2
+        heads = n_layers * n_heads
+        return {"head": heads, "head_eigenvalue": heads * probe.model.d_head * len(HEAD_SPECTRA), "composition": pairs * len(COMPOSITIONS)}
+
+    def seconds(self, probe: Probe) -> float:
+        from ingest.model.token_states import token_states
+        from ingest.timing import timed
+
+        found: list = []
+        # what a layer costs grows with the layers before it
+        return timed(lambda: found.append(token_states(probe.model))) + probe.model.n_layers * timed(
+            lambda: circuit_tables(probe.model, probe.model.n_layers // 2, found[0])
+        )
+
+
+def compute(worker: "Worker", progress: "Progress", *, run_id: int, layer: int) -> "Tables":
+    from ingest.model.token_states import token_states
+
+    tables = circuit_tables(worker.model, layer, worker.kept(run_id, lambda: token_states(worker.model)))
+    progress(1)
+    return tables
+
+
+def circuit_tables(model: "Model", layer: int, states: "TokenStates") -> "Tables":
+    from ingest.recorders.composition import composition_rows
+    from ingest.recorders.head_rows import head_tables
+
+    return {**head_tables(model, layer, states), "composition": composition_rows(model, layer, states)}
+
+
+PASS = Circuit()

@@ -1,0 +1,122 @@
+"""How much of what a head reads each head of an earlier layer writes: every pair, by Frobenius norms, and never a matrix of the stream's size a pair.
+
+Source: Elhage et al. 2021, composition, as the erratum of 2023 corrects it: ‖W_Qᵀ·W_K·W_O·W_V‖ itself, not the norm of a cyclic shift of its factors, which
+has the same eigenvalues and another length.
+"""
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from ingest.model.folding import FoldedHeads, folded_heads
+from ingest.model.models import Model
+from ingest.model.positions import mean_rotation, turned
+from ingest.model.token_states import TokenStates
+from ingest.recorders.spectra import eigenvalues, ratio
+from schema.terms import COMPOSITIONS
+
+N_MATCHED = 32
+"""Earlier heads of each reader through which its matching is computed: those that it composes with most."""
+
+
+def root(factor: Tensor) -> Tensor:
+    """R with ‖factor·x‖ = ‖R·x‖ for every x: factors [..., d_model, d_head] to [..., d_head, d_head], float32 from float64."""
+    return torch.linalg.qr(factor.double(), mode="r").R.float()
+
+
+def readings(heads: FoldedHeads, w_q: Tensor, w_k: Tensor) -> dict[str, Tensor]:
+    """What stands for each head's circuit as it reads the stream, [n_heads, d_head, d_model], with the same norms of products. w_q, w_k: turned or not."""
+    return {"k": root(heads.w_q.mT) @ w_k, "q": root(heads.w_k.mT) @ w_q, "v": root(heads.w_o) @ heads.w_v}
+
+
+def writing(heads: FoldedHeads) -> Tensor:
+    """What stands for W_OV as it writes to the stream, with the same norms of products: [n_heads, d_model, d_head]."""
+    return heads.w_o @ root(heads.w_v.mT).mT
+
+
+def squares(x: Tensor) -> Tensor:
+    """Sum of squares of each matrix, [n, …, …] to [n] float64."""
+    return x.double().square().sum((-1, -2))
+
+
+def scores(reading: Tensor, written: Tensor) -> np.ndarray:
+    """‖reading·written‖ / (‖reading‖·‖written‖) of every two heads, [n_heads, n_heads] float32, reader before writer; 0 where one of them is 0."""
+    product = (reading.flatten(0, 1) @ written.movedim(1, 0).flatten(1)).view(*reading.shape[:2], *written.shape[::2])
+    scale = (squares(reading)[:, None] * squares(written)).sqrt()
+    found = product.double().square().sum((1, 3)).sqrt() / scale.clamp_min(torch.finfo(torch.float64).tiny)
+    return found.float().cpu().numpy()
+
+
+def averaged_readings(model: Model, layer: int, heads: FoldedHeads) -> dict[str, Tensor]:
+    """Readings of a layer's heads with RoPE averaged over the distances that they see; none without RoPE, nor of v, which does not turn."""
+    rotary = model.architecture.attention.rotary
+    if rotary is None:
+        return {}
+    cosine, sine = mean_rotation(model, rotary, layer)
+    # q·R(Δ)k: a source lies behind, so k turns back; or q turns forth, and k stays
+    w_k = turned(heads.w_k.mT, cosine, -sine, rotary.is_adjacent).mT
+    w_q = turned(heads.w_q.mT, cosine, sine, rotary.is_adjacent).mT
+    return {"k": readings(heads, heads.w_q, w_k)["k"], "q": readings(heads, w_q, heads.w_k)["q"]}
+
+
+def composition_scores(model: Model, layer: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Kind → scores of a layer's heads, [n_heads, layer, n_heads]: reader, layer and head of the writer; and the same with RoPE averaged."""
+    heads = folded_heads(model, layer)
+    both = readings(heads, heads.w_q, heads.w_k), averaged_readings(model, layer, heads)
+    found: tuple[dict[str, list[np.ndarray]], ...] = tuple({kind: [] for kind in read} for read in both)
+    for earlier in range(layer):
+        written = writing(folded_heads(model, earlier))
+        for into, read in zip(found, both, strict=True):
+            for kind, reading in read.items():
+                into[kind].append(scores(reading, written))
+    plain, averaged = ({kind: np.stack(each, axis=1) for kind, each in part.items()} for part in found)
+    return plain, averaged
+
+
+def through(model: Model, layer: int, states: TokenStates, chosen: np.ndarray) -> np.ndarray:
+    """matching of readers through earlier heads, [n_heads, layer, n_heads] float32, NaN where not `chosen`."""
+    heads, found = folded_heads(model, layer), np.full(chosen.shape, np.nan, np.float32)
+    for earlier in range(layer):
+        source = folded_heads(model, earlier)
+        alike = states.alike[states.of(earlier)][states.of(layer)]
+        for reader, writer in np.argwhere(chosen[:, earlier]):
+            look = heads.w_k[reader].double() @ source.w_o[writer].double()
+            match = source.w_v[writer].double() @ alike @ heads.w_q[reader].double().T
+            found[reader, earlier, writer] = ratio(eigenvalues(look @ match))
+    return found
+
+
+def strongest(found: np.ndarray, n: int) -> np.ndarray:
+    """Which writers are among the n largest scores of each reader: [n_heads, layer, n_heads] of booleans."""
+    flat = found.reshape(len(found), -1)
+    place = np.argsort(np.argsort(-flat, axis=1, kind="stable"), axis=1)
+    return (place < n).reshape(found.shape)
+
+
+def composition_rows(model: Model, layer: int, states: TokenStates) -> pa.Table:
+    """Rows of `composition` into one layer; none into the first."""
+    if layer == 0:
+        return EMPTY
+    plain, averaged = composition_scores(model, layer)
+    matching = through(model, layer, states, strongest(plain["k"], N_MATCHED))
+    return pa.concat_tables(kind_rows(layer, kind, plain[kind], averaged.get(kind), matching if kind == "k" else None) for kind in COMPOSITIONS)
+
+
+EMPTY = pa.schema(
+    [
+        ("kind", pa.string()), ("layer", pa.int16()), ("head", pa.int16()), ("from_layer", pa.int16()), ("from_head", pa.int16()),
+        ("score", pa.float32()), ("score_averaged", pa.float32()), ("matching", pa.float32()),
+    ]
+).empty_table()  # fmt: skip
+
+
+def kind_rows(layer: int, kind: str, found: np.ndarray, averaged: np.ndarray | None, matching: np.ndarray | None) -> pa.Table:
+    n = found.size
+    reader, earlier, writer = (index.astype(np.int16).ravel() for index in np.indices(found.shape))
+
+    def maybe(numbers: np.ndarray | None) -> pa.Array:
+        return pa.nulls(n, pa.float32()) if numbers is None else pa.array(numbers.ravel(), mask=np.isnan(numbers.ravel()))
+
+    columns = [pa.array([kind] * n), np.full(n, layer, np.int16), reader, earlier, writer, found.ravel(), maybe(averaged), maybe(matching)]
+    return pa.table(dict(zip(EMPTY.column_names, map(pa.array, columns), strict=True)))

@@ -1,0 +1,65 @@
+"""Eigenvalues of a head's circuits, and the ratio that tells copying from its opposite.
+
+The matrices have a side of d_vocab or d_model, and rank d_head: λ(AB) = λ(BA), so that products of the size d_head × d_head have all eigenvalues
+that are not zero. Source: Elhage et al. 2021, "copying heads" and its eigenvalue summary Σλ/Σ|λ|.
+"""
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from ingest.model.folding import FoldedHeads
+from ingest.model.token_states import TokenStates
+
+
+def eigenvalues(products: Tensor) -> np.ndarray:
+    """Of products [..., d_head, d_head] float64, by falling modulus, then falling real part: [..., d_head] complex."""
+    found = np.linalg.eigvals(products.cpu().numpy()).astype(np.complex128)
+    return np.take_along_axis(found, np.lexsort((-found.imag, -found.real, -np.abs(found))), axis=-1)
+
+
+def ratio(found: np.ndarray) -> np.ndarray:
+    """Σ Re λ / Σ |λ|, [..., d_head] to [...] in [-1, 1]; 0 where all are 0."""
+    total = np.abs(found).sum(-1)
+    return np.divide(found.real.sum(-1), total, out=np.zeros_like(total), where=total > 0)
+
+
+def spectra(heads: FoldedHeads, states: TokenStates, layer: int) -> dict[str, np.ndarray]:
+    """Eigenvalues of every head, [n_heads, d_head], by the words of `head_eigenvalue.spectrum`; and `uncentred`, which is not kept."""
+    w_q, w_k, w_v, w_o = (w.double() for w in (heads.w_q, heads.w_k, heads.w_v, heads.w_o))
+    own = states.of(layer)
+    return {
+        "ov_token": eigenvalues(w_v @ states.copying[0] @ w_o),
+        "ov_effective": eigenvalues(w_v @ states.copying[own] @ w_o),
+        "stream": eigenvalues(w_v @ w_o),
+        "matching": eigenvalues(w_k @ states.alike[own][own] @ w_q.mT),
+        "uncentred": eigenvalues(w_v @ states.copying_uncentred @ w_o),
+    }
+
+
+def eigenvalue_rows(layer: int, found: dict[str, np.ndarray]) -> pa.Table:
+    """Rows of `head_eigenvalue`. found: spectrum → [n_heads, d_head]."""
+    values = np.stack(list(found.values()), axis=1)
+    n_heads, n_spectra, d_head = values.shape
+    return pa.table(
+        {
+            "layer": np.full(values.size, layer, np.int16),
+            "head": np.repeat(np.arange(n_heads, dtype=np.int16), n_spectra * d_head),
+            "spectrum": pa.array(np.tile(np.repeat(list(found), d_head), n_heads)),
+            "rank": np.tile(np.arange(1, d_head + 1, dtype=np.int16), n_heads * n_spectra),
+            "real": values.real.ravel().copy(),
+            "imaginary": values.imag.ravel().copy(),
+        }
+    )
+
+
+def own_first_shares(heads: FoldedHeads, states: TokenStates, layer: int, n: int) -> np.ndarray:
+    """Share of n tokens spread over the vocabulary whose own logit each head's W_OV raises most: [n_heads]."""
+    sources = states.sources[states.of(layer)]
+    tokens = torch.linspace(0, len(sources) - 1, min(n, len(sources)), device=sources.device).round().long()
+    shares = []
+    for w_v, w_o in zip(heads.w_v, heads.w_o, strict=True):
+        written = sources[tokens] @ w_v.T @ w_o.T
+        shares.append(float(((written @ states.readers.T).argmax(1) == tokens).double().mean()))
+    return np.array(shares, np.float32)

@@ -1,0 +1,69 @@
+"""What the weights of attention tell of every head: what it copies, what it looks for, its directions, and which heads read each other."""
+
+from sqlalchemy import DOUBLE, REAL, Integer, MetaData, SmallInteger, String
+
+from schema import terms
+from schema.columns import FilledBy, column, layer, nonnegative, one_of, probability, table
+
+ORDER = 110
+CIRCUIT = FilledBy("circuit", "--model … --circuit", unit="heads", counted="SELECT count(*) FROM head")
+
+
+def head() -> list:
+    return [layer(), column("head", SmallInteger, "Attention head of the layer, counted from 0; its address is L<layer>H<head>.")]
+
+
+def tables(m: MetaData, _: int) -> None:
+    table(
+        "head",
+        m,
+        *head(),
+        column("kv_head", SmallInteger, "Whose keys and values it uses, counted from 0 within the layer; heads share one in grouped-query attention."),
+        column("window", Integer, "Positions that it sees, its own included; null where it sees all before it.", null=True),
+        nonnegative("qk_norm", "Frobenius norm of W_QK = W_Qᵀ·W_K, norms folded in, without rotation and score scale."),
+        nonnegative("ov_norm", "Frobenius norm of W_OV = W_O·W_V, norms folded in."),
+        nonnegative("bias_norm", "Length of what it writes wherever it looks, W_O·(b_V + W_V·β), in residual-stream units."),
+        column("copying_token", REAL, "Σ Re λ / Σ |λ| of Û·W_OV·X̂ᵀ, X̂ the tokens' own vectors, Û centred over the vocabulary, in [-1, 1]; 1: it copies."),
+        column("copying_effective", REAL, "The same with the tokens as the layer finds them: behind the first block, looking at themselves; in layer 0 their own vectors."),
+        column("copying_uncentred", REAL, "copying_token with Û as it is, the paper's own, in [-1, 1]: what does not depend on the token counts too."),
+        column("stream_ratio", REAL, "Σ Re λ / Σ |λ| of W_OV itself, in [-1, 1]; -1: it takes out of the stream what it reads there."),
+        column("matching", REAL, "Σ Re λ / Σ |λ| of X̂·W_QK·X̂ᵀ, sources centred, tokens as the layer finds them, unrotated; 1: it looks for its own token."),
+        probability("own_first_share", "Share of 500 tokens spread over the vocabulary whose own logit W_OV raises above all others, in [0, 1]."),
+        comment="What its weights tell of one attention head (Elhage et al. 2021, and its erratum): what it could do, not what it does.",
+        grain=("layer", "head"),
+        sort=("layer", "head"),
+        filled_by=CIRCUIT,
+        bytes_a_row=40,
+    )
+    table(
+        "head_eigenvalue",
+        m,
+        *head(),
+        column("spectrum", String, "Of which product: those of head.copying_token, copying_effective, stream_ratio and matching."),
+        column("rank", SmallInteger, "From 1 to d_head, by falling modulus; ties by falling real part."),
+        column("real", DOUBLE, "Re λ."),
+        column("imaginary", DOUBLE, "Im λ."),
+        one_of("spectrum", terms.HEAD_SPECTRA),
+        comment="Eigenvalues of a head's circuits, all that are not zero for certain (Elhage et al. 2021, copying).",
+        grain=("layer", "head", "spectrum", "rank"),
+        sort=("layer", "head", "spectrum", "rank"),
+        filled_by=CIRCUIT,
+        bytes_a_row=14,
+    )
+    table(
+        "composition",
+        m,
+        column("kind", String, "Through what the later head reads the earlier one: k (keys), q (queries) or v (values)."),
+        *head(),
+        column("from_layer", SmallInteger, "Layer of the earlier head."),
+        column("from_head", SmallInteger, "The earlier head."),
+        nonnegative("score", "‖reading · writing‖ / (‖reading‖·‖writing‖), Frobenius, without rotation; chance gives 1/√d_model."),
+        nonnegative("score_averaged", "The same with RoPE averaged over the distances that the head sees; null for v, and without RoPE.", null=True),
+        column("matching", REAL, "head.matching for sources read through the earlier head, in [-1, 1]; of k, and of each reader's 32 largest scores; else null.", null=True),
+        one_of("kind", terms.COMPOSITIONS),
+        comment="How much of what a head reads another head of an earlier layer writes: every pair (Elhage et al. 2021, composition, as its erratum corrects it).",
+        grain=("kind", "layer", "head", "from_layer", "from_head"),
+        sort=("kind", "layer", "head", "from_layer", "from_head"),
+        filled_by=CIRCUIT,
+        bytes_a_row=10,
+    )
