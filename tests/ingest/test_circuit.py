@@ -1,0 +1,148 @@
+"""What the circuit pass stores of random models of every family, against matrices of the size of the stream and of the vocabulary."""
+
+import numpy as np
+import pytest
+import torch
+
+from ingest.model.architectures import ARCHITECTURES
+from ingest.model.folding import folded_heads
+from ingest.model.models import Model
+from ingest.model.token_states import token_states
+from ingest.passes.circuit import circuit_tables
+from ingest.recorders import composition
+from tests.exact.heads_reference import Heads, centred, eigenvalues, ratio
+from tests.ingest.attention_oracle import eager_model
+
+torch.set_num_threads(1)
+
+VARIANTS = [(model_type, {}) for model_type in ARCHITECTURES] + [
+    ("opt", {"enable_bias": False, "layer_norm_elementwise_affine": False}),
+    ("phi", {"qk_layernorm": True}),
+    ("gpt_neox", {"use_parallel_residual": False}),
+    ("llama", {"head_dim": 6, "num_key_value_heads": 1}),
+]
+every_variant = pytest.mark.parametrize(("model_type", "changes"), VARIANTS, ids=[f"{m}{'-' + '-'.join(c) if c else ''}" for m, c in VARIANTS])
+
+
+@pytest.fixture(params=VARIANTS, ids=[f"{m}{'-' + '-'.join(c) if c else ''}" for m, c in VARIANTS], scope="module")
+def both(request: pytest.FixtureRequest) -> tuple[Model, Heads, dict[int, dict[str, list[dict]]]]:
+    """A model, its reference, and the rows of each of its layers by table."""
+    model_type, changes = request.param
+    model = eager_model(model_type, **changes)
+    states = token_states(model)
+    return model, Heads(model.hf), {layer: {k: v.to_pylist() for k, v in circuit_tables(model, layer, states).items()} for layer in range(model.n_layers)}
+
+
+def test_folded_weights_are_those_of_the_parameters_by_name(both) -> None:
+    model, heads, _ = both
+    for layer in range(model.n_layers):
+        folded = folded_heads(model, layer)
+        for head in range(model.n_heads):
+            for part, rows in enumerate((folded.w_q, folded.w_k, folded.w_v)):
+                np.testing.assert_allclose(rows[head], heads.reader(layer, head, part), atol=1e-5)
+            np.testing.assert_allclose(folded.w_o[head], heads.output(layer, head), atol=1e-5)
+
+
+def test_tokens_are_what_the_first_block_makes_of_each_alone(both) -> None:
+    model, heads, _ = both
+    for layer, found in enumerate(token_states(model).sources):
+        np.testing.assert_allclose(found, heads.sources(layer), atol=2e-5 * np.abs(heads.sources(layer)).max())
+
+
+def test_numbers_of_heads(both) -> None:
+    model, heads, tables = both
+    for layer in range(model.n_layers):
+        own, first = heads.sources(layer), heads.sources(0)
+        for head, row in enumerate(tables[layer]["head"]):
+            ov, qk, d_head = heads.ov(layer, head), heads.qk(layer, head), model.d_head
+            expected = {
+                "kv_head": head * heads.n_kv // heads.n_heads,
+                "window": heads.window(layer),
+                "qk_norm": np.linalg.norm(qk),
+                "ov_norm": np.linalg.norm(ov),
+                "bias_norm": np.linalg.norm(heads.constant(layer, head)),
+                # λ(AB) = λ(BA): d_model × d_model here, d_vocab × d_vocab below
+                "copying_token": ratio(eigenvalues(ov @ first.T @ centred(heads.readers), d_head)),
+                "copying_effective": ratio(eigenvalues(ov @ own.T @ centred(heads.readers), d_head)),
+                "copying_uncentred": ratio(eigenvalues(ov @ first.T @ heads.readers, d_head)),
+                "stream_ratio": ratio(eigenvalues(ov, d_head)),
+                "matching": ratio(eigenvalues(qk @ centred(own).T @ centred(own), d_head)),
+                "own_first_share": np.mean((own @ ov.T @ heads.readers.T).argmax(1) == np.arange(len(own))),
+            }
+            assert (row["layer"], row["head"]) == (layer, head)
+            assert {name: row[name] for name in expected} == pytest.approx(expected, abs=2e-4)
+
+
+def test_eigenvalues_are_those_of_the_matrix_over_the_vocabulary(both) -> None:
+    model, heads, tables = both
+    layer, head = model.n_layers - 1, model.n_heads - 1
+    own, u = heads.sources(layer), centred(heads.readers)
+    expected = {
+        "ov_token": u @ heads.ov(layer, head) @ heads.sources(0).T,
+        "ov_effective": u @ heads.ov(layer, head) @ own.T,
+        "stream": heads.ov(layer, head),
+        "matching": centred(own) @ heads.qk(layer, head) @ centred(own).T,
+    }
+    for spectrum, matrix in expected.items():
+        rows = [r for r in tables[layer]["head_eigenvalue"] if (r["head"], r["spectrum"]) == (head, spectrum)]
+        assert [r["rank"] for r in rows] == list(range(1, model.d_head + 1))
+        found, want = np.array([r["real"] + 1j * r["imaginary"] for r in rows]), eigenvalues(matrix, model.d_head)
+        assert list(np.abs(found)) == sorted(np.abs(found), reverse=True)
+        scale = np.abs(want).max()
+        assert all(np.abs(found - value).min() < 1e-4 * scale for value in want)
+        assert abs(found.sum() - want.sum()) < 1e-4 * scale
+
+
+def test_every_pair_of_heads_composes_as_the_whole_matrices_do(both) -> None:
+    model, heads, tables = both
+    assert tables[0]["composition"] == []
+    rows = {(r["kind"], r["head"], r["from_head"]): r for r in tables[1]["composition"] if (r["layer"], r["from_layer"]) == (1, 0)}
+    assert len(rows) == len(tables[1]["composition"]) == 3 * model.n_heads**2
+    turn, n = heads.mean_turn(1), np.linalg.norm
+    for (kind, head, earlier), row in rows.items():
+        writes = heads.ov(0, earlier)
+        read, averaged = {
+            "k": (heads.qk(1, head), None if turn is None else heads.qk(1, head, turn)),
+            "q": (heads.qk(1, head).T, None if turn is None else heads.qk(1, head, turn).T),
+            "v": (heads.ov(1, head), None),
+        }[kind]
+        assert row["score"] == pytest.approx(n(read @ writes) / n(read) / n(writes), rel=1e-4)
+        assert (row["score_averaged"] is None) == (averaged is None)
+        if averaged is not None:
+            assert row["score_averaged"] == pytest.approx(n(averaged @ writes) / n(averaged) / n(writes), rel=1e-4)
+        assert (row["matching"] is None) == (kind != "k")
+        if kind == "k":
+            look = centred(heads.sources(1)).T @ centred(heads.sources(0))
+            expected = ratio(eigenvalues(heads.qk(1, head) @ writes @ look.T, model.d_head))
+            assert row["matching"] == pytest.approx(expected, abs=2e-4)
+
+
+def test_matching_is_computed_through_the_strongest_writers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(composition, "N_MATCHED", 2)
+    model = eager_model("gpt2", n_layer=3)
+    rows = circuit_tables(model, 2, token_states(model))["composition"].to_pylist()
+    for head in range(model.n_heads):
+        mine = sorted((r for r in rows if r["kind"] == "k" and r["head"] == head), key=lambda r: -r["score"])
+        assert [r["matching"] is None for r in mine] == [False, False, True, True]
+
+
+def test_a_head_of_zeros_has_zeros_and_no_nan() -> None:
+    model = eager_model("llama")
+    with torch.no_grad():
+        for parameter in model.hf.model.layers[1].self_attn.parameters():
+            parameter.zero_()
+    tables = circuit_tables(model, 1, token_states(model))
+    row = tables["head"].to_pylist()[0]
+    assert {row[name] for name in ("qk_norm", "ov_norm", "bias_norm", "copying_token", "copying_effective", "stream_ratio", "matching")} == {0.0}
+    assert {r["score"] for r in tables["composition"].to_pylist()} == {0.0}
+
+
+def test_factors_in_another_order_have_the_eigenvalues_and_not_the_norm() -> None:
+    """The erratum of 2023: what E21's figure had printed, ‖W_K·W_O·W_V·W_Qᵀ‖, is another number, which no score is."""
+    model = eager_model("gpt2")
+    heads = Heads(model.hf)
+    q, k = heads.reader(1, 0, 0), heads.reader(1, 0, 1)
+    writes = heads.ov(0, 0)
+    shifted = np.linalg.norm(k @ writes @ q.T) / np.linalg.norm(q.T @ k) / np.linalg.norm(writes)
+    found = next(r for r in circuit_tables(model, 1, token_states(model))["composition"].to_pylist() if r["kind"] == "k")
+    assert abs(found["score"] / shifted - 1) > 0.1
