@@ -25,7 +25,7 @@ def head_tables(model: Model, layer: int, states: TokenStates) -> dict[str, pa.T
         "layer": np.full(n, layer, np.int16),
         "head": np.arange(n, dtype=np.int16),
         "kv_head": (np.arange(n) // (n // model.n_kv_heads)).astype(np.int16),
-        "window": pa.array([window] * n, pa.int32()),
+        "window_size": pa.array([window] * n, pa.int32()),
         "qk_norm": lengths(readings(heads, heads.w_q, heads.w_k)["k"]),
         "ov_norm": lengths(writing(heads)),
         "bias_norm": heads.constant.norm(dim=-1).cpu().numpy(),

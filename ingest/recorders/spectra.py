@@ -60,6 +60,6 @@ def own_first_shares(heads: FoldedHeads, states: TokenStates, layer: int, n: int
     tokens = torch.linspace(0, len(sources) - 1, min(n, len(sources)), device=sources.device).round().long()
     shares = []
     for w_v, w_o in zip(heads.w_v, heads.w_o, strict=True):
-        written = sources[tokens] @ w_v.T @ w_o.T
-        shares.append(float(((written @ states.readers.T).argmax(1) == tokens).double().mean()))
+        scores = (sources[tokens] @ w_v.T) @ (states.readers @ w_o).T
+        shares.append(float((scores.argmax(1) == tokens).double().mean()))
     return np.array(shares, np.float32)

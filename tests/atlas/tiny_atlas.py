@@ -167,6 +167,28 @@ CONTROLS = {"random_vector": {0: (4, 7), 1: (9, 6)}, "ffn_update": {2: (3, 1), 8
 VALUE_CLUSTERS = {0: (0, 1, 2, 3), 1: (0, 4, 2, 2), 2: (3, 1, 5, 2)}
 """Layer → cluster of its 4 values: six by direction, east, north, north-east, south, west, south-east. By logits the cluster is the neuron."""
 
+HEADS = {
+    # window; norms of qk, ov and bias; copying of tokens, behind the first block, uncentred; stream_ratio, matching, own_first_share
+    0: (None, 2.0, 1.0, 0.5, 0.25, 0.25, 0.5, -0.75, 0.125, 0.0),
+    1: (4, 3.0, 2.0, 0.0, -0.5, -1.0, -0.25, -1.0, 0.5, 0.25),
+    2: (None, 1.0, 4.0, 0.25, 0.125, 1.0, 0.75, 0.0, 0.875, 1.0),
+}
+"""Layer → its one head."""
+
+COMPOSITIONS = {
+    # (kind, layer, from_layer): score, averaged, matching
+    ("k", 1, 0): (0.75, 0.75, 0.5),
+    ("k", 2, 0): (0.5, 0.5, -0.25),
+    ("k", 2, 1): (1.0, 0.875, 1.0),
+    ("q", 1, 0): (0.625, 0.5, None),
+    ("q", 2, 0): (0.75, 0.75, None),
+    ("q", 2, 1): (0.25, 0.25, None),
+    ("v", 1, 0): (0.5, None, None),
+    ("v", 2, 0): (0.875, None, None),
+    ("v", 2, 1): (0.75, None, None),
+}
+"""Chance gives 1/√2."""
+
 LAYERS, NEURONS = range(3), range(4)
 
 # The map places values, and states after each layer, where their own coordinates are.
@@ -201,7 +223,7 @@ def corpus_rows() -> dict[str, list[tuple]]:
 
 def run_rows() -> dict[str, list[tuple]]:
     when = "2026-01-02 03:04:05+00"
-    kinds = [("weights", None), ("sweep", 0), ("sweep", 1), ("trace", 0), ("trace", 1), ("paper", 0), ("paper", 1), ("map", None), ("map", None)]
+    kinds = [("weights", None), ("sweep", 0), ("sweep", 1), ("trace", 0), ("trace", 1), ("paper", 0), ("paper", 1), ("map", None), ("map", None), ("circuit", None)]
     runs = [(i, k, c, "{}", "{}", 0, "cpu", 1, when, when, "finished") for i, (k, c) in enumerate(kinds)]
     traced = {name: len(rows) for name, rows in trace_rows().items()}
     n_rows = [
@@ -214,6 +236,7 @@ def run_rows() -> dict[str, list[tuple]]:
         {"removal": 6, "next_token_rank": 12},
         {"map_point": 12},
         {"map_point": 9},
+        {name: len(found) for name, found in circuit_rows().items()},
     ]
     return {"run": runs, "shard": [(i, 0, json.dumps(n), "cc", "host:1", when) for i, n in enumerate(n_rows)]}
 
@@ -332,6 +355,21 @@ def map_rows() -> dict[str, list[tuple]]:
     return {"map_point": values + states}
 
 
+def eigenvalues(ratio: float) -> list[float]:
+    """Two real ones, the larger first, whose moduli sum to 1."""
+    return sorted([(ratio + 1) / 2, (ratio - 1) / 2], key=lambda value: (-abs(value), -value))
+
+
+def circuit_rows() -> dict[str, list[tuple]]:
+    spectra = {"ov_token": 4, "ov_effective": 5, "stream": 7, "matching": 8}
+    found = [(i, 0, name, rank, x, 0.0) for i in LAYERS for name, c in spectra.items() for rank, x in enumerate(eigenvalues(HEADS[i][c]), start=1)]
+    return {
+        "head": [(i, 0, 0, *HEADS[i]) for i in LAYERS],
+        "head_eigenvalue": found,
+        "composition": [(kind, layer, 0, earlier, 0, *numbers) for (kind, layer, earlier), numbers in COMPOSITIONS.items()],
+    }
+
+
 def rows() -> dict[str, list[tuple]]:
     """Every table's rows, columns in the order of schema/tables."""
     model = ("tiny", "r0", "llama", 3, 2, 4, 1, 1, 2, len(TOKENS), "silu", True, False, False, True, "float32", "ww", SCHEMA_VERSION)
@@ -345,6 +383,7 @@ def rows() -> dict[str, list[tuple]]:
         **trace_rows(),
         **paper_rows(),
         **map_rows(),
+        **circuit_rows(),
     }
 
 

@@ -57,7 +57,7 @@ def test_numbers_of_heads(both) -> None:
             ov, qk, d_head = heads.ov(layer, head), heads.qk(layer, head), model.d_head
             expected = {
                 "kv_head": head * heads.n_kv // heads.n_heads,
-                "window": heads.window(layer),
+                "window_size": heads.window(layer),
                 "qk_norm": np.linalg.norm(qk),
                 "ov_norm": np.linalg.norm(ov),
                 "bias_norm": np.linalg.norm(heads.constant(layer, head)),

@@ -49,6 +49,10 @@ BREAKS = {
     "value_cluster_numbers": "UPDATE value_cluster SET cluster = 6 WHERE space = 'value' AND cluster = 5",
     "map_points": "UPDATE map_point SET position_id = 2 WHERE layout = 'value' AND layer = 0 AND neuron = 0",
     "map_complete": "DELETE FROM map_point WHERE layout = 'value' AND neuron = 3",
+    "heads_complete": "DELETE FROM head WHERE layer = 2",
+    "head_eigenvalues": "UPDATE head_eigenvalue SET real = 0.5 WHERE layer = 0 AND spectrum = 'stream' AND rank = 2",
+    "composition_complete": "DELETE FROM composition WHERE kind = 'q' AND layer = 2 AND from_layer = 1",
+    "composition_matching": "UPDATE composition SET matching = NULL WHERE kind = 'k' AND layer = 1",
     "sweep_positions": 'UPDATE shard SET n_rows = \'{"sequence": 2, "position": 11}\' WHERE run_id = 1',
     "trigger: grain": "INSERT INTO trigger SELECT * FROM trigger LIMIT 1",
     "model: grain": "INSERT INTO model SELECT * FROM model",
@@ -92,6 +96,14 @@ def test_audit_sees_the_row_that_breaks_its_rule(tiny_copy: duckdb.DuckDBPyConne
         ("map_points", "UPDATE map_point SET position_id = 1 WHERE layer = 0 AND position_id = 2"),
         ("map_points", "UPDATE map_point SET neuron = 1 WHERE layer = 0 AND position_id = 2"),
         ("map_complete", "DELETE FROM map_point WHERE layout = 'resid_post' AND layer = 1 AND position_id = 8"),
+        ("heads_complete", "UPDATE head SET kv_head = 1 WHERE layer = 1"),
+        ("head_eigenvalues", "DELETE FROM head_eigenvalue WHERE layer = 1 AND spectrum = 'ov_token'"),
+        ("head_eigenvalues", "UPDATE head_eigenvalue SET rank = 3 - rank WHERE layer = 1 AND spectrum = 'ov_token'"),
+        ("head_eigenvalues", "UPDATE head SET matching = 0.25 WHERE layer = 2"),
+        ("composition_matching", "UPDATE composition SET matching = 0.5 WHERE kind = 'v' AND layer = 1"),
+        ("composition_matching", "UPDATE composition SET matching = -1.5 WHERE kind = 'k' AND layer = 1"),
+        ("composition_matching", "UPDATE composition SET from_layer = 1 WHERE kind = 'k' AND layer = 1"),
+        ("head: range", "UPDATE head SET head = 1 WHERE layer = 2"),
         ("map_point: shard rows", "DELETE FROM map_point WHERE layer = 2 AND position_id = 101"),
         ("map_point: finite", "UPDATE map_point SET y = 'nan' WHERE layer = 2 AND position_id = 101"),
         ("next_token_rank: bounds", "UPDATE next_token_rank SET value_prob = 1.5 WHERE corpus_id = 1 AND layer = 2"),
@@ -165,7 +177,7 @@ def test_an_entropy_is_not_negative_but_by_a_rounding(tiny_copy: duckdb.DuckDBPy
 
 def test_what_is_said_to_lie_in_0_1_is_audited() -> None:
     said = {c for t in metadata(2).tables.values() for c in t.columns if c.comment and c.comment.split(";")[0].rstrip(".").endswith("in [0, 1]")}
-    assert len(said) == 9
+    assert len(said) == 12
     assert all("bounds" in c.info for c in said)
 
 
