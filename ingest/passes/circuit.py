@@ -31,12 +31,18 @@ class Circuit(PlannedPass):
         yield Plan(basis.request.weights_settings(), [1] * basis.model.n_layers, "layers", jobs)
 
     def rows(self, probe: Probe) -> dict[str, int]:
-        from schema.terms import COMPOSITIONS, HEAD_SPECTRA
+        from ingest.recorders.directions import N_DIRECTIONS, N_ENDS
+        from schema.terms import COMPOSITIONS, HEAD_CIRCUITS, HEAD_SIDES, HEAD_SPECTRA, TAILS
 
-        n_layers, n_heads = probe.model.n_layers, probe.model.n_heads
-        pairs = n_layers * (n_layers - 1) // 2 * n_heads**2
-        heads = n_layers * n_heads
-        return {"head": heads, "head_eigenvalue": heads * probe.model.d_head * len(HEAD_SPECTRA), "composition": pairs * len(COMPOSITIONS)}
+        n_layers, n_heads, d_head = probe.model.n_layers, probe.model.n_heads, probe.model.d_head
+        heads, directions = n_layers * n_heads, min(N_DIRECTIONS, d_head)
+        return {
+            "head": heads,
+            "head_eigenvalue": heads * d_head * len(HEAD_SPECTRA),
+            "head_direction": heads * len(HEAD_CIRCUITS) * directions,
+            "head_direction_token": heads * len(HEAD_SIDES) * directions * len(TAILS) * N_ENDS,
+            "composition": n_layers * (n_layers - 1) // 2 * n_heads**2 * len(COMPOSITIONS),
+        }
 
     def seconds(self, probe: Probe) -> float:
         from ingest.model.token_states import token_states
@@ -59,9 +65,10 @@ def compute(worker: "Worker", progress: "Progress", *, run_id: int, layer: int) 
 
 def circuit_tables(model: "Model", layer: int, states: "TokenStates") -> "Tables":
     from ingest.recorders.composition import composition_rows
+    from ingest.recorders.directions import direction_tables
     from ingest.recorders.head_rows import head_tables
 
-    return {**head_tables(model, layer, states), "composition": composition_rows(model, layer, states)}
+    return {**head_tables(model, layer, states), "composition": composition_rows(model, layer, states), **direction_tables(model, layer, states)}
 
 
 PASS = Circuit()

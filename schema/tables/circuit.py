@@ -1,6 +1,6 @@
 """What the weights of attention tell of every head: what it copies, what it looks for, its directions, and which heads read each other."""
 
-from sqlalchemy import DOUBLE, REAL, Integer, MetaData, SmallInteger, String
+from sqlalchemy import DOUBLE, REAL, Column, Integer, MetaData, SmallInteger, String
 
 from schema import terms
 from schema.columns import FilledBy, column, layer, nonnegative, one_of, probability, table
@@ -9,8 +9,12 @@ ORDER = 110
 CIRCUIT = FilledBy("circuit", "--model … --circuit", unit="heads", counted="SELECT count(*) FROM head")
 
 
-def head() -> list:
+def head() -> list[Column]:
     return [layer(), column("head", SmallInteger, "Attention head of the layer, counted from 0; its address is L<layer>H<head>.")]
+
+
+def direction_rank() -> Column:
+    return column("direction_rank", SmallInteger, "From 1 to 8, by falling singular value.")
 
 
 def tables(m: MetaData, _: int) -> None:
@@ -49,6 +53,42 @@ def tables(m: MetaData, _: int) -> None:
         sort=("layer", "head", "spectrum", "rank"),
         filled_by=CIRCUIT,
         bytes_a_row=14,
+    )
+    table(
+        "head_direction",
+        m,
+        *head(),
+        column("circuit", String, "ov: from what it reads to what it writes, W_O·W_V; qk: from query to key, W_Qᵀ·W_K, unrotated."),
+        direction_rank(),
+        nonnegative("sigma", "Singular value, norms folded in, in the units of ov_norm and qk_norm."),
+        probability("share", "σ² over the sum of all σ² of the circuit, in [0, 1]."),
+        probability("gap", "(σ - next σ)/σ, in [0, 1]; under 0.05 only the span of both directions means anything."),
+        one_of("circuit", terms.HEAD_CIRCUITS),
+        comment="The first singular directions of a head's circuits.",
+        grain=("layer", "head", "circuit", "direction_rank"),
+        sort=("layer", "head", "circuit", "direction_rank"),
+        filled_by=CIRCUIT,
+        bytes_a_row=12,
+    )
+    table(
+        "head_direction_token",
+        m,
+        *head(),
+        column("circuit", String, "ov or qk, as in head_direction."),
+        direction_rank(),
+        column("side", String, "Of ov what is read and what is written, of qk query and key. All but what is written are tokens as the layer finds them."),
+        column("tail", String, "max: largest scores; min: most negative. Both sides flip sign together, so max goes with max and min with min."),
+        column("rank", SmallInteger, "From 1 to 10, away from the other end; ties go to the lowest token_id."),
+        column("token_id", Integer, "The token.", "token.token_id"),
+        column("score", REAL, "x̂·direction, or û·direction of what is written (logit units), less the vocabulary's mean."),
+        one_of("circuit", terms.HEAD_CIRCUITS),
+        one_of("side", terms.HEAD_SIDES),
+        one_of("tail", terms.TAILS),
+        comment="The tokens at both ends of a head's singular directions.",
+        grain=("layer", "head", "circuit", "direction_rank", "side", "tail", "rank"),
+        sort=("layer", "head", "circuit", "direction_rank", "side", "tail", "rank"),
+        filled_by=CIRCUIT,
+        bytes_a_row=9,
     )
     table(
         "composition",

@@ -169,9 +169,9 @@ VALUE_CLUSTERS = {0: (0, 1, 2, 3), 1: (0, 4, 2, 2), 2: (3, 1, 5, 2)}
 
 HEADS = {
     # window; norms of qk, ov and bias; copying of tokens, behind the first block, uncentred; stream_ratio, matching, own_first_share
-    0: (None, 2.0, 1.0, 0.5, 0.25, 0.25, 0.5, -0.75, 0.125, 0.0),
-    1: (4, 3.0, 2.0, 0.0, -0.5, -1.0, -0.25, -1.0, 0.5, 0.25),
-    2: (None, 1.0, 4.0, 0.25, 0.125, 1.0, 0.75, 0.0, 0.875, 1.0),
+    0: (None, 4.5, 2.25, 0.5, 0.25, 0.25, 0.5, -0.75, 0.125, 0.0),
+    1: (4, 5.0, 2.5, 0.0, -0.5, -1.0, -0.25, -1.0, 0.5, 0.25),
+    2: (None, 6.0, 4.0, 0.25, 0.125, 1.0, 0.75, 0.0, 0.875, 1.0),
 }
 """Layer → its one head."""
 
@@ -366,8 +366,29 @@ def circuit_rows() -> dict[str, list[tuple]]:
     return {
         "head": [(i, 0, 0, *HEADS[i]) for i in LAYERS],
         "head_eigenvalue": found,
+        **direction_rows(),
         "composition": [(kind, layer, 0, earlier, 0, *numbers) for (kind, layer, earlier), numbers in COMPOSITIONS.items()],
     }
+
+
+DIRECTIONS = {("ov", 1): (2.0, 0.8, 0.5), ("ov", 2): (1.0, 0.2, 1.0), ("qk", 1): (4.0, 0.9412, 0.75), ("qk", 2): (1.0, 0.0588, 1.0)}
+"""(circuit, direction) of every head: sigma, share, gap."""
+
+ENDS = {"read": ((2, 10), (5, 11)), "write": ((3, 5), (9, 0)), "query": ((1, 4), (6, 7)), "key": ((8, 2), (3, 10))}
+"""Side → tokens of ranks 1 and 2 at the end max, and at the end min, of every direction; scores are 3 and 2, and -3 and -2."""
+
+
+def direction_rows() -> dict[str, list[tuple]]:
+    sides = {"ov": ("read", "write"), "qk": ("query", "key")}
+    ends = [(side, *end) for side in ENDS for end in zip(("max", "min"), (1, -1), ENDS[side], strict=True)]
+    tokens = [
+        (layer, 0, circuit, direction, side, tail, rank, token, sign * (4.0 - rank))
+        for layer, (circuit, direction) in product(LAYERS, DIRECTIONS)
+        for side, tail, sign, both in ends
+        if side in sides[circuit]
+        for rank, token in enumerate(both, start=1)
+    ]
+    return {"head_direction": [(layer, 0, *of, *DIRECTIONS[of]) for layer, of in product(LAYERS, DIRECTIONS)], "head_direction_token": tokens}
 
 
 def rows() -> dict[str, list[tuple]]:

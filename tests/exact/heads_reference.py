@@ -143,8 +143,10 @@ class Heads:
         turns = []
         for distance in range(1, longest):
             turn = np.eye(d_head)
-            for n in range(width // 2):
-                one, other = (2 * n, 2 * n + 1) if self.type == "gptj" else (n, n + width // 2)
+            # an odd width turns its last dimension with the one behind it
+            n_pairs = -(-width // 2)
+            for n in range(n_pairs):
+                one, other = (2 * n, 2 * n + 1) if self.type == "gptj" else (n, n + n_pairs)
                 angle = distance * base ** (-2 * n / width)
                 # q at i and k at j turn by iθ and jθ, so that their product turns k back by the distance
                 turn[np.ix_([one, other], [one, other])] = [[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]

@@ -34,6 +34,11 @@ GRAINS = {
     "next_token_rank": "corpus_id, layer, neuron",
     "control_token": "control, layer, item, rank",
     "value_cluster": "space, layer, neuron",
+    "head": "layer, head",
+    "head_eigenvalue": "layer, head, spectrum, rank",
+    "head_direction": "layer, head, circuit, direction_rank",
+    "head_direction_token": "layer, head, circuit, direction_rank, side, tail, rank",
+    "composition": "kind, layer, head, from_layer, from_head",
     "map_point": "run_id, layout, layer, neuron, position_id",
 }
 

@@ -117,6 +117,33 @@ def test_every_pair_of_heads_composes_as_the_whole_matrices_do(both) -> None:
             assert row["matching"] == pytest.approx(expected, abs=2e-4)
 
 
+def test_directions_are_the_singular_vectors_of_the_whole_matrices(both) -> None:
+    model, heads, tables = both
+    layer, head, n = 1, model.n_heads - 1, min(8, model.d_head)
+    mine = [r for r in tables[layer]["head_direction"] if r["head"] == head]
+    tokens = [r for r in tables[layer]["head_direction_token"] if r["head"] == head]
+    own, u = centred(heads.sources(layer)), centred(heads.readers)
+    for circuit, matrix, sides in (("ov", heads.ov(layer, head), {"write": u, "read": own}), ("qk", heads.qk(layer, head), {"query": own, "key": own})):
+        left, sigma, right = np.linalg.svd(matrix)
+        sigma = np.where(sigma > 1e-6 * sigma[0], sigma, 0)
+        rows = [r for r in mine if r["circuit"] == circuit]
+        assert [r["direction_rank"] for r in rows] == list(range(1, n + 1))
+        gaps = (sigma[:n] - np.append(sigma, 0)[1 : n + 1]) / np.where(sigma[:n] > 0, sigma[:n], 1)
+        for name, expected in (("sigma", sigma[:n]), ("share", (sigma**2 / (sigma**2).sum())[:n]), ("gap", gaps)):
+            np.testing.assert_allclose([r[name] for r in rows], expected, atol=1e-4 * max(1, sigma[0]))
+        for i in np.flatnonzero(sigma[:n]):
+            sign = np.sign(left[np.abs(left[:, i]).argmax(), i])
+            for (side, of), direction in zip(sides.items(), (left[:, i], right[i]), strict=True):
+                scores = of @ direction * sign
+                for tail, falling in (("max", -scores), ("min", scores)):
+                    kept = [r for r in tokens if (r["circuit"], r["direction_rank"], r["side"], r["tail"]) == (circuit, i + 1, side, tail)]
+                    assert [r["rank"] for r in kept] == list(range(1, 11))
+                    # a near-tie of singular values turns both directions, and of scores swaps two tokens
+                    loose = 1e-5 * np.abs(scores).max() / min(gaps[i], gaps[i - 1] if i else 1)
+                    np.testing.assert_allclose([r["score"] for r in kept], scores[np.argsort(falling)[:10]], atol=loose)
+                    np.testing.assert_allclose([r["score"] for r in kept], scores[[r["token_id"] for r in kept]], atol=loose)
+
+
 def test_matching_is_computed_through_the_strongest_writers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(composition, "N_MATCHED", 2)
     model = eager_model("gpt2", n_layer=3)

@@ -53,7 +53,7 @@ def request(target: Path, model: Path, corpus: Path | str | None, **changes) -> 
         "target": target, "model": str(model), "corpus": str(corpus / "*.txt") if isinstance(corpus, Path) else corpus, "revision": None, "dtype": "float32",
         "device": "cpu", "split": None, "config": None, "column": None, "corpus_revision": None, "every": 1, "max_documents": None, "document_tokens": None,
         "context": 16, "bos": "auto", "cut": "tokens", "triggers": 5, "trace": 6, "coefficients": 10,
-        "batch_size": 4, "shard_positions": 200, "seed": 0, "paper": False, "paper_keys": 4, "map": False, "workers": 1,
+        "batch_size": 4, "shard_positions": 200, "seed": 0, "paper": False, "paper_keys": 4, "map": False, "circuit": False, "workers": 1,
         "ray": None, "lake": None, "data": None,
     }  # fmt: skip
     return asked(**{**options, **changes})

@@ -51,6 +51,7 @@ BREAKS = {
     "map_complete": "DELETE FROM map_point WHERE layout = 'value' AND neuron = 3",
     "heads_complete": "DELETE FROM head WHERE layer = 2",
     "head_eigenvalues": "UPDATE head_eigenvalue SET real = 0.5 WHERE layer = 0 AND spectrum = 'stream' AND rank = 2",
+    "head_directions": "UPDATE head_direction SET sigma = 3 WHERE layer = 2 AND circuit = 'qk' AND direction_rank = 2; UPDATE head_direction SET sigma = 2.5 WHERE layer = 2 AND circuit = 'qk' AND direction_rank = 1",
     "composition_complete": "DELETE FROM composition WHERE kind = 'q' AND layer = 2 AND from_layer = 1",
     "composition_matching": "UPDATE composition SET matching = NULL WHERE kind = 'k' AND layer = 1",
     "sweep_positions": 'UPDATE shard SET n_rows = \'{"sequence": 2, "position": 11}\' WHERE run_id = 1',
@@ -100,6 +101,9 @@ def test_audit_sees_the_row_that_breaks_its_rule(tiny_copy: duckdb.DuckDBPyConne
         ("head_eigenvalues", "DELETE FROM head_eigenvalue WHERE layer = 1 AND spectrum = 'ov_token'"),
         ("head_eigenvalues", "UPDATE head_eigenvalue SET rank = 3 - rank WHERE layer = 1 AND spectrum = 'ov_token'"),
         ("head_eigenvalues", "UPDATE head SET matching = 0.25 WHERE layer = 2"),
+        ("head_directions", "UPDATE head SET ov_norm = 2 WHERE layer = 1"),
+        ("head_directions", "UPDATE head_direction_token SET score = -score WHERE layer = 2 AND side = 'key' AND tail = 'min'"),
+        ("head_directions", "UPDATE head_direction_token SET rank = 3 WHERE layer = 0 AND side = 'write' AND tail = 'max' AND rank = 2"),
         ("composition_matching", "UPDATE composition SET matching = 0.5 WHERE kind = 'v' AND layer = 1"),
         ("composition_matching", "UPDATE composition SET matching = -1.5 WHERE kind = 'k' AND layer = 1"),
         ("composition_matching", "UPDATE composition SET from_layer = 1 WHERE kind = 'k' AND layer = 1"),
@@ -177,7 +181,7 @@ def test_an_entropy_is_not_negative_but_by_a_rounding(tiny_copy: duckdb.DuckDBPy
 
 def test_what_is_said_to_lie_in_0_1_is_audited() -> None:
     said = {c for t in metadata(2).tables.values() for c in t.columns if c.comment and c.comment.split(";")[0].rstrip(".").endswith("in [0, 1]")}
-    assert len(said) == 12
+    assert len(said) == 14
     assert all("bounds" in c.info for c in said)
 
 

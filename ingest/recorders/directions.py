@@ -1,0 +1,101 @@
+"""Singular directions of a head's circuits, and the tokens at both of their ends: rows of `head_direction` and `head_direction_token`.
+
+A circuit is a product of two thin factors, left·rightᵀ, so that its singular values are those of a matrix of d_head × d_head: the factors' R of QR, multiplied.
+Source: Elhage et al. 2021, OV and QK circuits as low-rank matrices; Millidge and Black 2022, their singular vectors in the vocabulary.
+"""
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from ingest.model.folding import FoldedHeads, folded_heads
+from ingest.model.models import Model
+from ingest.model.ranking import top_k
+from ingest.model.token_states import TokenStates
+from schema.terms import HEAD_CIRCUITS, TAILS
+
+N_DIRECTIONS = 8
+ROUNDING = 1e-6
+"""Singular values of float32 weights under this share of the largest are zeros: norms that centre queries leave one."""
+
+N_ENDS = 10
+"""Tokens kept at each end of a direction."""
+
+
+def factors(heads: FoldedHeads) -> dict[str, tuple[Tensor, Tensor]]:
+    """left and right, [n_heads, d_model, d_head] each, of W_OV (what is written, what is read) and of W_QK (query, key; unrotated)."""
+    return {"ov": (heads.w_o, heads.w_v.mT), "qk": (heads.w_q.mT, heads.w_k.mT)}
+
+
+def singular(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """σ of left·rightᵀ [n, d_head], falling, and the directions on either side, [n, d_model, d_head]; float64.
+
+    A pair of directions may flip sign together: of that on the left the component of largest modulus is positive.
+    """
+    (q_left, r_left), (q_right, r_right) = torch.linalg.qr(left.double()), torch.linalg.qr(right.double())
+    u, sigma, vh = torch.linalg.svd(r_left @ r_right.mT)
+    written, read = q_left @ u, q_right @ vh.mT
+    largest = written.gather(-2, written.abs().argmax(-2, keepdim=True))
+    sign = torch.where(largest < 0, -1.0, 1.0)
+    return torch.where(sigma > ROUNDING * sigma[:, :1], sigma, 0.0), written * sign, read * sign
+
+
+def direction_tables(model: Model, layer: int, states: TokenStates) -> dict[str, pa.Table]:
+    """Rows of one layer."""
+    found = {circuit: singular(*both) for circuit, both in factors(folded_heads(model, layer)).items()}
+    sources = states.sources[states.of(layer)]
+    # circuit → side → its tokens and its directions
+    sides = {
+        "ov": {"read": (sources, found["ov"][2]), "write": (states.readers, found["ov"][1])},
+        "qk": {"query": (sources, found["qk"][1]), "key": (sources, found["qk"][2])},
+    }
+    tokens = [token_rows(layer, circuit, side, *both) for circuit in HEAD_CIRCUITS for side, both in sides[circuit].items()]
+    return {
+        "head_direction": pa.concat_tables(direction_rows(layer, circuit, found[circuit][0].cpu().numpy()) for circuit in HEAD_CIRCUITS),
+        "head_direction_token": pa.concat_tables(tokens),
+    }
+
+
+def direction_rows(layer: int, circuit: str, sigma: np.ndarray) -> pa.Table:
+    """sigma: all of each head, [n_heads, d_head]."""
+    n_heads, n = len(sigma), min(N_DIRECTIONS, sigma.shape[1])
+    total, following = (sigma**2).sum(1, keepdims=True), np.pad(sigma, ((0, 0), (0, 1)))[:, 1 : n + 1]
+    kept = sigma[:, :n]
+    zeros = np.zeros_like(kept)
+    share = np.divide(kept**2, total, out=zeros.copy(), where=total > 0)
+    gap = np.divide(kept - following, kept, out=zeros.copy(), where=kept > 0)
+    return pa.table(
+        {
+            "layer": np.full(kept.size, layer, np.int16),
+            "head": np.repeat(np.arange(n_heads, dtype=np.int16), n),
+            "circuit": pa.array([circuit] * kept.size),
+            "direction_rank": np.tile(np.arange(1, n + 1, dtype=np.int16), n_heads),
+            **{name: x.astype(np.float32).ravel() for name, x in (("sigma", kept), ("share", share), ("gap", gap))},
+        }
+    )
+
+
+def token_rows(layer: int, circuit: str, side: str, tokens: Tensor, directions: Tensor) -> pa.Table:
+    """tokens: [n_tokens, d_model]; directions: [n_heads, d_model, d_head], of which the first are kept."""
+    kept = directions[..., :N_DIRECTIONS].mT
+    n_heads, n = kept.shape[:2]
+    scores = kept.flatten(0, 1).float() @ tokens.T
+    scores -= scores.mean(1, keepdim=True)
+    ends = [top_k(scores if tail == "max" else -scores, N_ENDS) for tail in TAILS]
+    values = torch.stack([found if tail == "max" else -found for tail, (found, _) in zip(TAILS, ends, strict=True)], dim=1)
+    ids = torch.stack([index for _, index in ends], dim=1)
+    size, k = ids.numel(), ids.shape[-1]
+    return pa.table(
+        {
+            "layer": np.full(size, layer, np.int16),
+            "head": np.repeat(np.arange(n_heads, dtype=np.int16), n * len(TAILS) * k),
+            "circuit": pa.array([circuit] * size),
+            "direction_rank": np.tile(np.repeat(np.arange(1, n + 1, dtype=np.int16), len(TAILS) * k), n_heads),
+            "side": pa.array([side] * size),
+            "tail": pa.array(np.tile(np.repeat(TAILS, k), n_heads * n)),
+            "rank": np.tile(np.arange(1, k + 1, dtype=np.int16), n_heads * n * len(TAILS)),
+            "token_id": ids.cpu().numpy().astype(np.int32).ravel(),
+            "score": values.cpu().numpy().ravel(),
+        }
+    )
