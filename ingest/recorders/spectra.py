@@ -61,5 +61,7 @@ def own_first_shares(heads: FoldedHeads, states: TokenStates, layer: int, n: int
     shares = []
     for w_v, w_o in zip(heads.w_v, heads.w_o, strict=True):
         scores = (sources[tokens] @ w_v.T) @ (states.readers @ w_o).T
-        shares.append(float((scores.argmax(1) == tokens).double().mean()))
+        own = scores.gather(1, tokens[:, None])
+        # a head that writes nothing raises no token above another
+        shares.append(float(((scores >= own).sum(1) == 1).double().mean()))
     return np.array(shares, np.float32)
