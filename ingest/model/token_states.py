@@ -91,8 +91,8 @@ def token_states(model: Model) -> TokenStates:
     readers = torch.cat([model.logit_readers(part.to(model.device)) for part in ids])
     mean = readers.double().mean(0)
     uncentred = product(first, readers)
-    copying = tuple(found - x.double().mean(0).outer(mean) * len(x) for x, found in ((first, uncentred), (later, product(later, readers))))
-    (own, across), others = (alike(first, first), alike(first, later)), alike(later, later)
+    copying = centred(uncentred, first, mean), centred(product(later, readers), later, mean)
+    own, across, others = (centred(product(x, y), x, y.double().mean(0)) for x, y in ((first, first), (first, later), (later, later)))
     return TokenStates((first, later), readers - mean.float(), copying, uncentred, ((own, across), (across.T, others)))
 
 
@@ -104,6 +104,6 @@ def product(x: Tensor, y: Tensor) -> Tensor:
     return total
 
 
-def alike(x: Tensor, y: Tensor) -> Tensor:
-    """The same, less the means."""
-    return product(x, y) - x.double().mean(0).outer(y.double().mean(0)) * len(x)
+def centred(total: Tensor, x: Tensor, mean: Tensor) -> Tensor:
+    """xᵀ·y less the means of both. mean: of y."""
+    return total - x.double().mean(0).outer(mean) * len(x)

@@ -223,7 +223,18 @@ def corpus_rows() -> dict[str, list[tuple]]:
 
 def run_rows() -> dict[str, list[tuple]]:
     when = "2026-01-02 03:04:05+00"
-    kinds = [("weights", None), ("sweep", 0), ("sweep", 1), ("trace", 0), ("trace", 1), ("paper", 0), ("paper", 1), ("map", None), ("map", None), ("circuit", None)]
+    kinds = [
+        ("weights", None),
+        ("sweep", 0),
+        ("sweep", 1),
+        ("trace", 0),
+        ("trace", 1),
+        ("paper", 0),
+        ("paper", 1),
+        ("map", None),
+        ("map", None),
+        ("circuit", None),
+    ]
     runs = [(i, k, c, "{}", "{}", 0, "cpu", 1, when, when, "finished") for i, (k, c) in enumerate(kinds)]
     traced = {name: len(rows) for name, rows in trace_rows().items()}
     n_rows = [

@@ -51,7 +51,7 @@ BREAKS = {
     "map_complete": "DELETE FROM map_point WHERE layout = 'value' AND neuron = 3",
     "heads_complete": "DELETE FROM head WHERE layer = 2",
     "head_eigenvalues": "UPDATE head_eigenvalue SET real = 0.5 WHERE layer = 0 AND spectrum = 'stream' AND rank = 2",
-    "head_directions": "UPDATE head_direction SET sigma = 3 WHERE layer = 2 AND circuit = 'qk' AND direction_rank = 2; UPDATE head_direction SET sigma = 2.5 WHERE layer = 2 AND circuit = 'qk' AND direction_rank = 1",
+    "head_directions": "UPDATE head_direction SET sigma = 3 - sigma / 4 WHERE layer = 2 AND circuit = 'qk'",
     "composition_complete": "DELETE FROM composition WHERE kind = 'q' AND layer = 2 AND from_layer = 1",
     "composition_matching": "UPDATE composition SET matching = NULL WHERE kind = 'k' AND layer = 1",
     "sweep_positions": 'UPDATE shard SET n_rows = \'{"sequence": 2, "position": 11}\' WHERE run_id = 1',
