@@ -54,6 +54,9 @@ HEAD_CIRCUITS = ("ov", "qk")
 HEAD_SIDES = ("read", "write", "query", "key")
 """Ends of a head's direction: of ov what is read and written, of qk query and key."""
 
+VIRTUAL_SIDES = ("key", "gate", "read_by_key", "read_by_gate")
+"""With what a neuron meets another: its own key or gate key reads the other's value, or the other's reads its value."""
+
 COMPOSITIONS = ("k", "q", "v")
 """Through what a later head reads what an earlier one wrote: its keys, its queries or its values."""
 

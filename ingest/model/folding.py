@@ -52,7 +52,10 @@ def layer_norm(model: Model, layer: int, path: str | None) -> nn.Module | None:
 
 
 def over_scale(x: Tensor, norm: nn.Module | None) -> Tensor:
-    """x̂: states [..., d_model] over what the norm divides each by; as they are where there is no norm. A folded reader gives the same with it or its mean taken off."""
+    """x̂: states [..., d_model] over what the norm divides each by; as they are where there is no norm.
+
+    A centring norm's mean may stay: a folded reader does not see it.
+    """
     if norm is None:
         return x
     centred = x - x.mean(-1, keepdim=True) if is_centring(norm) else x

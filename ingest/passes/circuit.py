@@ -32,16 +32,20 @@ class Circuit(PlannedPass):
 
     def rows(self, probe: Probe) -> dict[str, int]:
         from ingest.recorders.directions import N_DIRECTIONS, N_ENDS
+        from ingest.recorders.virtual_weights import N_KEPT
         from schema.terms import COMPOSITIONS, HEAD_CIRCUITS, HEAD_SIDES, HEAD_SPECTRA, TAILS
 
         n_layers, n_heads, d_head = probe.model.n_layers, probe.model.n_heads, probe.model.d_head
         heads, directions = n_layers * n_heads, min(N_DIRECTIONS, d_head)
+        neurons = n_layers * probe.model.d_ffn * (4 if probe.model.is_gated else 2)
         return {
             "head": heads,
             "head_eigenvalue": heads * d_head * len(HEAD_SPECTRA),
             "head_direction": heads * len(HEAD_CIRCUITS) * directions,
             "head_direction_token": heads * len(HEAD_SIDES) * directions * len(TAILS) * N_ENDS,
             "composition": n_layers * (n_layers - 1) // 2 * n_heads**2 * len(COMPOSITIONS),
+            "virtual_weight": neurons * N_KEPT,
+            "virtual_weight_total": neurons,
         }
 
     def seconds(self, probe: Probe) -> float:
@@ -67,8 +71,10 @@ def circuit_tables(model: "Model", layer: int, states: "TokenStates") -> "Tables
     from ingest.recorders.composition import composition_rows
     from ingest.recorders.directions import direction_tables
     from ingest.recorders.head_rows import head_tables
+    from ingest.recorders.virtual_weights import virtual_weight_tables
 
-    return {**head_tables(model, layer, states), "composition": composition_rows(model, layer, states), **direction_tables(model, layer, states)}
+    composition = {"composition": composition_rows(model, layer, states)}
+    return head_tables(model, layer, states) | composition | direction_tables(model, layer, states) | virtual_weight_tables(model, layer)
 
 
 PASS = Circuit()

@@ -1,9 +1,9 @@
-"""What the weights of attention tell of every head: what it copies, what it looks for, its directions, and which heads read each other."""
+"""What the weights tell of circuits: what each head copies and looks for, its directions, which heads read each other, and which neurons do."""
 
-from sqlalchemy import DOUBLE, REAL, Column, Integer, MetaData, SmallInteger, String
+from sqlalchemy import DOUBLE, REAL, BigInteger, Column, Integer, MetaData, SmallInteger, String
 
 from schema import terms
-from schema.columns import FilledBy, column, layer, nonnegative, one_of, probability, table
+from schema.columns import FilledBy, column, layer, neuron, nonnegative, one_of, probability, table
 
 ORDER = 110
 CIRCUIT = FilledBy("circuit", "--model … --circuit", unit="heads", counted="SELECT count(*) FROM head")
@@ -115,4 +115,43 @@ def tables(m: MetaData, _: int) -> None:
         sort=("kind", "layer", "head", "from_layer", "from_head"),
         filled_by=CIRCUIT,
         bytes_a_row=10,
+    )
+    virtual_weights(m)
+
+
+def virtual_weights(m: MetaData) -> None:
+    side = "key or gate: its own key (up key) or gate key reads the other's value; read_by_key or read_by_gate: the other's reads its value."
+    table(
+        "virtual_weight",
+        m,
+        layer(),
+        neuron(),
+        column("side", String, side),
+        column("rank", SmallInteger, "From 1 to 10, by falling modulus; ties go to the lower layer and neuron."),
+        column("other_layer", SmallInteger, "Layer of the other neuron: an earlier one where its value is read, else a later one."),
+        column("other_neuron", Integer, "The other neuron."),
+        column("weight", REAL, "k̂·v, the gain before the key folded in; of values with a norm behind them only signs, and ratios of one value, mean anything."),
+        column("cosine", REAL, "k̂·v over both lengths, in [-1, 1]; by chance its standard deviation is 1/√d_model."),
+        one_of("side", terms.VIRTUAL_SIDES),
+        comment="The neurons that each neuron reads most, and that read it most (Elhage et al. 2021, virtual weights).",
+        grain=("layer", "neuron", "side", "rank"),
+        sort=("layer", "neuron", "side", "rank"),
+        filled_by=CIRCUIT,
+        bytes_a_row=12,
+    )
+    table(
+        "virtual_weight_total",
+        m,
+        layer(),
+        neuron(),
+        column("side", String, side),
+        column("n", BigInteger, "Neurons of earlier, or later, layers."),
+        column("sum_squares", DOUBLE, "Sum of the squared virtual weights with all of them, of which virtual_weight has the ten largest."),
+        column("folded_cosine", REAL, "Cosine of its own folded key (or gate key) and its value, in [-1, 1]; null where the side is that of another.", null=True),
+        one_of("side", terms.VIRTUAL_SIDES),
+        comment="All virtual weights of a neuron summed, and how its own key and value lie to each other.",
+        grain=("layer", "neuron", "side"),
+        sort=("layer", "neuron", "side"),
+        filled_by=CIRCUIT,
+        bytes_a_row=13,
     )

@@ -378,6 +378,7 @@ def circuit_rows() -> dict[str, list[tuple]]:
         "head": [(i, 0, 0, *HEADS[i]) for i in LAYERS],
         "head_eigenvalue": found,
         **direction_rows(),
+        **virtual_weight_rows(),
         "composition": [(kind, layer, 0, earlier, 0, *numbers) for (kind, layer, earlier), numbers in COMPOSITIONS.items()],
     }
 
@@ -400,6 +401,25 @@ def direction_rows() -> dict[str, list[tuple]]:
         for rank, token in enumerate(both, start=1)
     ]
     return {"head_direction": [(layer, 0, *of, *DIRECTIONS[of]) for layer, of in product(LAYERS, DIRECTIONS)], "head_direction_token": tokens}
+
+
+def virtual_weight(reader: tuple[int, int], writer: tuple[int, int]) -> float:
+    """Folded keys are the neuron's own value with its two numbers exchanged; there is no gate."""
+    (x, y), (u, v) = VALUES[reader[0]][reader[1]], VALUES[writer[0]][writer[1]]
+    return y * u + x * v
+
+
+def virtual_weight_rows() -> dict[str, list[tuple]]:
+    """The two of largest modulus of each neuron and side."""
+    kept, totals = [], []
+    for cell, side in product(product(LAYERS, NEURONS), ("key", "read_by_key")):
+        others = [other for other in product(LAYERS, NEURONS) if (other[0] < cell[0] if side == "key" else other[0] > cell[0])]
+        weights = {other: virtual_weight(cell, other) if side == "key" else virtual_weight(other, cell) for other in others}
+        best = sorted(others, key=lambda other: (-abs(weights[other]), other))[:2]
+        kept += [(*cell, side, rank, *other, weights[other], weights[other] / norm(*cell) / norm(*other)) for rank, other in enumerate(best, start=1)]
+        own = virtual_weight(cell, cell) / norm(*cell) ** 2 if side == "key" else None
+        totals.append((*cell, side, len(others), sum(w * w for w in weights.values()), own))
+    return {"virtual_weight": kept, "virtual_weight_total": totals}
 
 
 def rows() -> dict[str, list[tuple]]:

@@ -118,4 +118,34 @@ def check_head_directions(c: Case) -> None:
                         c.close("their scores", stored[i, j, k, m, tail], scores[ids[i, j, k, m, tail]], loose, np.abs(scores).max())
 
 
-CIRCUIT_CHECKS = (check_heads, check_head_eigenvalues, check_compositions, check_head_directions)
+def check_virtual_weights(c: Case) -> None:
+    heads, rows, totals = Heads(c.reference.hf), c.published.table("virtual_weight"), c.published.table("virtual_weight_total")
+    keys, values = [heads.ffn_readers(layer) for layer in range(c.n_layers)], [heads.ffn_values(layer) for layer in range(c.n_layers)]
+    at = 0
+    sides = sorted([*keys[0], *(f"read_by_{side}" for side in keys[0])])
+    numbers = [(layer, neuron, side) for layer in range(c.n_layers) for neuron in range(c.d_ffn) for side in sides]
+    for i, column in enumerate(("layer", "neuron", "side")):
+        equal(column, totals[column], [each[i] for each in numbers])
+    for i, (layer, neuron, side) in enumerate(numbers):
+        is_reader, kind = side in keys[0], side.removeprefix("read_by_")
+        mine = keys[layer][kind][neuron] if is_reader else values[layer][neuron]
+        others = {other: values[other] if is_reader else keys[other][kind] for other in range(c.n_layers) if (other < layer if is_reader else other > layer)}
+        products = {(other, n): v @ mine for other, vectors in others.items() for n, v in enumerate(vectors)}
+        cosine = mine @ values[layer][neuron] / np.linalg.norm(mine) / np.linalg.norm(values[layer][neuron]) if is_reader else np.nan
+        c.close("folded_cosine", totals["folded_cosine"][i], cosine, 1e-5, 1.0)
+        assert totals["n"][i] == len(products)
+        c.close("sum_squares", totals["sum_squares"][i], sum(w**2 for w in products.values()), 1e-4)
+        best = sorted((abs(w) for w in products.values()), reverse=True)[:10]
+        kept = slice(at, at := at + len(best))
+        for column, want in (("layer", layer), ("neuron", neuron), ("side", side), ("rank", np.arange(1, len(best) + 1))):
+            equal(f"virtual_weight.{column}", rows[column][kept], want)
+        with_whom = list(zip(rows["other_layer"][kept], rows["other_neuron"][kept], strict=True))
+        weights = np.array([products[other] for other in with_whom])
+        lengths = np.array([np.linalg.norm(others[other][n]) for other, n in with_whom]) * np.linalg.norm(mine)
+        c.close("largest virtual weights", np.abs(weights), np.array(best), 1e-4)
+        c.close("virtual weights", rows["weight"][kept], weights, 1e-4)
+        c.close("their cosines", rows["cosine"][kept], weights / lengths if len(lengths) else weights, 1e-4)
+    assert at == len(rows)
+
+
+CIRCUIT_CHECKS = (check_heads, check_head_eigenvalues, check_compositions, check_head_directions, check_virtual_weights)

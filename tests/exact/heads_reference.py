@@ -14,6 +14,14 @@ from torch import nn
 GEMMAS = ("gemma", "gemma2", "gemma3_text")
 NORMS = ("ln_1", "self_attn_layer_norm", "input_layernorm")
 OUTPUTS = ("o_proj", "out_proj", "dense", "c_proj")
+FFN_KEYS = {"key": ("up_proj", "c_fc", "fc_in", "dense_h_to_4h", "fc1"), "gate": ("gate_proj",)}
+FFN_VALUES = ("down_proj", "c_proj", "fc_out", "dense_4h_to_h", "fc2")
+FFN_NORMS = {
+    **dict.fromkeys(("gpt2", "gpt_neo"), ("ln_2",)),
+    **dict.fromkeys(("bloom", "gpt_neox", "gemma", "granite", "llama", "mistral", "qwen2", "qwen3"), ("post_attention_layernorm",)),
+    **dict.fromkeys(("gemma2", "gemma3_text"), ("pre_feedforward_layernorm",)),
+    **{"gptj": ("ln_1",), "phi": ("input_layernorm",), "opt": ("final_layer_norm",)},
+}
 POSITIONS = ("wpe", "embed_positions")
 
 
@@ -119,6 +127,20 @@ class Heads:
         (weight, bias), own = self.qkv(layer)[2], head * self.n_kv // self.n_heads
         norm = self.before(layer)
         return self.output(layer, head) @ (bias[own] + (0 if norm is None else weight[own] @ norm.bias))
+
+    def ffn_readers(self, layer: int) -> dict[str, np.ndarray]:
+        """Folded keys, and gate keys where there are any, [d_ffn, d_model]."""
+        norm = None if self.type == "olmo2" else self.norm(self.child(layer, FFN_NORMS[self.type], ""))
+        found = {side: self.linear(module)[0] for side, names in FFN_KEYS.items() if (module := self.child(layer, names, "")) is not None}
+        return {side: rows if norm is None else rows @ norm.folded for side, rows in found.items()}
+
+    def ffn_values(self, layer: int) -> np.ndarray:
+        """[d_ffn, d_model], with the gain of a norm behind them and the residual multiplier."""
+        # the attention's output may have the same name, and comes first
+        module = [m for name, m in self.blocks[layer].named_modules() if name.rpartition(".")[2] in FFN_VALUES and "att" not in name][-1]
+        after = self.norm(self.child(layer, ("post_feedforward_layernorm",), ""))
+        values = self.linear(module)[0].T * getattr(self.config, "residual_multiplier", 1.0)
+        return values if after is None else values * after.gain
 
     def window(self, layer: int) -> int | None:
         if self.type == "gpt_neo":

@@ -38,6 +38,8 @@ GRAINS = {
     "head_eigenvalue": "layer, head, spectrum, rank",
     "head_direction": "layer, head, circuit, direction_rank",
     "head_direction_token": "layer, head, circuit, direction_rank, side, tail, rank",
+    "virtual_weight": "layer, neuron, side, rank",
+    "virtual_weight_total": "layer, neuron, side",
     "composition": "kind, layer, head, from_layer, from_head",
     "map_point": "run_id, layout, layer, neuron, position_id",
 }

@@ -9,7 +9,7 @@ from ingest.model.folding import folded_heads
 from ingest.model.models import Model
 from ingest.model.token_states import token_states
 from ingest.passes.circuit import circuit_tables
-from ingest.recorders import composition
+from ingest.recorders import composition, virtual_weights
 from tests.exact.heads_reference import Heads, centred, eigenvalues, ratio
 from tests.ingest.attention_oracle import eager_model
 
@@ -142,6 +142,47 @@ def test_directions_are_the_singular_vectors_of_the_whole_matrices(both) -> None
                     loose = 1e-5 * np.abs(scores).max() / min(gaps[i], gaps[i - 1] if i else 1)
                     np.testing.assert_allclose([r["score"] for r in kept], scores[np.argsort(falling)[:10]], atol=loose)
                     np.testing.assert_allclose([r["score"] for r in kept], scores[[r["token_id"] for r in kept]], atol=loose)
+
+
+def test_virtual_weights_are_the_largest_of_all_products_of_folded_keys_and_values(both) -> None:
+    model, heads, tables = both
+    keys = [heads.ffn_readers(layer) for layer in range(2)]
+    values = [heads.ffn_values(layer) for layer in range(2)]
+    for layer, other in ((0, 1), (1, 0)):
+        totals = {(r["neuron"], r["side"]): r for r in tables[layer]["virtual_weight_total"]}
+        found: dict[tuple[int, str], list[dict]] = {}
+        for row in tables[layer]["virtual_weight"]:
+            found.setdefault((row["neuron"], row["side"]), []).append(row)
+        for side in keys[0]:
+            own = keys[layer][side]
+            name, products = (side, own @ values[0].T) if layer == 1 else (f"read_by_{side}", values[0] @ keys[1][side].T)
+            lengths = np.linalg.norm(own if layer == 1 else values[0], axis=1)[:, None] * np.linalg.norm(values[0] if layer == 1 else keys[1][side], axis=1)
+            assert all((neuron, name) in found and (neuron, side) in totals for neuron in range(len(own)))
+            for neuron, weights in enumerate(products):
+                rows, total = found[neuron, name], totals[neuron, name]
+                best = [r["other_neuron"] for r in rows]
+                assert [(r["rank"], r["other_layer"]) for r in rows] == [(i + 1, other) for i in range(10)]
+                np.testing.assert_allclose([abs(r["weight"]) for r in rows], np.sort(np.abs(weights))[::-1][:10], rtol=1e-4)
+                np.testing.assert_allclose([r["weight"] for r in rows], weights[best], rtol=1e-4)
+                np.testing.assert_allclose([r["cosine"] for r in rows], (weights / lengths[neuron])[best], rtol=1e-4)
+                assert (total["n"], total["sum_squares"]) == (model.d_ffn, pytest.approx((weights**2).sum(), rel=1e-4))
+                cosine = own[neuron] @ values[layer][neuron] / np.linalg.norm(own[neuron]) / np.linalg.norm(values[layer][neuron])
+                assert totals[neuron, side]["folded_cosine"] == pytest.approx(cosine, abs=1e-5)
+                empty = totals[neuron, f"read_by_{side}" if layer == 1 else side]
+                assert (empty["n"], empty["sum_squares"]) == (0, 0)
+
+
+def test_virtual_weights_with_several_layers_are_merged_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(virtual_weights, "ROWS", 7)
+    model = eager_model("llama", num_hidden_layers=2)
+    heads = Heads(model.hf)
+    merged = virtual_weights.Largest(model.values(0))
+    for layer in range(2):
+        merged.add(layer, virtual_weights.readers(model, layer)["key"])
+    products = heads.ffn_values(0) @ np.concatenate([heads.ffn_readers(layer)["key"] for layer in range(2)]).T
+    order = np.argsort(-np.abs(products), axis=1, kind="stable")[:, :10]
+    np.testing.assert_allclose(merged.weights, np.take_along_axis(products, order, 1), rtol=1e-4)
+    assert merged.others.tolist() == order.tolist()
 
 
 def test_matching_is_computed_through_the_strongest_writers_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,35 @@
+"""What the tiny atlas does not have: a neuron whose coefficients are negative on average, and a model without a circuit run."""
+
+import duckdb
+import pytest
+
+import atlas
+from atlas.questions import question
+from atlas.ranges import missing_run
+from schema.errors import AtlasError
+
+
+def test_a_neuron_that_is_negative_on_average_takes_out_what_its_cosine_says_it_adds(tiny_copy: duckdb.DuckDBPyConnection) -> None:
+    tiny_copy.execute("UPDATE neuron_statistics SET mean = -1 WHERE layer = 1 AND neuron = 3")
+    assert tiny_copy.execute("SELECT layer, neuron FROM memory_neurons(n := 2)").fetchall() == [(2, 2), (1, 3)]
+
+
+def test_without_a_sweep_the_cosine_alone_decides(tiny_copy: duckdb.DuckDBPyConnection) -> None:
+    tiny_copy.execute("DELETE FROM neuron_statistics")
+    assert tiny_copy.execute("SELECT layer, neuron, mean FROM memory_neurons(n := 1)").fetchall() == [(2, 2, None)]
+
+
+@pytest.mark.parametrize("name", ["head_card", "composition_edges", "induction_circuits", "elhage2021_copying", "neuron_readers"])
+def test_what_a_model_without_a_circuit_run_lacks_is_named(tiny_copy: duckdb.DuckDBPyConnection, name: str) -> None:
+    tiny_copy.execute("DELETE FROM run WHERE kind = 'circuit'")
+    assert missing_run(tiny_copy, question(name).sql) == "circuit"
+
+
+def test_a_histogram_of_no_heads_has_no_bins(tiny_copy: duckdb.DuckDBPyConnection) -> None:
+    tiny_copy.execute("DELETE FROM head")
+    assert tiny_copy.execute("FROM elhage2021_copying()").fetchall() == []
+
+
+def test_a_head_that_the_model_has_not_is_refused(a: atlas.Atlas) -> None:
+    with pytest.raises(AtlasError, match="no head 1: this model has heads 0 to 0"):
+        a.head_card(0, 1)
