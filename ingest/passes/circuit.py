@@ -1,4 +1,4 @@
-"""What the weights of attention tell of every head: one shard a layer."""
+"""What the weights tell of circuits: of every head, and of neurons that read each other. One shard a layer."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Circuit(PlannedPass):
     name = "circuit"
     after = ("weights",)
-    options = (flag("circuit", "Read the weights of attention: what each head copies and looks for, and which heads read each other."),)
+    options = (flag("circuit", "Read circuits in the weights: what each head copies and looks for, and which heads and neurons read each other."),)
     is_repeatable = False
 
     def is_wanted(self, request: "Request") -> bool:

@@ -147,7 +147,9 @@ def virtual_weights(m: MetaData) -> None:
         column("side", String, side),
         column("n", BigInteger, "Neurons of earlier, or later, layers."),
         column("sum_squares", DOUBLE, "Sum of the squared virtual weights with all of them, of which virtual_weight has the ten largest."),
-        column("folded_cosine", REAL, "Cosine of its own folded key (or gate key) and its value, in [-1, 1]; null where the side is that of another.", null=True),
+        column(
+            "folded_cosine", REAL, "Cosine of its own folded key (or gate key) and its value, in [-1, 1]; null where the side is that of another.", null=True
+        ),
         one_of("side", terms.VIRTUAL_SIDES),
         comment="All virtual weights of a neuron summed, and how its own key and value lie to each other.",
         grain=("layer", "neuron", "side"),

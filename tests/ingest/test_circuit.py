@@ -8,7 +8,8 @@ from ingest.model.architectures import ARCHITECTURES
 from ingest.model.folding import folded_heads
 from ingest.model.models import Model
 from ingest.model.token_states import token_states
-from ingest.passes.circuit import circuit_tables
+from ingest.passes.base import Probe
+from ingest.passes.circuit import PASS, circuit_tables
 from ingest.recorders import composition, virtual_weights
 from tests.exact.heads_reference import Heads, centred, eigenvalues, ratio
 from tests.ingest.attention_oracle import eager_model
@@ -214,3 +215,13 @@ def test_factors_in_another_order_have_the_eigenvalues_and_not_the_norm() -> Non
     shifted = np.linalg.norm(k @ writes @ q.T) / np.linalg.norm(q.T @ k) / np.linalg.norm(writes)
     found = next(r for r in circuit_tables(model, 1, token_states(model))["composition"].to_pylist() if r["kind"] == "k")
     assert abs(found["score"] / shifted - 1) > 0.1
+
+
+def test_a_dry_run_counts_the_rows_and_times_a_layer(both) -> None:
+    model, _, tables = both
+    probe = Probe(model, None, None, [])
+    expected, found = PASS.rows(probe), {name: sum(len(of[name]) for of in tables.values()) for name in tables[0]}
+    # a neuron of the first layer reads no other, and one of the last is read by none
+    expected["virtual_weight"] //= 2
+    assert found == expected
+    assert PASS.seconds(probe) > 0
