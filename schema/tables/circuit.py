@@ -56,7 +56,7 @@ def tables(m: MetaData, _: int) -> None:
         grain=("layer", "head", "spectrum", "rank"),
         sort=("layer", "head", "spectrum", "rank"),
         filled_by=CIRCUIT,
-        bytes_a_row=14,
+        bytes_a_row=19,
     )
     table(
         "head_direction",
@@ -92,7 +92,7 @@ def tables(m: MetaData, _: int) -> None:
         grain=("layer", "head", "circuit", "direction_rank", "side", "tail", "rank"),
         sort=("layer", "head", "circuit", "direction_rank", "side", "tail", "rank"),
         filled_by=CIRCUIT,
-        bytes_a_row=9,
+        bytes_a_row=11,
     )
     table(
         "composition",
@@ -114,7 +114,7 @@ def tables(m: MetaData, _: int) -> None:
         grain=("kind", "layer", "head", "from_layer", "from_head"),
         sort=("kind", "layer", "head", "from_layer", "from_head"),
         filled_by=CIRCUIT,
-        bytes_a_row=10,
+        bytes_a_row=12,
     )
     virtual_weights(m)
 
@@ -137,7 +137,7 @@ def virtual_weights(m: MetaData) -> None:
         grain=("layer", "neuron", "side", "rank"),
         sort=("layer", "neuron", "side", "rank"),
         filled_by=CIRCUIT,
-        bytes_a_row=12,
+        bytes_a_row=11,
     )
     table(
         "virtual_weight_total",
@@ -155,5 +155,5 @@ def virtual_weights(m: MetaData) -> None:
         grain=("layer", "neuron", "side"),
         sort=("layer", "neuron", "side"),
         filled_by=CIRCUIT,
-        bytes_a_row=13,
+        bytes_a_row=17,
     )
