@@ -30,6 +30,7 @@ class Batch:
 
 class Recorder(Protocol):
     """Records one shard. The records it takes have the rows of the batch: [rows, width], float32 where they are of sampled positions.
+    Attention weights come whole, [batch, n_heads, seq, seq], or as [rows, n_heads, seq] float32 of sampled positions.
 
     Where memory runs out within a forward pass, the batch comes again in parts: what a recorder took of the unfinished pass it forgets, or
     leaves out of the parts.
@@ -37,7 +38,7 @@ class Recorder(Protocol):
 
     @property
     def sites(self) -> frozenset[str]:
-        """Which of RECORDED it wants."""
+        """Which of RECORDED it wants, and PATTERN (ingest/model/hooks.py)."""
 
     def begin(self, batch: Batch) -> None:
         """A forward pass begins."""
