@@ -25,7 +25,7 @@ class HeadStatistics(RecordingPass):
 
         request = basis.request
         settings = {**request.weights_settings(), "batch_size": request.batch_size, "shard_positions": request.shard_positions}
-        return Recording(settings, lambda _: partial(head_recorder, corpus_id=text.corpus_id, context=request.context))
+        return Recording(settings, lambda _: partial(head_recorder, corpus_id=text.corpus_id, context=request.context), is_last=True)
 
     def rows(self, probe: Probe) -> dict[str, int]:
         from ingest.recorders.attention_sums import n_bins

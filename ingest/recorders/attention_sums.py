@@ -46,7 +46,7 @@ def looked(weights: Tensor, there: Places) -> Tensor:
 
     weights: [n_heads, seq, seq], destination before source, exactly 0 for sources behind the destination; what follows the sequence is padding.
     """
-    n_heads, seq, _ = weights.shape
+    seq = weights.shape[-1]
     step = max(1, AT_ONCE // seq**2)
     copies = torch.from_numpy(there.destinations * seq + there.sources).to(weights.device)
     parts = []
@@ -66,8 +66,7 @@ def by_distance(flat: Tensor, seq: int) -> Tensor:
 
     Read in rows of seq + 1, a diagonal is a column: that of distance 0 the first, that of distance Δ the Δ-th from the end. No copy is made.
     """
-    n_heads, width = flat.shape[0], seq + 1
-    n_rows = flat.shape[1] // width
+    width, n_rows = seq + 1, flat.shape[1] // (seq + 1)
     sums = flat[:, : n_rows * width].unflatten(1, (n_rows, width)).sum(1, dtype=torch.float64)
     rest = flat[:, n_rows * width :]
     sums[:, : rest.shape[1]] += rest

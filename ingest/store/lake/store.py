@@ -106,7 +106,8 @@ class LakeStore:
         found: set[int] = set()
         for table, n in COUNTS.items():
             of_one = f"SELECT corpus_id, sum({n}) AS n FROM {{}}.{table} WHERE layer = 0 AND {UNITS[table]} = 0 GROUP BY corpus_id"
-            sql = f"FROM ({of_one.format('parts')}) AS p LEFT JOIN ({of_one.format('main')}) AS m USING (corpus_id) SELECT corpus_id WHERE p.n IS DISTINCT FROM m.n"
+            both = f"({of_one.format('parts')}) AS p LEFT JOIN ({of_one.format('main')}) AS m USING (corpus_id)"
+            sql = f"SELECT corpus_id FROM {both} WHERE p.n IS DISTINCT FROM m.n"
             found |= {corpus_id for (corpus_id,) in self.con.execute(sql).fetchall()}
         return sorted(found)
 
