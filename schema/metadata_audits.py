@@ -47,10 +47,11 @@ def null_audit(table: Table) -> Audit:
 
 
 def layer_audit(table: Table) -> Audit:
-    """Layers and neurons are those of the model."""
-    conditions = ["t.layer NOT BETWEEN 0 AND m.n_layers - 1"] + (["t.neuron NOT BETWEEN 0 AND m.d_ffn - 1"] if "neuron" in table.columns else [])
+    """Layers, neurons and heads are those of the model."""
+    sizes = {"layer": "n_layers", "neuron": "d_ffn", "head": "n_heads"}
+    conditions = [f"t.{name} NOT BETWEEN 0 AND m.{size} - 1" for name, size in sizes.items() if name in table.columns]
     sql = f"SELECT t.* FROM {table.name} AS t CROSS JOIN model AS m WHERE {' OR '.join(conditions)}"
-    return Audit(f"{table.name}: range", "layers and neurons are those of the model", sql)
+    return Audit(f"{table.name}: range", "layers, neurons and heads are those of the model", sql)
 
 
 def finite_audit(table: Table) -> Audit:

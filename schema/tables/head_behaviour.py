@@ -13,21 +13,22 @@ HEAD_STATISTICS = FilledBy(
 )
 HEAD_PROBE = FilledBy("head_probe", "--model … --head-probe")
 
-MEANS = {
-    "previous": "on the position before",
-    "self": "on the destination itself",
-    "first": "on index 0 of the sequence",
-    "duplicate": "on all earlier copies of the destination's token together; over n_repeated",
-    "induction": "on all tokens that come after an earlier copy of the destination's token, the destination itself at most; over n_repeated",
-}
+WHERE = (
+    "on the position before",
+    "on the destination itself",
+    "on index 0 of the sequence",
+    "on all earlier copies of the destination's token together; over n_repeated",
+    "on all tokens that come after an earlier copy of the destination's token, the destination itself at most; over n_repeated",
+)
+"""What the means of terms.BEHAVIOURS are of."""
 
 
 def means() -> Iterator[Column]:
     """What a row says of a head, over destinations: every position but those at index 0."""
     yield column("n_destinations", BigInteger, "Positions the means are over: all but those at index 0 of their sequence.")
     yield column("n_repeated", BigInteger, "Of them those whose token came before in their sequence.")
-    for name, what in MEANS.items():
-        yield probability(name, f"Mean weight {what}; in [0, 1], null if there are none.", null=True, kind=Double)
+    for name, where in zip(terms.BEHAVIOURS, WHERE, strict=True):
+        yield probability(name, f"Mean weight {where}; in [0, 1], null if there are none.", null=True, kind=Double)
         yield probability(
             f"{name}_uniform", "The same at the same positions for weights that are equal on all that a destination sees.", null=True, kind=Double
         )

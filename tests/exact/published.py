@@ -34,6 +34,10 @@ GRAINS = {
     "next_token_rank": "corpus_id, layer, neuron",
     "control_token": "control, layer, item, rank",
     "value_cluster": "space, layer, neuron",
+    "head_statistics": "corpus_id, layer, head",
+    "attention_distance": "corpus_id, layer, head, bin",
+    "head_probe": "probe, layer, head",
+    "probe_loss": "probe, block",
     "map_point": "run_id, layout, layer, neuron, position_id",
 }
 
