@@ -67,7 +67,7 @@ def test_a_block_has_different_tokens_that_are_not_special_and_comes_again() -> 
     for first, second in blocks[0]:
         assert first.tolist() == second.tolist()
         assert len(set(first.tolist())) == 50
-        assert 0 < first.min() and first.max() < len(model.tokenizer)
+        assert first.min() > 0 and first.max() < len(model.tokenizer)
     assert np.array_equal(blocks[0], blocks[1])
     assert len({tuple(block[0]) for probe in blocks[1:] for block in probe}) == 20
 
