@@ -1,8 +1,5 @@
 """What heads look at, recorded, against sums by the letter over plain eager attention in float64."""
 
-from collections import Counter
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -19,11 +16,9 @@ from ingest.recorders.keys import CpuKeys
 from ingest.recorders.reading import read_batch
 from ingest.recorders.triggers import TriggerRecorder
 from ingest.text.sequences import Sequence
-from tests.exact.published import Published
-from tests.exact.reference import cut_texts
-from tests.exact.tiny import CONTEXT, make, run
+from tests.ingest import head_oracle
 from tests.ingest.attention_oracle import eager_model
-from tests.ingest.head_oracle import NAMES, distance_bin, expected, mean
+from tests.ingest.head_oracle import distance_bin, expected
 from tests.ingest.test_device import add_limit
 
 torch.set_num_threads(1)
@@ -45,24 +40,8 @@ def recorded(model: Model, texts: list[list[int]], context: int = 16) -> CorpusH
     return recorder
 
 
-def check(tables: dict[str, pa.Table], model: Model, texts: list[list[int]], windows: list[int | None], tolerance: float = 2e-6) -> None:
-    wanted = expected(model.hf, texts, windows)
-    rows = {(row["layer"], row["head"]): row for row in tables["head_statistics"].to_pylist()}
-    assert rows.keys() == wanted.keys()
-    binned: Counter = Counter()
-    for key, (sums, uniform) in wanted.items():
-        assert (rows[key]["n_destinations"], rows[key]["n_repeated"]) == (sums["n_destinations"], sums["n_repeated"])
-        for name in NAMES:
-            assert rows[key][name] == pytest.approx(mean(sums, name), abs=tolerance), (key, name)
-            assert rows[key][f"{name}_uniform"] == pytest.approx(mean(uniform, name), abs=1e-12), (key, name)
-        for distance in (d for d in sums if isinstance(d, int)):
-            binned[*key, distance_bin(distance), "weight"] += sums[distance]
-            binned[*key, distance_bin(distance), "uniform"] += uniform[distance]
-    for row in tables["attention_distance"].to_pylist():
-        assert row["n"] == wanted[row["layer"], row["head"]][0]["n_destinations"]
-        for name in ("weight", "uniform"):
-            assert row[name] == pytest.approx(binned.pop((row["layer"], row["head"], row["bin"], name), 0.0), abs=tolerance * 100)
-    assert not binned
+def check(tables: dict[str, pa.Table], model: Model, texts: list[list[int]], windows: list[int | None]) -> None:
+    head_oracle.check(tables["head_statistics"].to_pylist(), tables["attention_distance"].to_pylist(), expected(model.hf, texts, windows), 2e-6)
 
 
 @pytest.mark.parametrize("model_type", ARCHITECTURES)
@@ -145,24 +124,3 @@ def test_bins_end_with_powers_of_two() -> None:
     assert bin_of(np.arange(18)).tolist() == [0, 1, 2, 3, 3, 4, 4, 4, 4, *[5] * 8, 6]
     assert [n_bins(context) for context in (1, 2, 3, 4, 5, 6, 9, 10, 256)] == [1, 2, 3, 4, 4, 5, 5, 6, 10]
     assert all(n_bins(context) == distance_bin(context - 1) + 1 for context in range(1, 60))
-
-
-@pytest.mark.parametrize(("model_type", "windows"), [("gemma2", [8, None, 8]), ("gpt2", [None] * 3)])
-def test_a_corpus_of_several_shards_is_summed_up(tmp_path: Path, model_type: str, windows: list[int | None]) -> None:
-    """Every awkward text of the exact tests; with BOS and windows, and without."""
-    (tmp_path / "model").mkdir()
-    tiny = make(tmp_path / "model", model_type)
-    path = run(tiny.request(tmp_path / "a.duckdb", paper=False, triggers=0, head_statistics=True, shard_positions=60))
-    cut = cut_texts(tiny.texts, tiny.tokenizer, CONTEXT, tiny.bos)
-    texts = [part.tolist() for part in np.split(cut.token_ids, np.cumsum(cut.lengths)[:-1])]
-    found = Published(path)
-    assert found.rows("SELECT count(*) FROM shard")[0][0] > 6
-    tables = {name: found.con.execute(f"FROM {name} ORDER BY ALL").to_arrow_table() for name in ("head_statistics", "attention_distance")}
-    check(tables, Bare(tiny.hf), texts, windows, 1e-5)
-
-
-class Bare:
-    """A transformers model where a model of ours is asked for."""
-
-    def __init__(self, hf: object) -> None:
-        self.hf = hf
