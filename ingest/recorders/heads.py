@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
+import torch
 
 from ingest.model.hooks import PATTERN, LayerRecord
 from ingest.model.models import Model
@@ -45,7 +46,7 @@ class HeadRecorder:
             return
         pattern = record[PATTERN]
         seq = pattern.shape[-1]
-        found = sum(looked(weights, there) for weights, there in zip(pattern, self.batch, strict=True))
+        found = torch.stack([looked(weights, there) for weights, there in zip(pattern, self.batch, strict=True)]).sum(0)
         self.looked[layer, :, : N_OTHER + seq] += found.cpu().numpy()
         self.evenly[layer, : N_OTHER + seq] += self.evenly_in(self.model.architecture.attention.window(self.model.hf.config, layer), seq)
         self.n_destinations[layer] += sum(there.n_destinations for there in self.batch)

@@ -4,7 +4,7 @@ A shard's batches are a function of the shard alone (its sequences, longest firs
 device, with as many threads, is the same to the bit; where a batch had to be split for want of memory, to rounding.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import fields, replace
 from functools import partial
 
@@ -14,7 +14,7 @@ import torch
 from ingest.model.device import in_parts, sent
 from ingest.model.hooks import PATTERN, Listener, listen, whole
 from ingest.model.models import Model
-from ingest.recorders.base import Asked, Batch, Recorder
+from ingest.recorders.base import Asked, Batch, Hearer, Recorder
 from ingest.recorders.rows import text_tables
 from ingest.text.sequences import NO_NEXT_TOKEN, CutDocument, Sequence
 from ingest.workers.worker import Advance, Progress, Tables, Worker, report_shares
@@ -55,7 +55,7 @@ def recorded(recorder: Recorder, asked: Asked, documents: list[CutDocument], cor
     return text_tables(sampled_documents(documents, asked.sample), corpus_id) | report_shares(recorder.tables, progress, len(asked.sample))
 
 
-def read_batch(model: Model, recorders: list[tuple[Recorder, np.ndarray | None]], sequences: tuple[Sequence, ...]) -> Iterator[tuple[Sequence, ...]]:
+def read_batch(model: Model, recorders: Collection[tuple[Hearer, np.ndarray | None]], sequences: tuple[Sequence, ...]) -> Iterator[tuple[Sequence, ...]]:
     """One forward pass over some sequences, or several over parts of them where memory runs out; gives what each has read.
 
     recorders: each with the position_ids that it samples, None for every one. One that samples nothing of a part does not hear it.
@@ -78,7 +78,7 @@ def fitting(model: Model, sequences: tuple[Sequence, ...]) -> list[tuple[Sequenc
     return [sequences[i : i + n] for i in range(0, len(sequences), n)]
 
 
-def listener(model: Model, recorder: Recorder, sample: np.ndarray | None, batch: Batch) -> Listener | None:
+def listener(model: Model, recorder: Hearer, sample: np.ndarray | None, batch: Batch) -> Listener | None:
     """The recorder told of a batch, as one who hears it; None if the batch has none of its positions."""
     rows = None if sample is None else np.flatnonzero(np.isin(batch.position_ids, sample))
     if rows is not None and not len(rows):
