@@ -234,8 +234,8 @@ def run_rows() -> dict[str, list[tuple]]:
         {"removal": 6, "next_token_rank": 12},
         {"map_point": 12},
         {"map_point": 9},
-        {"document": 1, "sequence": 2, "position": 10, "head_statistics": 3, "attention_distance": 12},
-        {"document": 1, "sequence": 1, "position": 4, "head_statistics": 3, "attention_distance": 12},
+        {"head_statistics": 3, "attention_distance": 12},
+        {"head_statistics": 3, "attention_distance": 12},
         {"head_probe": 6, "probe_loss": 6},
     ]
     return {"run": runs, "shard": [(i, 0, json.dumps(n), "cc", "host:1", when) for i, n in enumerate(n_rows)]}
