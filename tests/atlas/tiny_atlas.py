@@ -167,7 +167,7 @@ CONTROLS = {"random_vector": {0: (4, 7), 1: (9, 6)}, "ffn_update": {2: (3, 1), 8
 VALUE_CLUSTERS = {0: (0, 1, 2, 3), 1: (0, 4, 2, 2), 2: (3, 1, 5, 2)}
 """Layer → cluster of its 4 values: six by direction, east, north, north-east, south, west, south-east. By logits the cluster is the neuron."""
 
-HEADS = {
+LOOKED_AT = {
     # layer of the one head: weights on previous, self, first, duplicate, induction; entropy
     (0, 0): (0.5, 0.25, 0.25, 0.125, 0.25, 1.0),
     (0, 1): (0.25, 0.125, 0.5, 0.25, 0.75, 0.5),
@@ -359,7 +359,7 @@ def head_rows() -> dict[str, list[tuple]]:
     counts = {0: (8, 2), 1: (3, 0)}
     probed = [(probe, layer, 0, 10, 4, *[0.125] * 8, weight, *[0.125] * 3) for probe, weights in PROBED.items() for layer, weight in enumerate(weights)]
     return {
-        "head_statistics": [(c, i, 0, *counts[c], *(x for both in zip(seen, EVENLY[c], strict=True) for x in both)) for (c, i), seen in HEADS.items()],
+        "head_statistics": [(c, i, 0, *counts[c], *(x for both in zip(seen, EVENLY[c], strict=True) for x in both)) for (c, i), seen in LOOKED_AT.items()],
         "attention_distance": [
             (corpus, layer, 0, b, weights[b], weights[3 - b], counts[corpus][0]) for (corpus, weights), layer, b in product(DISTANCES.items(), LAYERS, range(4))
         ],
