@@ -11,7 +11,7 @@ from atlas.reads import relations
 from atlas.statement import literal
 from schema.errors import AtlasError
 from schema.table_facts import facts, passes_of
-from schema.terms import SUBJECTS
+from schema.terms import BEHAVIOURS, SUBJECTS
 
 LEAST = {"n": ("rows", 1), "n_bins": ("quantiles", 1), "width": ("tokens", 0), "n_cells": ("cells", 1)}
 
@@ -19,7 +19,7 @@ LEAST = {"n": ("rows", 1), "n_bins": ("quantiles", 1), "width": ("tokens", 0), "
 def check_arguments(con: duckdb.DuckDBPyConnection, arguments: Mapping[str, object]) -> None:
     """Raise AtlasError naming the ranges that exist if an argument lies outside them. Absent and None arguments pass."""
     given = {name: value for name, value in arguments.items() if value is not None}
-    for name, words in {**facts().words, "subject": SUBJECTS}.items():
+    for name, words in {**facts().words, "behaviour": BEHAVIOURS, "subject": SUBJECTS}.items():
         if name in given and given[name] not in words:
             raise AtlasError(f"no {name} {given[name]!r}; they are {', '.join(words)}")
     for name, (meaning, least) in LEAST.items():

@@ -104,18 +104,18 @@ def column(name: str, kind: TypeEngine | type[TypeEngine], comment: str, referen
     return Column(name, kind, comment=comment, info=info, nullable=null, autoincrement=False)
 
 
-def probability(name: str, comment: str, null: bool = False) -> Column:
+def probability(name: str, comment: str, null: bool = False, kind: type[TypeEngine] = REAL) -> Column:
     """A number in [0, 1]; a softmax in float32 can pass 1 by a rounding."""
-    return bounded(name, comment, null, (0, 1 + ROUNDING))
+    return bounded(name, comment, null, (0, 1 + ROUNDING), kind)
 
 
-def nonnegative(name: str, comment: str, null: bool = False) -> Column:
+def nonnegative(name: str, comment: str, null: bool = False, kind: type[TypeEngine] = REAL) -> Column:
     """A number that is not below 0 but by a rounding."""
-    return bounded(name, comment, null, (-ROUNDING, None))
+    return bounded(name, comment, null, (-ROUNDING, None), kind)
 
 
-def bounded(name: str, comment: str, null: bool, bounds: tuple[float, float | None]) -> Column:
-    found = column(name, REAL, comment, null=null)
+def bounded(name: str, comment: str, null: bool, bounds: tuple[float, float | None], kind: type[TypeEngine]) -> Column:
+    found = column(name, kind, comment, null=null)
     found.info["bounds"] = bounds
     return found
 
@@ -133,6 +133,10 @@ def layer() -> Column:
 
 def neuron() -> Column:
     return column("neuron", Integer, "FFN hidden unit of the layer, counted from 0; its address is L<layer>N<neuron>.")
+
+
+def head() -> Column:
+    return column("head", SmallInteger, "Attention head of the layer, counted from 0; its address is L<layer>H<head>.")
 
 
 def corpus_id() -> Column:

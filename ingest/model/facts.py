@@ -116,6 +116,11 @@ class Attention:
     is_alibi: bool = False
     """Scores fall linearly with the distance, by a slope a head."""
 
+    @property
+    def module(self) -> str:
+        """Module in which `o` lies: its output is the state and, where its code gives them, the attention weights."""
+        return self.o.rpartition(".")[0]
+
 
 @dataclass(frozen=True)
 class Ffn:

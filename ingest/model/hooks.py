@@ -1,16 +1,17 @@
-"""Read the five sites, the coefficients and the FFN norm's scale out of a forward pass, for as many listeners as there are.
+"""Read the five sites, the coefficients, the FFN norm's scale and the attention weights out of a forward pass, for as many listeners as there are.
 
 A hook is registered once per context and removed when the context ends, however it ends, and only where somebody listens. A forward pass in which
 a hook stayed silent raises: a module that a model's code goes round (a fused kernel, an early exit) is an error, not an empty record.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
 
+from ingest.model.eager import eager, weights_of
 from ingest.model.models import Model
 from ingest.model.modules import find
 from schema.errors import AtlasError
@@ -19,7 +20,10 @@ from schema.terms import SITES
 Hook = Callable[..., None]
 
 RECORDED = (*SITES, "coefficient", "ffn_scale")
-"""What can be listened to."""
+"""What can be listened to, and costs the forward pass nothing."""
+
+PATTERN = "pattern"
+"""What can be listened to beside RECORDED. While somebody does, attention is computed by code that gives its weights; states differ by rounding from others."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,8 @@ class LayerRecord:
 
     The five sites are [..., d_model] and the coefficients [..., d_ffn]. ffn_scale, [...] float32, is the frozen 1/rms of the norm after the FFN, ones
     where there is none, so that `ffn_scale·(coefficient @ values(layer) + ffn_bias(layer))` = ffn_out (DEFINITIONS, section 1). In a parallel block
-    resid_mid is the virtual resid_pre + attn_out. These may be the states of the forward pass itself and not copies: do not change them.
+    resid_mid is the virtual resid_pre + attn_out. pattern holds the attention weights, [batch, n_heads, seq, seq], destination before source.
+    These may be the states of the forward pass itself and not copies: do not change them.
     """
 
     resid_pre: Tensor | None = None
@@ -38,9 +43,10 @@ class LayerRecord:
     resid_post: Tensor | None = None
     coefficient: Tensor | None = None
     ffn_scale: Tensor | None = None
+    pattern: Tensor | None = None
 
     def __getitem__(self, name: str) -> Tensor:
-        """One of RECORDED. Raises KeyError for what was not asked for."""
+        """One of RECORDED, or PATTERN. Raises KeyError for what was not asked for."""
         found = getattr(self, name)
         if found is None:
             raise KeyError(name)
@@ -48,7 +54,7 @@ class LayerRecord:
 
 
 def whole(x: Tensor) -> Tensor:
-    """Keep all of a state."""
+    """Keep all of it."""
     return x
 
 
@@ -56,13 +62,15 @@ def whole(x: Tensor) -> Tensor:
 class Listener:
     """Who hears a forward pass.
 
-    sites: which of RECORDED it wants. take: called layer by layer, as soon as all that is wanted of a layer has been computed.
+    sites: which of RECORDED it wants, and PATTERN. take: called layer by layer, as soon as all that is wanted of a layer has been computed.
     keep: picks of each state, [batch, seq, width] to [..., width], what stays in memory for it, and may bring states of several devices to one.
+    keep_pattern: the same of attention weights, [batch, n_heads, seq, seq].
     """
 
     sites: frozenset[str]
     take: Callable[[int, LayerRecord], None]
     keep: Callable[[Tensor], Tensor] = whole
+    keep_pattern: Callable[[Tensor], Tensor] = whole
 
 
 def coefficients(take: Callable[[int, Tensor], None]) -> Listener:
@@ -125,7 +133,7 @@ class Heard:
     def show(self, layer: int, word: str, x: Tensor) -> None:
         """Take in what a hook saw, and tell the listener once nothing of the layer is missing. Nothing is held from then on."""
         seen = self.seen.setdefault(layer, {})
-        seen[word] = self.listener.keep(x)
+        seen[word] = (self.listener.keep_pattern if word == PATTERN else self.listener.keep)(x)
         if self.wanted <= seen.keys():
             del self.seen[layer]
             self.listener.take(layer, layer_record(self.model, seen, self.listener.sites))
@@ -153,7 +161,6 @@ class Forward:
         if (layer, word) in self.fired:
             return
         self.fired.add((layer, word))
-        x = x.view(*self.shape, x.shape[-1])
         for heard in self.heard:
             if word in heard.wanted:
                 heard.show(layer, word, x)
@@ -167,10 +174,17 @@ class Forward:
         self.fired.clear()
 
     def input_hook(self, layer: int, word: str) -> Hook:
-        return lambda _module, args: self.show(layer, word, args[0])
+        return lambda _module, args: self.show(layer, word, self.state(args[0]))
 
     def output_hook(self, layer: int, word: str) -> Hook:
-        return lambda _module, _args, output: self.show(layer, word, first(output))
+        return lambda _module, _args, output: self.show(layer, word, self.state(first(output)))
+
+    def pattern_hook(self, layer: int, word: str) -> Hook:
+        return lambda _module, _args, output: self.show(layer, word, weights_of(self.model, layer, output, self.shape))
+
+    def state(self, x: Tensor) -> Tensor:
+        """[batch, seq, width]."""
+        return x.view(*self.shape, x.shape[-1])
 
 
 def silent(model: Model, what: str) -> AtlasError:
@@ -204,13 +218,17 @@ def listen(model: Model, listeners: Sequence[Listener]) -> Iterator[None]:
         return [(path(layer, module), hook(layer, word)) for layer in range(model.n_layers) for word, module in modules.items() if word in forward.wanted]
 
     inputs, outputs = hooks(input_modules(model), forward.input_hook), hooks(output_modules(model), forward.output_hook)
-    with hooked(model, [(path(0, ""), forward.begin), *inputs], outputs, forward.end):
+    patterns = hooks({PATTERN: model.architecture.attention.module}, forward.pattern_hook)
+    with (
+        eager(model) if PATTERN in forward.wanted else nullcontext(),
+        hooked(model, [(path(0, ""), forward.begin), *inputs], [*outputs, *patterns], forward.end),
+    ):
         yield
 
 
 @contextmanager
 def record_layers(model: Model, keep: Callable[[Tensor], Tensor] = whole) -> Iterator[list[LayerRecord]]:
-    """A list that every forward pass fills anew with everything there is of each layer; keep as in `Listener`."""
+    """A list that every forward pass fills anew with all of RECORDED of each layer; keep as in `Listener`."""
     layers = [LayerRecord()] * model.n_layers
     with listen(model, [Listener(frozenset(RECORDED), layers.__setitem__, keep)]):
         yield layers

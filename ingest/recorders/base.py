@@ -28,22 +28,27 @@ class Batch:
         return Batch(self.sequences, self.position_ids[rows], self.indices[rows], self.next_token_ids[rows])
 
 
-class Recorder(Protocol):
-    """Records one shard. The records it takes have the rows of the batch: [rows, width], float32 where they are of sampled positions.
+class Hearer(Protocol):
+    """Hears forward passes. The records it takes have the rows of the batch: [rows, width], float32 where they are of sampled positions.
+    Attention weights come whole, [batch, n_heads, seq, seq], or as [rows, n_heads, seq] float32 of sampled positions.
 
-    Where memory runs out within a forward pass, the batch comes again in parts: what a recorder took of the unfinished pass it forgets, or
+    Where memory runs out within a forward pass, the batch comes again in parts: what it took of the unfinished pass it forgets, or
     leaves out of the parts.
     """
 
     @property
     def sites(self) -> frozenset[str]:
-        """Which of RECORDED it wants."""
+        """Which of RECORDED it wants, and PATTERN (ingest/model/hooks.py)."""
 
     def begin(self, batch: Batch) -> None:
         """A forward pass begins."""
 
     def take(self, layer: int, record: LayerRecord) -> None:
         """Called layer by layer, as soon as all that is wanted of a layer has been computed."""
+
+
+class Recorder(Hearer, Protocol):
+    """Records one shard."""
 
     def tables(self, progress: Progress) -> Tables:
         """What the shard holds beside its texts, once all of it was read. progress: called with shares of what is left to compute."""

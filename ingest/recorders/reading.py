@@ -4,7 +4,7 @@ A shard's batches are a function of the shard alone (its sequences, longest firs
 device, with as many threads, is the same to the bit; where a batch had to be split for want of memory, to rounding.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import fields, replace
 from functools import partial
 
@@ -12,15 +12,18 @@ import numpy as np
 import torch
 
 from ingest.model.device import in_parts, sent
-from ingest.model.hooks import Listener, listen
+from ingest.model.hooks import PATTERN, Listener, listen, whole
 from ingest.model.models import Model
-from ingest.recorders.base import Asked, Batch, Recorder
+from ingest.recorders.base import Asked, Batch, Hearer, Recorder
 from ingest.recorders.rows import text_tables
 from ingest.text.sequences import NO_NEXT_TOKEN, CutDocument, Sequence
 from ingest.workers.worker import Advance, Progress, Tables, Worker, report_shares
 
 PAD = 0
 """Token id in padded places; causal attention keeps it from every real position, and it never becomes a position."""
+
+PATTERN_BYTES = 2**27
+"""Of a layer's attention weights, [batch, n_heads, seq, seq] float32, that are held at once; the forward pass itself holds them about twice more."""
 
 
 def read(worker: Worker, advance: Advance, *, asked: list[Asked], documents: list[CutDocument], corpus_id: int, batch_size: int) -> list[Tables]:
@@ -52,7 +55,7 @@ def recorded(recorder: Recorder, asked: Asked, documents: list[CutDocument], cor
     return text_tables(sampled_documents(documents, asked.sample), corpus_id) | report_shares(recorder.tables, progress, len(asked.sample))
 
 
-def read_batch(model: Model, recorders: list[tuple[Recorder, np.ndarray | None]], sequences: tuple[Sequence, ...]) -> Iterator[tuple[Sequence, ...]]:
+def read_batch(model: Model, recorders: Collection[tuple[Hearer, np.ndarray | None]], sequences: tuple[Sequence, ...]) -> Iterator[tuple[Sequence, ...]]:
     """One forward pass over some sequences, or several over parts of them where memory runs out; gives what each has read.
 
     recorders: each with the position_ids that it samples, None for every one. One that samples nothing of a part does not hear it.
@@ -64,16 +67,26 @@ def read_batch(model: Model, recorders: list[tuple[Recorder, np.ndarray | None]]
             model.backbone(ids)
         return part
 
-    return in_parts(model, sequences, n_tokens, read_part)
+    for some in fitting(model, sequences) if any(PATTERN in recorder.sites for recorder, _ in recorders) else [sequences]:
+        yield from in_parts(model, some, n_tokens, read_part)
 
 
-def listener(model: Model, recorder: Recorder, sample: np.ndarray | None, batch: Batch) -> Listener | None:
+def fitting(model: Model, sequences: tuple[Sequence, ...]) -> list[tuple[Sequence, ...]]:
+    """The sequences in stretches whose attention weights fit PATTERN_BYTES, one sequence at least."""
+    longest = max(map(n_tokens, sequences))
+    n = max(1, PATTERN_BYTES // (4 * model.n_heads * longest**2))
+    return [sequences[i : i + n] for i in range(0, len(sequences), n)]
+
+
+def listener(model: Model, recorder: Hearer, sample: np.ndarray | None, batch: Batch) -> Listener | None:
     """The recorder told of a batch, as one who hears it; None if the batch has none of its positions."""
     rows = None if sample is None else np.flatnonzero(np.isin(batch.position_ids, sample))
     if rows is not None and not len(rows):
         return None
     recorder.begin(batch if rows is None else batch.chosen(rows))
-    return Listener(recorder.sites, recorder.take, flat if rows is None else choose(model, rows))
+    if rows is None:
+        return Listener(recorder.sites, recorder.take, flat, whole)
+    return Listener(recorder.sites, recorder.take, choose(model, rows), destinations(model, rows))
 
 
 def flat(x: torch.Tensor) -> torch.Tensor:
@@ -85,6 +98,17 @@ def choose(model: Model, rows: np.ndarray) -> Callable[[torch.Tensor], torch.Ten
     """[batch, seq, width] to [rows, width] float32 on the model's device."""
     index = torch.from_numpy(rows).to(model.device)
     return lambda x: flat(x)[index.to(x.device)].to(model.device).float()
+
+
+def destinations(model: Model, rows: np.ndarray) -> Callable[[torch.Tensor], torch.Tensor]:
+    """[batch, n_heads, seq, seq] to [rows, n_heads, seq] float32 on the model's device: where each of some rows looks."""
+    index = torch.from_numpy(rows)
+
+    def keep(x: torch.Tensor) -> torch.Tensor:
+        sequence, place = index.to(x.device) // x.shape[-1], index.to(x.device) % x.shape[-1]
+        return x[sequence, :, place].to(model.device).float()
+
+    return keep
 
 
 def batches(sequences: Iterable[Sequence], batch_size: int) -> Iterator[tuple[Sequence, ...]]:

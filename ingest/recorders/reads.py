@@ -5,7 +5,7 @@ import numpy as np
 
 from ingest.recorders.kernel import NOWHERE
 from ingest.recorders.removal import Trigger
-from ingest.store.merges import WHOLE_LAYER, merged
+from ingest.store.merges import merged_layer
 from schema.terms import TAILS
 
 
@@ -14,7 +14,7 @@ def known_triggers(con: duckdb.DuckDBPyConnection, corpus_id: int, n_layers: int
     coefficients = np.zeros((n_layers, len(TAILS), d_ffn, k), np.float32)
     positions = np.full(coefficients.shape, NOWHERE, np.int64)
     for layer in range(n_layers):
-        columns = con.execute(f"{merged('trigger', 'trigger', WHOLE_LAYER)} WHERE rank <= {k}", [corpus_id, layer]).fetchnumpy()
+        columns = con.execute(f"{merged_layer('trigger', 'trigger')} WHERE rank <= {k}", [corpus_id, layer]).fetchnumpy()
         tail = (np.asarray(columns["tail"], str) == TAILS[1]).astype(int)
         place = (layer, tail, columns["neuron"], columns["rank"] - 1)
         coefficients[place], positions[place] = columns["coefficient"], columns["position_id"]
@@ -31,7 +31,7 @@ def top_triggers(con: duckdb.DuckDBPyConnection, corpus_id: int, layer: int, k: 
     """The k top triggers of every key of a layer, by neuron and rank; next_token_id is -1 at the end of a document."""
     sql = f"""
         SELECT t.neuron, t.rank, t.position_id, s.sequence_id, s.first_position_id, coalesce(p.next_token_id, -1) AS next_token_id
-        FROM ({merged("trigger", "trigger", WHOLE_LAYER)}) AS t
+        FROM ({merged_layer("trigger", "trigger")}) AS t
         INNER JOIN position AS p ON t.position_id = p.position_id
         INNER JOIN sequence AS s ON p.sequence_id = s.sequence_id
         WHERE t.tail = 'max' AND t.rank <= ?

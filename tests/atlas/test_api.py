@@ -102,7 +102,7 @@ def test_status_counts_what_is_inside(a: atlas.Atlas, tiny_path: Path) -> None:
     assert status["model"]["name"] == "tiny"
     assert status["bytes"] == tiny_path.stat().st_size
     assert [c["name"] for c in status["corpora"]] == ["tales", "more"]
-    kinds = ["weights", "sweep", "sweep", "trace", "trace", "paper", "paper", "map", "map", "circuit"]
+    kinds = ["weights", "sweep", "sweep", "trace", "trace", "paper", "paper", "map", "map", "circuit", "head_statistics", "head_statistics", "head_probe"]
     assert [(r["kind"], r["n_shards_loaded"]) for r in status["runs"]] == [(kind, 1) for kind in kinds]
     assert status["rows"]["trigger"] == 144
 

@@ -189,6 +189,25 @@ COMPOSITIONS = {
 }
 """Chance gives 1/√2."""
 
+LOOKED_AT = {
+    # layer of the one head: weights on previous, self, first, duplicate, induction; entropy
+    (0, 0): (0.5, 0.25, 0.25, 0.125, 0.25, 1.0),
+    (0, 1): (0.25, 0.125, 0.5, 0.25, 0.75, 0.5),
+    (0, 2): (0.125, 0.5, 0.25, 0.5, 0.5, 0.75),
+    (1, 0): (0.25, 0.5, 0.125, None, None, 0.5),
+    (1, 1): (0.5, 0.25, 0.125, None, None, 0.75),
+    (1, 2): (0.25, 0.25, 0.25, None, None, 1.0),
+}
+"""(corpus, layer) → what its head looks at. Of corpus 0 two destinations are taken to repeat a token, of corpus 1 none."""
+
+EVENLY = {0: (0.375, 0.375, 0.375, 0.25, 0.25, 1.1), 1: (0.375, 0.375, 0.375, None, None, 1.1)}
+
+PROBED = {"repeat": (0.875, 0.5, 0.75), "olsson2022": (0.75, 0.625, 0.5)}
+"""Probe → induction of the head of each layer; all other weights are 0.125, and all equal weights too."""
+
+DISTANCES = {0: (3.0, 2.0, 1.0, 2.0), 1: (1.0, 1.0, 0.5, 0.5)}
+"""Corpus → weight of each bin of distances, in every layer; equal weights have as much in reverse order."""
+
 LAYERS, NEURONS = range(3), range(4)
 
 # The map places values, and states after each layer, where their own coordinates are.
@@ -235,6 +254,7 @@ def run_rows() -> dict[str, list[tuple]]:
         ("map", None),
         ("circuit", None),
     ]
+    kinds += [("head_statistics", 0), ("head_statistics", 1), ("head_probe", None)]
     runs = [(i, k, c, "{}", "{}", 0, "cpu", 1, when, when, "finished") for i, (k, c) in enumerate(kinds)]
     traced = {name: len(rows) for name, rows in trace_rows().items()}
     n_rows = [
@@ -248,6 +268,9 @@ def run_rows() -> dict[str, list[tuple]]:
         {"map_point": 12},
         {"map_point": 9},
         {name: len(found) for name, found in circuit_rows().items()},
+        {"head_statistics": 3, "attention_distance": 12},
+        {"head_statistics": 3, "attention_distance": 12},
+        {"head_probe": 6, "probe_loss": 6},
     ]
     return {"run": runs, "shard": [(i, 0, json.dumps(n), "cc", "host:1", when) for i, n in enumerate(n_rows)]}
 
@@ -422,6 +445,19 @@ def virtual_weight_rows() -> dict[str, list[tuple]]:
     return {"virtual_weight": kept, "virtual_weight_total": totals}
 
 
+def head_rows() -> dict[str, list[tuple]]:
+    counts = {0: (8, 2), 1: (3, 0)}
+    probed = [(probe, layer, 0, 10, 4, *[0.125] * 8, weight, *[0.125] * 3) for probe, weights in PROBED.items() for layer, weight in enumerate(weights)]
+    return {
+        "head_statistics": [(c, i, 0, *counts[c], *(x for both in zip(seen, EVENLY[c], strict=True) for x in both)) for (c, i), seen in LOOKED_AT.items()],
+        "attention_distance": [
+            (corpus, layer, 0, b, weights[b], weights[3 - b], counts[corpus][0]) for (corpus, weights), layer, b in product(DISTANCES.items(), LAYERS, range(4))
+        ],
+        "head_probe": probed,
+        "probe_loss": [("repeat", 1, 3.0, 4), ("repeat", 2, 1.0, 5), *(("olsson2022", block, 4.0 - block, 5) for block in range(1, 5))],
+    }
+
+
 def rows() -> dict[str, list[tuple]]:
     """Every table's rows, columns in the order of schema/tables."""
     model = ("tiny", "r0", "llama", 3, 2, 4, 1, 1, 2, len(TOKENS), "silu", True, False, False, True, "float32", "ww", SCHEMA_VERSION)
@@ -436,6 +472,7 @@ def rows() -> dict[str, list[tuple]]:
         **paper_rows(),
         **map_rows(),
         **circuit_rows(),
+        **head_rows(),
     }
 
 

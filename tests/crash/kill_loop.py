@@ -193,7 +193,7 @@ def kill_loop(folder: Path, kills: int, seed: int, workers: int, lakes: Lakes | 
     # in another process: this one must start no threads, which a fork would not bring along
     if wait(forked(lambda: make(made, "opt"), log)):
         raise AssertionError(log.read_text())
-    asked = partial(tiny_request, made / "tiny-opt", made / "corpus.jsonl")
+    asked = partial(tiny_request, made / "tiny-opt", made / "corpus.jsonl", head_statistics=True, head_probe=True)
     disturbed = folder / "disturbed"
     disturbed.mkdir()
     target, found = disturbed / ("atlas.lake" if lakes else "atlas.duckdb"), Counter()

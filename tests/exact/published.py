@@ -41,6 +41,10 @@ GRAINS = {
     "virtual_weight": "layer, neuron, side, rank",
     "virtual_weight_total": "layer, neuron, side",
     "composition": "kind, layer, head, from_layer, from_head",
+    "head_statistics": "corpus_id, layer, head",
+    "attention_distance": "corpus_id, layer, head, bin",
+    "head_probe": "probe, layer, head",
+    "probe_loss": "probe, block",
     "map_point": "run_id, layout, layer, neuron, position_id",
 }
 

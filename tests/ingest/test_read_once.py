@@ -1,6 +1,7 @@
 """What is sampled is recorded while its span is read, and alone where the span is there already: the same positions, once each, whatever is killed."""
 
 import json
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -17,7 +18,19 @@ from ingest.text.survey import Span
 from schema.store import open_reader
 from tests.exact.tiny import Tiny, make
 
-TABLES = ("trace", "logit_lens", "logit_lens_token", "coefficient", "layer_activity", "sub_update", "residual_state")
+TABLES = (
+    "trace",
+    "logit_lens",
+    "logit_lens_token",
+    "coefficient",
+    "layer_activity",
+    "sub_update",
+    "residual_state",
+    "trigger",
+    "neuron_statistics",
+    "head_statistics",
+    "attention_distance",
+)
 
 
 @pytest.fixture(scope="module")
@@ -70,13 +83,9 @@ def test_a_trace_after_a_sweep_reads_what_it_needs_and_says_the_same(tiny: Tiny,
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("kill_after", [4, 5, 6])
-def test_killed_between_the_shards_of_a_reading_it_ends_the_same_to_the_bit(
-    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kill_after: int
-) -> None:
-    """The fourth shard is the first of the trace, the fifth its span's, the sixth the next of the trace."""
-    ingest(tiny, tmp_path / "whole.duckdb")
-    commit, left = Committer.commit, [kill_after]
+def killed_after(monkeypatch: pytest.MonkeyPatch, n: int, action: Callable[[], None]) -> None:
+    """Do something that ends when it has loaded so many shards."""
+    commit, left = Committer.commit, [n]
 
     def counted(self: Committer, shard: object) -> None:
         commit(self, shard)
@@ -87,8 +96,25 @@ def test_killed_between_the_shards_of_a_reading_it_ends_the_same_to_the_bit(
     with monkeypatch.context() as patch:
         patch.setattr(Committer, "commit", counted)
         with pytest.raises(KeyboardInterrupt):
-            ingest(tiny, tmp_path / "killed.duckdb")
+            action()
+
+
+@pytest.mark.parametrize("kill_after", [4, 5, 6])
+def test_killed_between_the_shards_of_a_reading_it_ends_the_same_to_the_bit(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kill_after: int
+) -> None:
+    """The fourth shard is the first of the trace, the fifth its span's, the sixth the next of the trace."""
+    ingest(tiny, tmp_path / "whole.duckdb")
+    killed_after(monkeypatch, kill_after, lambda: ingest(tiny, tmp_path / "killed.duckdb"))
     ingest(tiny, tmp_path / "killed.duckdb")
+    assert rows(tmp_path / "killed.duckdb") == rows(tmp_path / "whole.duckdb")
+
+
+def test_who_listens_to_attention_is_loaded_last_and_changes_no_bit_of_a_resumed_ingest(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed when the sweep's shard of the first span is loaded, the fourth of all, and its heads' is not: that span is read again for the heads alone."""
+    ingest(tiny, tmp_path / "whole.duckdb", trace=0, head_statistics=True)
+    killed_after(monkeypatch, 4, lambda: ingest(tiny, tmp_path / "killed.duckdb", trace=0, head_statistics=True))
+    ingest(tiny, tmp_path / "killed.duckdb", trace=0, head_statistics=True)
     assert rows(tmp_path / "killed.duckdb") == rows(tmp_path / "whole.duckdb")
 
 

@@ -93,7 +93,7 @@ def test_another_corpus_later_merges_that_one_alone(request_lake: Callable[..., 
     merged, real = [], LakeStore.merge
     monkeypatch.setattr(LakeStore, "merge", lambda self, table, corpus_id: (merged.append((table, corpus_id)), real(self, table, corpus_id)))
     run(replace(asked, corpus=str(other)))
-    assert sorted(merged) == [("neuron_statistics", 1), ("trigger", 1)]
+    assert sorted(merged) == [(table, 1) for table in ("attention_distance", "head_statistics", "neuron_statistics", "trigger")]
     # a file with both
     both = replace(asked, target=tmp_path / "both.duckdb", lake=None, data=None)
     run(both)

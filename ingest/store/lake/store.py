@@ -23,7 +23,7 @@ import duckdb
 from ingest.store.lake.staging import Storage
 from ingest.store.lake.tables import create_tables
 from ingest.store.load import SHARED, insert_new, loaded_shards
-from ingest.store.merges import MERGES, merged, parts
+from ingest.store.merges import MERGES, UNITS, merged, parts
 from ingest.store.shards import Shard, damaged
 from ingest.store.transaction import transaction
 from schema.errors import AtlasError, Locked
@@ -34,6 +34,9 @@ from schema.tables import metadata
 
 LOCK = 0x61746C6173
 """Of PostgreSQL's advisory locks the one that means: this lake is being written."""
+
+COUNTS = {"neuron_statistics": "n_positions", "head_statistics": "n_destinations"}
+"""Merged tables, one of each pass that fills some, and what they count of a corpus."""
 
 WHO = "SELECT a.application_name FROM pg_locks AS l INNER JOIN pg_stat_activity AS a USING (pid) WHERE l.locktype = 'advisory' AND l.granted"
 
@@ -99,10 +102,14 @@ class LakeStore:
             self.con.execute(f"CALL {CATALOG}.set_commit_message('{quoted(whoami())}', '{PUBLISHED}')")
 
     def behind(self) -> list[int]:
-        """Corpora whose merged statistics are not of all positions that have been swept."""
-        swept = "SELECT corpus_id, sum(n_positions) AS n FROM {}.neuron_statistics WHERE layer = 0 AND neuron = 0 GROUP BY corpus_id"
-        sql = f"FROM ({swept.format('parts')}) AS p LEFT JOIN ({swept.format('main')}) AS m USING (corpus_id) SELECT corpus_id WHERE p.n IS DISTINCT FROM m.n"
-        return [corpus_id for (corpus_id,) in self.con.execute(f"{sql} ORDER BY corpus_id").fetchall()]
+        """Corpora whose merged statistics are not of all positions that the parts are of."""
+        found: set[int] = set()
+        for table, n in COUNTS.items():
+            of_one = f"SELECT corpus_id, sum({n}) AS n FROM {{}}.{table} WHERE layer = 0 AND {UNITS[table]} = 0 GROUP BY corpus_id"
+            both = f"({of_one.format('parts')}) AS p LEFT JOIN ({of_one.format('main')}) AS m USING (corpus_id)"
+            sql = f"SELECT corpus_id FROM {both} WHERE p.n IS DISTINCT FROM m.n"
+            found |= {corpus_id for (corpus_id,) in self.con.execute(sql).fetchall()}
+        return sorted(found)
 
     def merge(self, table: str, corpus_id: int) -> None:
         """Write the merged rows of a corpus anew, a file a layer."""

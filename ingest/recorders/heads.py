@@ -1,0 +1,111 @@
+"""What every head looks at, recorded while all positions are read."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from ingest.model.hooks import PATTERN, LayerRecord
+from ingest.model.models import Model
+from ingest.recorders.attention_sums import N_OTHER, Places, evenly, in_bins, looked, n_bins, places
+from ingest.recorders.base import Batch
+from ingest.workers.worker import Progress, Tables, Worker
+
+BY_DISTANCE = {"previous": N_OTHER + 1, "self": N_OTHER}
+OF_ALL = {**BY_DISTANCE, "first": 0, "entropy": 3}
+OF_REPEATED = {"duplicate": 1, "induction": 2}
+"""Means → column of `looked`; over all destinations, and over those whose token came before."""
+
+
+class HeadRecorder:
+    """Sums of each layer and head over the destinations of a shard. context: the longest that a sequence may be."""
+
+    sites = frozenset({PATTERN})
+
+    def __init__(self, model: Model, context: int) -> None:
+        width = N_OTHER + max(context, 2)
+        self.model, self.context = model, context
+        self.looked = np.zeros((model.n_layers, model.n_heads, width))
+        self.evenly = np.zeros((model.n_layers, width))
+        self.n_destinations, self.n_repeated = np.zeros(model.n_layers, np.int64), np.zeros(model.n_layers, np.int64)
+        self.n_added: dict[int, int] = {}
+        self.sequence_ids: tuple[int, ...] = ()
+        self.n_before = 0
+        self.batch: tuple[Places, ...] = ()
+        self.even: dict[int | None, np.ndarray] = {}
+
+    def begin(self, batch: Batch) -> None:
+        self.sequence_ids = tuple(s.sequence_id for s in batch.sequences)
+        # of a batch that ran out of memory its parts leave out the layers that the whole had come to
+        self.n_before = self.n_added.get(self.sequence_ids[0], 0)
+        self.batch, self.even = tuple(places(s.token_ids) for s in batch.sequences), {}
+
+    def take(self, layer: int, record: LayerRecord) -> None:
+        if layer < self.n_before:
+            return
+        pattern = record[PATTERN]
+        seq = pattern.shape[-1]
+        found = torch.stack([looked(weights, there) for weights, there in zip(pattern, self.batch, strict=True)]).sum(0)
+        self.looked[layer, :, : N_OTHER + seq] += found.cpu().numpy()
+        self.evenly[layer, : N_OTHER + seq] += self.evenly_in(self.model.architecture.attention.window(self.model.hf.config, layer), seq)
+        self.n_destinations[layer] += sum(there.n_destinations for there in self.batch)
+        self.n_repeated[layer] += sum(there.n_repeated for there in self.batch)
+        self.n_added.update((i, layer + 1) for i in self.sequence_ids)
+
+    def evenly_in(self, window: int | None, seq: int) -> np.ndarray:
+        """Of the batch; layers with one window share it."""
+        if window not in self.even:
+            self.even[window] = np.sum([evenly(there, window, seq) for there in self.batch], axis=0)
+        return self.even[window]
+
+    def statistics(self) -> dict[str, np.ndarray]:
+        """Columns of a row for each layer and head, in their order: what `head_statistics` and `head_probe` share."""
+        n_heads = self.model.n_heads
+        found = {**grain(self.model), "n_destinations": np.repeat(self.n_destinations, n_heads), "n_repeated": np.repeat(self.n_repeated, n_heads)}
+        for columns, n in ((OF_ALL, "n_destinations"), (OF_REPEATED, "n_repeated")):
+            for name, place in columns.items():
+                found |= {name: mean(self.looked[:, :, place].ravel(), found[n])}
+                found |= {f"{name}_uniform": mean(np.repeat(self.evenly[:, place], n_heads), found[n])}
+        return found
+
+    def distances(self) -> dict[str, np.ndarray]:
+        """Columns of a row for each layer, head and bin of distances."""
+        n, n_heads = n_bins(self.context), self.model.n_heads
+        return {
+            **{name: np.repeat(column, n) for name, column in grain(self.model).items()},
+            "bin": np.tile(np.arange(n, dtype=np.int16), self.model.n_layers * n_heads),
+            "weight": in_bins(self.looked[:, :, N_OTHER:], n).ravel(),
+            "uniform": np.repeat(in_bins(self.evenly[:, N_OTHER:], n), n_heads, axis=0).ravel(),
+            "n": np.repeat(self.n_destinations, n_heads * n),
+        }
+
+
+class CorpusHeadRecorder(HeadRecorder):
+    """Of a corpus."""
+
+    def __init__(self, model: Model, context: int, corpus_id: int) -> None:
+        super().__init__(model, context)
+        self.corpus_id = corpus_id
+
+    def tables(self, _: Progress) -> Tables:
+        return {"head_statistics": self.rows(self.statistics()), "attention_distance": self.rows(self.distances())}
+
+    def rows(self, columns: Mapping[str, np.ndarray]) -> pa.Table:
+        return pa.table({"corpus_id": np.full(len(columns["layer"]), self.corpus_id, np.int32), **columns})
+
+
+def grain(model: Model) -> dict[str, np.ndarray]:
+    return {
+        "layer": np.repeat(np.arange(model.n_layers, dtype=np.int16), model.n_heads),
+        "head": np.tile(np.arange(model.n_heads, dtype=np.int16), model.n_layers),
+    }
+
+
+def mean(sums: np.ndarray, n: np.ndarray) -> pa.Array:
+    """Null where there is nothing to take it over."""
+    return pa.array(sums / np.maximum(n, 1), mask=n == 0)
+
+
+def head_recorder(worker: Worker, corpus_id: int, context: int) -> CorpusHeadRecorder:
+    return CorpusHeadRecorder(worker.model, context, corpus_id)
