@@ -17,10 +17,14 @@ def test_rows_that_average_over_few_are_counted() -> None:
     assert few(questions()["value_tokens"], pl.DataFrame({"rank": [1]})) == ""
 
 
+OF_A_WHOLE = {"dominant_sub_updates", "elhage2021_copying", "head_tokens", "neuron_readers", "neuron_writers", "position_tokens"}
+"""Their shares are of all that one thing has, and not of what was seen of many."""
+
+
 @pytest.mark.parametrize("name", [q.name for q in questions().values() if any(word in q.columns for word in ("share", "mean_score", "agreement_rate"))])
 def test_a_question_of_shares_and_means_says_over_how_many(name: str) -> None:
     q = questions()[name]
-    assert q.n in q.columns or name in ("dominant_sub_updates", "position_tokens")
+    assert q.n in q.columns or name in OF_A_WHOLE
 
 
 def test_the_column_that_counts_is_one_of_the_answer() -> None:
