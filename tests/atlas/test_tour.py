@@ -17,5 +17,6 @@ def test_the_tour_of_an_atlas_with_every_kind_of_run(tmp_path: Path) -> None:
     counted = [line.split()[:3] for line in lines[1:] if " a second)" in line]
     assert counted == [
         ["weights", "12", "neurons"], ["sweep", "10", "positions"], ["sweep", "4", "positions"], ["trace", "2", "positions"], ["trace", "1", "positions"],
-        ["map", "12", "points"], ["map", "9", "points"], ["circuit", "3", "heads"], ["head_statistics", "10", "positions"], ["head_statistics", "4", "positions"],
+        ["map", "12", "points"], ["map", "9", "points"], ["circuit", "3", "heads"],
+        ["head_statistics", "10", "positions"], ["head_statistics", "4", "positions"],
     ]  # fmt: skip
