@@ -23,6 +23,9 @@ HEADS = "heads + attention bias = attn_out"
 PATTERN = "pattern @ values = what heads gathered"
 PARTS = "sum of the logits of all parts = logit"
 
+SLACK = 4
+"""Of what is rebuilt in float32 beside a forward pass in half precision: scores are rounded before the softmax, and the stream after every sum."""
+
 
 def relative_error(got: Tensor, expected: Tensor) -> float:
     """Largest over positions of ‖got - expected‖ / ‖expected‖, both [batch, seq, n]; nan if anything is not finite.
@@ -67,9 +70,9 @@ def probe_tokens(model: Model) -> Tensor:
     return (torch.arange(24) * 7919 + 1).remainder(n_tokens).view(2, 12)
 
 
-def require_small(model: Model, identity: str, errors: dict[int, float]) -> float:
-    """The largest error; AtlasError with the numbers and the layer where one is over the tolerance or not a number."""
-    tolerance = TOLERANCE[model.dtype]
+def require_small(model: Model, identity: str, errors: dict[int, float], slack: float = 1) -> float:
+    """The largest error; AtlasError with the numbers and the layer where one is over the tolerance, times the slack, or not a number."""
+    tolerance = TOLERANCE[model.dtype] * slack
     for layer, error in errors.items():
         if not error <= tolerance:
             raise AtlasError(
@@ -101,13 +104,13 @@ def check_attention(model: Model) -> dict[str, float]:
 
     Raises AtlasError, with the numbers and the layer, if one exceeds the tolerance of the dtype or is not a number.
     """
-    tokens = probe_tokens(model).to(model.input_device)
+    tokens, slack = probe_tokens(model).to(model.input_device), 1 if model.dtype == torch.float32 else SLACK
     with torch.inference_mode(), record_layers(model, lambda x: x.to(model.device), (*RECORDED, *ATTENDED)) as records:
         model.backbone(tokens)
         return {
             "heads": require_small(model, HEADS, {layer: heads_error(model, record, layer) for layer, record in enumerate(records)}),
-            "pattern": require_small(model, PATTERN, {layer: pattern_error(model, record, layer) for layer, record in enumerate(records)}),
-            "parts": require_small(model, PARTS, {model.n_layers - 1: parts_error(model, records, tokens)}),
+            "pattern": require_small(model, PATTERN, {layer: pattern_error(model, record, layer) for layer, record in enumerate(records)}, slack),
+            "parts": require_small(model, PARTS, {model.n_layers - 1: parts_error(model, records, tokens)}, slack),
         }
 
 
