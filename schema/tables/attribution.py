@@ -122,7 +122,7 @@ def row_tables(m: MetaData) -> None:
         layer(),
         head(),
         nonnegative("entropy", "Entropy of the weights, in nats."),
-        probability("first_weight", "Weight on index 0, in [0, 1]: many heads rest there, on small values."),
+        probability("first_weight", "Weight on index 0, in [0, 1]; many heads rest there, on small values."),
         probability("self_weight", "Weight on the position itself, in [0, 1]."),
         probability("previous_weight", "Weight on the position before it, in [0, 1]; 0 at index 0."),
         probability("kept_weight", "Weight on the sources that attention lists, in [0, 1]."),

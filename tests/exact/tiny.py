@@ -96,7 +96,9 @@ def tiny_request(model: Path, corpus: Path, target: Path, **changes: object) -> 
 def asked(target: Path, model: str, corpus: str | None, **given: object) -> Request:
     """A request with the command line's rules for what is not given; `paper` asks for the passes of --paper."""
     usual = {"dtype": "float32", "device": "cpu", "every": 1, "bos": "auto", "cut": "tokens", "workers": 1, "trace": 0}
-    options = {"triggers": 0, "vectors": (), "coefficients": 100, "paper_keys": 100, "map": False} | dict.fromkeys(PAPER, given.pop("paper", False))
+    options = {"triggers": 0, "vectors": (), "coefficients": 100, "paper_keys": 100, "map": False, "attribution": False} | dict.fromkeys(
+        PAPER, given.pop("paper", False)
+    )
     given |= {"target": target, "model": model, "corpus": corpus}
     options |= {name: given.pop(name) for name in set(given) - {f.name for f in fields(Request)}}
     return Request(**dict.fromkeys(f.name for f in fields(Request)) | usual | given | {"options": options})

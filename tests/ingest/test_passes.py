@@ -44,7 +44,7 @@ def fresh() -> Iterator[None]:
 
 def test_each_comes_after_those_that_it_reads_from() -> None:
     names = list(found.passes())
-    assert names == ["weights", "sweep", "trace", "control_token", "map", "next_token_rank", "removal", "value_cluster"]
+    assert names == ["weights", "attribution", "sweep", "trace", "control_token", "map", "next_token_rank", "removal", "value_cluster"]
     assert all(names.index(before) < names.index(each.name) for each in found.passes().values() for before in each.after)
 
 

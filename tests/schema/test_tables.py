@@ -53,7 +53,7 @@ def test_a_column_without_a_comment_is_refused() -> None:
 
 def test_the_passes_are_those_that_fill_tables_and_every_one_can_be_asked_for() -> None:
     passes = table_facts.facts().passes
-    assert list(passes) == ["weights", "sweep", "trace", "removal", "next_token_rank", "control_token", "value_cluster", "map"]
+    assert list(passes) == ["weights", "sweep", "trace", "attribution", "removal", "next_token_rank", "control_token", "value_cluster", "map"]
     assert all(told.asked_by.startswith("--model …") for told in passes.values())
 
 
@@ -110,7 +110,7 @@ def test_its_question_is_asked_and_says_which_pass_fills_an_empty_table(tmp_path
     assert (ran.exit_code, ran.stderr) == (0, f"note: no rows, because this atlas has no noise run: `atlas ingest {path} --model … --noise`\n")
     with closing(store.open_writer(path)) as con:
         con.execute("INSERT INTO noise_level VALUES (1, 2.5, 0.5)")
-        con.execute("INSERT INTO run SELECT * REPLACE (9 AS run_id, 'noise' AS kind) FROM run WHERE run_id = 0")
+        con.execute("INSERT INTO run SELECT * REPLACE (99 AS run_id, 'noise' AS kind) FROM run WHERE run_id = 0")
     with atlas.open(path) as a:
         assert a.noise_levels().rows() == [(1, 2.5)]
         assert a.status().to_dict()["rows"]["noise_level"] == 1
