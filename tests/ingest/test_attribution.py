@@ -15,7 +15,7 @@ from ingest.recorders.attribution_recorder import AttributionRecorder
 from ingest.recorders.reading import read_batch
 from ingest.recorders.sources import N_SOURCES
 from ingest.text.sequences import NO_NEXT_TOKEN, Sequence
-from tests.ingest.attention_oracle import eager_model
+from tests.ingest.attention_oracle import ATTENTION, OUTPUT, child, eager_model
 from tests.ingest.parts_oracle import Oracle, Taken
 from tests.ingest.tiny_models import token_batch
 
@@ -48,9 +48,9 @@ def sequences() -> tuple[Sequence, ...]:
     return tuple(found)
 
 
-def recorded(model: Model, sample: tuple[int, ...] = SAMPLE) -> dict[str, pl.DataFrame]:
+def recorded(model: Model, sample: tuple[int, ...] = SAMPLE, batch: tuple[Sequence, ...] = sequences()) -> dict[str, pl.DataFrame]:
     recorder = AttributionRecorder(model, 3, mean_reader(model))
-    list(read_batch(model, [(recorder, np.array(sample))], sequences()))
+    list(read_batch(model, [(recorder, np.array(sample))], batch))
     return {name: pl.DataFrame(pl.from_arrow(table)) for name, table in recorder.tables(lambda _: None).items()}
 
 
@@ -184,3 +184,67 @@ def test_parts_neurons_and_sources_are_those_of_a_brute_force_in_float64(model_t
     check_totals(c)
     check_neurons(c)
     check_sources(c)
+
+
+def test_what_is_recorded_of_a_position_does_not_depend_on_the_others_of_its_batch() -> None:
+    model = eager_model("mistral")
+    whole, alone = recorded(model), recorded(model, (205,), sequences()[2:])
+    assert recorded(model, (205,))["attention"]["source_index"].equals(alone["attention"]["source_index"])
+    with_others = recorded(model, (203, 205))["contribution"].filter(pl.col("position_id") == 205)
+    close(with_others["final_logit"], alone["contribution"]["final_logit"], 10.0)
+    assert set(whole["attribution"]["position_id"]) == set(SAMPLE)
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "gpt_neox", "gemma2"])
+def test_an_ffn_of_zeros_adds_and_erases_nothing(model_type: str) -> None:
+    model = eager_model(model_type)
+    down = model.architecture.ffn.down
+    for layer in range(model.n_layers):
+        for parameter in model.layer_module(layer, down).parameters():
+            parameter.zero_()
+    found = recorded(model)
+    ffns = found["contribution"].filter(pl.col("kind").is_in(["ffn", "ffn_bias"]))
+    assert len(ffns) >= len(SAMPLE) * model.n_layers
+    for column in ("final_logit", "mean_logit", "norm", "erased"):
+        assert ffns[column].abs().max() == 0
+    assert found["attribution"].select(pl.col("neurons_up", "neurons_down").abs().max()).row(0) == (0, 0)
+    assert found["attribution"]["residual"].abs().max() < 1e-4
+
+
+def test_a_stream_of_zeros_is_not_erased() -> None:
+    model = eager_model("llama", num_hidden_layers=1)
+    model.input_embedding.zero_()
+    erased = recorded(model)["contribution"].filter(pl.col("kind") == "head")["erased"]
+    assert erased.is_finite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("model_type", ["llama", "gemma2", "olmo2"])
+def test_heads_of_a_model_in_half_precision_are_multiplied_in_float32(model_type: str, dtype: torch.dtype) -> None:
+    """Against float64 products of what the projection was given; in half precision they would be a hundred times further off."""
+    model, batch, gathered = eager_model(model_type), sequences()[2:], {}
+    model.hf.to(dtype)
+    oracle = Oracle(model)
+    blocks = next(module for module in model.hf.modules() if isinstance(module, torch.nn.ModuleList))
+    hooks = [
+        child(child(block, ATTENTION), OUTPUT).register_forward_pre_hook(lambda _, args, layer=layer: gathered.__setitem__(layer, args[0][0, 12].double()))
+        for layer, block in enumerate(blocks)
+    ]
+    found = recorded(model, (212,), batch)["contribution"].filter(pl.col("kind") == "head")
+    for hook in hooks:
+        hook.remove()
+    for layer, x in gathered.items():
+        o = oracle.output(layer)
+        after = oracle.after(layer, "post_attention_layernorm", model.layer_module(layer, model.architecture.attention.o)(x.to(dtype)).double())
+        parts = torch.block_diag(*x.unflatten(0, (model.n_heads, -1))) @ o.weight.T * after
+        close(found.filter(pl.col("layer") == layer)["norm"], parts.norm(dim=-1), tolerance=1e-5)
+
+
+def test_what_half_precision_leaves_over_is_stored_and_is_not_hidden_in_a_part() -> None:
+    model = eager_model("llama")
+    model.hf.to(torch.bfloat16)
+    found = recorded(model)
+    row = found["attribution"].row(0, named=True)
+    parts = found["contribution"].filter(pl.col("position_id") == row["position_id"])["final_logit"].cast(pl.Float64).sum()
+    assert abs(row["residual"]) > 1e-4
+    close(row["logit"] - row["residual"], parts, 10.0)
