@@ -52,7 +52,7 @@ def part_tables(m: MetaData) -> None:
         grain=("position_id", "target"),
         sort=("position_id", "target"),
         filled_by=ATTRIBUTION,
-        bytes_a_row=40,
+        bytes_a_row=52,
     )
     table(
         "contribution",
@@ -77,7 +77,7 @@ def part_tables(m: MetaData) -> None:
         grain=("position_id", "kind", "layer", "head"),
         sort=("position_id", "kind", "layer", "head"),
         filled_by=ATTRIBUTION,
-        bytes_a_row=18,
+        bytes_a_row=22,
     )
     table(
         "neuron_contribution",
@@ -92,7 +92,7 @@ def part_tables(m: MetaData) -> None:
         grain=("position_id", "rank"),
         sort=("position_id", "rank"),
         filled_by=ATTRIBUTION,
-        bytes_a_row=11,
+        bytes_a_row=12,
     )
 
 
@@ -113,7 +113,7 @@ def row_tables(m: MetaData) -> None:
         grain=("position_id", "layer", "head", "rank"),
         sort=("position_id", "layer", "head", "rank"),
         filled_by=ATTRIBUTION,
-        bytes_a_row=16.6,
+        bytes_a_row=17.7,
     )
     table(
         "head_activity",
@@ -137,5 +137,5 @@ def row_tables(m: MetaData) -> None:
         grain=("position_id", "layer", "head"),
         sort=("position_id", "layer", "head"),
         filled_by=ATTRIBUTION,
-        bytes_a_row=30,
+        bytes_a_row=34,
     )
