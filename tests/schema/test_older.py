@@ -69,7 +69,7 @@ def old(path: Path) -> Iterator[atlas.Atlas]:
 @pytest.mark.parametrize("name", sorted(questions()))
 def test_every_question_answers(old: atlas.Atlas, name: str) -> None:
     position = old.sql("SELECT min(position_id) FROM trace").item()
-    given = {"layer": 1, "neuron": 2, "position_id": position, "at_position": position, "position_ids": [position], "words": "the", "token": " the"}
+    given = {"layer": 1, "neuron": 2, "head": 0, "position_id": position, "at_position": position, "position_ids": [position], "words": "the", "token": " the"}
     q = questions()[name]
     required = {p.name: given[p.name] for p in q.parameters if p.is_required}
     assert old.ask(name, **required).columns == list(q.columns)
