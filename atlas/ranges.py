@@ -38,6 +38,10 @@ def check_neuron(con: duckdb.DuckDBPyConnection, neuron: object) -> None:
     check_below(neuron, "neuron", model_column(con, "d_ffn"))
 
 
+def check_head(con: duckdb.DuckDBPyConnection, head: object) -> None:
+    check_below(head, "head", model_column(con, "n_heads"))
+
+
 def model_column(con: duckdb.DuckDBPyConnection, column: str) -> int:
     rows = fetch_rows(con, f"SELECT {column} FROM model")
     if not rows:
@@ -127,6 +131,7 @@ def unfilled(con: duckdb.DuckDBPyConnection, sql: str) -> dict[str, str]:
 CHECKS: dict[str, Callable[[duckdb.DuckDBPyConnection, object], None]] = {
     "layer": check_layer,
     "neuron": check_neuron,
+    "head": check_head,
     "corpus": check_corpus,
     "position_id": check_traced,
     "position_ids": check_positions,
