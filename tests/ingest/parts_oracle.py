@@ -40,7 +40,7 @@ class Taken:
 
 class Oracle:
     def __init__(self, model: Model) -> None:
-        self.hf: nn.Module = copy.deepcopy(model.hf).double()
+        self.hf: nn.Module = copy.deepcopy(model.hf).double().requires_grad_(False)
         self.kind, self.config = model.model_type, model.hf.config
         self.blocks = next(list(module) for module in self.hf.modules() if isinstance(module, nn.ModuleList))
         self.multiplier = getattr(self.config, "residual_multiplier", 1.0)
