@@ -18,7 +18,7 @@ N_ITEMS, N_TOKENS = 10, 30
 
 
 def check_paper_run(c: Case) -> None:
-    runs = c.published.rows("SELECT kind, corpus_id, n_shards FROM run WHERE kind NOT IN ('weights', 'sweep', 'trace', 'map') ORDER BY kind")
+    runs = c.published.rows("SELECT kind, corpus_id, n_shards FROM run WHERE kind NOT IN ('weights', 'sweep', 'trace', 'attribution', 'map') ORDER BY kind")
     assert runs == [("control_token", None, c.n_layers), ("next_token_rank", 0, c.n_layers), ("removal", 0, c.n_layers), ("value_cluster", None, 1)]
     kinds = {"keys_per_layer": "removal", "n_clusters": "value_cluster"}
     settings = [c.published.rows(f"SELECT (settings ->> '{name}')::INT, settings ->> 'seed' FROM run WHERE kind = '{kind}'") for name, kind in kinds.items()]
