@@ -115,7 +115,7 @@ def check_sources(c: Checked) -> None:
         moved, logits = vectors.norm(dim=-1), c.oracle.read(vectors, c.scale(position))[:, final]
         seen = int((weights > 0).sum())
         size = float(moved.sum())
-        order = row["source_index"].to_numpy()
+        order = row["source_index"].to_list()
         assert row["rank"].to_list() == list(range(1, min(N_SOURCES, seen) + 1))
         assert len(set(order)) == len(order)
         assert bool((weights[order] > 0).all())
