@@ -3,13 +3,12 @@
 import tempfile
 from pathlib import Path
 
-from ingest.model.checks import check_identities
 from ingest.model.device import enough_memory
 from ingest.model.models import Model, load_model
 from ingest.notes import cut_texts
 from ingest.passes import passes
 from ingest.passes.base import Probe
-from ingest.refusals import check_target
+from ingest.refusals import check_model, check_target
 from ingest.request import Request
 from ingest.run import cut_corpus, survey_corpus
 from ingest.text.corpora import Corpus
@@ -23,7 +22,7 @@ def dry_run_report(request: Request) -> str:
     check_target(request)
     with enough_memory(request.device):
         model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device)
-        check_identities(model)
+        check_model(request, model)
         with tempfile.TemporaryDirectory() as spool:
             probe = probe_of(model, request, Path(spool))
         wanted = [each for each in passes().values() if each.is_wanted(request)]

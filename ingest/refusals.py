@@ -7,7 +7,9 @@ from pathlib import Path
 import duckdb
 import torch
 
+from ingest.model.checks import check_identities
 from ingest.model.models import Model
+from ingest.passes import passes
 from ingest.request import Request
 from ingest.store.register import is_registered
 from ingest.text.sequences import bos_token
@@ -90,3 +92,11 @@ def check_fit(request: Request, model: Model) -> None:
     if request.target.exists() and not is_lake(request.target):
         with closing(opened(request.target)) as con:
             is_registered(con, model)
+
+
+def check_model(request: Request, model: Model) -> None:
+    """Refuse a model that is not what its entry says, in what the passes that are asked for read of it."""
+    check_identities(model)
+    for each in passes().values():
+        if each.is_wanted(request):
+            each.check(request, model)

@@ -17,12 +17,11 @@ from rich.progress import Progress
 
 from ingest.drive import Drive, drive, say
 from ingest.faults import explained
-from ingest.model.checks import check_identities
 from ingest.model.device import enough_memory
 from ingest.model.models import Model, load_model
 from ingest.notes import another_corpus, cut_texts
 from ingest.passes.base import Basis, Text
-from ingest.refusals import check_fit, check_target, check_workers
+from ingest.refusals import check_fit, check_model, check_target, check_workers
 from ingest.request import Request
 from ingest.store.committer import Committer, FileStore, Store, check_free, held, recover, remove_work, work_folder
 from ingest.store.register import find_corpus, forget, register_corpus, register_model
@@ -53,7 +52,7 @@ def ingest(request: Request, bar: Progress) -> Survey | None:
         # the GPUs belong to the workers
         model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device if request.is_alone else "cpu")
         check_fit(request, model)
-        check_identities(model)
+        check_model(request, model)
         if request.lake is not None and request.data is not None:
             lake = Lake(request.lake, storage(request.data))
             # reached first: an address that is written down binds the name

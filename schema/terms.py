@@ -21,6 +21,12 @@ DIRECTIONS = ("promoted", "suppressed")
 SELECTIONS = ("dominant", "random")
 """How sub-updates of a position and layer were chosen: largest by norm, or seeded at random among the others."""
 
+PARTS = ("token", "position", "head", "attention_bias", "ffn", "ffn_bias", "constant")
+"""What a logit is the sum of, in the order in which the stream takes it up; the constant is the final norm's and the output head's bias."""
+
+TARGETS = ("final", "next")
+"""Whose logit is taken apart: the model's final prediction, or the corpus token that follows."""
+
 FORMER_PASSES = {"paper": ("removal", "next_token_rank", "control_token", "value_cluster")}
 """Kind of run in atlases of earlier releases → the passes that it counts as."""
 

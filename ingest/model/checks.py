@@ -1,10 +1,16 @@
-"""The three identities that hold in every model the atlas understands, checked on its real weights before anything is stored."""
+"""The identities that hold in a model the atlas understands, checked on its real weights before anything is stored.
+
+Three are of every model. Those of attention are asked by the passes that read heads, so that the FFNs of other models can be recorded all the same.
+"""
 
 import torch
 from torch import Tensor
 
-from ingest.model.hooks import LayerRecord, record_layers
+from ingest.model.embedding import position_rows, token_rows
+from ingest.model.heads import attention_input, for_each_head, layer_heads, pattern, projected
+from ingest.model.hooks import ATTENDED, RECORDED, LayerRecord, record_layers
 from ingest.model.models import Model
+from ingest.model.parts import constants, layer_parts, logits
 from schema.errors import AtlasError
 
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 3e-2}
@@ -13,6 +19,12 @@ TOLERANCE = {torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 3e-2}
 RESIDUAL = "resid_pre + attn_out = resid_mid, resid_mid + ffn_out = resid_post"
 FFN = "coefficients @ values + bias = ffn_out"
 LOGITS = "lens(last resid_post) = logits"
+HEADS = "heads + attention bias = attn_out"
+PATTERN = "pattern @ values = what heads gathered"
+PARTS = "sum of the logits of all parts = logit"
+
+SLACK = 4
+"""Of what is rebuilt in float32 beside a forward pass in half precision: scores are rounded before the softmax, and the stream after every sum."""
 
 
 def relative_error(got: Tensor, expected: Tensor) -> float:
@@ -58,9 +70,9 @@ def probe_tokens(model: Model) -> Tensor:
     return (torch.arange(24) * 7919 + 1).remainder(n_tokens).view(2, 12)
 
 
-def require_small(model: Model, identity: str, errors: dict[int, float]) -> float:
-    """The largest error; AtlasError with the numbers and the layer where one is over the tolerance or not a number."""
-    tolerance = TOLERANCE[model.dtype]
+def require_small(model: Model, identity: str, errors: dict[int, float], slack: float = 1) -> float:
+    """The largest error; AtlasError with the numbers and the layer where one is over the tolerance, times the slack, or not a number."""
+    tolerance = TOLERANCE[model.dtype] * slack
     for layer, error in errors.items():
         if not error <= tolerance:
             raise AtlasError(
@@ -85,3 +97,44 @@ def check_identities(model: Model) -> dict[str, float]:
             "ffn": require_small(model, FFN, {layer: ffn_error(model, record, layer) for layer, record in enumerate(records)}),
             "logits": require_small(model, LOGITS, {model.n_layers - 1: relative_error(model.lens(records[-1]["resid_post"]), logits)}),
         }
+
+
+def check_attention(model: Model) -> dict[str, float]:
+    """Largest relative error of each identity of attention over layers and positions: {"heads", "pattern", "parts"}.
+
+    Raises AtlasError, with the numbers and the layer, if one exceeds the tolerance of the dtype or is not a number.
+    """
+    tokens, slack = probe_tokens(model).to(model.input_device), 1 if model.dtype == torch.float32 else SLACK
+    with torch.inference_mode(), record_layers(model, lambda x: x.to(model.device), (*RECORDED, *ATTENDED)) as records:
+        model.backbone(tokens)
+        return {
+            "heads": require_small(model, HEADS, {layer: heads_error(model, record, layer) for layer, record in enumerate(records)}),
+            "pattern": require_small(model, PATTERN, {layer: pattern_error(model, record, layer) for layer, record in enumerate(records)}, slack),
+            "parts": require_small(model, PARTS, {model.n_layers - 1: parts_error(model, records, tokens)}, slack),
+        }
+
+
+def heads_error(model: Model, record: LayerRecord, layer: int) -> float:
+    parts = layer_parts(model, layer, record)
+    total = parts["head"].sum(-2)
+    if "attention_bias" in parts:
+        total = total + parts["attention_bias"][..., 0, :]
+    return relative_error(total, record["attn_out"])
+
+
+def pattern_error(model: Model, record: LayerRecord, layer: int) -> float:
+    resid_pre, heads = record["context"], layer_heads(model, layer)
+    values = for_each_head(model, projected(attention_input(model, layer, resid_pre), heads.w_v, heads.b_v))
+    return relative_error(torch.einsum("bhst,hbtd->bshd", pattern(model, layer, resid_pre), values).flatten(-2), record["gathered"])
+
+
+def parts_error(model: Model, records: list[LayerRecord], tokens: Tensor) -> float:
+    """Largest |logit - sum of its parts| over max(1, |logit|), of the prediction at each position."""
+    last = records[-1]["resid_post"].float()
+    final = model.lens(last).argmax(-1)
+    total = token_rows(model, tokens) + position_rows(model, tokens.shape[1])
+    for layer, record in enumerate(records):
+        total = total + sum(part.sum(-2) for part in layer_parts(model, layer, record).values())
+    summed = (model.logit_readers(final) * total).sum(-1) / model.final_scale(last) + constants(model, final)
+    own = logits(model, last.flatten(0, 1), final.flatten()[:, None]).view(final.shape)
+    return float(((own - summed).abs() / own.abs().clamp_min(1)).max())

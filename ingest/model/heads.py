@@ -87,13 +87,13 @@ def normed(x: Tensor, norm: nn.Module, is_joint: bool) -> Tensor:
     return joint.unflatten(-1, (x.shape[0], -1)).movedim(-2, 0)
 
 
-def queries_and_keys(model: Model, layer: int, x: Tensor) -> tuple[Tensor, Tensor]:
-    """q and k of every head, k once for each head that uses it, after bias, norm and rotation: each [n_heads, batch, seq, d_head].
+def queries_and_keys(model: Model, layer: int, x: Tensor, destinations: Tensor) -> tuple[Tensor, Tensor]:
+    """q of every head at these indices, and k everywhere, once for each head that uses it, after bias, norm and rotation.
 
-    x: the attention input, [batch, seq, d_model].
+    x: the attention input, [batch, seq, d_model]; destinations: [n]. Returns [n_heads, batch, n, d_head] and [n_heads, batch, seq, d_head].
     """
     heads, attention = layer_heads(model, layer), model.architecture.attention
-    q, k = projected(x, heads.w_q, heads.b_q), projected(x, heads.w_k, heads.b_k)
+    q, k = projected(x[:, destinations], heads.w_q, heads.b_q), projected(x, heads.w_k, heads.b_k)
     q_norm, k_norm = attention.q_norm(model.hf.config), attention.k_norm(model.hf.config)
     if q_norm is not None:
         q = normed(q, in_float32(model.layer_module(layer, q_norm), model.device), attention.is_qk_norm_joint)
@@ -101,7 +101,8 @@ def queries_and_keys(model: Model, layer: int, x: Tensor) -> tuple[Tensor, Tenso
         k = normed(k, in_float32(model.layer_module(layer, k_norm), model.device), attention.is_qk_norm_joint)
     if attention.rotary is not None:
         cosine, sine = rotation(model, attention.rotary, layer, x.shape[1])
-        q, k = (turned(state, cosine, sine, attention.rotary.is_adjacent) for state in (q, k))
+        q = turned(q, cosine[destinations], sine[destinations], attention.rotary.is_adjacent)
+        k = turned(k, cosine, sine, attention.rotary.is_adjacent)
     return q, for_each_head(model, k)
 
 
@@ -111,23 +112,22 @@ def visible(n_positions: int, window: int | None, device: torch.device) -> Tenso
     return (distance >= 0) & (distance < (n_positions if window is None else window))
 
 
-def scores(model: Model, layer: int, x: Tensor) -> Tensor:
-    """Attention scores before the softmax, [n_heads, batch, seq, seq], destination before source; -∞ where a position may not look.
+def scores(model: Model, layer: int, x: Tensor, destinations: Tensor) -> Tensor:
+    """Attention scores before the softmax of these destinations, [n_heads, batch, n, seq]; -∞ where a position may not look.
 
-    x: the attention input, [batch, seq, d_model]. ALiBi is counted from the destination: its own position loses nothing.
+    x: the attention input, [batch, seq, d_model]; destinations: [n] indices. ALiBi is counted from the destination: its own position loses nothing.
     """
     attention, config = model.architecture.attention, model.hf.config
-    q, k = queries_and_keys(model, layer, x)
+    q, k = queries_and_keys(model, layer, x, destinations)
     scale, softcap = attention.scale(config, layer), attention.softcap(config)
     found = q @ k.transpose(-1, -2) * (model.d_head**-0.5 if scale is None else scale)
     if softcap is not None:
         found = softcap * torch.tanh(found / softcap)
     n = x.shape[1]
     if attention.is_alibi:
-        position = torch.arange(n, device=x.device)
         slopes = torch.tensor(alibi_slopes(model.n_heads)).to(x.device)
-        found = found - slopes[:, None, None, None] * (position[:, None] - position)
-    return found.masked_fill(~visible(n, attention.window(config, layer), x.device), -torch.inf)
+        found = found - slopes[:, None, None, None] * (destinations[:, None] - torch.arange(n, device=x.device))
+    return found.masked_fill(~visible(n, attention.window(config, layer), x.device)[destinations], -torch.inf)
 
 
 def pattern(model: Model, layer: int, resid_pre: Tensor) -> Tensor:
@@ -135,7 +135,18 @@ def pattern(model: Model, layer: int, resid_pre: Tensor) -> Tensor:
 
     resid_pre: the states that enter the block, [batch, seq, d_model], from the sequence's first position on, without padding before it.
     """
-    return scores(model, layer, attention_input(model, layer, resid_pre)).softmax(-1).transpose(0, 1)
+    x = attention_input(model, layer, resid_pre)
+    return scores(model, layer, x, torch.arange(x.shape[1], device=x.device)).softmax(-1).transpose(0, 1)
+
+
+def rows(model: Model, layer: int, resid_pre: Tensor, destinations: Tensor) -> tuple[Tensor, Tensor]:
+    """The pattern's rows of some destinations of one sequence, and the values that they weigh.
+
+    resid_pre: [seq, d_model], as for `pattern`; destinations: [n] indices. Returns weights [n, n_heads, seq] and W_V·x + b_V, once for each head that
+    uses it, [n_heads, seq, d_head].
+    """
+    x, heads = attention_input(model, layer, resid_pre)[None], layer_heads(model, layer)
+    return scores(model, layer, x, destinations).softmax(-1)[:, 0].transpose(0, 1), for_each_head(model, projected(x, heads.w_v, heads.b_v))[:, 0]
 
 
 def head_outputs(model: Model, layer: int, resid_pre: Tensor, weights: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Read the five sites, the coefficients, the FFN norm's scale and the attention weights out of a forward pass, for as many listeners as there are.
+"""Read the five sites, the coefficients, what heads gathered and where they looked out of a forward pass, for as many listeners as there are.
 
 A hook is registered once per context and removed when the context ends, however it ends, and only where somebody listens. A forward pass in which
 a hook stayed silent raises: a module that a model's code goes round (a fused kernel, an early exit) is an error, not an empty record.
@@ -6,12 +6,13 @@ a hook stayed silent raises: a module that a model's code goes round (a fused ke
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor, nn
 
 from ingest.model.eager import eager, weights_of
+from ingest.model.facts import Attention, Ffn
 from ingest.model.models import Model
 from ingest.model.modules import find
 from schema.errors import AtlasError
@@ -20,10 +21,15 @@ from schema.terms import SITES
 Hook = Callable[..., None]
 
 RECORDED = (*SITES, "coefficient", "ffn_scale")
-"""What can be listened to, and costs the forward pass nothing."""
+"""What can be listened to in every model, and costs the forward pass nothing."""
+
+CONTEXT = "context"
+
+ATTENDED = ("gathered", "attn_scale", CONTEXT)
+"""What can be listened to where attention is as its entry says."""
 
 PATTERN = "pattern"
-"""What can be listened to beside RECORDED. While somebody does, attention is computed by code that gives its weights; states differ by rounding from others."""
+"""What can be listened to beside. While somebody does, attention is computed by code that gives its weights; states differ by rounding from others."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,9 @@ class LayerRecord:
 
     The five sites are [..., d_model] and the coefficients [..., d_ffn]. ffn_scale, [...] float32, is the frozen 1/rms of the norm after the FFN, ones
     where there is none, so that `ffn_scale·(coefficient @ values(layer) + ffn_bias(layer))` = ffn_out (DEFINITIONS, section 1). In a parallel block
-    resid_mid is the virtual resid_pre + attn_out. pattern holds the attention weights, [batch, n_heads, seq, seq], destination before source.
+    resid_mid is the virtual resid_pre + attn_out. gathered, [..., n_heads·d_head], is each head's pattern times its values, the input of the
+    output projection; attn_scale is to attention what ffn_scale is to the FFN. context is resid_pre of whole sequences, [sequences, seq, d_model],
+    whatever else is kept. pattern holds the attention weights, [batch, n_heads, seq, seq], destination before source.
     These may be the states of the forward pass itself and not copies: do not change them.
     """
 
@@ -43,10 +51,13 @@ class LayerRecord:
     resid_post: Tensor | None = None
     coefficient: Tensor | None = None
     ffn_scale: Tensor | None = None
+    gathered: Tensor | None = None
+    attn_scale: Tensor | None = None
+    context: Tensor | None = None
     pattern: Tensor | None = None
 
     def __getitem__(self, name: str) -> Tensor:
-        """One of RECORDED, or PATTERN. Raises KeyError for what was not asked for."""
+        """One of RECORDED or ATTENDED, or PATTERN. Raises KeyError for what was not asked for."""
         found = getattr(self, name)
         if found is None:
             raise KeyError(name)
@@ -62,15 +73,15 @@ def whole(x: Tensor) -> Tensor:
 class Listener:
     """Who hears a forward pass.
 
-    sites: which of RECORDED it wants, and PATTERN. take: called layer by layer, as soon as all that is wanted of a layer has been computed.
+    sites: which of RECORDED and ATTENDED it wants, and PATTERN. take: called layer by layer, as soon as all that is wanted of a layer has been computed.
     keep: picks of each state, [batch, seq, width] to [..., width], what stays in memory for it, and may bring states of several devices to one.
-    keep_pattern: the same of attention weights, [batch, n_heads, seq, seq].
+    keep_else: the same of what is not a state at each position: CONTEXT, [batch, seq, d_model], and PATTERN, [batch, n_heads, seq, seq].
     """
 
     sites: frozenset[str]
     take: Callable[[int, LayerRecord], None]
     keep: Callable[[Tensor], Tensor] = whole
-    keep_pattern: Callable[[Tensor], Tensor] = whole
+    keep_else: Mapping[str, Callable[[Tensor], Tensor]] = field(default_factory=dict)
 
 
 def coefficients(take: Callable[[int, Tensor], None]) -> Listener:
@@ -86,11 +97,13 @@ def first(output: Any) -> Tensor:
 def input_modules(model: Model) -> dict[str, str]:
     """What a hook sees → module (path from a layer, '' for the block) of which it is the input."""
     a = model.architecture
-    modules = {"resid_pre": "", "coefficient": a.ffn.down}
+    modules = {"resid_pre": "", CONTEXT: "", "coefficient": a.ffn.down, "gathered": a.attention.o}
     if not model.is_parallel:
         modules["resid_mid"] = a.ffn.read
     if a.ffn.after_norm is not None:
         modules["ffn_raw"] = a.ffn.after_norm
+    if a.attention.after_norm is not None:
+        modules["attn_raw"] = a.attention.after_norm
     return modules
 
 
@@ -100,16 +113,23 @@ def output_modules(model: Model) -> dict[str, str]:
 
 
 def seen_for(model: Model, sites: frozenset[str]) -> frozenset[str]:
-    """What hooks must see for these of RECORDED."""
-    made = {"ffn_scale": {"ffn_raw"} if model.is_ffn_output_normed else {"coefficient"}}
+    """What hooks must see for these of RECORDED and ATTENDED."""
+    made = {"ffn_scale": {scaled(model.architecture.ffn)}, "attn_scale": {scaled(model.architecture.attention)}}
     if model.is_parallel:
         made["resid_mid"] = {"resid_pre", "attn_out"}
     return frozenset(word for site in sites for word in made.get(site, {site}))
 
 
+def scaled(part: Attention | Ffn) -> str:
+    """What a hook must see for the scale of the norm after a part: the norm's input, or anything at the same positions where none follows."""
+    if isinstance(part, Ffn):
+        return "coefficient" if part.after_norm is None else "ffn_raw"
+    return "gathered" if part.after_norm is None else "attn_raw"
+
+
 def layer_record(model: Model, seen: Mapping[str, Tensor], sites: frozenset[str]) -> LayerRecord:
     """The record of a layer, from what its hooks saw."""
-    multiplier = model.residual_multiplier
+    multiplier, a = model.residual_multiplier, model.architecture
 
     def written(site: str) -> Tensor:
         return seen[site] * multiplier if multiplier != 1.0 else seen[site]
@@ -118,7 +138,8 @@ def layer_record(model: Model, seen: Mapping[str, Tensor], sites: frozenset[str]
         "attn_out": lambda: written("attn_out"),
         "ffn_out": lambda: written("ffn_out"),
         "resid_mid": lambda: seen["resid_pre"] + written("attn_out") if model.is_parallel else seen["resid_mid"],
-        "ffn_scale": lambda: model.ffn_scale(seen["ffn_raw" if model.is_ffn_output_normed else "coefficient"]),
+        "ffn_scale": lambda: model.after_scale(seen[scaled(a.ffn)], a.ffn.after_norm),
+        "attn_scale": lambda: model.after_scale(seen[scaled(a.attention)], a.attention.after_norm),
     }
     return LayerRecord(**{site: made[site]() if site in made else seen[site] for site in sites})
 
@@ -133,7 +154,7 @@ class Heard:
     def show(self, layer: int, word: str, x: Tensor) -> None:
         """Take in what a hook saw, and tell the listener once nothing of the layer is missing. Nothing is held from then on."""
         seen = self.seen.setdefault(layer, {})
-        seen[word] = (self.listener.keep_pattern if word == PATTERN else self.listener.keep)(x)
+        seen[word] = self.listener.keep_else.get(word, self.listener.keep)(x)
         if self.wanted <= seen.keys():
             del self.seen[layer]
             self.listener.take(layer, layer_record(self.model, seen, self.listener.sites))
@@ -227,10 +248,10 @@ def listen(model: Model, listeners: Sequence[Listener]) -> Iterator[None]:
 
 
 @contextmanager
-def record_layers(model: Model, keep: Callable[[Tensor], Tensor] = whole) -> Iterator[list[LayerRecord]]:
-    """A list that every forward pass fills anew with all of RECORDED of each layer; keep as in `Listener`."""
+def record_layers(model: Model, keep: Callable[[Tensor], Tensor] = whole, sites: Sequence[str] = RECORDED) -> Iterator[list[LayerRecord]]:
+    """A list that every forward pass fills anew with these sites of each layer; keep as in `Listener`, of all there is."""
     layers = [LayerRecord()] * model.n_layers
-    with listen(model, [Listener(frozenset(RECORDED), layers.__setitem__, keep)]):
+    with listen(model, [Listener(frozenset(sites), layers.__setitem__, keep)]):
         yield layers
 
 

@@ -172,11 +172,11 @@ class Model:
         bias = bias_of(self.layer_module(layer, path))
         return None if bias is None else bias.to(self.device).float()
 
-    def gain(self, layer: int) -> Tensor | float:
-        """What multiplies the FFN's raw output on its way to the stream, the norm's 1/rms aside: [d_model], or one number."""
-        if self.architecture.ffn.after_norm is None:
+    def gain(self, layer: int, after_norm: str | None) -> Tensor | float:
+        """What multiplies a raw output on its way through this norm, if any, to the stream, the norm's 1/rms aside: [d_model], or one number."""
+        if after_norm is None:
             return self.residual_multiplier
-        weight = tensor_of(self.layer_module(layer, self.architecture.ffn.after_norm), "weight")
+        weight = tensor_of(self.layer_module(layer, after_norm), "weight")
         return (weight.to(self.device).float() + self.architecture.norm_gain_offset) * self.residual_multiplier
 
     def values(self, layer: int) -> Tensor:
@@ -185,7 +185,7 @@ class Model:
         The gain of a norm that follows the FFN and a residual multiplier are folded in; that norm's 1/rms depends on the position and is
         recorded there as ffn_scale.
         """
-        values, gain = self.rows(layer, self.architecture.ffn.down).T, self.gain(layer)
+        values, gain = self.rows(layer, self.architecture.ffn.down).T, self.gain(layer, self.architecture.ffn.after_norm)
         return values if isinstance(gain, float) and gain == 1.0 else values * gain
 
     def keys(self, layer: int) -> Tensor:
@@ -199,14 +199,13 @@ class Model:
     def ffn_bias(self, layer: int) -> Tensor | None:
         """b_out, scaled as the values are, [d_model] float32; None if there is none."""
         bias = self.bias(layer, self.architecture.ffn.down)
-        return None if bias is None else bias * self.gain(layer)
+        return None if bias is None else bias * self.gain(layer, self.architecture.ffn.after_norm)
 
-    def ffn_scale(self, ffn_raw: Tensor) -> Tensor:
-        """1/rms of the norm that follows the FFN, at each position of its input [..., d_model]: [...] float32; ones where there is none."""
-        if self.architecture.ffn.after_norm is None:
-            return torch.ones(ffn_raw.shape[:-1], device=ffn_raw.device)
-        epsilon = epsilon_of(self.layer_module(0, self.architecture.ffn.after_norm))
-        return torch.rsqrt(ffn_raw.float().square().mean(-1) + epsilon)
+    def after_scale(self, raw: Tensor, after_norm: str | None) -> Tensor:
+        """1/rms of a norm that follows attention or FFN, at each position of its input [..., d_model]: [...] float32; ones where there is none."""
+        if after_norm is None:
+            return torch.ones(raw.shape[:-1], device=raw.device)
+        return torch.rsqrt(raw.float().square().mean(-1) + epsilon_of(self.layer_module(0, after_norm)))
 
     @cached_property
     def unembedding(self) -> Tensor:
@@ -229,19 +228,32 @@ class Model:
         z = z - z.mean(-1, keepdim=True) if self.is_final_norm_centred else z
         return (z.square().mean(-1) + epsilon_of(norm)).sqrt()
 
+    @cached_property
+    def logit_divisor(self) -> float:
+        return float(self.architecture.stream.logit_divisor(self.hf.config))
+
+    @cached_property
+    def logit_softcap(self) -> float | None:
+        """What logits are kept within by a tanh; None where they are not."""
+        return self.architecture.stream.logit_softcap(self.hf.config)
+
     def logit_readers(self, token_ids: Tensor) -> Tensor:
         """û_w: its product with a part of the last resid_post, over `final_scale` there, is what the part adds to the logit of w.
 
         [...] to [..., d_model] float32: the output embedding times the final norm's gain, centred where that norm is, over the logits' divisor.
         In a soft-capped model the logit is that before the cap.
         """
-        readers, norm = self.unembedding[token_ids], self.final_norm
+        return self.logit_reader(self.unembedding[token_ids])
+
+    def logit_reader(self, rows: Tensor) -> Tensor:
+        """û for rows of the output embedding, or for their mean: [..., d_model]."""
+        readers, norm = rows, self.final_norm
         # opt may have a norm without a gain
         if norm.weight is not None:
             readers = readers * (tensor_of(norm, "weight") + self.architecture.norm_gain_offset)
         if self.is_final_norm_centred:
             readers = readers - readers.mean(-1, keepdim=True)
-        return readers / self.architecture.stream.logit_divisor(self.hf.config)
+        return readers / self.logit_divisor
 
     def unembed(self, z: Tensor, out: Tensor | None = None) -> Tensor:
         """Raw projection E·z: [..., d_model] to [..., d_vocab], float32, into `out` if given; no bias, scaling or soft-capping."""
@@ -253,14 +265,12 @@ class Model:
         Final norm, head bias, logit scaling and soft-capping as the model has them, but all in float32: half-precision logits tie
         (bfloat16 has 8 bits), and ranks would depend on it. At the last resid_post of a float32 model these are its logits.
         """
-        config = self.hf.config
         logits = self.unembed(self.final_norm(z.float()), out)
         if self.head.bias is not None:
             logits += self.head.bias.float()
-        divisor = self.architecture.stream.logit_divisor(config)
-        if divisor != 1.0:
-            logits /= divisor
-        cap = self.architecture.stream.logit_softcap(config)
+        if self.logit_divisor != 1.0:
+            logits /= self.logit_divisor
+        cap = self.logit_softcap
         return logits if cap is None else logits.div_(cap).tanh_().mul_(cap)
 
 

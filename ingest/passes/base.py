@@ -104,6 +104,9 @@ class Pass:
         """Whether the request asks for it."""
         raise NotImplementedError
 
+    def check(self, request: "Request", model: "Model") -> None:
+        """Raise AtlasError for a request or a model that it cannot do; called before anything is written."""
+
     def note(self, basis: Basis) -> str | None:
         """What it cannot bring, and what would help; None if nothing is missing."""
         return None

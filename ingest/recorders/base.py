@@ -24,13 +24,16 @@ class Batch:
     next_token_ids: np.ndarray
 
     def chosen(self, rows: np.ndarray) -> "Batch":
-        """Of these rows alone."""
-        return Batch(self.sequences, self.position_ids[rows], self.indices[rows], self.next_token_ids[rows])
+        """Of these rows alone, and of the sequences that they are in."""
+        first = np.unique(self.position_ids[rows] - self.indices[rows])
+        sequences = tuple(s for s in self.sequences if s.first_position_id in first)
+        return Batch(sequences, self.position_ids[rows], self.indices[rows], self.next_token_ids[rows])
 
 
 class Hearer(Protocol):
     """Hears forward passes. The records it takes have the rows of the batch: [rows, width], float32 where they are of sampled positions.
     Attention weights come whole, [batch, n_heads, seq, seq], or as [rows, n_heads, seq] float32 of sampled positions.
+    The context has the batch's sequences whole: [sequences, longest, d_model].
 
     Where memory runs out within a forward pass, the batch comes again in parts: what it took of the unfinished pass it forgets, or
     leaves out of the parts.
@@ -38,7 +41,7 @@ class Hearer(Protocol):
 
     @property
     def sites(self) -> frozenset[str]:
-        """Which of RECORDED it wants, and PATTERN (ingest/model/hooks.py)."""
+        """Which of RECORDED and ATTENDED it wants, and PATTERN (ingest/model/hooks.py)."""
 
     def begin(self, batch: Batch) -> None:
         """A forward pass begins."""

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from ingest.model.device import in_parts, sent
-from ingest.model.hooks import PATTERN, Listener, listen, whole
+from ingest.model.hooks import CONTEXT, PATTERN, Listener, listen, whole
 from ingest.model.models import Model
 from ingest.recorders.base import Asked, Batch, Hearer, Recorder
 from ingest.recorders.rows import text_tables
@@ -83,10 +83,14 @@ def listener(model: Model, recorder: Hearer, sample: np.ndarray | None, batch: B
     rows = None if sample is None else np.flatnonzero(np.isin(batch.position_ids, sample))
     if rows is not None and not len(rows):
         return None
-    recorder.begin(batch if rows is None else batch.chosen(rows))
     if rows is None:
-        return Listener(recorder.sites, recorder.take, flat, whole)
-    return Listener(recorder.sites, recorder.take, choose(model, rows), destinations(model, rows))
+        recorder.begin(batch)
+        return Listener(recorder.sites, recorder.take, flat, {CONTEXT: whole, PATTERN: whole})
+    chosen = batch.chosen(rows)
+    recorder.begin(chosen)
+    kept = {s.sequence_id for s in chosen.sequences}
+    sequences = np.array([i for i, s in enumerate(batch.sequences) if s.sequence_id in kept])
+    return Listener(recorder.sites, recorder.take, choose(model, rows, flat), {CONTEXT: choose(model, sequences, whole), PATTERN: destinations(model, rows)})
 
 
 def flat(x: torch.Tensor) -> torch.Tensor:
@@ -94,10 +98,10 @@ def flat(x: torch.Tensor) -> torch.Tensor:
     return x.flatten(0, 1)
 
 
-def choose(model: Model, rows: np.ndarray) -> Callable[[torch.Tensor], torch.Tensor]:
-    """[batch, seq, width] to [rows, width] float32 on the model's device."""
+def choose(model: Model, rows: np.ndarray, of: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Picks rows of a view of a state, float32 on the model's device."""
     index = torch.from_numpy(rows).to(model.device)
-    return lambda x: flat(x)[index.to(x.device)].to(model.device).float()
+    return lambda x: of(x)[index.to(x.device)].to(model.device).float()
 
 
 def destinations(model: Model, rows: np.ndarray) -> Callable[[torch.Tensor], torch.Tensor]:

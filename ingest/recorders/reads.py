@@ -92,6 +92,12 @@ def traced_positions(con: duckdb.DuckDBPyConnection, but: int = -1) -> np.ndarra
     return np.asarray(found["position_id"], np.int64)
 
 
+def attributed_positions(con: duckdb.DuckDBPyConnection, but: int = -1) -> np.ndarray:
+    """position_id of every position, of all corpora, whose prediction a run other than `but` has taken apart, ascending: [n] int64."""
+    found = con.execute("SELECT DISTINCT a.position_id FROM attribution AS a WHERE a.run_id <> ? ORDER BY a.position_id", [but]).fetchnumpy()
+    return np.asarray(found["position_id"], np.int64)
+
+
 def states_of(con: duckdb.DuckDBPyConnection, layer: int, site: str, positions: np.ndarray) -> np.ndarray:
     """Their states at a layer and site, in their order: [n, d_model] float32."""
     sql = """

@@ -56,6 +56,8 @@ def test_an_unknown_method_names_the_nearest(a: atlas.Atlas) -> None:
         ("neurons_triggered_by", {"token": "cat", "tail": "both"}, "they are max, min"),
         ("neurons_promoting", {"token": "caat"}, r"no token 'caat' in the vocabulary.*near it: 'cat'"),
         ("saturation_events", {"layer": 7}, "no layer 7"),
+        ("attention_sources", {"position_id": 2, "layer": 0, "head": 2}, "no head 2: this model has heads 0 to 1"),
+        ("prediction_parts", {"position_id": 2, "target": "first"}, "no target 'first'; they are final, next"),
         ("top_triggers", {"layer": "x", "neuron": 0}, "layer must be a whole number, not 'x'"),
         ("top_triggers", {"layer": 1.0, "neuron": 0}, "layer must be a whole number, not 1.0"),
         ("top_triggers", {"layer": True, "neuron": 0}, "layer must be a whole number, not True"),
@@ -102,7 +104,23 @@ def test_status_counts_what_is_inside(a: atlas.Atlas, tiny_path: Path) -> None:
     assert status["model"]["name"] == "tiny"
     assert status["bytes"] == tiny_path.stat().st_size
     assert [c["name"] for c in status["corpora"]] == ["tales", "more"]
-    kinds = ["weights", "sweep", "sweep", "trace", "trace", "paper", "paper", "map", "map", "circuit", "head_statistics", "head_statistics", "head_probe"]
+    kinds = [
+        "weights",
+        "sweep",
+        "sweep",
+        "trace",
+        "trace",
+        "paper",
+        "paper",
+        "map",
+        "map",
+        "circuit",
+        "head_statistics",
+        "head_statistics",
+        "head_probe",
+        "attribution",
+        "attribution",
+    ]
     assert [(r["kind"], r["n_shards_loaded"]) for r in status["runs"]] == [(kind, 1) for kind in kinds]
     assert status["rows"]["trigger"] == 144
 

@@ -11,7 +11,7 @@ import json
 import shutil
 from functools import cache
 from itertools import product
-from math import sqrt
+from math import log, sqrt
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -208,6 +208,35 @@ PROBED = {"repeat": (0.875, 0.5, 0.75), "olsson2022": (0.75, 0.625, 0.5)}
 DISTANCES = {0: (3.0, 2.0, 1.0, 2.0), 1: (1.0, 1.0, 0.5, 0.5)}
 """Corpus → weight of each bin of distances, in every layer; equal weights have as much in reverse order."""
 
+PARTS = {
+    # (kind, layer, head): what it adds to the final logit and to the mean logit, its norm, the share of the stream that it erases
+    ("token", None, None): (1.0, 0.5, 1.0, None),
+    ("head", 0, 0): (0.25, 0.0, 0.5, 0.125),
+    ("head", 1, 0): (2.0, 0.25, 0.5, 0.125),
+    ("head", 2, 0): (-0.75, 0.0, 0.5, 0.5),
+    ("ffn", 0, None): (0.5, 0.5, 2.0, -0.25),
+    ("ffn", 1, None): (1.5, 0.5, 2.0, -0.25),
+    ("ffn", 2, None): (4.0, 0.5, 2.0, -0.25),
+    ("constant", None, None): (0.25, 0.25, None, None),
+}
+"""The parts sum to 8.75, the means to 2.5, the FFNs to 6."""
+
+PART_FACTORS = {2: (1.0, 1.0), 8: (0.5, -0.25), 101: (2.0, 2.0)}
+"""Traced position → what the parts' logits above are multiplied by, of the prediction and of the next token; mean logits are the same everywhere."""
+
+RESIDUAL = 2.0**-13
+
+MOVERS = [(2, 3, 3.0), (2, 0, -2.0), (1, 2, 1.0)]
+"""Layer, neuron and logit, times the factor, of ranks 1 to 3. All neurons that raise the logit have 8, those that lower it -2."""
+
+ROWS = {
+    # (index, whether the head is L1H0): (source, weight, value norm, moved, share of the head's logit) of each source, those behind the second not listed
+    (2, True): [(1, 0.5, 2.0, 3.0, 0.75), (2, 0.25, 1.0, 0.5, 0.125), (0, 0.25, 1.0, 0.5, 0.125)],
+    (2, False): [(0, 0.75, 0.5, 0.25, 1.0), (2, 0.125, 1.0, 0.125, 0.0), (1, 0.125, 0.5, 0.125, 0.0)],
+    (1, True): [(0, 0.5, 2.0, 3.0, 0.75), (1, 0.5, 1.0, 0.5, 0.25)],
+    (1, False): [(0, 0.75, 0.5, 0.25, 1.0), (1, 0.25, 1.0, 0.125, 0.0)],
+}
+
 LAYERS, NEURONS = range(3), range(4)
 
 # The map places values, and states after each layer, where their own coordinates are.
@@ -255,8 +284,9 @@ def run_rows() -> dict[str, list[tuple]]:
         ("circuit", None),
     ]
     kinds += [("head_statistics", 0), ("head_statistics", 1), ("head_probe", None)]
+    kinds += [("attribution", 0), ("attribution", 1)]
     runs = [(i, k, c, "{}", "{}", 0, "cpu", 1, when, when, "finished") for i, (k, c) in enumerate(kinds)]
-    traced = {name: len(rows) for name, rows in trace_rows().items()}
+    traced, taken_apart = ({name: len(rows) for name, rows in made().items()} for made in (trace_rows, attribution_rows))
     n_rows = [
         {"neuron": 12, "value_token": 48, "value_neighbour": 36},
         {"document": 1, "sequence": 2, "position": 10, "trigger": 72, "neuron_statistics": 12},
@@ -271,6 +301,8 @@ def run_rows() -> dict[str, list[tuple]]:
         {"head_statistics": 3, "attention_distance": 12},
         {"head_statistics": 3, "attention_distance": 12},
         {"head_probe": 6, "probe_loss": 6},
+        {name: n * 2 // 3 for name, n in taken_apart.items()},
+        {name: n // 3 for name, n in taken_apart.items()},
     ]
     return {"run": runs, "shard": [(i, 0, json.dumps(n), "cc", "host:1", when) for i, n in enumerate(n_rows)]}
 
@@ -362,6 +394,34 @@ def trace_rows() -> dict[str, list[tuple]]:
         "layer_activity": activity,
         "coefficient": coefficients,
         "sub_update": updates,
+    }
+
+
+def attribution_rows() -> dict[str, list[tuple]]:
+    attributions, contributions, movers, attention, activity = [], [], [], [], []
+    for position, factors in PART_FACTORS.items():
+        index = next(p[2] for p in POSITIONS if p[0] == position)
+        for target, token, f in zip(("final", "next"), (FINAL[position], NEXT[position]), factors, strict=True):
+            neurons = (8 * f, -2 * f) if f > 0 else (-2 * f, 8 * f)
+            logit = 8.75 * f + RESIDUAL
+            attributions.append((13 if position < 100 else 14, position, target, token, logit, logit, 1.0, 8.75 * f, RESIDUAL, 4.0, 2.5, *neurons))
+        for (kind, layer, head), (logit, mean, length, erased) in PARTS.items():
+            contributions.append((position, kind, layer, head, *(f * logit for f in factors), mean, length, erased))
+            if kind == "head":
+                rows = ROWS[index, (layer, head) == (1, 0)]
+                listed = [(rank, source, w, v, m, share * logit * factors[0]) for rank, (source, w, v, m, share) in enumerate(rows[:2], start=1)]
+                attention += [(position, layer, head, *row) for row in listed]
+                weights = {source: w for source, w, *_ in rows}
+                entropy = -sum(w * log(w) for w in weights.values())
+                kept = sum(row[2] for row in listed), sum(row[3] for row in rows), sum(row[4] for row in listed)
+                activity.append((position, layer, head, entropy, weights[0], weights[index], weights[index - 1], *kept, logit * factors[0]))
+        movers += [(position, rank, layer, n, *(f * logit for f in factors)) for rank, (layer, n, logit) in enumerate(MOVERS, start=1)]
+    return {
+        "attribution": attributions,
+        "contribution": contributions,
+        "neuron_contribution": movers,
+        "attention": attention,
+        "head_activity": activity,
     }
 
 
@@ -469,6 +529,7 @@ def rows() -> dict[str, list[tuple]]:
         **weight_rows(),
         **sweep_rows(),
         **trace_rows(),
+        **attribution_rows(),
         **paper_rows(),
         **map_rows(),
         **circuit_rows(),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from tests.exact.attribution_checks import ATTRIBUTION_CHECKS
 from tests.exact.checks import CHECKS, Case, check_sums
 from tests.exact.circuit_checks import CIRCUIT_CHECKS
 from tests.exact.head_checks import HEAD_CHECKS
@@ -16,13 +17,13 @@ from tests.exact.tiny import CONFIGS, make, run
 torch.set_num_threads(1)
 
 
-ALL_CHECKS = (*CHECKS, check_sums, *PAPER_CHECKS, *MAP_CHECKS, *CIRCUIT_CHECKS, *HEAD_CHECKS)
+ALL_CHECKS = (*CHECKS, check_sums, *PAPER_CHECKS, *MAP_CHECKS, *CIRCUIT_CHECKS, *HEAD_CHECKS, *ATTRIBUTION_CHECKS)
 
 
 @pytest.fixture(scope="module", params=CONFIGS)
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
     tiny = make(tmp_path_factory.mktemp(request.param), request.param)
-    asked = tiny.request(tiny.corpus.parent / "atlas.duckdb", map=True, circuit=True, head_statistics=True, head_probe=True)
+    asked = tiny.request(tiny.corpus.parent / "atlas.duckdb", map=True, circuit=True, head_statistics=True, head_probe=True, attribution=True)
     return tiny.case(run(asked), asked, request.param)
 
 

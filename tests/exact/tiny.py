@@ -103,6 +103,7 @@ def asked(target: Path, model: str, corpus: str | None, **given: object) -> Requ
         "paper_keys": 100,
         "map": False,
         "circuit": False,
+        "attribution": False,
         "head_probe": False,
         "head_statistics": False,
     } | dict.fromkeys(PAPER, given.pop("paper", False))

@@ -46,6 +46,7 @@ def test_each_comes_after_those_that_it_reads_from() -> None:
     names = list(found.passes())
     assert names == [
         "weights",
+        "attribution",
         "head_statistics",
         "sweep",
         "trace",

@@ -57,6 +57,7 @@ def test_the_passes_are_those_that_fill_tables_and_every_one_can_be_asked_for() 
         "weights",
         "sweep",
         "trace",
+        "attribution",
         "removal",
         "next_token_rank",
         "control_token",

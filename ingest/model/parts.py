@@ -1,0 +1,84 @@
+"""The parts that sum to the last state of a position, and how each is read as logits (Elhage et al. 2021; DEFINITIONS, section 4).
+
+token + position + Σ over layers of (heads + attention bias + FFN + FFN bias) = last resid_post. All of it float32, whatever the forward pass ran in:
+what a head writes is its slice of the output projection's input times its columns there, times what follows the projection.
+"""
+
+import torch
+from torch import Tensor
+
+from ingest.model.embedding import position_rows, token_rows
+from ingest.model.heads import layer_heads
+from ingest.model.hooks import LayerRecord
+from ingest.model.models import Model
+
+
+def head_parts(model: Model, layer: int, gathered: Tensor, attn_scale: Tensor) -> Tensor:
+    """What each head adds to the stream, W_O·b_V of its values included: [..., n_heads·d_head] to [..., n_heads, d_model].
+
+    attn_scale: [...], as recorded.
+    """
+    outputs = torch.einsum("...hd,hmd->...hm", gathered.float().unflatten(-1, (model.n_heads, -1)), writers(model, layer))
+    return outputs * attn_scale[..., None, None]
+
+
+def layer_parts(model: Model, layer: int, record: LayerRecord) -> dict[str, Tensor]:
+    """What a layer adds to the stream, by the kinds of schema/terms.py: [..., n_heads, d_model] for heads, else [..., 1, d_model].
+
+    Kinds that the layer lacks are left out. record: its gathered, attn_scale, ffn_out and ffn_scale. FFN biases are taken out of ffn_out.
+    """
+    of_attention, of_ffn = record["attn_scale"][..., None, None], record["ffn_scale"][..., None, None]
+    found = {"head": head_parts(model, layer, record["gathered"], record["attn_scale"]), "ffn": record["ffn_out"].float().unsqueeze(-2)}
+    if (bias := attention_bias(model, layer)) is not None:
+        found["attention_bias"] = bias * of_attention
+    if (bias := model.ffn_bias(layer)) is not None:
+        found["ffn_bias"] = bias * of_ffn
+        found["ffn"] = found["ffn"] - found["ffn_bias"]
+    return found
+
+
+def embedding_parts(model: Model, token_ids: Tensor, indices: Tensor) -> dict[str, Tensor]:
+    """What the token and the position bring to the first block, each [n, 1, d_model]; no position where positions act in the scores alone."""
+    found = {"token": token_rows(model, token_ids)[:, None]}
+    if model.architecture.stream.position_embedding is not None:
+        found["position"] = position_rows(model, int(indices.max()) + 1)[indices][:, None]
+    return found
+
+
+def writers(model: Model, layer: int) -> Tensor:
+    """W_O by head with what multiplies attention's output on its way to the stream, the scale of a norm aside: [n_heads, d_model, d_head]."""
+    w_o, gain = layer_heads(model, layer).w_o, model.gain(layer, model.architecture.attention.after_norm)
+    return w_o * (gain[:, None] if isinstance(gain, Tensor) else gain)
+
+
+def attention_bias(model: Model, layer: int) -> Tensor | None:
+    """What attention adds beside its heads, the scale of a norm aside: [d_model]; None if it has no bias."""
+    bias = layer_heads(model, layer).b_o
+    return None if bias is None else bias * model.gain(layer, model.architecture.attention.after_norm)
+
+
+def logits(model: Model, z: Tensor, token_ids: Tensor) -> Tensor:
+    """The model's own logits of some tokens at the state z, before a soft-cap: [n, d_model] and [n, k] to [n, k]."""
+    found = torch.einsum("nd,nkd->nk", model.final_norm(z.float()), model.unembedding[token_ids])
+    if model.head.bias is not None:
+        found = found + model.head.bias.float()[token_ids]
+    return found / model.logit_divisor
+
+
+def constants(model: Model, token_ids: Tensor) -> Tensor:
+    """What a logit has whatever the state is, (e_w·β + b_w) over the divisor, β the final norm's bias: [...] to [...]."""
+    return constant(model, model.unembedding[token_ids], None if model.head.bias is None else model.head.bias.float()[token_ids])
+
+
+def constant(model: Model, rows: Tensor, bias: Tensor | None) -> Tensor:
+    """The same for rows of the output embedding [..., d_model] and of its bias [...], or for their means."""
+    beta = getattr(model.final_norm, "bias", None)
+    found = rows.new_zeros(rows.shape[:-1]) if beta is None else rows @ beta
+    return (found if bias is None else found + bias) / model.logit_divisor
+
+
+def mean_reader(model: Model) -> tuple[Tensor, Tensor]:
+    """û and the constant, each averaged over the vocabulary: [d_model] and []. What a part adds to the mean logit moves no probability."""
+    bias = model.head.bias
+    row = model.unembedding.mean(0)
+    return model.logit_reader(row), constant(model, row, None if bias is None else bias.float().mean())

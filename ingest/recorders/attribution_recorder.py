@@ -1,0 +1,64 @@
+"""Predictions as sums and rows of attention, recorded while the sampled positions are read."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from torch import Tensor
+
+from ingest.model.hooks import LayerRecord
+from ingest.model.models import Model
+from ingest.model.parts import mean_reader
+from ingest.recorders.attribution import Places, attribution_tables
+from ingest.recorders.base import Batch
+from ingest.recorders.sources import Sources, sources
+from ingest.workers.worker import Progress, Tables, Worker
+
+
+class AttributionRecorder:
+    """Takes each forward pass apart as soon as its last layer is there, so that no state is held from one to the next.
+
+    mean: the vocabulary's mean reader and constant.
+    """
+
+    sites = frozenset(("resid_pre", "resid_mid", "ffn_out", "resid_post", "coefficient", "ffn_scale", "gathered", "attn_scale", "context"))
+
+    def __init__(self, model: Model, run_id: int, mean: tuple[Tensor, Tensor]) -> None:
+        self.model, self.run_id, self.mean = model, run_id, mean
+        self.parts: dict[int, Tables] = {}
+        self.layers: list[LayerRecord] = []
+        self.sources: list[Sources] = []
+        self.batch: Batch | None = None
+
+    def begin(self, batch: Batch) -> None:
+        self.batch, self.layers, self.sources = batch, [], []
+
+    def take(self, layer: int, record: LayerRecord) -> None:
+        if self.batch is None:
+            return
+        self.layers.append(replace(record, context=None))
+        self.sources.append(sources(self.model, layer, record["context"], by_sequence(self.batch), record["attn_scale"]))
+        if layer == self.model.n_layers - 1:
+            # by the first position: what ran out of memory at its very end comes again under the same
+            self.parts[int(self.batch.position_ids[0])] = attribution_tables(self.model, self.layers, self.sources, places(self.batch), self.run_id, self.mean)
+            self.layers, self.sources = [], []
+
+    def tables(self, _: Progress) -> Tables:
+        parts = list(self.parts.values())
+        return {name: pa.concat_tables([part[name] for part in parts]) for name in parts[0]}
+
+
+def by_sequence(batch: Batch) -> list[np.ndarray]:
+    """The indices of the sampled positions of each of a batch's sequences."""
+    first = batch.position_ids - batch.indices
+    return [batch.indices[first == s.first_position_id] for s in batch.sequences]
+
+
+def places(batch: Batch) -> Places:
+    tokens = {s.first_position_id: s.token_ids for s in batch.sequences}
+    token_ids = [tokens[first][i] for first, i in zip((batch.position_ids - batch.indices).tolist(), batch.indices.tolist(), strict=True)]
+    return Places(batch.position_ids, batch.indices, np.array(token_ids, np.int64), batch.next_token_ids)
+
+
+def attribution_recorder(worker: Worker, run_id: int) -> AttributionRecorder:
+    return AttributionRecorder(worker.model, run_id, worker.kept(run_id, lambda: mean_reader(worker.model)))

@@ -1,0 +1,92 @@
+"""Where the heads of a layer look from sampled positions, and what each source brings to what they write (Elhage et al. 2021, value-weighted attention).
+
+Sources are kept by what they move, a·‖W_O·v‖: a weight alone says nothing of the value behind it, and index 0 has much weight and small values.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ingest.model.heads import rows
+from ingest.model.models import Model
+from ingest.model.parts import writers
+from ingest.model.ranking import top_k
+
+N_SOURCES = 8
+"""Sources kept of each row."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The rows of one layer's heads at n positions, float32.
+
+    Of the kept sources, largest moved first, [n, n_heads, N_SOURCES], behind the last of a short row index -1 and zeros: index, int64; weight; value_norm,
+    ‖v‖; moved, weight·‖W_O·v‖ with what follows the projection; weighted, weight·v, with d_head numbers each.
+    Of the whole rows, [n, n_heads]: entropy in nats; the weights at index 0, at the position itself and at the one before it (0 at index 0);
+    moved_total; gathered, the sum of all weighted values, with d_head numbers each.
+    """
+
+    index: Tensor
+    weight: Tensor
+    value_norm: Tensor
+    moved: Tensor
+    weighted: Tensor
+    entropy: Tensor
+    first: Tensor
+    itself: Tensor
+    previous: Tensor
+    moved_total: Tensor
+    gathered: Tensor
+
+
+def sources(model: Model, layer: int, context: Tensor, indices: list[np.ndarray], attn_scale: Tensor) -> Sources:
+    """Of the destinations of some sequences. context: their resid_pre, [sequences, seq, d_model]; indices: of each, ascending; attn_scale: [n]."""
+    w_o = writers(model, layer)
+    products = torch.einsum("hmd,hme->hde", w_o, w_o)
+
+    def of_each() -> Iterator[Sources]:
+        scales = attn_scale.split([len(found) for found in indices])
+        for resid_pre, found, scale in zip(context, indices, scales, strict=True):
+            destinations = torch.from_numpy(found).to(context.device)
+            # what follows the last destination is seen from none
+            weights, values = rows(model, layer, resid_pre[: int(found[-1]) + 1], destinations)
+            yield kept(weights, values, products, destinations, scale)
+
+    found = list(of_each())
+    return Sources(*(torch.cat([getattr(each, f.name) for each in found]) for f in fields(Sources)))
+
+
+def kept(weights: Tensor, values: Tensor, products: Tensor, destinations: Tensor, scale: Tensor) -> Sources:
+    """Of one sequence. weights: [n, n_heads, seq]; values: [n_heads, seq, d_head]; products: W_Oᵀ·W_O, [n_heads, d_head, d_head]."""
+    n, n_heads, _ = weights.shape
+    written = torch.einsum("htd,hde,hte->ht", values, products, values).clamp_min(0).sqrt()
+    moved = weights * written * scale[:, None, None]
+    # a source that is not seen is none, even where what is seen moves nothing
+    best, order = top_k(moved.masked_fill(weights == 0, -1).flatten(0, 1), N_SOURCES)
+    is_seen = (best >= 0).view(n, n_heads, -1)
+    order = order.view(n, n_heads, -1)
+    chosen = torch.arange(n_heads, device=order.device)[:, None], order
+    weight = weights.gather(2, order)
+    at = destinations.view(n, 1, 1).expand(n, n_heads, 1)
+    before = weights.gather(2, (at - 1).clamp_min(0))[..., 0] * (destinations > 0)[:, None]
+
+    def padded(x: Tensor, absent: float = 0) -> Tensor:
+        missing = N_SOURCES - x.shape[2]
+        return torch.cat([x, x.new_full((n, n_heads, missing, *x.shape[3:]), absent)], 2) if missing else x
+
+    return Sources(
+        padded(order.masked_fill(~is_seen, -1), -1),
+        padded(weight),
+        padded(values.norm(dim=-1)[chosen] * is_seen),
+        padded(best.view(n, n_heads, -1).clamp_min(0)),
+        padded(values[chosen] * weight[..., None]),
+        torch.special.entr(weights).sum(-1),
+        weights[..., 0],
+        weights.gather(2, at)[..., 0],
+        before,
+        moved.sum(-1),
+        torch.einsum("nht,htd->nhd", weights, values),
+    )
