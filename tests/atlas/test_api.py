@@ -56,7 +56,7 @@ def test_an_unknown_method_names_the_nearest(a: atlas.Atlas) -> None:
         ("neurons_triggered_by", {"token": "cat", "tail": "both"}, "they are max, min"),
         ("neurons_promoting", {"token": "caat"}, r"no token 'caat' in the vocabulary.*near it: 'cat'"),
         ("saturation_events", {"layer": 7}, "no layer 7"),
-        ("attention_sources", {"position_id": 2, "layer": 0, "head": 2}, "no head 2: this model has heads 0 to 1"),
+        ("attention_sources", {"position_id": 2, "layer": 0, "head": 2}, "no head 2: this model has heads 0 to 0"),
         ("prediction_parts", {"position_id": 2, "target": "first"}, "no target 'first'; they are final, next"),
         ("top_triggers", {"layer": "x", "neuron": 0}, "layer must be a whole number, not 'x'"),
         ("top_triggers", {"layer": 1.0, "neuron": 0}, "layer must be a whole number, not 1.0"),

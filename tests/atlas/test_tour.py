@@ -19,4 +19,5 @@ def test_the_tour_of_an_atlas_with_every_kind_of_run(tmp_path: Path) -> None:
         ["weights", "12", "neurons"], ["sweep", "10", "positions"], ["sweep", "4", "positions"], ["trace", "2", "positions"], ["trace", "1", "positions"],
         ["map", "12", "points"], ["map", "9", "points"], ["circuit", "3", "heads"],
         ["head_statistics", "10", "positions"], ["head_statistics", "4", "positions"],
+        ["attribution", "2", "positions"], ["attribution", "1", "positions"],
     ]  # fmt: skip
