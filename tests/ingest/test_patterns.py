@@ -75,7 +75,7 @@ def test_the_models_own_attention_comes_back_after_an_error() -> None:
 def test_a_listener_keeps_of_the_weights_what_it_chooses() -> None:
     model, token_ids = usual("llama"), token_batch(2, 9)
     whole = heard(model, token_ids, PATTERN)
-    last = heard(model, token_ids, PATTERN, keep=lambda _: None, keep_pattern=lambda x: x[:, :, -1].clone())
+    last = heard(model, token_ids, PATTERN, keep=lambda _: None, keep_else={PATTERN: lambda x: x[:, :, -1].clone()})
     for all_rows, row in zip(whole, last, strict=True):
         assert torch.equal(all_rows["pattern"][:, :, -1], row["pattern"])
 
