@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -23,7 +24,10 @@ ALL_CHECKS = (*CHECKS, check_sums, *PAPER_CHECKS, *MAP_CHECKS, *CIRCUIT_CHECKS, 
 @pytest.fixture(scope="module", params=CONFIGS)
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
     tiny = make(tmp_path_factory.mktemp(request.param), request.param)
-    asked = tiny.request(tiny.corpus.parent / "atlas.duckdb", map=True, circuit=True, head_statistics=True, head_probe=True, attribution=True)
+    asked = tiny.request(tiny.corpus.parent / "atlas.duckdb", map=True, circuit=True, head_probe=True, attribution=True)
+    run(asked)
+    # by itself: beside it the states of all others would be those of other code, which the reference does not round as
+    asked = replace(asked, options={**asked.options, "head_statistics": True})
     return tiny.case(run(asked), asked, request.param)
 
 
