@@ -5,6 +5,7 @@ It lies among the tests because nothing else may see all packages at once: what 
 
 import re
 from collections.abc import Iterable, Iterator
+from copy import copy
 from pathlib import Path
 
 import click
@@ -115,6 +116,9 @@ def questions_page() -> str:
 
 def commands(command: click.Command, name: str, parent: click.Context | None = None) -> Iterator[tuple[str, str]]:
     """(what is typed, its help) of a command and those below it; questions are no commands here."""
+    command = copy(command)
+    # click keeps the help option of whoever asked first, who may have called it alone, by other names
+    command._help_option = None
     context = click.Context(command, parent=parent, info_name=name, terminal_width=HELP_WIDTH, max_content_width=HELP_WIDTH, help_option_names=["-h", "--help"])
     yield context.command_path, command.get_help(context)
     if isinstance(command, click.Group) and not isinstance(command, Asks):
