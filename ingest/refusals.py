@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 import torch
 
-from ingest.model.checks import check_identities
+from ingest.model.checks import check_attention, check_identities
 from ingest.model.models import Model
 from ingest.passes import passes
 from ingest.request import Request
@@ -95,8 +95,10 @@ def check_fit(request: Request, model: Model) -> None:
 
 
 def check_model(request: Request, model: Model) -> None:
-    """Refuse a model that is not what its entry says, in what the passes that are asked for read of it."""
+    """Refuse what a pass that is asked for cannot do, and a model that is not what its entry says, in what these passes read of it."""
+    wanted = [each for each in passes().values() if each.is_wanted(request)]
+    for each in wanted:
+        each.check(request)
     check_identities(model)
-    for each in passes().values():
-        if each.is_wanted(request):
-            each.check(request, model)
+    if any(each.reads_heads for each in wanted):
+        check_attention(model)

@@ -7,7 +7,6 @@ from ingest.passes.base import Basis, Probe, Recording, RecordingPass, Text, fla
 from schema.errors import AtlasError
 
 if TYPE_CHECKING:
-    from ingest.model.models import Model
     from ingest.request import Request
 
 
@@ -17,17 +16,15 @@ class Attribution(RecordingPass):
     name = "attribution"
     after = ("weights",)
     needs_corpus = True
+    reads_heads = True
     options = (flag("attribution", "Take apart the predictions at traced positions: logits by part, and rows of attention."),)
 
     def is_wanted(self, request: "Request") -> bool:
         return request.corpus is not None and bool(request.options["attribution"])
 
-    def check(self, request: "Request", model: "Model") -> None:
-        from ingest.model.checks import check_attention
-
+    def check(self, request: "Request") -> None:
         if not request.trace:
             raise AtlasError("--attribution needs --trace: it takes apart the predictions at the positions that are traced")
-        check_attention(model)
 
     def recording(self, basis: Basis, text: Text) -> Recording:
         from ingest.recorders.attribution import N_NEURONS

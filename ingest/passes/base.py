@@ -99,13 +99,15 @@ class Pass:
     """Whether the option of its name asks for something of the request's corpus."""
     is_repeatable: ClassVar[bool] = True
     """Whether a corpus may have another finished run of it, with other settings."""
+    reads_heads: ClassVar[bool] = False
+    """Whether it relies on what the model's entry says of attention: its identities are then checked too."""
 
     def is_wanted(self, request: "Request") -> bool:
         """Whether the request asks for it."""
         raise NotImplementedError
 
-    def check(self, request: "Request", model: "Model") -> None:
-        """Raise AtlasError for a request or a model that it cannot do; called before anything is written."""
+    def check(self, request: "Request") -> None:
+        """Raise AtlasError for a request that it cannot do; called before anything is written."""
 
     def note(self, basis: Basis) -> str | None:
         """What it cannot bring, and what would help; None if nothing is missing."""

@@ -18,6 +18,7 @@ class Circuit(PlannedPass):
     after = ("weights",)
     options = (flag("circuit", "Read circuits in the weights: what each head copies and looks for, and which heads and neurons read each other."),)
     is_repeatable = False
+    reads_heads = True
 
     def is_wanted(self, request: "Request") -> bool:
         return bool(request.options["circuit"])

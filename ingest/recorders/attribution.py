@@ -22,7 +22,6 @@ from schema.terms import TARGETS
 N_NEURONS = 50
 """Neurons kept of each position, largest by what they add to the final prediction's logit, of either sign."""
 
-
 TINY = 1e-30
 """Stands for the squared length of a stream of zeros, of which nothing is erased."""
 

@@ -110,6 +110,7 @@ def test_heads_of_a_model_in_half_precision_are_multiplied_in_float32(model_type
     found = recorded(model, (212,), batch)["contribution"].filter(pl.col("kind") == "head")
     for hook in hooks:
         hook.remove()
+    assert gathered.keys() == set(range(model.n_layers))
     for layer, x in gathered.items():
         o = oracle.output(layer)
         after = oracle.after(layer, "post_attention_layernorm", model.layer_module(layer, model.architecture.attention.o)(x.to(dtype)).double())

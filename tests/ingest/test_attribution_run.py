@@ -11,6 +11,7 @@ from ingest.model.checks import check_attention, check_identities
 from ingest.model.facts import always, every_layer
 from ingest.model.models import Model
 from ingest.progress import progress_bar
+from ingest.refusals import check_model
 from ingest.run import ingest
 from schema.audits import run_audits
 from schema.errors import AtlasError
@@ -98,3 +99,11 @@ def test_a_wrong_fact_of_attention_fails_its_identity_and_the_ffns_are_read_all_
     check_identities(wrong)
     with pytest.raises(AtlasError, match=message):
         check_attention(wrong)
+
+
+@pytest.mark.parametrize("asked", [{"circuit": True}, {"attribution": True, "trace": 5}], ids=lambda asked: next(iter(asked)))
+def test_who_relies_on_the_facts_of_attention_is_refused_a_model_of_which_they_are_wrong(tiny: Tiny, tmp_path: Path, asked: dict) -> None:
+    wrong = with_facts(tiny_model("gpt2"), attention__layout="heads")
+    check_model(tiny.request(tmp_path / "a.duckdb", trace=5), wrong)
+    with pytest.raises(AtlasError, match=r"pattern @ values = what heads gathered fails"):
+        check_model(tiny.request(tmp_path / "a.duckdb", **{"trace": 0, **asked}), wrong)
