@@ -11,7 +11,7 @@ from threading import Lock
 
 import duckdb
 
-from schema.beside import Beside, attach_blank, attach_file, filling, quoted
+from schema.beside import Beside, attach_blank, attach_file, filling, quoted, unreadable
 from schema.errors import AtlasError, Locked
 from schema.logs import check_log
 from schema.release import stored_tables
@@ -58,16 +58,26 @@ def attach_draft(con: duckdb.DuckDBPyConnection, draft: Path, kind: Beside) -> N
         draft.unlink()
     attach = f"ATTACH '{quoted(draft)}' AS {kind.name} (STORAGE_VERSION '{STORAGE_VERSION}')"
     try:
-        con.execute(attach)
-        if con.execute(HELD, [kind.name] * 3).fetchall():
+        if not is_empty(con, attach, kind):
             # of a change that died
-            con.execute(f"DETACH {kind.name}")
             discard(draft)
             con.execute(attach)
     except duckdb.IOException as error:
         if LOCKED in str(error):
             raise Locked(f"{draft.name} is in use: another process is changing the {kind.name}. Wait for it.") from error
         raise AtlasError(f"cannot write {draft}: {str(error).splitlines()[0]}") from error
+
+
+def is_empty(con: duckdb.DuckDBPyConnection, attach: str, kind: Beside) -> bool:
+    """Attach a draft that holds nothing; one that holds anything, or that a later DuckDB wrote, is left detached."""
+    try:
+        con.execute(attach)
+    except duckdb.InvalidInputException:
+        return False
+    if not con.execute(HELD, [kind.name] * 3).fetchall():
+        return True
+    con.execute(f"DETACH {kind.name}")
+    return False
 
 
 def tables(con: duckdb.DuckDBPyConnection, database: str) -> set[str]:
@@ -117,7 +127,7 @@ def fill(con: duckdb.DuckDBPyConnection, former: Path, kind: Beside) -> None:
                 if table != kind.label:
                     con.execute(f"INSERT INTO {kind.name}.{table} BY NAME SELECT {', '.join(names)} FROM former.{table}")
         except duckdb.Error as error:
-            raise AtlasError(f"cannot read the {kind.name} in {former}: {str(error).splitlines()[0]}. Move the file away to go on without them.") from error
+            raise unreadable(former, kind, error) from error
         con.execute("DETACH former")
 
 

@@ -3,8 +3,10 @@
 SQLAlchemy is imported where DDL is written: whoever reads an atlas file needs none.
 """
 
+import re
 from collections.abc import Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -15,6 +17,9 @@ from schema.release import question_files, store_digest, view_files
 if TYPE_CHECKING:
     from duckdb_sqlalchemy import Dialect
     from sqlalchemy import MetaData, Table
+
+WORD = re.compile(r"\w+")
+COMMENT = re.compile(r"--.*")
 
 
 @cache
@@ -57,21 +62,25 @@ def create_tables(con: duckdb.DuckDBPyConnection, d_model: int) -> "MetaData":
     return tables
 
 
+def derived_files() -> dict[str, str]:
+    """{name: SQL} of every view and table macro, each behind those that it names.
+
+    DuckDB binds both when they are created.
+    A word of the SQL outside comments that is another's name counts as use of it.
+    """
+    files = {**view_files(), **question_files()}
+    uses = {name: files.keys() & set(WORD.findall(COMMENT.sub("", sql))) - {name} for name, sql in files.items()}
+    return {name: files[name] for name in TopologicalSorter(uses).static_order()}
+
+
 def install_derived(con: duckdb.DuckDBPyConnection) -> None:
     """(Re)create views and table macros.
 
-    DuckDB binds both when they are created, so what fails for want of another is tried again
-    until a round makes no progress: there is no order list to keep.
+    The first that fails ends it: DuckDB 2.0.0 runs nothing more of a transaction in which a statement failed.
     """
-    waiting = {**view_files(), **question_files()}
-    while waiting:
-        failed: dict[str, str] = {}
-        for name, sql in waiting.items():
-            try:
-                con.execute(sql)
-            except duckdb.Error as error:
-                failed[name] = str(error).splitlines()[0]
-        if len(failed) == len(waiting):
-            raise AtlasError("views or questions that do not build: " + "; ".join(f"{n}: {e}" for n, e in failed.items()))
-        waiting = {name: waiting[name] for name in failed}
+    for name, sql in derived_files().items():
+        try:
+            con.execute(sql)
+        except duckdb.Error as error:
+            raise AtlasError(f"view or question {name} does not build: {str(error).splitlines()[0]}") from error
     store_digest(con)
