@@ -69,7 +69,7 @@ def read_status(con: duckdb.DuckDBPyConnection, path: Path) -> Status:
     return Status(
         path=str(path),
         bytes=lake_bytes(con) if is_lake(path) else path.stat().st_size,
-        model=fetch(con, "FROM model"),
+        model=fetch(con, "FROM model LIMIT 1"),
         corpora=fetch(con, question("corpus_summary").call),
         runs=fetch(con, RUNS),
         tables=fetch(con, counts),

@@ -115,7 +115,10 @@ def as_of_this_release(target: Path, kind: Beside) -> Iterator[Path]:
     """The file under another name, or, where another release wrote it, a copy with its rows under this one's questions. Looked at apart from any atlas."""
     with closing(open_writer(":memory:")) as con:
         attach_file(con, target, kind)
-        is_current = con.execute(f"SELECT derived_sha256 FROM {kind.name}.{kind.label}").fetchall() == [(derived_sha256(kind),)]
+        try:
+            is_current = con.execute(f"SELECT derived_sha256 FROM {kind.name}.{kind.label} LIMIT 2").fetchall() == [(derived_sha256(kind),)]
+        except duckdb.Error as error:
+            raise unreadable(target, kind, error) from error
     if is_current:
         with own_name(target) as own:
             yield own
@@ -137,12 +140,16 @@ def attach_file(con: duckdb.DuckDBPyConnection, target: Path, kind: Beside, name
         is_ours = (name, kind.label) in stored_tables(con)
         versions = con.execute(f"SELECT version FROM {name}.{kind.label} LIMIT 2").fetchall() if is_ours else []
     except duckdb.Error as error:
-        raise AtlasError(f"cannot read the {kind.name} in {target}: {str(error).splitlines()[0]}. Move the file away to go on without them.") from error
+        raise unreadable(target, kind, error) from error
     if versions != [(kind.version,)]:
         raise AtlasError(
             f"{target} has version {', '.join(str(v) for (v,) in versions) or 'none'}; this is activation-atlas for {kind.name} of version "
             f"{kind.version}. Install the release that made it, or move it away."
         )
+
+
+def unreadable(target: Path, kind: Beside, error: duckdb.Error) -> AtlasError:
+    return AtlasError(f"cannot read the {kind.name} in {target}: {str(error).splitlines()[0]}. Move the file away to go on without them.")
 
 
 @cache

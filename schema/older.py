@@ -23,7 +23,7 @@ def is_older(con: duckdb.DuckDBPyConnection) -> bool:
         return False
     if "model" not in {table for _, table in stored_tables(con)}:
         return False
-    versions = con.execute("SELECT m.schema_version FROM main.model AS m").fetchall()
+    versions = con.execute("SELECT m.schema_version FROM main.model AS m LIMIT 1").fetchall()
     return not versions or versions[0][0] == SCHEMA_VERSION
 
 
@@ -36,7 +36,7 @@ def attach_older(con: duckdb.DuckDBPyConnection, file: Path) -> None:
 def install_stand_ins(con: duckdb.DuckDBPyConnection, database: str) -> None:
     """A view of the same name and types for every table that an atlas has, over the attached `database`; and the views and questions over these."""
     there = found_columns(con, database)
-    d_model = con.execute(f"SELECT m.d_model FROM {database}.main.model AS m").fetchall()
+    d_model = con.execute(f"SELECT m.d_model FROM {database}.main.model AS m LIMIT 1").fetchall()
     for table in metadata(d_model[0][0] if d_model else 1).tables.values():
         con.execute(stand_in(table, there.get(table.name, {}), f"{database}.main"))
         con.execute("; ".join(table_comments(table, "VIEW")))

@@ -1,36 +1,31 @@
 """Whether an atlas file is made of plain rows: an ingest writes into a copy of it, in which what a stranger defined would act with nothing locked."""
 
-from contextlib import closing
 from pathlib import Path
 
 from schema.errors import NotAnAtlas
 from schema.release import stored_tables
-from schema.store import lock_down, open_writer, own_name
+from schema.store import SENT, beside_all
 from schema.tables import metadata
 
-SENT = "sent"
-
-TABLES = f"SELECT t.table_name FROM duckdb_tables() AS t WHERE t.database_name = '{SENT}'"
-VIEWS = f"SELECT v.view_name FROM duckdb_views() AS v WHERE v.database_name = '{SENT}'"
+SCHEMAS = f"SELECT s.schema_name FROM duckdb_schemas() AS s WHERE s.database_name = '{SENT}' AND NOT s.internal AND s.schema_name <> 'main'"
+TABLES = f"SELECT lower(t.table_name) FROM duckdb_tables() AS t WHERE t.database_name = '{SENT}'"
+VIEWS = f"SELECT lower(v.view_name) FROM duckdb_views() AS v WHERE v.database_name = '{SENT}'"
 SHADOWS = f"""
-SELECT DISTINCT f.function_name FROM duckdb_functions() AS f
-WHERE f.database_name = '{SENT}' AND f.function_name IN (SELECT s.function_name FROM duckdb_functions() AS s WHERE s.database_name = 'system')
+SELECT DISTINCT lower(f.function_name) FROM duckdb_functions() AS f
+WHERE f.database_name = '{SENT}' AND lower(f.function_name) IN (SELECT lower(s.function_name) FROM duckdb_functions() AS s WHERE s.database_name = 'system')
 """
+"""In lower case, here and above: DuckDB takes names that differ in nothing else for one."""
 
 
 def check_plain(path: Path) -> None:
-    """Raise NotAnAtlas for an atlas in which a table of ours is a view, or has computed columns, or a macro has the name of a function of DuckDB's.
-
-    Asked from a database in memory, where nothing that the file defines is found by its name alone.
-    """
+    """Raise NotAnAtlas for a file with schemas of its own, with a view or computed columns where a table of ours would be, or with a macro that has
+    the name of a function of DuckDB's."""
     ours = set(metadata(1).tables)
-    with own_name(path) as own, closing(open_writer(":memory:")) as con:
-        name = str(own).replace("'", "''")
-        con.execute(f"ATTACH '{name}' AS {SENT} (READ_ONLY)")
-        lock_down(con)
-        plain = {table for database, table in stored_tables(con) if database == SENT}
-        tables, views, shadows = ({found for (found,) in con.execute(sql).fetchall()} for sql in (TABLES, VIEWS, SHADOWS))
+    with beside_all(path) as con:
+        plain = {table.lower() for database, table in stored_tables(con) if database == SENT}
+        schemas, tables, views, shadows = ({found for (found,) in con.execute(sql).fetchall()} for sql in (SCHEMAS, TABLES, VIEWS, SHADOWS))
     odd = {
+        "schemas of its own": schemas,
         "views in the place of tables": ours & views,
         "tables with computed columns": (ours & tables) - plain,
         "macros with the names of DuckDB's functions": shadows,

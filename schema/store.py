@@ -38,6 +38,9 @@ DAMAGED = ("Corrupt database file", "Could not read enough bytes")
 OLDER = "older"
 """Name under which a file of another release is attached."""
 
+SENT = "sent"
+"""Name under which a file is attached that may be of anybody."""
+
 Attach = Callable[[duckdb.DuckDBPyConnection, Path], Callable[[], None]]
 """Attaches what lies beside an atlas, and returns what is to be done once other files are shut."""
 
@@ -91,7 +94,8 @@ def _open(path: Path, config: dict, attach: Attach) -> duckdb.DuckDBPyConnection
         try:
             attach_older(con, name)
             con = _shut(con, path, attach)
-            install_stand_ins(con, OLDER)
+            with said_of(name, path):
+                install_stand_ins(con, OLDER)
         except BaseException:
             con.close()
             raise
@@ -182,6 +186,26 @@ def open_writer(path: Path | str) -> duckdb.DuckDBPyConnection:
     return _connect(Path(path), read_only=False, config={**OFFLINE, "memory_limit": WRITER_MEMORY, "storage_compatibility_version": STORAGE_VERSION})
 
 
+@contextmanager
+def beside_all(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database in memory with any file attached as SENT, as it lies on the disk, and locked down: nothing that the file defines is found by its name alone.
+
+    Raises as `open_reader` does.
+    """
+    if is_sqlite(path):
+        raise NotAnAtlas(f"{path} is not an atlas: it is a SQLite database")
+    con = duckdb.connect(":memory:", config={**OFFLINE})
+    try:
+        with own_name(path) as own:
+            name = str(own).replace("'", "''")
+            with said_of(own, path):
+                con.execute(f"ATTACH '{name}' AS {SENT} (READ_ONLY)")
+            lock_down(con)
+            yield con
+    finally:
+        con.close()
+
+
 def open_unchanged(path: Path) -> duckdb.DuckDBPyConnection:
     """Open any database as it lies on the disk, of whatever version: read-only, a log beside it taken into memory. Raises as `open_reader` does."""
     return _connect(path, read_only=True, config=OFFLINE)
@@ -192,8 +216,15 @@ def _connect(path: Path, *, read_only: bool, config: dict, shown: Path | None = 
     shown = shown or path
     if is_sqlite(path):
         raise NotAnAtlas(f"{shown} is not an atlas: it is a SQLite database")
-    try:
+    with said_of(path, shown):
         return duckdb.connect(str(path), read_only=read_only, config=config)
+
+
+@contextmanager
+def said_of(path: Path, shown: Path) -> Iterator[None]:
+    """Say what DuckDB refuses of a file in our words. shown: the name that people know it by."""
+    try:
+        yield
     except duckdb.IOException as error:
         if LOCKED in str(error):
             raise Locked(f"{shown} is in use by another process: {_holder(str(error))}. Wait for it, or close it there.") from error
@@ -245,7 +276,7 @@ def check_version(con: duckdb.DuckDBPyConnection, path: Path | str) -> None:
     if not {"model", "run", "shard"} <= tables:
         found = ", ".join(sorted(tables)[:5]) or "no tables"
         raise NotAnAtlas(f"{path} is not an atlas: it is a DuckDB file with {found}, and without the tables model, run and shard")
-    versions = con.execute("SELECT schema_version FROM model").fetchall()
+    versions = con.execute("SELECT schema_version FROM model LIMIT 1").fetchall()
     if versions and versions[0][0] != SCHEMA_VERSION:
         raise NotAnAtlas(
             f"{path} has schema version {versions[0][0]}; this is activation-atlas for version {SCHEMA_VERSION}. "

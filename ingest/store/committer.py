@@ -16,6 +16,7 @@ import time
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Protocol, TextIO
 
@@ -28,6 +29,9 @@ from schema.errors import AtlasError, Locked
 
 PUBLISH_SHARE = 20
 """A snapshot is published during a run once this many times the last publication's duration has gone by."""
+
+OWN = ("lock", "shards", "atlas.duckdb", "atlas.duckdb.*", ".atlas.duckdb.opening-*", "snapshot.tmp", "snapshot.tmp.*", "stdin.txt", "stdin.partial")
+"""What a working folder holds."""
 
 
 def work_folder(target: Path) -> Path:
@@ -108,6 +112,8 @@ def held(target: Path) -> Iterator[Path]:
     while True:
         with suppress(FileExistsError):
             work.mkdir()
+        if work.is_symlink() and work.exists():
+            raise AtlasError(f"{work} is a link where the working folder of {target} would be, which is emptied in the end: remove the link")
         try:
             lock = (work / "lock").open("a+")
         except FileNotFoundError:
@@ -124,6 +130,7 @@ def held(target: Path) -> Iterator[Path]:
             except BlockingIOError as error:
                 raise Locked(f"{target} is being made by another process: {holder(lock)}. Wait for it, or stop it.") from error
             if is_at(lock, work / "lock"):
+                check_own(work)
                 lock.truncate(0)
                 lock.write(f"PID {os.getpid()}")
                 lock.flush()
@@ -134,9 +141,16 @@ def held(target: Path) -> Iterator[Path]:
 def check_free(target: Path) -> None:
     """Raise Locked, as `held`, if another process has the working folder."""
     work = work_folder(target)
-    if (work / "lock").exists() or (work.is_symlink() and not work.exists()) or work.is_file():
+    if (work / "lock").exists() or work.is_symlink() or work.is_file():
         with held(target):
             pass
+
+
+def check_own(work: Path) -> None:
+    """Raise AtlasError where somebody keeps in a working folder what is none of the ingest's: the folder is removed in the end."""
+    strange = sorted(path.name for path in work.iterdir() if not any(fnmatch(path.name, pattern) for pattern in OWN))
+    if strange:
+        raise AtlasError(f"{work} holds {', '.join(strange[:5])}, which is none of an ingest's, and is removed in the end: move it away")
 
 
 def is_at(file: TextIO, path: Path) -> bool:
@@ -171,10 +185,11 @@ def staging(work: Path) -> Path:
 def recover(store: Store) -> None:
     """Load shards that were complete when the last run died, and remove those it had loaded but not yet removed.
 
-    One that comes after another is removed where the other is lost: both are computed again, together.
+    One of a run that is not known is removed, and one that comes after another where the other is lost: they are computed again, with their run or together.
     """
+    runs = {run_id for (run_id,) in store.con.execute("SELECT r.run_id FROM run AS r").fetchall()}
     for shard in sorted(store.staging.waiting(), key=lambda shard: len(shard.after)):
-        is_next = all(other in loaded_shards(store.con, run_id) for run_id, other in shard.after)
+        is_next = shard.run_id in runs and all(other in loaded_shards(store.con, run_id) for run_id, other in shard.after)
         if is_next and shard.shard_id not in loaded_shards(store.con, shard.run_id):
             store.load(shard)
         store.staging.discard(shard)

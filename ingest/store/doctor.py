@@ -6,7 +6,6 @@ beside an atlas.
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,9 @@ from schema.beside import kinds
 from schema.errors import AtlasError, Locked, NotAnAtlas
 from schema.logs import has_log, log_of, ways
 from schema.patient import held_back, patient
-from schema.store import is_duckdb, left_names, open_reader, open_unchanged, remove_left
+from schema.plain import check_plain
+from schema.release import stored_tables
+from schema.store import SENT, beside_all, is_duckdb, left_names, open_reader, remove_left
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,10 @@ def findings(target: Path) -> Iterator[Finding]:
 def fault(path: Path) -> str | None:
     """Why a database cannot be read from end to end, None if it can. Raises Locked if another process writes to it."""
     try:
-        with closing(patient(open_unchanged(path))) as con:
-            for (name,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall():
-                con.execute(f'SELECT bit_xor(hash(t)) FROM "{name}" AS t').fetchall()
+        with beside_all(path) as con:
+            for name in sorted(table for database, table in stored_tables(con) if database == SENT):
+                whole = name.replace('"', '""')
+                patient(con).execute(f'SELECT bit_xor(hash(t)) FROM {SENT}.main."{whole}" AS t').fetchall()
     except Locked:
         raise
     except (AtlasError, duckdb.Error) as error:
@@ -73,6 +75,7 @@ def of_snapshot(target: Path, work: Path) -> Iterator[Finding]:
         yield Finding(f"{target} does not read back: {wrong}", f"rename it to {aside(target)}, then {again}", partial(rename, target, aside(target)))
     elif target.exists():
         try:
+            check_plain(target)
             held_back(lambda: open_reader(target)).close()
         except NotAnAtlas as error:
             yield Finding(str(error), "nothing is wrong with the file itself")

@@ -18,7 +18,9 @@ from schema.build import create_tables
 from schema.errors import AtlasError, NotAnAtlas
 from schema.logs import log_of
 from schema.patient import patient
-from schema.store import open_unchanged, open_writer
+from schema.plain import check_plain
+from schema.release import stored_tables
+from schema.store import SENT, beside_all, open_unchanged, open_writer
 
 BROKEN_LOG = re.compile(r"WAL.*byte position (\d+)")
 """How DuckDB says where a log stops making sense."""
@@ -39,17 +41,22 @@ def work_findings(target: Path) -> Iterator[Finding]:
 
 def of_drafts(work: Path) -> Iterator[Finding]:
     """Files and shards that were being written when their writer died."""
-    drafts = [*work.glob("*.tmp"), *work.glob("*.tmp.wal"), *work.glob("*.partial"), *staging(work).glob("*/.*")]
+    drafts = [*work.glob("*.tmp"), *work.glob("*.tmp.wal"), *work.glob("*.partial"), *within(staging(work), "*/.*")]
     for draft in sorted(drafts):
         yield Finding(f"{draft} was being written when its writer died", "remove it", partial(remove, draft))
 
 
 def of_strays(target: Path, folder: Path) -> Iterator[Finding]:
     """What lies among the shards and is none."""
-    if folder.is_file():
+    if folder.is_file() or folder.is_symlink():
         yield stray(target, folder)
-    yield from (stray(target, path) for path in sorted(folder.glob("*")) if not path.is_dir())
-    yield from (stray(target, path) for path in sorted(folder.glob("*/[!.]*")) if not is_shard(path))
+    yield from (stray(target, path) for path in within(folder, "*") if not path.is_dir() or path.is_symlink())
+    yield from (stray(target, path) for path in within(folder, "*/[!.]*") if not is_shard(path))
+
+
+def within(folder: Path, pattern: str) -> list[Path]:
+    """What lies in the folder itself, and not where a link in it leads."""
+    return sorted(path for path in folder.glob(pattern) if not folder.is_symlink() and not path.parent.is_symlink())
 
 
 def stray(target: Path, path: Path) -> Finding:
@@ -63,7 +70,7 @@ def move(path: Path, to: Path) -> None:
 
 
 def is_shard(path: Path) -> bool:
-    return path.is_dir() and SHARD.fullmatch(path.name) is not None
+    return path.is_dir() and not path.is_symlink() and SHARD.fullmatch(path.name) is not None
 
 
 def of_work_file(target: Path, work: Path) -> Iterator[Finding]:
@@ -88,6 +95,7 @@ def of_work_file(target: Path, work: Path) -> Iterator[Finding]:
 def of_anothers(target: Path, file: Path) -> Iterator[Finding]:
     """A working file that is whole, and not of this atlas."""
     try:
+        check_plain(file)
         with closing(patient(open_unchanged(file))) as con:
             check_belongs(con, file, target)
     except NotAnAtlas as error:
@@ -103,15 +111,15 @@ def set_aside(target: Path, file: Path, what: str) -> Finding:
 def width(target: Path, work: Path) -> int | None:
     """d_model of what is being made, None where no file says it."""
     for file in (work / "atlas.duckdb", target):
-        with suppress(AtlasError, duckdb.Error), closing(patient(open_unchanged(file))) as con:
-            if found := con.execute("SELECT d_model FROM model").fetchall():
+        with suppress(AtlasError, duckdb.Error), beside_all(file) as con:
+            if (SENT, "model") in stored_tables(con) and (found := con.execute(f"SELECT m.d_model FROM {SENT}.main.model AS m LIMIT 1").fetchall()):
                 return int(found[0][0])
     return None
 
 
 def of_shards(folder: Path, d_model: int | None) -> Iterator[Finding]:
     n_whole = 0
-    for path in sorted(p for p in folder.glob("*/[!.]*") if is_shard(p)):
+    for path in (p for p in within(folder, "*/[!.]*") if is_shard(p)):
         if wrong := shard_fault(path, d_model):
             yield Finding(f"{path} is damaged: {wrong}", "remove it; the ingest computes it again", partial(discard, path))
         else:

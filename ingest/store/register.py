@@ -127,8 +127,10 @@ def register_run(
     return run_id
 
 
-def compared(settings: Mapping[str, object]) -> dict[str, object]:
-    """Settings without the name of the model, which `is_registered` knows by its weights."""
+def compared(settings: object) -> dict[str, object]:
+    """Settings without the name of the model, which `is_registered` knows by its weights; none where a file says something else there."""
+    if not isinstance(settings, Mapping):
+        return {}
     return {name: value for name, value in settings.items() if name not in ("model", "revision")}
 
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from schema.errors import AtlasError
+from schema.table_facts import facts
 
 WORDS = ["tail", "site", "direction", "selection", "projection", "removed", "control", "space"]
 """Columns of few different words."""
@@ -100,9 +101,36 @@ def write_shard(folder: Path, run_id: int, shard_id: int, tables: Mapping[str, p
 def read_shard(path: Path) -> Shard:
     """The manifest of a complete shard; its files are checked by `verify_shard`. Raises AtlasError if it is none."""
     try:
-        return Shard(str(path), **json.loads((path / "manifest.json").read_text()))
-    except (OSError, ValueError, TypeError) as error:
+        return shard_of(str(path), (path / "manifest.json").read_bytes())
+    except OSError as error:
         raise damaged(path, "its manifest cannot be read") from error
+
+
+def shard_of(path: str, manifest: bytes) -> Shard:
+    """A shard from the bytes of its manifest, which may be anybody's: its tables are named in SQL and as files. Raises AtlasError if it is none."""
+    try:
+        found = Shard(path, **json.loads(manifest))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise damaged(path, "its manifest cannot be read") from error
+    is_one = (
+        is_number(found.run_id)
+        and is_number(found.shard_id)
+        and isinstance(found.n_rows, dict)
+        and found.n_rows.keys() <= facts().filled_by.keys()
+        and all(map(is_number, found.n_rows.values()))
+        and isinstance(found.sha256, str)
+        and isinstance(found.worker, str)
+        and isinstance(found.after, (list, tuple))
+        and all(isinstance(key, list) and len(key) == 2 and all(map(is_number, key)) for key in found.after)
+    )
+    if not is_one:
+        raise damaged(path, "its manifest is not one that a worker writes")
+    return found
+
+
+def is_number(x: object) -> bool:
+    """Whether it counts something, or numbers a run or a shard."""
+    return type(x) is int and 0 <= x < 2**63
 
 
 def damaged(path: Path | str, what: str) -> AtlasError:
@@ -135,6 +163,9 @@ def verify_shard(shard: Shard) -> None:
 
 def staged_shards(folder: Path) -> list[Shard]:
     """Complete shards of all workers that wait to be loaded, in order; drafts that dead ones left are removed."""
+    for path in (folder, *folder.glob("*")):
+        if path.is_symlink():
+            raise AtlasError(f"{path} is a link where the folder of a worker's shards would be: remove it")
     for draft in folder.glob("*/.*"):
         remove(draft)
     return [read_shard(p) for p in sorted(folder.glob("*/*"))]

@@ -15,6 +15,7 @@ from schema.build import create_tables, install_derived
 from schema.errors import AtlasError
 from schema.logs import check_log, log_of
 from schema.store import STORAGE_VERSION
+from schema.tables import metadata
 
 
 def publish(con: duckdb.DuckDBPyConnection, target: Path, work: Path) -> None:
@@ -25,7 +26,7 @@ def publish(con: duckdb.DuckDBPyConnection, target: Path, work: Path) -> None:
     name = con.execute("SELECT current_database()").fetchall()[0][0]
     d_model = con.execute("SELECT d_model FROM model").fetchall()[0][0]
     con.execute(f"ATTACH '{quoted(draft)}' AS snapshot (STORAGE_VERSION '{STORAGE_VERSION}')")
-    con.execute("USE snapshot")
+    con.execute("USE snapshot.main")
     write_snapshot(con, name, d_model)
     con.execute("CHECKPOINT snapshot")
     con.execute(f"USE {name}")
@@ -66,6 +67,8 @@ def check_snapshot(con: duckdb.DuckDBPyConnection, draft: Path) -> None:
     con.execute(f"ATTACH '{quoted(draft)}' AS check_snapshot (READ_ONLY)")
     try:
         names = con.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = 'check_snapshot'").fetchall()
+        if missing := metadata(1).tables.keys() - {name for (name,) in names}:
+            raise AtlasError(f"the new snapshot {draft} lacks the tables {', '.join(sorted(missing)[:5])} and was not published")
         for (name,) in names:
             con.execute(f"SELECT bit_xor(hash(t)) FROM check_snapshot.{name} AS t").fetchall()
     except duckdb.Error as error:

@@ -17,6 +17,7 @@ from schema.lake import is_lake
 from schema.logs import log_of
 from schema.older import bring_up
 from schema.patient import held_back, patient
+from schema.plain import check_plain
 from schema.store import check_version, open_reader, open_writer
 
 
@@ -39,6 +40,7 @@ def open_work_file(target: Path, work: Path, d_model: int) -> duckdb.DuckDBPyCon
         draft.rename(file)
         fsync(work)
     try:
+        check_plain(file)
         con = patient(open_writer(file))
         with undone(con):
             check_belongs(con, file, target)
@@ -85,8 +87,10 @@ def holds_nothing(work: Path) -> bool:
         return False
     if not file.exists():
         return True
-    with suppress(AtlasError, duckdb.Error), closing(patient(open_writer(file))) as con:
-        return con.execute("SELECT count(*) FROM shard").fetchall() == [(0,)]
+    with suppress(AtlasError, duckdb.Error):
+        check_plain(file)
+        with closing(patient(open_writer(file))) as con:
+            return con.execute("SELECT count(*) FROM shard").fetchall() == [(0,)]
     return False
 
 

@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import duckdb
@@ -68,6 +68,47 @@ def test_what_is_in_the_place_of_the_working_folder_or_its_lock_is_said(tiny: Ti
     assert [p.name for p in tmp_path.iterdir()] == ["a.duckdb.work"]
 
 
+def test_what_somebody_keeps_in_the_place_of_the_working_folder_stays(tiny: Tiny, tmp_path: Path) -> None:
+    """A folder that the name leads to, or the name itself: neither is emptied."""
+    mine = tmp_path / "mine"
+    (mine / "sub").mkdir(parents=True)
+    (mine / "thesis.txt").write_text("x")
+    work = tmp_path / "a.duckdb.work"
+    work.symlink_to(mine)
+    with pytest.raises(AtlasError, match="is a link where the working folder"):
+        run(tiny.request(tmp_path / "a.duckdb"))
+    work.unlink()
+    mine.rename(work)
+    with pytest.raises(AtlasError, match=r"a\.duckdb\.work holds sub, thesis\.txt, which is none of an ingest's"):
+        run(tiny.request(tmp_path / "a.duckdb"))
+    assert sorted(p.name for p in work.iterdir()) == ["lock", "sub", "thesis.txt"]
+
+
+@pytest.mark.parametrize("place", ["shards", "shards/worker-1"])
+def test_a_link_among_the_shards_leads_nobody_astray(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], tmp_path: Path, place: str) -> None:
+    mine = tmp_path / "mine"
+    (mine / ".git").mkdir(parents=True)
+    (mine / "worker-0" / ".git").mkdir(parents=True)
+    target = interrupted("log")
+    path = work_folder(target) / place
+    if path.exists():
+        shutil.rmtree(path)
+    path.symlink_to(mine)
+    with pytest.raises(AtlasError, match="is a link where the folder of a worker's shards would be"):
+        run(tiny.request(target))
+    assert "is none of the ingest's" in repaired(target)
+    assert sums(run(tiny.request(target))) == expected
+    assert sorted(p.relative_to(mine).as_posix() for p in mine.rglob("*")) == [".git", "worker-0", "worker-0/.git"]
+
+
+def test_a_shard_of_a_run_that_is_not_there_is_computed_with_its_run(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path]) -> None:
+    target = interrupted("log")
+    (shard,) = (p for p in (work_folder(target) / "shards" / "worker-0").iterdir() if not p.name.startswith("."))
+    manifest = shard / "manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"run_id": 90}))
+    assert sums(run(tiny.request(target))) == expected
+
+
 @pytest.mark.parametrize("damage", ["another column", "a column less", "a NULL", "another table", "another type"])
 def test_a_shard_of_the_right_digest_and_wrong_tables_is_computed_again(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], damage: str) -> None:
     target = interrupted("shard")
@@ -86,10 +127,13 @@ def test_a_shard_of_the_right_digest_and_wrong_tables_is_computed_again(tiny: Ti
     }[damage]()
     tables["mine" if damage == "another table" else name] = changed
     shutil.rmtree(shard)
-    write_shard(shard.parent, manifest["run_id"], manifest["shard_id"], tables)
+    # a name that is no table's is refused as soon as the shard is read
+    is_named = damage != "another table"
+    with nullcontext() if is_named else pytest.raises(AtlasError, match="is damaged"):
+        write_shard(shard.parent, manifest["run_id"], manifest["shard_id"], tables)
     with pytest.raises(AtlasError, match="atlas doctor"):
         run(tiny.request(target))
-    assert "its tables are not an atlas's" in repaired(target)
+    assert ("its tables are not an atlas's" if is_named else "its files do not match its manifest") in repaired(target)
     assert sums(run(tiny.request(target))) == expected
 
 

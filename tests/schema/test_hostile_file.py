@@ -1,16 +1,22 @@
 """An atlas that a stranger sent does nothing while it is opened: what is defined in it is not run before other files are out of reach."""
 
+import json
+import shutil
 from contextlib import closing, suppress
 from pathlib import Path
 
 import duckdb
 import pytest
+from click.testing import CliRunner
 
 import atlas
 from atlas import AtlasError, NotAnAtlas
 from atlas.annotations.kind import ANNOTATIONS
 from atlas.cli.tour import inventory
 from ingest.refusals import check_file
+from ingest.store.doctor_cli import doctor
+from ingest.store.shards import shard_of
+from ingest.store.work_file import open_work_file
 from tests.atlas.tiny_atlas import write_tiny_atlas
 
 LOGS = "FROM enable_logging('QueryLog', storage = 'file', storage_config = {{'path': '{folder}'}})"
@@ -89,6 +95,9 @@ def test_nor_is_a_column_that_is_computed_by_one(tmp_path: Path, name: str, is_o
     [
         (("ALTER TABLE removal RENAME TO real", "CREATE VIEW removal AS SELECT * FROM real, ({logs}) AS l"), r"views in the place of tables \(removal\)"),
         (("CREATE MACRO duckdb_constraints() AS TABLE ({logs})",), r"macros with the names of DuckDB's functions \(duckdb_constraints\)"),
+        (('CREATE MACRO "Duckdb_Columns"() AS TABLE ({logs})',), r"macros with the names of DuckDB's functions \(duckdb_columns\)"),
+        (("ALTER TABLE removal RENAME TO real", 'CREATE VIEW "Removal" AS SELECT * FROM real'), r"views in the place of tables \(removal\)"),
+        (("CREATE SCHEMA snapshot",), r"schemas of its own \(snapshot\)"),
         (
             ("CREATE MACRO grow(i) AS (SELECT count(*) FROM ({logs}))", "ALTER TABLE map_point RENAME TO real",
              "CREATE TABLE map_point (run_id INTEGER, x INTEGER GENERATED ALWAYS AS (length(version())))"),
@@ -105,6 +114,72 @@ def test_nothing_is_ingested_into_an_atlas_in_which_something_of_a_strangers_wou
     with pytest.raises(NotAnAtlas, match=said):
         check_file(path)
     assert not logs.exists() and path.read_bytes() == before
+
+
+@pytest.mark.parametrize("is_working", [False, True])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE MACRO duckdb_tables() AS TABLE (SELECT t.* FROM system.main.duckdb_tables() AS t, (SELECT count(*) FROM ({logs})) AS l)",
+        """CREATE TABLE "run"" AS t; COPY (SELECT 'x') TO '{logs_folder}'; FROM ""run" AS SELECT 1 AS a""",
+        "CREATE TABLE more (i INTEGER, j INTEGER GENERATED ALWAYS AS (length(version())))",
+    ],
+)
+def test_a_doctor_runs_nothing_of_a_file_that_it_looks_at(tmp_path: Path, statement: str, is_working: bool) -> None:
+    logs, path = tmp_path / "logs", write_tiny_atlas(tmp_path / "sent.duckdb")
+    file = path
+    if is_working:
+        file = tmp_path / "sent.duckdb.work" / "atlas.duckdb"
+        file.parent.mkdir()
+        shutil.copy(path, file)
+    spoiled(file, statement.format(logs=LOGS.format(folder=logs), logs_folder=logs))
+    said = CliRunner().invoke(doctor, [str(path)])
+    assert said.exception is None or isinstance(said.exception, (AtlasError, SystemExit)), said.exception
+    assert not logs.exists()
+
+
+def test_nor_is_a_working_file_of_a_strangers_gone_on_with(tmp_path: Path) -> None:
+    target, logs = tmp_path / "a.duckdb", tmp_path / "logs"
+    work = tmp_path / "a.duckdb.work"
+    work.mkdir()
+    write_tiny_atlas(work / "atlas.duckdb")
+    shadow = "CREATE MACRO duckdb_columns() AS TABLE (SELECT t.* FROM system.main.duckdb_columns() AS t, (SELECT count(*) FROM ({logs})) AS l)"
+    spoiled(work / "atlas.duckdb", shadow.format(logs=LOGS.format(folder=logs)))
+    with pytest.raises(AtlasError, match=r"macros with the names of DuckDB's functions \(duckdb_columns\).*atlas doctor"):
+        open_work_file(target, work, 2)
+    assert not logs.exists() and (work / "atlas.duckdb").exists()
+
+
+MANIFEST = {"run_id": 0, "shard_id": 0, "n_rows": {"trigger": 1}, "sha256": "0", "worker": "w", "after": []}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"n_rows": {"probe_loss BY NAME FROM probe_loss LIMIT 0; COPY (SELECT 1) TO 'stolen.csv'; INSERT INTO probe_loss": 1}},
+        {"n_rows": {"../../mine": 1}}, {"n_rows": [1]}, {"n_rows": {"trigger": "1"}}, {"n_rows": {"trigger": -1}}, {"n_rows": {"trigger": True}},
+        {"run_id": "0"}, {"shard_id": [1]}, {"shard_id": 10**30}, {"sha256": None}, {"worker": {}}, {"more": 1},
+        {"after": 5}, {"after": None}, {"after": "abc"}, {"after": ["a"]}, {"after": [1, 2]}, {"after": [[1, 2, 3]]}, {"after": [[1, [2]]]},
+    ],
+)  # fmt: skip
+def test_a_manifest_that_no_worker_writes_is_no_shard(changes: dict[str, object]) -> None:
+    assert shard_of("p", json.dumps(MANIFEST).encode()).n_rows == {"trigger": 1}
+    with pytest.raises(AtlasError, match="shard p is damaged: its manifest"):
+        shard_of("p", json.dumps(MANIFEST | changes).encode())
+
+
+@pytest.mark.parametrize("text", [b"", b"\xff", b"[" * 100_000, b"[]", b"5", b"{}"])
+def test_nor_is_text_that_is_no_manifest(text: bytes) -> None:
+    with pytest.raises(AtlasError, match="shard p is damaged: its manifest"):
+        shard_of("p", text)
+
+
+@pytest.mark.parametrize("d_model", [-3, 2_000_000_000])
+def test_an_older_atlas_of_a_width_that_cannot_be_is_refused_in_one_line(tmp_path: Path, d_model: int) -> None:
+    path = write_tiny_atlas(tmp_path / "sent.duckdb")
+    spoiled(path, "DROP TYPE release_digest", f"UPDATE model SET d_model = {d_model}")
+    with pytest.raises(AtlasError, match=r"cannot open .*sent\.duckdb"):
+        atlas.open(path)
 
 
 def test_a_tour_prints_no_escapes_of_a_strangers(tmp_path: Path) -> None:

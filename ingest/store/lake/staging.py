@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
-from ingest.store.shards import WORDS, Shard, damaged
+from ingest.store.shards import WORDS, Shard, damaged, shard_of
 from schema.errors import Unreachable
 from schema.lake import Lake, s3_settings
 
@@ -74,8 +74,8 @@ class Storage:
         path = f"{self.lake.data}/shards/{manifest.removeprefix(root + '/').removesuffix('/manifest.json')}"
         try:
             with system.open_input_stream(manifest) as stream:
-                return Shard(path, **json.loads(stream.read()))
-        except (FileNotFoundError, ValueError, TypeError) as error:
+                return shard_of(path, stream.read())
+        except FileNotFoundError as error:
             raise damaged(path, "its manifest cannot be read") from error
 
     def discard(self, shard: Shard) -> None:
