@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from math import isnan
 
 import duckdb
 
@@ -15,6 +16,9 @@ from schema.terms import BEHAVIOURS, SUBJECTS
 
 LEAST = {"n": ("rows", 1), "n_bins": ("quantiles", 1), "width": ("tokens", 0), "n_cells": ("cells", 1)}
 
+LARGEST = 2**63 - 1
+"""Of what DuckDB takes as a number of rows or an identifier."""
+
 
 def check_arguments(con: duckdb.DuckDBPyConnection, arguments: Mapping[str, object]) -> None:
     """Raise AtlasError naming the ranges that exist if an argument lies outside them. Absent and None arguments pass."""
@@ -25,6 +29,11 @@ def check_arguments(con: duckdb.DuckDBPyConnection, arguments: Mapping[str, obje
     for name, (meaning, least) in LEAST.items():
         if name in given and given[name] < least:  # type: ignore[operator]
             raise AtlasError(f"{name} is how many {meaning}, at least {least}, not {given[name]}")
+    for name, value in given.items():
+        if isinstance(value, float) and isnan(value):
+            raise AtlasError(f"{name} is a number, not NaN")
+        if isinstance(value, int) and abs(value) > LARGEST:
+            raise AtlasError(f"{name} is at most {LARGEST}, not {value}")
     for name, check in CHECKS.items():
         if name in given:
             check(con, given[name])

@@ -83,6 +83,8 @@ def check_workers(request: Request, n_gpus: int) -> None:
 
 def check_fit(request: Request, model: Model) -> None:
     """Refuse a context the model cannot read, a BOS it does not have, and a model that is not the published atlas's."""
+    if model.max_context is not None and model.max_context < 1:
+        raise AtlasError(f"model {model.name}: by its config.json it was made for {model.max_context} positions")
     if request.corpus is not None and model.max_context is not None and request.context > model.max_context:
         raise AtlasError(
             f"a context of {request.context} tokens is more than the {model.max_context} that {model.name} was made for; use --context {model.max_context}"

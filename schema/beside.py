@@ -5,6 +5,7 @@ alone; it holds its own views and questions, because a macro of the atlas cannot
 """
 
 import hashlib
+import re
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -15,10 +16,11 @@ from pathlib import Path
 
 import duckdb
 
+from schema.definitions import digest, released
 from schema.errors import AtlasError
 from schema.lake import is_lake
 from schema.release import commented, stored_tables
-from schema.store import open_writer, own_name
+from schema.store import OPENING, is_sqlite, open_writer, own_name
 
 GROUP = "activation_atlas.beside"
 """Entry points that are a `Beside`."""
@@ -112,11 +114,12 @@ def attach_blank(con: duckdb.DuckDBPyConnection, kind: Beside) -> None:
 
 @contextmanager
 def as_of_this_release(target: Path, kind: Beside) -> Iterator[Path]:
-    """The file under another name, or, where another release wrote it, a copy with its rows under this one's questions. Looked at apart from any atlas."""
+    """The file under another name, or, where its views and questions are not this release's, a copy of its rows with those. Looked at apart from any atlas."""
     with closing(open_writer(":memory:")) as con:
         attach_file(con, target, kind)
         try:
             is_current = con.execute(f"SELECT derived_sha256 FROM {kind.name}.{kind.label} LIMIT 2").fetchall() == [(derived_sha256(kind),)]
+            is_current = is_current and defined(con, kind) == released(derived_sha256(kind), lambda: defined_of_release(kind))
         except duckdb.Error as error:
             raise unreadable(target, kind, error) from error
     if is_current:
@@ -131,9 +134,23 @@ def as_of_this_release(target: Path, kind: Beside) -> Iterator[Path]:
         yield copy
 
 
+def defined(con: duckdb.DuckDBPyConnection, kind: Beside) -> str:
+    """What the attached file defines: the names of its tables, and its views and questions."""
+    tables = sorted(table for name, table in stored_tables(con) if name == kind.name)
+    return digest(con, kind.name, read_folder(kind.folder / "views").keys() | kind.questions().keys()) + " ".join(tables)
+
+
+def defined_of_release(kind: Beside) -> str:
+    with closing(open_writer(":memory:")) as con:
+        attach_blank(con, kind)
+        return defined(con, kind)
+
+
 def attach_file(con: duckdb.DuckDBPyConnection, target: Path, kind: Beside, name: str | None = None) -> None:
     """Attach a file read-only, of this version and no other; `name`: of the database, where it is not the kind's."""
     name = name or kind.name
+    if not target.is_file() or is_sqlite(target):
+        raise AtlasError(f"cannot read the {kind.name} in {target}: it is no DuckDB file. Move it away to go on without them.")
     try:
         with own_name(target) as own:
             con.execute(f"ATTACH IF NOT EXISTS '{quoted(own)}' AS {name} (READ_ONLY)")
@@ -149,7 +166,8 @@ def attach_file(con: duckdb.DuckDBPyConnection, target: Path, kind: Beside, name
 
 
 def unreadable(target: Path, kind: Beside, error: duckdb.Error) -> AtlasError:
-    return AtlasError(f"cannot read the {kind.name} in {target}: {str(error).splitlines()[0]}. Move the file away to go on without them.")
+    said = re.sub(rf"\S*/\.{re.escape(target.name)}\.{OPENING}[^/]*/", "", str(error).splitlines()[0])
+    return AtlasError(f"cannot read the {kind.name} in {target}: {said}. Move the file away to go on without them.")
 
 
 @cache

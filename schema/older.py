@@ -1,4 +1,4 @@
-"""An atlas whose tables, views or questions are those of another release with the same schema version: read as if they were of this one, and brought up.
+"""An atlas whose tables, views or questions are not this release's, of the same schema version: read as if they were, and brought up.
 
 A release may add tables and columns that may be null. Where an atlas does not have them they read as empty and as null; the next ingest into it adds them.
 """
@@ -11,16 +11,15 @@ from sqlalchemy import Table
 
 from schema import SCHEMA_VERSION
 from schema.build import column_types, install_derived, table_comments, table_ddl
+from schema.errors import NotAnAtlas
 from schema.migrations import migrate
-from schema.release import is_of_this_release, stored_tables
+from schema.release import stored_tables
 from schema.store import OLDER
 from schema.tables import metadata
 
 
-def is_older(con: duckdb.DuckDBPyConnection) -> bool:
-    """Whether the open file is an atlas of this schema version and another release: what is no atlas at all is not."""
-    if is_of_this_release(con):
-        return False
+def is_of_this_version(con: duckdb.DuckDBPyConnection) -> bool:
+    """Whether the open file is an atlas of this schema version."""
     if "model" not in {table for _, table in stored_tables(con)}:
         return False
     versions = con.execute("SELECT m.schema_version FROM main.model AS m LIMIT 1").fetchall()
@@ -34,8 +33,13 @@ def attach_older(con: duckdb.DuckDBPyConnection, file: Path) -> None:
 
 
 def install_stand_ins(con: duckdb.DuckDBPyConnection, database: str) -> None:
-    """A view of the same name and types for every table that an atlas has, over the attached `database`; and the views and questions over these."""
-    there = found_columns(con, database)
+    """A view of the same name and types for every table that an atlas has, over the attached `database`; and the views and questions over these.
+
+    Raises NotAnAtlas where a view, or a table with computed columns, is in the place of one.
+    """
+    there, stored = found_columns(con, database), stored_tables(con)
+    if odd := sorted(name for name in metadata(1).tables if name in there and (database, name) not in stored):
+        raise NotAnAtlas(f"no atlas as an ingest makes it: it holds views or computed columns in the place of tables ({', '.join(odd[:5])})")
     d_model = con.execute(f"SELECT m.d_model FROM {database}.main.model AS m LIMIT 1").fetchall()
     for table in metadata(d_model[0][0] if d_model else 1).tables.values():
         con.execute(stand_in(table, there.get(table.name, {}), f"{database}.main"))

@@ -13,6 +13,7 @@ from types import MappingProxyType
 import duckdb
 
 from schema import SCHEMA_VERSION
+from schema.definitions import is_as_released
 from schema.errors import AtlasError, Locked, NotAnAtlas
 from schema.lake import is_lake, open_published
 from schema.release import is_of_this_release, stored_tables
@@ -36,7 +37,7 @@ DAMAGED = ("Corrupt database file", "Could not read enough bytes")
 """What it says of a file that begins as one of its own and does not go on so."""
 
 OLDER = "older"
-"""Name under which a file of another release is attached."""
+"""Name under which a file is attached whose tables, views or questions are not this release's."""
 
 SENT = "sent"
 """Name under which a file is attached that may be of anybody."""
@@ -75,25 +76,29 @@ def attach_nothing(_con: duckdb.DuckDBPyConnection, _path: Path) -> Callable[[],
 
 def _open(path: Path, config: dict, attach: Attach) -> duckdb.DuckDBPyConnection:
     if is_lake(path):
-        return _shut(open_published(path, config), path, attach)
+        con = open_published(path, config)
+        _shut(con, path, attach)()
+        return con
     if not path.exists():
         raise NotAnAtlas(f"no atlas at {path}: no such file{_neighbours(path)}")
     if path.is_dir():
         raise NotAnAtlas(f"no atlas at {path}: it is a folder")
     with own_name(path) as name:
-        con = _shut(_connect(name, read_only=True, config=config, shown=path), path, attach)
-        if is_of_this_release(con):
+        con = _connect(name, read_only=True, config=config, shown=path)
+        fill = _shut(con, path, attach)
+        if is_of_this_release(con) and is_as_released(con):
+            fill()
             return con
         # imported here: SQLAlchemy takes longer to load than a file to open
-        from schema.older import attach_older, install_stand_ins, is_older
+        from schema.older import attach_older, install_stand_ins, is_of_this_version
 
-        if not is_older(con):
+        if not is_of_this_version(con):
             return con
         con.close()
         con = duckdb.connect(":memory:", config=config)
         try:
             attach_older(con, name)
-            con = _shut(con, path, attach)
+            _shut(con, path, attach)()
             with said_of(name, path):
                 install_stand_ins(con, OLDER)
         except BaseException:
@@ -102,16 +107,15 @@ def _open(path: Path, config: dict, attach: Attach) -> duckdb.DuckDBPyConnection
         return con
 
 
-def _shut(con: duckdb.DuckDBPyConnection, path: Path, attach: Attach) -> duckdb.DuckDBPyConnection:
-    """The connection with what lies beside the atlas, and locked down."""
+def _shut(con: duckdb.DuckDBPyConnection, path: Path, attach: Attach) -> Callable[[], None]:
+    """Attach what lies beside the atlas, lock the connection down, and return what is still to be done; closes it if that fails."""
     try:
         fill = attach(con, path)
         lock_down(con)
-        fill()
     except BaseException:
         con.close()
         raise
-    return con
+    return fill
 
 
 @contextmanager

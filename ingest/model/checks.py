@@ -3,6 +3,9 @@
 Three are of every model. Those of attention are asked by the passes that read heads, so that the FFNs of other models can be recorded all the same.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor
 
@@ -91,12 +94,25 @@ def check_identities(model: Model) -> dict[str, float]:
     """
     require_finite_weights(model)
     with torch.inference_mode(), record_layers(model, lambda x: x.to(model.device)) as records:
-        logits = model.hf(input_ids=probe_tokens(model).to(model.input_device), use_cache=False).logits.to(model.device)
+        with said_of(model):
+            logits = model.hf(input_ids=probe_tokens(model).to(model.input_device), use_cache=False).logits.to(model.device)
         return {
             "residual": require_small(model, RESIDUAL, {layer: residual_error(record) for layer, record in enumerate(records)}),
             "ffn": require_small(model, FFN, {layer: ffn_error(model, record, layer) for layer, record in enumerate(records)}),
             "logits": require_small(model, LOGITS, {model.n_layers - 1: relative_error(model.lens(records[-1]["resid_post"]), logits)}),
         }
+
+
+@contextmanager
+def said_of(model: Model) -> Iterator[None]:
+    """What torch and transformers say of a forward pass that cannot be, in our words."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise AtlasError(f"model {model.name} ({model.model_type}): a forward pass fails ({first}); is its config.json that of its weights?") from error
 
 
 def check_attention(model: Model) -> dict[str, float]:
@@ -105,7 +121,7 @@ def check_attention(model: Model) -> dict[str, float]:
     Raises AtlasError, with the numbers and the layer, if one exceeds the tolerance of the dtype or is not a number.
     """
     tokens, slack = probe_tokens(model).to(model.input_device), 1 if model.dtype == torch.float32 else SLACK
-    with torch.inference_mode(), record_layers(model, lambda x: x.to(model.device), (*RECORDED, *ATTENDED)) as records:
+    with said_of(model), torch.inference_mode(), record_layers(model, lambda x: x.to(model.device), (*RECORDED, *ATTENDED)) as records:
         model.backbone(tokens)
         return {
             "heads": require_small(model, HEADS, {layer: heads_error(model, record, layer) for layer, record in enumerate(records)}),

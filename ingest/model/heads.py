@@ -100,7 +100,7 @@ def queries_and_keys(model: Model, layer: int, x: Tensor, destinations: Tensor) 
     if k_norm is not None:
         k = normed(k, in_float32(model.layer_module(layer, k_norm), model.device), attention.is_qk_norm_joint)
     if attention.rotary is not None:
-        cosine, sine = rotation(model, attention.rotary, layer, x.shape[1])
+        cosine, sine = rotation(model, attention.rotary, layer, torch.arange(x.shape[1], device=model.device))
         q = turned(q, cosine[destinations], sine[destinations], attention.rotary.is_adjacent)
         k = turned(k, cosine, sine, attention.rotary.is_adjacent)
     return q, for_each_head(model, k)

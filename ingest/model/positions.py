@@ -8,22 +8,31 @@ from torch import Tensor
 from ingest.model.facts import Rotary
 from ingest.model.models import Model
 from ingest.model.modules import find, tensor_of
+from schema.errors import AtlasError
+
+MOST_POSITIONS = 2**24
+"""Those that float32 tells apart, in which angles are computed."""
+
+BLOCK = 2**16
+"""Positions whose angles are held at a time."""
 
 
-def rotation(model: Model, rotary: Rotary, layer: int, n_positions: int) -> tuple[Tensor, Tensor]:
-    """Cosine and sine of each pair's angle at positions 0, 1, …, each [n_positions, pairs] float32, times the model's own scaling of RoPE.
+def rotation(model: Model, rotary: Rotary, layer: int, positions: Tensor) -> tuple[Tensor, Tensor]:
+    """Cosine and sine of each pair's angle at these positions, [n], each [n, pairs] float32, times the model's own scaling of RoPE.
 
     They come from the model's module or table and from no formula, since checkpoints stretch their frequencies in many ways.
+    Raises AtlasError where the dimensions that turn are no pairs.
     """
     if rotary.is_table:
         path, _, name = rotary.angles.rpartition(".")
-        sine, cosine = tensor_of(model.layer_module(layer, path), name)[:n_positions].chunk(2, dim=-1)
+        sine, cosine = tensor_of(model.layer_module(layer, path), name)[positions].chunk(2, dim=-1)
         return cosine.to(model.device).float(), sine.to(model.device).float()
-    positions = torch.arange(n_positions, device=model.device).unsqueeze(0)
     layer_type = rotary.layer_type(model.hf.config, layer)
     # the module takes dtype and device of its first argument
-    cosine, sine = find(model.backbone_module, rotary.angles)(torch.zeros(1, device=model.device), positions, *([layer_type] if layer_type else []))
-    n_pairs = cosine.shape[-1] // 2
+    cosine, sine = find(model.backbone_module, rotary.angles)(torch.zeros(1, device=model.device), positions[None], *([layer_type] if layer_type else []))
+    n_pairs, left = divmod(min(cosine.shape[-1], model.d_head), 2)
+    if left or not n_pairs:
+        raise AtlasError(f"model {model.name}: RoPE turns pairs, and of each of its heads' {model.d_head} dimensions it would turn {cosine.shape[-1]}")
     return cosine[0, :, :n_pairs].to(model.device).float(), sine[0, :, :n_pairs].to(model.device).float()
 
 
@@ -53,7 +62,15 @@ def mean_rotation(model: Model, rotary: Rotary, layer: int) -> tuple[Tensor, Ten
     """
     window, longest = model.architecture.attention.window(model.hf.config, layer), model.max_context or 1
     n = min(longest, window or longest)
-    cosine, sine = rotation(model, rotary, layer, n)
+    if n > MOST_POSITIONS:
+        raise AtlasError(f"model {model.name}: its RoPE is to tell {n:,} positions apart, and float32 tells {MOST_POSITIONS:,}; is its configuration right?")
+    first, last = min(1, n - 1), torch.tensor([n - 1], device=model.device)
+    cosines = sines = torch.zeros((), dtype=torch.float64, device=model.device)
+    for start in range(first, n, BLOCK):
+        # some modules choose their frequencies by the last position
+        block = torch.cat((torch.arange(start, min(start + BLOCK, n), device=model.device), last))
+        cosine, sine = rotation(model, rotary, layer, block)
+        cosines, sines = cosines + cosine[:-1].double().sum(0), sines + sine[:-1].double().sum(0)
     # q and k are both scaled; at distance 0 the cosine is the scale alone
-    scale, first = cosine[0], min(1, n - 1)
-    return (cosine[first:].double().mean(0) * scale).float()[None], (sine[first:].double().mean(0) * scale).float()[None]
+    scale = rotation(model, rotary, layer, torch.cat((torch.zeros_like(last), last)))[0][0] / (n - first)
+    return (cosines * scale).float()[None], (sines * scale).float()[None]

@@ -15,6 +15,10 @@ N_SOURCES = 500
 """Tokens over which head.own_first_share is taken."""
 
 
+LARGEST = 2**31 - 1
+"""Of what an INTEGER holds: a wider window sees as much."""
+
+
 def head_tables(model: Model, layer: int, states: TokenStates) -> dict[str, pa.Table]:
     """Rows of `head` and `head_eigenvalue` of one layer."""
     heads = folded_heads(model, layer)
@@ -25,7 +29,7 @@ def head_tables(model: Model, layer: int, states: TokenStates) -> dict[str, pa.T
         "layer": np.full(n, layer, np.int16),
         "head": np.arange(n, dtype=np.int16),
         "kv_head": (np.arange(n) // (n // model.n_kv_heads)).astype(np.int16),
-        "window_size": pa.array([window] * n, pa.int32()),
+        "window_size": pa.array([window and min(window, LARGEST)] * n, pa.int32()),
         "qk_norm": lengths(readings(heads, heads.w_q, heads.w_k)["k"]),
         "ov_norm": lengths(writing(heads)),
         "bias_norm": heads.constant.norm(dim=-1).cpu().numpy(),

@@ -63,6 +63,8 @@ def test_an_unknown_method_names_the_nearest(a: atlas.Atlas) -> None:
         ("top_triggers", {"layer": True, "neuron": 0}, "layer must be a whole number, not True"),
         ("top_triggers", {"layer": 1, "neuron": 0, "n": None}, "n must not be None"),
         ("top_triggers", {"layer": 1, "neuron": 0, "n": 0}, "at least 1, not 0"),
+        ("top_triggers", {"layer": 1, "neuron": 0, "n": 2**63}, "n is at most 9223372036854775807, not 9223372036854775808"),
+        ("composition_edges", {"min_excess": float("nan")}, "min_excess is a number, not NaN"),
         ("geva2022_extreme", {"threshold": "x"}, "threshold must be a number, not 'x'"),
         ("geva2022_extreme", {"threshold": True}, "threshold must be a number, not True"),
         ("geva2022_extreme_clusters", {"space": "values"}, "no space 'values'; they are value, logits"),

@@ -1,10 +1,13 @@
 """A model that is not what its entry says is refused with the numbers, before anything is stored."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
-from ingest.model.checks import check_identities, relative_error
+from ingest.model.checks import check_attention, check_identities, relative_error
 from ingest.model.facts import always
+from ingest.model.models import Model
 from schema.errors import AtlasError
 from tests.ingest.tiny_models import tiny_model, with_facts
 
@@ -81,3 +84,17 @@ def test_activations_that_overflow_are_refused() -> None:
 def test_heads_that_the_weights_cannot_be_divided_into_are_refused(model_type: str, name: str) -> None:
     with pytest.raises(AtlasError, match=rf"model tiny-{model_type}: its configuration says -2 attention heads, into which its weights cannot be divided"):
         tiny_model(model_type, **{name: -2})
+
+
+@pytest.mark.parametrize(
+    ("check", "model_type", "changes"),
+    [(check_identities, "gemma2", {"sliding_window": 10**30}), (check_attention, "gemma2", {"query_pre_attn_scalar": -4})],
+)
+def test_a_configuration_with_which_nothing_runs_is_said(check: Callable[[Model], object], model_type: str, changes: dict) -> None:
+    model = tiny_model(model_type)
+    model.hf.config.update(changes)
+    for module in model.hf.modules():
+        if "sliding_window" in changes and getattr(module, "sliding_window", None):
+            module.sliding_window = changes["sliding_window"]
+    with pytest.raises(AtlasError, match=r"a forward pass fails \(.*\); is its config.json that of its weights"):
+        check(model)

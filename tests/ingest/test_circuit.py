@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from ingest.model import positions
 from ingest.model.architectures import ARCHITECTURES
 from ingest.model.folding import folded_heads
 from ingest.model.models import Model
@@ -11,6 +12,7 @@ from ingest.model.token_states import token_states
 from ingest.passes.base import Probe
 from ingest.passes.circuit import PASS, circuit_tables
 from ingest.recorders import composition, virtual_weights
+from schema.errors import AtlasError
 from tests.exact.heads_reference import Heads, centred, eigenvalues, ratio
 from tests.ingest.attention_oracle import eager_model
 
@@ -225,3 +227,22 @@ def test_a_dry_run_counts_the_rows_and_times_a_layer(both) -> None:
     expected["virtual_weight"] //= 2
     assert found == expected
     assert PASS.seconds(probe) > 0
+
+
+@pytest.mark.parametrize("model_type", ["llama", "gptj", "gemma3_text"])
+def test_the_mean_rotation_is_the_same_in_blocks(model_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = eager_model(model_type)
+    rotary = model.architecture.attention.rotary
+    whole = positions.mean_rotation(model, rotary, 0)
+    monkeypatch.setattr(positions, "BLOCK", 3)
+    for got, expected in zip(positions.mean_rotation(model, rotary, 0), whole, strict=True):
+        torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_what_rope_cannot_turn_is_said() -> None:
+    model = eager_model("llama", head_dim=1)
+    with pytest.raises(AtlasError, match="RoPE turns pairs, and of each of its heads' 1 dimensions it would turn 2"):
+        positions.mean_rotation(model, model.architecture.attention.rotary, 0)
+    model = eager_model("llama", max_position_embeddings=10**9)
+    with pytest.raises(AtlasError, match="is to tell 1,000,000,000 positions apart, and float32 tells 16,777,216"):
+        positions.mean_rotation(model, model.architecture.attention.rotary, 0)

@@ -13,7 +13,7 @@ import torch
 from ingest import run as driver
 from ingest.store import committer
 from ingest.store.shards import Folder
-from ingest.workers.pool import Alone, Job, job
+from ingest.workers.pool import Alone, Job, job, written
 from ingest.workers.worker import Progress, Worker
 from schema.errors import AtlasError
 from tests.exact.published import Published
@@ -120,3 +120,16 @@ def test_an_interrupted_ingest_goes_on(tiny: Tiny, tmp_path: Path, monkeypatch: 
     assert threading.active_count() == before
     monkeypatch.setattr(committer, "load_shard", real)
     assert Published(run(tiny.request(target))).checksums() == Published(run(tiny.request(tmp_path / "b.duckdb"))).checksums()
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+@pytest.mark.parametrize("kind", [pa.float32(), pa.list_(pa.float32(), 2), pa.list_(pa.float64())])
+def test_nothing_that_is_not_finite_is_written(tmp_path: Path, bad: float, kind: pa.DataType) -> None:
+    good, wrong = ([1.0, 2.0], [1.0, bad]) if pa.types.is_nested(kind) else (1.0, bad)
+    rows = {"i": pa.array([1, 2, 3]), "x": pa.array([good, None, wrong], kind)}
+    folder = Folder(tmp_path / "shards")
+    with pytest.raises(AtlasError, match=r"trigger\.x: 1 of \d numbers are NaN or infinite; nothing of this shard was stored"):
+        list(written(folder, 0, {(0, 0): {"text": pa.table({"i": [1]})}, (0, 1): {"trigger": pa.table(rows)}}))
+    assert not folder.waiting()
+    list(written(folder, 0, {(0, 1): {"trigger": pa.table(rows).slice(0, 2)}}))
+    assert len(folder.waiting()) == 1

@@ -1,7 +1,9 @@
 """An atlas that a stranger sent does nothing while it is opened: what is defined in it is not run before other files are out of reach."""
 
 import json
+import os
 import shutil
+import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from ingest.refusals import check_file
 from ingest.store.doctor_cli import doctor
 from ingest.store.shards import shard_of
 from ingest.store.work_file import open_work_file
+from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
 from tests.atlas.tiny_atlas import write_tiny_atlas
 
 LOGS = "FROM enable_logging('QueryLog', storage = 'file', storage_config = {{'path': '{folder}'}})"
@@ -60,6 +63,53 @@ def test_opening_annotations_runs_nothing_of_them(tmp_path: Path) -> None:
     assert not logs.exists()
 
 
+ENDS = "SELECT 1 AS i FROM enable_logging('QueryLog', storage = 'file', storage_config = {{'path': '{folder}'}})"
+"""What ends a reader on DuckDB 1.5.5, wherever it is run."""
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE OR REPLACE MACRO layer_summary(corpus := NULL) AS TABLE {ends}",
+        "CREATE OR REPLACE VIEW active_rule AS {ends}",
+        'CREATE MACRO "Count"(i) AS (SELECT sum(j.i) FROM ({ends}) AS j)',
+        "CREATE SCHEMA annotations",
+    ],
+)
+def test_what_a_stranger_defined_is_not_what_is_asked(tiny_path: Path, tmp_path: Path, statement: str) -> None:
+    """Such a file answers all the same: by its rows, and by this release's views and questions."""
+    path = Path(shutil.copy(tiny_path, tmp_path / "sent.duckdb"))
+    shutil.copy(ANNOTATIONS.path(tiny_path), ANNOTATIONS.path(path))
+    spoiled(path, statement.format(ends=ENDS.format(folder=tmp_path / "logs")))
+    with atlas.open(path) as found, atlas.open(tiny_path) as made:
+        for question in ("layer_summary", "geva2021_fig7", "annotated_patterns"):
+            assert len(found.ask(question)) > 0
+            assert found.ask(question).equals(made.ask(question)), question
+    assert not (tmp_path / "logs").exists()
+
+
+def test_nor_is_what_a_stranger_defined_in_a_file_beside_it(tmp_path: Path) -> None:
+    path = write_tiny_atlas(tmp_path / "sent.duckdb")
+    write_tiny_annotations(path)
+    spoiled(
+        ANNOTATIONS.path(path),
+        f"CREATE OR REPLACE MACRO annotation_agreement() AS TABLE {ENDS.format(folder=tmp_path / 'logs')}",
+        "ALTER TABLE pattern RENAME TO kept",
+        f"CREATE VIEW pattern AS {ENDS.format(folder=tmp_path / 'logs')}",
+    )
+    with atlas.open(path) as found:
+        assert found.sql("SELECT count(*) AS n FROM annotations.annotation").item() > 0
+        assert len(found.ask("annotation_agreement")) > 0
+    assert not (tmp_path / "logs").exists()
+
+
+def test_a_view_in_the_place_of_a_table_is_said(tmp_path: Path) -> None:
+    path = write_tiny_atlas(tmp_path / "sent.duckdb")
+    spoiled(path, "ALTER TABLE removal RENAME TO real", "CREATE VIEW removal AS SELECT * FROM real")
+    with pytest.raises(NotAnAtlas, match=r"views or computed columns in the place of tables \(removal\)"):
+        atlas.open(path)
+
+
 SHADOWED = ("duckdb_types", "duckdb_tables", "duckdb_databases", "duckdb_columns", "duckdb_constraints", "duckdb_functions", "duckdb_views")
 """What opening asks of DuckDB, by names that a file may give to macros of its own."""
 
@@ -93,15 +143,15 @@ def test_nor_is_a_column_that_is_computed_by_one(tmp_path: Path, name: str, is_o
 @pytest.mark.parametrize(
     ("statements", "said"),
     [
-        (("ALTER TABLE removal RENAME TO real", "CREATE VIEW removal AS SELECT * FROM real, ({logs}) AS l"), r"views in the place of tables \(removal\)"),
+        (("ALTER TABLE removal RENAME TO real", "CREATE VIEW removal AS SELECT * FROM real, ({logs}) AS l"), r"in the place of tables \(removal\)"),
         (("CREATE MACRO duckdb_constraints() AS TABLE ({logs})",), r"macros with the names of DuckDB's functions \(duckdb_constraints\)"),
         (('CREATE MACRO "Duckdb_Columns"() AS TABLE ({logs})',), r"macros with the names of DuckDB's functions \(duckdb_columns\)"),
-        (("ALTER TABLE removal RENAME TO real", 'CREATE VIEW "Removal" AS SELECT * FROM real'), r"views in the place of tables \(removal\)"),
+        (("ALTER TABLE removal RENAME TO real", 'CREATE VIEW "Removal" AS SELECT * FROM real'), r"in the place of tables \(removal\)"),
         (("CREATE SCHEMA snapshot",), r"schemas of its own \(snapshot\)"),
         (
             ("CREATE MACRO grow(i) AS (SELECT count(*) FROM ({logs}))", "ALTER TABLE map_point RENAME TO real",
              "CREATE TABLE map_point (run_id INTEGER, x INTEGER GENERATED ALWAYS AS (length(version())))"),
-            r"tables with computed columns \(map_point\)",
+            r"computed columns.*\(map_point\)",
         ),
     ],
 )  # fmt: skip
@@ -188,3 +238,16 @@ def test_a_tour_prints_no_escapes_of_a_strangers(tmp_path: Path) -> None:
     with atlas.open(path) as a:
         printed = "\n".join(inventory(a))
     assert "]0;x" in printed and "\x1b" not in printed.replace("\x1b[1m", "").replace("\x1b[0m", "") and "\x07" not in printed
+
+
+@pytest.mark.parametrize("what", ["a pipe that nobody writes to", "a SQLite database", "a folder"])
+def test_what_is_in_the_place_of_a_file_beside_an_atlas_is_said(tiny_path: Path, tmp_path: Path, what: str) -> None:
+    path = Path(shutil.copy(tiny_path, tmp_path / "a.duckdb"))
+    beside = ANNOTATIONS.path(path)
+    if what == "a SQLite database":
+        with closing(sqlite3.connect(beside)) as con:
+            con.execute("CREATE TABLE t (i INTEGER)")
+    else:
+        (os.mkfifo if "pipe" in what else os.mkdir)(beside)
+    with pytest.raises(AtlasError, match=r"cannot read the annotations in .*a\.annotations\.duckdb: it is no DuckDB file"):
+        atlas.open(path)

@@ -1,0 +1,87 @@
+"""Whether the views and questions of a file are to the letter this release's.
+
+What a stranger defined under their names, or under those of tables and of DuckDB's functions, is run by nobody.
+What a release defines is what DuckDB shows of it once it is built, which takes longer than to open an atlas: its digest is kept in the user's cache.
+"""
+
+import json
+import os
+from collections.abc import Callable, Collection
+from contextlib import closing, suppress
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+import duckdb
+
+from schema.release import question_files, release_digest, stored_tables, view_files
+from schema.table_facts import facts
+
+FUNCTIONS = """
+SELECT DISTINCT
+    f.database_name, f.function_name,
+    CASE WHEN NOT f.internal THEN f.parameters END AS parameters, CASE WHEN NOT f.internal THEN f.macro_definition END AS body
+FROM system.main.duckdb_functions() AS f
+"""
+VIEWS = "SELECT v.database_name, v.view_name, v.sql FROM system.main.duckdb_views() AS v"
+TABLES = "SELECT t.database_name, t.table_name FROM system.main.duckdb_tables() AS t"
+SCHEMAS = "SELECT s.database_name FROM system.main.duckdb_schemas() AS s WHERE NOT s.internal AND s.schema_name <> 'main'"
+"""Of all databases, and each by its whole name: a macro of the file may have the name of a function of DuckDB's."""
+
+
+def is_as_released(con: duckdb.DuckDBPyConnection) -> bool:
+    """Whether the current database has this release's views and questions, and nothing in the place of a table, a function of DuckDB's or another database."""
+    database = con.execute("SELECT system.main.current_database()").fetchall()[0][0]
+    views = {str(name).lower() for place, name, _ in con.execute(VIEWS).fetchall() if place == database}
+    computed = {table for place, table in {*con.execute(TABLES).fetchall()} - stored_tables(con) if place == database}
+    if (database,) in con.execute(SCHEMAS).fetchall() or (views | computed) & facts().filled_by.keys():
+        return False
+    return digest(con, database, atlas_names()) == released(release_digest(), digest_of_release)
+
+
+def atlas_names() -> Collection[str]:
+    return view_files().keys() | question_files().keys()
+
+
+def digest_of_release() -> str:
+    # imported here: SQLAlchemy takes longer to load than a file to open
+    from schema.build import create_tables, install_derived
+
+    with closing(duckdb.connect(":memory:")) as con:
+        create_tables(con, 1)
+        install_derived(con)
+        return digest(con, "memory", atlas_names())
+
+
+def digest(con: duckdb.DuckDBPyConnection, database: str, names: Collection[str]) -> str:
+    """SHA-256 of the views and table macros of a database that have these names; none has it in which a macro has the name of a function of DuckDB's."""
+    found, system, defined = con.execute(FUNCTIONS).fetchall(), set(), []
+    for place, name, parameters, body in found:
+        if place == database:
+            defined.append((name, parameters, body))
+        elif place == "system":
+            system.add(name.lower())
+    shadows = sorted({name for name, *_ in defined if name.lower() in system})
+    macros = sorted(macro for macro in defined if macro[0] in names)
+    views = sorted((name, sql) for place, name, sql in con.execute(VIEWS).fetchall() if place == database and name in names)
+    return sha256(json.dumps([shadows, macros, views]).encode()).hexdigest()
+
+
+@cache
+def released(sources: str, build: Callable[[], str]) -> str:
+    """What `build` returns of these sources, by their digest, on this version of DuckDB."""
+    file = cache_folder() / f"definitions-{duckdb.__version__}-{sources}"
+    with suppress(OSError, UnicodeDecodeError):
+        return file.read_text(encoding="utf-8")
+    built = build()
+    # where nothing can be kept it is built each time
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft = file.with_name(f"{file.name}.{os.getpid()}")
+        draft.write_text(built, encoding="utf-8")
+        draft.replace(file)
+    return built
+
+
+def cache_folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "activation-atlas"
