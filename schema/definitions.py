@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Callable, Collection
 from contextlib import closing, suppress
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -29,25 +29,32 @@ SCHEMAS = "SELECT s.database_name FROM system.main.duckdb_schemas() AS s WHERE N
 """Of all databases, and each by its whole name: a macro of the file may have the name of a function of DuckDB's."""
 
 
-def is_as_released(con: duckdb.DuckDBPyConnection) -> bool:
-    """Whether the current database has this release's views and questions, and nothing in the place of a table, a function of DuckDB's or another database."""
+KNOWN: dict[str, str] = {}
+"""What this process has built or read."""
+
+
+def is_as_released(con: duckdb.DuckDBPyConnection, opened: Callable[[str], duckdb.DuckDBPyConnection]) -> bool:
+    """Whether the current database has this release's views and questions, and nothing in the place of a table, a function of DuckDB's or another database.
+
+    opened: opens a database by its name, in which the release is built where its digest is not kept.
+    """
     database = con.execute("SELECT system.main.current_database()").fetchall()[0][0]
     views = {str(name).lower() for place, name, _ in con.execute(VIEWS).fetchall() if place == database}
     computed = {table for place, table in {*con.execute(TABLES).fetchall()} - stored_tables(con) if place == database}
     if (database,) in con.execute(SCHEMAS).fetchall() or (views | computed) & facts().filled_by.keys():
         return False
-    return digest(con, database, atlas_names()) == released(release_digest(), digest_of_release)
+    return digest(con, database, atlas_names()) == released(release_digest(), partial(digest_of_release, opened))
 
 
 def atlas_names() -> Collection[str]:
     return view_files().keys() | question_files().keys()
 
 
-def digest_of_release() -> str:
+def digest_of_release(opened: Callable[[str], duckdb.DuckDBPyConnection]) -> str:
     # imported here: SQLAlchemy takes longer to load than a file to open
     from schema.build import create_tables, install_derived
 
-    with closing(duckdb.connect(":memory:")) as con:
+    with closing(opened(":memory:")) as con:
         create_tables(con, 1)
         install_derived(con)
         return digest(con, "memory", atlas_names())
@@ -67,9 +74,14 @@ def digest(con: duckdb.DuckDBPyConnection, database: str, names: Collection[str]
     return sha256(json.dumps([shadows, macros, views]).encode()).hexdigest()
 
 
-@cache
 def released(sources: str, build: Callable[[], str]) -> str:
     """What `build` returns of these sources, by their digest, on this version of DuckDB."""
+    if sources not in KNOWN:
+        KNOWN[sources] = kept(sources, build)
+    return KNOWN[sources]
+
+
+def kept(sources: str, build: Callable[[], str]) -> str:
     file = cache_folder() / f"definitions-{duckdb.__version__}-{sources}"
     with suppress(OSError, UnicodeDecodeError):
         return file.read_text(encoding="utf-8")

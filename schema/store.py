@@ -86,7 +86,7 @@ def _open(path: Path, config: dict, attach: Attach) -> duckdb.DuckDBPyConnection
     with own_name(path) as name:
         con = _connect(name, read_only=True, config=config, shown=path)
         fill = _shut(con, path, attach)
-        if is_of_this_release(con) and is_as_released(con):
+        if is_of_this_release(con) and is_as_released(con, open_writer):
             fill()
             return con
         # imported here: SQLAlchemy takes longer to load than a file to open

@@ -13,9 +13,9 @@ from schema import definitions
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty cache of the user's."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    definitions.released.cache_clear()
+    definitions.KNOWN.clear()
     yield tmp_path / "activation-atlas"
-    definitions.released.cache_clear()
+    definitions.KNOWN.clear()
 
 
 def of_file(path: Path) -> str:
@@ -28,8 +28,8 @@ def of_file(path: Path) -> str:
 def test_it_is_built_once(kept: Path, tiny_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert of_file(tiny_path) == "tiny"
     (before,) = [(p.name, p.read_text()) for p in kept.iterdir() if "definitions" in p.name and len(p.read_text()) == 64]
-    definitions.released.cache_clear()
-    monkeypatch.setattr(definitions, "digest_of_release", lambda: pytest.fail("built again"))
+    definitions.KNOWN.clear()
+    monkeypatch.setattr(definitions, "digest_of_release", lambda opened: pytest.fail("built again"))
     assert of_file(tiny_path) == "tiny"
     assert (kept / before[0]).read_text() == before[1]
 
@@ -46,6 +46,6 @@ def test_what_is_kept_may_be_anything(kept: Path, tiny_path: Path, damage: str) 
     if damage == "a file in the place of its folder":
         kept.rename(kept.with_name("moved"))
         kept.write_text("")
-    definitions.released.cache_clear()
+    definitions.KNOWN.clear()
     # of a wrong digest the file's own are not taken, and the same ones are built beside it
     assert of_file(tiny_path) == ("memory" if damage == "other text" else "tiny")
