@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Callable, Collection
 from contextlib import closing, suppress
-from functools import cache, partial
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 import schema
+from atlas.cli.main import COMMANDS
+from ingest.passes import passes
 from schema.tables import metadata
 from tests.rooms import imported, room
 
@@ -143,3 +145,22 @@ def test_reading_an_atlas_needs_no_torch() -> None:
     code = "import atlas.api, atlas.export.formats, schema.audits, sys\nprint(*sorted({'torch', 'transformers', 'datasets', 'numba'} & set(sys.modules)))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.split() == []
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    assert set(re.findall(r'"app_pages/(\w+)\.py"', (ROOT / "ui" / "app.py").read_text(encoding="utf-8"))) == {
+        p.stem for p in (ROOT / "ui" / "app_pages").glob("*.py")
+    }
+
+
+def test_every_command_is_listed() -> None:
+    """The modules of atlas/cli that have a `command`."""
+    having = {
+        path.stem for path in (ROOT / "atlas" / "cli").glob("*.py") if re.search(r"^(def command\(|command = )", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert {f"atlas.cli.{name}" for name in having} == {module for module, _ in COMMANDS.values()}
+
+
+def test_every_pass_is_called_as_its_file() -> None:
+    """Of two of one name the second would take the first's place."""
+    assert {path.stem for path in (ROOT / "ingest" / "passes").glob("*.py")} - {"__init__", "base"} <= passes().keys()
