@@ -81,7 +81,7 @@ def asking() -> float:
 
 def writing_bytes() -> float:
     """Bytes a trigger kept, at the peak of making the rows of a first shard: numpy's and Arrow's."""
-    keys = SampledKeys(Shape("", 8, 1024, 64, 50257, 1), K, np.random.default_rng(0))
+    keys = SampledKeys(Shape("", 8, 1024, 64, 50257, 1, 1, 64, False), K, np.random.default_rng(0))
     keys.read(0, SHARD_POSITIONS)
     tracemalloc.start()
     rows = trigger_rows(keys, 0, 0, SHARD_POSITIONS)

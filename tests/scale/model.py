@@ -2,7 +2,10 @@
 
 import math
 from collections.abc import Collection
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
+from ingest.passes import passes
 from ingest.recorders.traces import N_LENS_TOKENS, N_SUB_UPDATES
 from ingest.store.committer import PUBLISH_SHARE
 from schema.tables import metadata
@@ -23,6 +26,9 @@ from tests.scale.constants import (
 )
 from tests.scale.fit import total
 from tests.scale.shapes import Shape, Sweep, candidates, loaded_rows
+
+if TYPE_CHECKING:
+    from ingest.passes.base import Probe
 
 BYTES_PER_ROW = {name: table.info["bytes_a_row"] for name, table in metadata(1).tables.items()}
 
@@ -163,6 +169,12 @@ def weights_seconds(shape: Shape) -> float:
 def unit_values_bytes(shape: Shape) -> int:
     """Memory of all values in float32, which the weights' run holds on its device at once."""
     return 4 * shape.n_neurons * shape.d_model
+
+
+def stored_bytes(name: str, shape: Shape) -> float:
+    """What a pass stores of a model, and of one traced position, by the rows that its dry run counts."""
+    probe = cast("Probe", SimpleNamespace(model=shape, seen=SimpleNamespace(sample=[0])))
+    return sum(n * BYTES_PER_ROW[table] for table, n in passes()[name].rows(probe).items())
 
 
 def traced_position_bytes(shape: Shape) -> int:

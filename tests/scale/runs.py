@@ -10,7 +10,7 @@ from tests.scale.synthetic import sweep_shards, weight_shards
 
 
 def shape(n_layers: int, d_ffn: int) -> Shape:
-    return Shape(f"{n_layers} x {d_ffn}", n_layers, d_ffn, 64, 50257, 1)
+    return Shape(f"{n_layers} x {d_ffn}", n_layers, d_ffn, 64, 50257, 1, 1, 64, False)
 
 
 def sweep(shard_positions: int, n_shards: int, n_workers: int) -> Sweep:

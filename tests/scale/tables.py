@@ -51,6 +51,16 @@ def weights_table() -> str:
     return table(heads, rows)
 
 
+def heads_table() -> str:
+    """What the passes that read heads store."""
+    heads = ["model", "heads", "`--circuit`", "of it a head", "`--attribution`, a traced position"]
+    rows = []
+    for m in MODELS:
+        n_heads, whole = m.n_layers * m.n_heads, model.stored_bytes("circuit", m)
+        rows.append([m.name, f"{n_heads:,}", size(whole), size(whole / n_heads), size(model.stored_bytes("attribution", m))])
+    return table(heads, rows)
+
+
 def rows_table() -> str:
     """One worker."""
     heads = ["model", "tokens", "shards", "statistics rows", "trigger rows", "in the snapshot", "committer's file", "snapshot", "disk at the peak"]
@@ -119,6 +129,7 @@ def remedies_table() -> str:
 TABLES = {
     "constants": constants_table,
     "weights": weights_table,
+    "heads": heads_table,
     "rows": rows_table,
     "candidates": candidates_table,
     "times": times_table,

@@ -14,7 +14,7 @@ from tests.scale.shapes import Shape, Sweep, candidates, harmonic, loaded_rows, 
 from tests.scale.synthetic import SampledKeys
 from tests.scale.tables import DOCUMENT, TABLES, with_tables
 
-SMALL = Shape("small", n_layers=2, d_ffn=3, d_model=4, d_vocab=100, n_parameters=10**9)
+SMALL = Shape("small", n_layers=2, d_ffn=3, d_model=4, d_vocab=100, n_parameters=10**9, n_heads=2, d_head=2, is_gated=False)
 
 
 def test_rows_of_a_small_shape() -> None:
@@ -23,6 +23,19 @@ def test_rows_of_a_small_shape() -> None:
     weights = {"neuron": 6, "value_token": 360, "value_neighbour": 30, "position": 400}
     assert loaded_rows(SMALL, sweep) == {**weights, "neuron_statistics": 24, "trigger": 2 * (60 + 30)}
     assert published_rows(SMALL, sweep) == {**weights, "neuron_statistics": 6, "trigger": 60}
+
+
+def test_bytes_of_heads_of_a_small_shape() -> None:
+    # 4 heads, 6 neurons of 2 sides, one pair of layers
+    rows = {
+        "head": 4, "head_eigenvalue": 4 * 2 * 4, "head_direction": 4 * 2 * 2, "head_direction_token": 4 * 4 * 2 * 2 * 10,
+        "composition": 3 * 4, "virtual_weight": 12 * 10, "virtual_weight_total": 12,
+    }  # fmt: skip
+    assert model.stored_bytes("circuit", SMALL) == sum(n * model.BYTES_PER_ROW[table] for table, n in rows.items())
+    assert model.stored_bytes("attribution", SMALL) == sum(
+        n * model.BYTES_PER_ROW[table]
+        for table, n in {"attribution": 2, "contribution": 4 + 6 * 2, "neuron_contribution": 6, "attention": 8 * 4, "head_activity": 4}.items()
+    )
 
 
 def test_workers_without_a_shard_bring_nothing() -> None:
@@ -41,7 +54,7 @@ def test_harmonic_numbers() -> None:
 
 
 def test_a_real_reduction_brings_as_many_triggers_as_the_model_says() -> None:
-    rng, shape, n, k = np.random.default_rng(0), Shape("", 1, 512, 4, 100, 1), 256, 10
+    rng, shape, n, k = np.random.default_rng(0), Shape("", 1, 512, 4, 100, 1, 1, 4, False), 256, 10
     keys = CpuKeys(1, 512, k)
     brought = []
     for first in range(0, 4 * n, n):
@@ -54,7 +67,7 @@ def test_a_real_reduction_brings_as_many_triggers_as_the_model_says() -> None:
 
 
 def test_sampled_triggers_follow_their_law() -> None:
-    keys = SampledKeys(Shape("", 2, 512, 4, 100, 1), 8, np.random.default_rng(0))
+    keys = SampledKeys(Shape("", 2, 512, 4, 100, 1, 1, 4, False), 8, np.random.default_rng(0))
     keys.read(1024, 1024)
     kept = keys.triggers()
     largest = (np.abs(kept.coefficients) / keys.width[:, None, :, None]).max(-1)
@@ -67,7 +80,7 @@ def test_sampled_triggers_follow_their_law() -> None:
 
 
 def test_the_k_best_of_k_are_all_of_them() -> None:
-    keys = SampledKeys(Shape("", 2, 512, 4, 100, 1), 8, np.random.default_rng(0))
+    keys = SampledKeys(Shape("", 2, 512, 4, 100, 1, 1, 4, False), 8, np.random.default_rng(0))
     keys.read(0, 8)
     found = np.abs(keys.triggers().coefficients / keys.width[:, None, :, None])
     signed = np.where(np.sign(keys.triggers().coefficients) == np.array([1, -1])[:, None, None], found, -found)
