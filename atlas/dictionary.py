@@ -4,6 +4,7 @@ import duckdb
 import polars as pl
 
 from atlas.frames import fetch
+from atlas.statement import literal
 from schema.beside import attach_blank, kinds
 from schema.build import create_tables, install_derived
 from schema.store import open_writer
@@ -22,14 +23,15 @@ SELECT
 FROM duckdb_columns() AS c
 LEFT JOIN duckdb_tables() AS t ON c.table_oid = t.table_oid AND c.database_oid = t.database_oid AND c.schema_oid = t.schema_oid
 LEFT JOIN duckdb_views() AS v ON c.table_oid = v.view_oid AND c.database_oid = v.database_oid AND c.schema_oid = v.schema_oid
-WHERE NOT c.internal AND c.database_name IN (SELECT current_database() UNION ALL SELECT unnest(?))
+WHERE NOT c.internal AND c.database_name IN (current_database(), {beside})
 ORDER BY kind, c.database_name <> current_database(), c.table_oid, c.column_index
 """
 
 
 def describe(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
     """One row per column: relation, kind (table or view), description, column, type, is_nullable, meaning."""
-    return fetch(con, COLUMNS, [[kind.name for kind in kinds()]])
+    # without parameters, for which DuckDB imports pandas
+    return fetch(con, COLUMNS.format(beside=", ".join(literal(kind.name) for kind in kinds())))
 
 
 def describe_blank() -> pl.DataFrame:

@@ -65,7 +65,14 @@ def test_help_lists_every_command_with_a_line(call) -> None:
     assert PLUGINS["ingest"] in out
 
 
-READING = [["ask", "top_triggers", "--layer", "0", "--neuron", "1"], ["ask", "geva2021_fig3"], ["sql", "FROM top_triggers(0, 1)"], ["status"], ["show", "L0N1"]]
+READING = [
+    ["ask", "top_triggers", "--layer", "0", "--neuron", "1"],
+    ["ask", "geva2021_fig3"],
+    ["sql", "FROM top_triggers(0, 1)"],
+    ["status"],
+    ["schema"],
+    ["show", "L0N1"],
+]
 
 
 @pytest.mark.parametrize("words", READING, ids=" ".join)
