@@ -9,7 +9,8 @@ import streamlit as st
 
 from atlas.papers.catalogue import PAPERS
 from atlas.papers.items import Item, Made, Paper
-from atlas.papers.make import make_item, table_bytes, unmet
+from atlas.papers.make import make_item, table_bytes
+from atlas.papers.needs import missing
 from atlas.papers.page import DRAWN_WIDTH
 from atlas.papers.printed import comparison, cut_note, printed, setting_of
 from atlas.ranges import check_arguments
@@ -57,7 +58,7 @@ def choose_item(paper: Paper, corpus: int | None) -> Item:
 def reasons(snapshot: Snapshot, paper: str, corpus: int | None) -> dict[str, str | None]:
     """Item → why this atlas cannot give it."""
     a = data.opened(snapshot)
-    return {item.name: unmet(a, item, a.path.name, corpus) for item in PAPERS[paper].items}
+    return {item.name: missing(a.con, a.path.name, item.needs, corpus) for item in PAPERS[paper].items}
 
 
 @st.cache_resource(max_entries=64, show_spinner=MAKING)

@@ -7,7 +7,7 @@ import click
 from atlas.cli.near import did_you_mean
 from atlas.cli.options import db_option, open_atlas
 
-PAPERS = ("geva2021", "geva2022")
+PAPERS = ("geva2021", "geva2022", "elhage2021")
 """As in atlas/papers/catalogue.py, which is not imported for --help."""
 
 

@@ -4,7 +4,6 @@ import time
 from collections.abc import Mapping
 
 from atlas.api import Atlas
-from atlas.cursors import fetch_rows
 from atlas.export.figures import PACKAGES as FIGURE_PACKAGES
 from atlas.export.formats import Style, render
 from atlas.export.latex import tex
@@ -27,7 +26,7 @@ Choices = Mapping[str, object]
 def make_item(a: Atlas, item: Item, choices: Choices) -> Made:
     """The item without files, or the reason that there is none."""
     start = time.monotonic()
-    reason = unmet(a, item, str(a.path), choices.get("corpus"))
+    reason = missing(a.con, str(a.path), item.needs, choices.get("corpus"))
     if reason:
         return Made(item, reason=reason)
     try:
@@ -50,18 +49,6 @@ def make_item(a: Atlas, item: Item, choices: Choices) -> Made:
     )
     where = {"item": item.name, "place": item.place, "caption": words, "n": item.n(frame), "exclusions": item.exclusions, **found}
     return Made(item, time.monotonic() - start, frame, words, where)
-
-
-def unmet(a: Atlas, item: Item, path: str, corpus: object) -> str | None:
-    """Why this atlas cannot give the item, with the command that would help, in which `path` stands for the atlas; None if it can."""
-    return missing(a.con, path, item.needs, corpus) or unasked(a, item)
-
-
-def unasked(a: Atlas, item: Item) -> str | None:
-    """The reason, if the atlas was written before the item's question."""
-    if item.asked is None or fetch_rows(a.con, "SELECT 1 FROM duckdb_functions() WHERE function_name = ? LIMIT 1", [item.asked.name]):
-        return None
-    return f"this file is older than the question {item.asked.name}; run its `atlas ingest` again, which keeps what is done and renews the questions"
 
 
 def table_bytes(made: Made, suffix: str) -> bytes:

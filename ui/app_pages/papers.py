@@ -1,4 +1,4 @@
-"""The figures and tables of the two papers, as `atlas paper` makes them for this atlas."""
+"""The figures and tables of the papers, as `atlas paper` makes them for this atlas."""
 
 import streamlit as st
 

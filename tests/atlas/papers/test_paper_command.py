@@ -11,6 +11,7 @@ import duckdb
 import polars as pl
 import pytest
 
+import atlas
 from atlas.cli.main import run
 from atlas.papers.catalogue import PAPERS
 from atlas.papers.write import TABLE_FORMATS
@@ -19,7 +20,7 @@ from tests.atlas.test_latex import document, plainest
 NASTY = {2: "<script>alert(1)</script>", 3: " *[5pt]</article>", 4: "\\hline_%&#$|`x`", 10: "日本🙂שלום", 5: "\u202e\x07"}
 """Token → text. The first four are the top tokens of the values."""
 
-MADE_HERE = {"geva2021": 17, "geva2022": 10}
+MADE_HERE = {"geva2021": 17, "geva2022": 10, "elhage2021": 3}
 """Items that need no annotations."""
 
 FIGURES = {"pdf", "svg", "png"}
@@ -222,21 +223,24 @@ def test_an_item_without_rows_says_so(call: Call, tiny_path: Path, tmp_path: Pat
     assert "no rows: no dominant sub-update scores its candidate beyond the threshold; --threshold sets another" in shown
 
 
-def test_an_older_file_is_told_from_an_empty_one(call: Call, tiny_path: Path, tmp_path: Path) -> None:
+def test_a_file_that_lacks_a_question_answers_it_all_the_same(call: Call, tiny_path: Path, tmp_path: Path) -> None:
     old = Path(shutil.copy(tiny_path, tmp_path / "old.duckdb"))
     with duckdb.connect(str(old)) as con:
         con.execute("DROP MACRO TABLE geva2021_fig9")
-    code, shown, _ = call("geva2021", old, "-o", tmp_path / "out", "--only", "fig9", "--only", "fig10")
-    assert code == 0
-    assert "this file is older than the question geva2021_fig9; run its `atlas ingest` again" in shown
-    assert (tmp_path / "out" / "figures" / "geva2021_fig10.pdf").exists()
+    assert call("geva2021", old, "-o", tmp_path / "old", "--only", "fig9")[0] == 0
+    assert call("geva2021", tiny_path, "-o", tmp_path / "new", "--only", "fig9")[0] == 0
+    old_rows, new_rows = (pl.read_parquet(tmp_path / folder / "tables" / "geva2021_fig9.parquet") for folder in ("old", "new"))
+    assert old_rows.height > 0 and old_rows.equals(new_rows)
 
 
-def test_an_item_that_fails_does_not_stop_the_others_and_fails_the_call(call: Call, tiny_path: Path, tmp_path: Path) -> None:
-    broken = Path(shutil.copy(tiny_path, tmp_path / "broken.duckdb"))
-    with duckdb.connect(str(broken)) as con:
-        con.execute("CREATE OR REPLACE MACRO geva2021_fig9(corpus := NULL) AS TABLE SELECT CAST('x' AS INTEGER) AS layer")
-    code, shown, _ = call("geva2021", broken, "-o", tmp_path / "out", "--only", "fig9", "--only", "fig10")
+def test_an_item_that_fails_does_not_stop_the_others_and_fails_the_call(call: Call, tiny_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = atlas.Atlas.ask
+
+    def failing(a: atlas.Atlas, name: str, **arguments: object) -> pl.DataFrame:
+        return a.sql("SELECT CAST(version() AS INTEGER) AS layer") if name == "geva2021_fig9" else ask(a, name, **arguments)
+
+    monkeypatch.setattr(atlas.Atlas, "ask", failing)
+    code, shown, _ = call("geva2021", tiny_path, "-o", tmp_path / "out", "--only", "fig9", "--only", "fig10")
     assert code == 1
     assert "Conversion Error" in shown
     assert (tmp_path / "out" / "figures" / "geva2021_fig10.pdf").exists()

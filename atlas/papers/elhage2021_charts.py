@@ -1,0 +1,65 @@
+"""Charts of Elhage et al. 2021, each from the rows of its question."""
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from atlas.papers import charts
+
+if TYPE_CHECKING:
+    import altair as alt
+
+EMBEDDINGS = {"uncentred": "uncentred", "token": "centred", "effective": "centred, as layers find them"}
+"""Of a token: embedding in a row of elhage2021_copying → its name in a legend."""
+
+KINDS = {"k": "keys", "q": "queries", "v": "values"}
+
+
+def copying(frame: pl.DataFrame) -> "alt.LayerChart":
+    """The histogram of ratios as steps, for each embedding."""
+    import altair as alt
+
+    names = list(EMBEDDINGS.values())
+    last = frame.filter(pl.col("bin") == 20).with_columns(lower_edge=pl.lit(1.0))
+    shown = pl.concat([frame.with_columns(pl.col("lower_edge").cast(pl.Float64)), last], how="vertical_relaxed").with_columns(
+        embedding=pl.col("embedding").replace_strict(EMBEDDINGS)
+    )
+    steps = alt.Chart(shown).encode(
+        x=alt.X("lower_edge:Q", title="Sum of eigenvalues / sum of moduli", scale=alt.Scale(domain=[-1, 1]), axis=alt.Axis(tickCount=5)),
+        y=charts.y_axis("n_heads", "Heads", "d"),
+        color=alt.Color("embedding:N", scale=alt.Scale(domain=names, range=charts.OKABE_ITO[:3]), legend=charts.legend(names, charts.COLUMN)),
+    )
+    # a mark for each dash, as in charts.lines
+    drawn = [
+        steps.transform_filter(alt.FieldEqualPredicate(field="embedding", equal=name)).mark_line(interpolate="step-after", strokeWidth=1.2, strokeDash=dash)
+        for name, dash in zip(names, charts.DASHES, strict=False)
+    ]
+    return charts.themed(alt.layer(*drawn), width=charts.COLUMN, height=charts.HEIGHT)
+
+
+def composition(frame: pl.DataFrame) -> "alt.LayerChart":
+    """The largest score above chance with which a head of each layer reads an earlier one."""
+    largest = frame.group_by("kind", "layer").agg(pl.col("max_excess").max()).sort("kind", "layer").with_columns(pl.col("kind").replace_strict(KINDS))
+    return charts.lines(largest, y="max_excess", y_title="Largest score above chance", series="kind", order=list(KINDS.values()))
+
+
+def induction(frame: pl.DataFrame) -> "alt.Chart":
+    """What both circuits of a head could do, and how much of an induction head it is on random tokens."""
+    import altair as alt
+
+    ends = alt.Scale(domain=[-1, 1])
+    drawn = (
+        # the strongest on top of the others
+        alt.Chart(frame.drop_nulls("matching").sort("induction"))
+        .mark_point(filled=True, opacity=1, stroke="#333333", strokeWidth=0.3, size=24)
+        .encode(
+            x=alt.X("copying_effective:Q", title="OV circuit: copying", scale=ends, axis=alt.Axis(tickCount=5)),
+            y=alt.Y("matching:Q", title="QK circuit through the earlier head: matching", scale=ends, axis=alt.Axis(tickCount=5)),
+            color=alt.Color(
+                "induction:Q",
+                scale=alt.Scale(scheme="viridis", domain=[0, 1], reverse=True),
+                legend=alt.Legend(title="Induction on random tokens that repeat", gradientLength=100, format="~%"),
+            ),
+        )
+    )
+    return charts.themed(drawn, width=charts.COLUMN, height=charts.COLUMN)
