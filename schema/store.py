@@ -83,6 +83,7 @@ def _open(path: Path, config: dict, attach: Attach) -> duckdb.DuckDBPyConnection
         raise NotAnAtlas(f"no atlas at {path}: no such file{_neighbours(path)}")
     if path.is_dir():
         raise NotAnAtlas(f"no atlas at {path}: it is a folder")
+    refuse_device(path)
     with own_name(path) as name:
         con = _connect(name, read_only=True, config=config, shown=path)
         fill = _shut(con, path, attach)
@@ -196,6 +197,7 @@ def beside_all(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
     Raises as `open_reader` does.
     """
+    refuse_device(path)
     if is_sqlite(path):
         raise NotAnAtlas(f"{path} is not an atlas: it is a SQLite database")
     con = duckdb.connect(":memory:", config={**OFFLINE})
@@ -244,6 +246,12 @@ def said_of(path: Path, shown: Path) -> Iterator[None]:
 def _said(error: duckdb.Error, path: Path, shown: Path) -> str:
     """DuckDB's first line, of the file by the name that people know it by."""
     return str(error).splitlines()[0].replace(str(path), str(shown))
+
+
+def refuse_device(path: Path) -> None:
+    """Raise NotAnAtlas for a pipe or a device, which whoever opens it may wait for without end."""
+    if path.exists() and not path.is_file():
+        raise NotAnAtlas(f"no atlas at {path}: it is no file")
 
 
 def is_duckdb(path: Path) -> bool:

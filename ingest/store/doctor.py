@@ -6,6 +6,7 @@ beside an atlas.
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,13 +14,13 @@ from pathlib import Path
 import duckdb
 
 from ingest.store.committer import work_folder
-from schema.beside import kinds
+from schema.beside import Beside, attach_file, kinds
 from schema.errors import AtlasError, Locked, NotAnAtlas
 from schema.logs import has_log, log_of, ways
 from schema.patient import held_back, patient
 from schema.plain import check_plain
 from schema.release import stored_tables
-from schema.store import SENT, beside_all, is_duckdb, left_names, open_reader, remove_left
+from schema.store import SENT, beside_all, is_duckdb, left_names, open_reader, open_writer, remove_left
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,18 @@ def of_beside(target: Path) -> Iterator[Finding]:
             yield Finding(f"{log_of(path)}: somebody has written to the {kind.name}, which `{kind.changed_by}` does not do so", ways(path))
         elif path.exists() and (wrong := fault(path)):
             yield Finding(f"{path} does not read back: {wrong}", f"{kind.name} are never touched: restore the file from a backup, or {kind.again}")
+        elif path.exists() and (wrong := unread(path, kind)):
+            yield Finding(wrong, f"{kind.name} are never touched: nothing is wrong with the file itself")
+
+
+def unread(path: Path, kind: Beside) -> str | None:
+    """Why a whole file beside an atlas is not read, None if it is."""
+    try:
+        with closing(open_writer(":memory:")) as con:
+            attach_file(con, path, kind)
+    except AtlasError as error:
+        return str(error)
+    return None
 
 
 def of_space(target: Path) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -16,9 +17,11 @@ from atlas import AtlasError, NotAnAtlas
 from atlas.annotations.kind import ANNOTATIONS
 from atlas.cli.tour import inventory
 from ingest.refusals import check_file
+from ingest.store.doctor import findings
 from ingest.store.doctor_cli import doctor
 from ingest.store.shards import shard_of
 from ingest.store.work_file import open_work_file
+from schema.plain import check_plain
 from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
 from tests.atlas.tiny_atlas import write_tiny_atlas
 
@@ -238,6 +241,26 @@ def test_a_tour_prints_no_escapes_of_a_strangers(tmp_path: Path) -> None:
     with atlas.open(path) as a:
         printed = "\n".join(inventory(a))
     assert "]0;x" in printed and "\x1b" not in printed.replace("\x1b[1m", "").replace("\x1b[0m", "") and "\x07" not in printed
+
+
+@pytest.mark.parametrize("call", [atlas.open, check_plain, lambda path: list(findings(path))])
+def test_a_pipe_that_nobody_writes_to_is_waited_for_by_nobody(tmp_path: Path, call: Callable[[Path], object]) -> None:
+    path = tmp_path / "a.duckdb"
+    os.mkfifo(path)
+    (tmp_path / "a.duckdb.work").mkdir()
+    with suppress(NotAnAtlas):
+        assert "it is no file" in str(call(path))
+
+
+@pytest.mark.parametrize("version", ["'garbage'", "99", "NULL"])
+def test_a_doctor_says_which_annotations_are_not_read(tiny_path: Path, tmp_path: Path, version: str) -> None:
+    path = Path(shutil.copy(tiny_path, tmp_path / "a.duckdb"))
+    shutil.copy(ANNOTATIONS.path(tiny_path), ANNOTATIONS.path(path))
+    assert list(findings(path)) == []
+    spoiled(ANNOTATIONS.path(path), f"CREATE OR REPLACE TABLE annotation_schema AS SELECT {version} AS version, '' AS derived_sha256")
+    (found,) = findings(path)
+    assert f"a.annotations.duckdb has version {'none' if version == 'NULL' else version.strip(chr(39))}" in found.what.replace("None", "none")
+    assert found.repair is None
 
 
 @pytest.mark.parametrize("what", ["a pipe that nobody writes to", "a SQLite database", "a folder"])
