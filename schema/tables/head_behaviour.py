@@ -98,7 +98,6 @@ def tables(m: MetaData, _: int) -> None:
             "By how much it raises the logit of the tokens that it looks at, own, of all tokens of the sequence, all, each above the mean of all logits or "
             "else 0, and summed over destinations: 4·own/(own + all) - 1, in [-1, 1]; 1: it raises no other, -1: it never raises them (Olsson et al. 2022); "
             "null where it raises none",
-            bounds=(-1 - ROUNDING, 1 + ROUNDING),
         ),
         one_of("probe", terms.PROBES),
         comment="What each attention head looks at in random tokens that repeat (Elhage et al. 2021; Olsson et al. 2022), beside equal weights.",
