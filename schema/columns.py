@@ -120,10 +120,14 @@ def bounded(name: str, comment: str, null: bool, bounds: tuple[float, float | No
     return found
 
 
-def added(by: FilledBy, name: str, type_: TypeEngine | type[TypeEngine], comment: str, references: str | None = None) -> Column:
+def added(
+    by: FilledBy, name: str, type_: TypeEngine | type[TypeEngine], comment: str, references: str | None = None, bounds: tuple[float, float] | None = None
+) -> Column:  # fmt: skip
     """A column that a release added to what a pass records: null in rows of earlier runs, and absent from atlases that no later run has filled."""
     found = column(name, type_, f"{comment}; null where the {by.name} is older than the column.", references, null=True)
     found.info["filled_by"] = by.name
+    if bounds is not None:
+        found.info["bounds"] = bounds
     return found
 
 

@@ -42,8 +42,11 @@ CLUSTER_SPACES = ("value", "logits")
 LAYOUTS = ("value", "resid_post")
 """What a map places in the plane: the values of all layers, or the states of traced positions after each layer."""
 
-BEHAVIOURS = ("previous", "self", "first", "duplicate", "induction")
+LOOKED_AT = ("previous", "self", "first", "duplicate", "induction")
 """What heads are known to look at, wherever a destination has it: columns of head_statistics and head_probe."""
+
+BEHAVIOURS = (*LOOKED_AT, "first_moved")
+"""The same, and the share of index 0 in what all sources move."""
 
 PROBES = ("repeat", "olsson2022")
 """Random tokens that heads are probed with: a block read twice, and four times with BOS before it (Olsson et al. 2022)."""

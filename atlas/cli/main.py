@@ -32,6 +32,7 @@ PLUGINS = {
     "compact": "Make few sorted files of a lake's many small ones.",
     "doctor": "Say what is wrong with an atlas or a stopped ingest, and mend it.",
     "ingest": "Read a model and a corpus into an atlas.",
+    "into": "Take apart what a head or a neuron reads at a position.",
     "pull": "Copy a lake, or some layers of it, into an atlas file.",
     "ui": "Browse an atlas in the web browser.",
 }

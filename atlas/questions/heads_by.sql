@@ -2,7 +2,7 @@
 -- source: Elhage et al. 2021, "Two-layer attention-only transformers"; Olsson et al. 2022: prefix matching
 -- grain:  layer, head
 -- n:      n_text
--- param:  behaviour (text, 'induction'): previous, self, first, duplicate or induction: what it looks at
+-- param:  behaviour (text, 'induction'): previous, self, first, duplicate or induction: what it looks at; first_moved: share of index 0 in what sources move
 -- param:  n (integer, 20): how many heads, the strongest first
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
 -- column: layer: transformer block, from 0

@@ -51,15 +51,18 @@ def layer_norm(model: Model, layer: int, path: str | None) -> nn.Module | None:
     return None if path is None else model.layer_module(layer, path)
 
 
+def norm_scale(x: Tensor, norm: nn.Module) -> Tensor:
+    """What a norm divides states [..., d_model] by: [..., 1]."""
+    centred = x - x.mean(-1, keepdim=True) if is_centring(norm) else x
+    return (centred.square().mean(-1, keepdim=True) + epsilon_of(norm)).sqrt()
+
+
 def over_scale(x: Tensor, norm: nn.Module | None) -> Tensor:
     """x̂: states [..., d_model] over what the norm divides each by; as they are where there is no norm.
 
     A centring norm's mean may stay: a folded reader does not see it.
     """
-    if norm is None:
-        return x
-    centred = x - x.mean(-1, keepdim=True) if is_centring(norm) else x
-    return x / (centred.square().mean(-1, keepdim=True) + epsilon_of(norm)).sqrt()
+    return x if norm is None else x / norm_scale(x, norm)
 
 
 def write_gain(model: Model, layer: int) -> Tensor | float:

@@ -16,6 +16,7 @@ class HeadProbe(PlannedPass):
     name = "head_probe"
     after = ("weights",)
     is_repeatable = False
+    reads_heads = True
     options = (flag("head-probe", "Probe what each attention head looks at with random tokens that repeat."),)
 
     def is_wanted(self, request: "Request") -> bool:

@@ -15,6 +15,7 @@ class HeadStatistics(RecordingPass):
     after = ("weights",)
     needs_corpus = True
     is_repeatable = False
+    reads_heads = True
     options = (flag("head-statistics", "Record what each attention head looks at over the corpus, while it is read."),)
 
     def is_wanted(self, request: "Request") -> bool:

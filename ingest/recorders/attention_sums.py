@@ -14,6 +14,9 @@ from torch import Tensor
 AT_ONCE = 2**22
 """Weights of one sequence, of several heads, that are summed at once: what is made on the way takes a few times as many numbers."""
 
+TINY = 1e-30
+"""Stands for what all sources move where they move nothing."""
+
 N_OTHER = 4
 """Columns of sums before those of the distances 0, 1, …: first, duplicate, induction, entropy."""
 
@@ -59,6 +62,21 @@ def looked(weights: Tensor, there: Places) -> Tensor:
     # index 0 looks at itself, and is no destination
     found[:, N_OTHER] -= weights[:, 0, 0]
     return found
+
+
+def first_moved(weights: Tensor, lengths: Tensor, there: Places, window: int | None) -> tuple[Tensor, Tensor]:
+    """Share of index 0 in what all sources move, summed over the destinations of a sequence, and the same for equal weights: [n_heads] float64 each.
+
+    weights: as for `looked`; lengths: ‖W_O·v‖ of the sources, [n_heads, seq]; window: how many positions the layer sees, None for all. Where nothing moves
+    anything the share is 0.
+    """
+    step, lengths = max(1, AT_ONCE // weights.shape[-1] ** 2), lengths.to(weights.device)
+    parts = zip(weights[:, 1 : there.n].split(step), lengths.split(step), strict=True)
+    total = torch.cat([(some.float() @ of[..., None])[..., 0] for some, of in parts]).double()
+    moved = weights[:, 1 : there.n, 0].double() * lengths[:, :1]
+    # a destination behind the window does not see index 0; the others see all before them
+    seen = lengths[:, : there.n].cumsum(-1, dtype=torch.float64)[:, 1:window]
+    return (moved / total.clamp_min(TINY)).sum(-1), (lengths[:, :1] / seen.clamp_min(TINY)).sum(-1)
 
 
 def by_distance(flat: Tensor, seq: int) -> Tensor:

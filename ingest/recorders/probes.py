@@ -6,6 +6,7 @@ import pyarrow as pa
 from ingest.model.hooks import LayerRecord
 from ingest.model.models import Model
 from ingest.recorders.base import Batch
+from ingest.recorders.copying import CopyingRecorder
 from ingest.recorders.heads import HeadRecorder
 from ingest.recorders.reading import n_tokens, read_batch
 from ingest.text.sequences import NO_NEXT_TOKEN, Sequence, bos_token
@@ -26,9 +27,9 @@ def probe_tables(model: Model, probe: str, bos: str, seed: int) -> Tables:
     start = starting(model, probe, bos)
     sequences = probe_sequences(model, probe, start, seed)
     length = n_tokens(sequences[0])
-    heads, losses = HeadRecorder(model, length), LossRecorder(model)
-    list(read_batch(model, [(heads, None), (losses, None)], sequences))
-    columns, n_times = heads.statistics(), SHAPES[probe][1]
+    heads, copies, losses = HeadRecorder(model, length), CopyingRecorder(model), LossRecorder(model)
+    list(read_batch(model, [(each, None) for each in (heads, copies, losses)], sequences))
+    columns, n_times = {**heads.statistics(), **copies.columns(len(sequences) * (length - 1))}, SHAPES[probe][1]
     # the first token of all is from nothing; BOS belongs to no block
     blocks = (np.arange(1, length) - len(start)) * n_times // (length - len(start)) + 1
     seen = np.stack([losses.found[s.sequence_id] for s in sequences])

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from ingest.model.heads import rows
 from ingest.model.models import Model
-from ingest.model.parts import writers
 from ingest.model.ranking import top_k
+from ingest.recorders.moved import lengths, products
 
 N_SOURCES = 8
 """Sources kept of each row."""
@@ -44,8 +44,7 @@ class Sources:
 
 def sources(model: Model, layer: int, context: Tensor, indices: list[np.ndarray], attn_scale: Tensor) -> Sources:
     """Of the destinations of some sequences. context: their resid_pre, [sequences, seq, d_model]; indices: of each, ascending; attn_scale: [n]."""
-    w_o = writers(model, layer)
-    products = torch.einsum("hmd,hme->hde", w_o, w_o)
+    of_heads = products(model, layer)
 
     def of_each() -> Iterator[Sources]:
         scales = attn_scale.split([len(found) for found in indices])
@@ -53,16 +52,15 @@ def sources(model: Model, layer: int, context: Tensor, indices: list[np.ndarray]
             destinations = torch.from_numpy(found).to(context.device)
             # what follows the last destination is seen from none
             weights, values = rows(model, layer, resid_pre[: int(found[-1]) + 1], destinations)
-            yield kept(weights, values, products, destinations, scale)
+            yield kept(weights, values, lengths(values, of_heads), destinations, scale)
 
     found = list(of_each())
     return Sources(*(torch.cat([getattr(each, f.name) for each in found]) for f in fields(Sources)))
 
 
-def kept(weights: Tensor, values: Tensor, products: Tensor, destinations: Tensor, scale: Tensor) -> Sources:
-    """Of one sequence. weights: [n, n_heads, seq]; values: [n_heads, seq, d_head]; products: W_Oᵀ·W_O, [n_heads, d_head, d_head]."""
+def kept(weights: Tensor, values: Tensor, written: Tensor, destinations: Tensor, scale: Tensor) -> Sources:
+    """Of one sequence. weights: [n, n_heads, seq]; values: [n_heads, seq, d_head]; written: ‖W_O·v‖, [n_heads, seq]."""
     n, n_heads, _ = weights.shape
-    written = torch.einsum("htd,hde,hte->ht", values, products, values).clamp_min(0).sqrt()
     moved = weights * written * scale[:, None, None]
     # a source that is not seen is none, even where what is seen moves nothing
     best, order = top_k(moved.masked_fill(weights == 0, -1).flatten(0, 1), N_SOURCES)

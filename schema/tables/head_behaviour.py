@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from sqlalchemy import BigInteger, Column, Double, MetaData, SmallInteger, String
 
 from schema import terms
-from schema.columns import FilledBy, column, corpus_id, head, layer, nonnegative, one_of, probability, table
+from schema.columns import ROUNDING, FilledBy, added, column, corpus_id, head, layer, nonnegative, one_of, probability, table
 
 ORDER = 120
 HEAD_STATISTICS = FilledBy(
@@ -20,20 +20,27 @@ WHERE = (
     "on all earlier copies of the destination's token together; over n_repeated",
     "on all tokens that come after an earlier copy of the destination's token, the destination itself at most; over n_repeated",
 )
-"""What the means of terms.BEHAVIOURS are of."""
+"""What the means of terms.LOOKED_AT are of."""
 
 
 def means() -> Iterator[Column]:
     """What a row says of a head, over destinations: every position but those at index 0."""
     yield column("n_destinations", BigInteger, "Positions the means are over: all but those at index 0 of their sequence.")
     yield column("n_repeated", BigInteger, "Of them those whose token came before in their sequence.")
-    for name, where in zip(terms.BEHAVIOURS, WHERE, strict=True):
+    for name, where in zip(terms.LOOKED_AT, WHERE, strict=True):
         yield probability(name, f"Mean weight {where}; in [0, 1], null if there are none.", null=True, kind=Double)
         yield probability(
             f"{name}_uniform", "The same at the same positions for weights that are equal on all that a destination sees.", null=True, kind=Double
         )
     yield nonnegative("entropy", "Mean entropy of the weights, in nats.", null=True, kind=Double)
     yield nonnegative("entropy_uniform", "The same for equal weights: the most that there can be.", null=True, kind=Double)
+
+
+def moved(by: FilledBy) -> Iterator[Column]:
+    """What the values behind the weights say of the same destinations."""
+    what = "Mean share of index 0 in what all sources move, weight·‖W_O·v‖; in [0, 1]"
+    yield added(by, "first_moved", Double, what, bounds=(0, 1 + ROUNDING))
+    yield added(by, "first_moved_uniform", Double, "The same for weights that are equal on all that a destination sees", bounds=(0, 1 + ROUNDING))
 
 
 def tables(m: MetaData, _: int) -> None:
@@ -44,11 +51,12 @@ def tables(m: MetaData, _: int) -> None:
         layer(),
         head(),
         *means(),
+        *moved(HEAD_STATISTICS),
         comment="What each attention head looks at over a whole corpus (Elhage et al. 2021; Olsson et al. 2022), beside equal weights.",
         grain=("corpus_id", "layer", "head"),
         sort=("corpus_id", "layer", "head"),
         filled_by=HEAD_STATISTICS,
-        bytes_a_row=118,
+        bytes_a_row=134,
         is_merged=True,
     )
     table(
@@ -75,12 +83,28 @@ def tables(m: MetaData, _: int) -> None:
         layer(),
         head(),
         *means(),
+        *moved(HEAD_PROBE),
+        added(
+            HEAD_PROBE,
+            "attended_logit",
+            Double,
+            "What it adds to the logit of the tokens that it looks at, above what it adds to all logits on average: sum over sources, weighted as it looks, "
+            "and mean over destinations; logits before a soft-cap",
+        ),
+        added(
+            HEAD_PROBE,
+            "copying",
+            Double,
+            "By how much it raises the logit of the tokens that it looks at, own, of all tokens of the sequence, all, each above the mean of all logits or "
+            "else 0, and summed over destinations: 4·own/(own + all) - 1, in [-1, 1]; 1: it raises no other, -1: it never raises them (Olsson et al. 2022); "
+            "null where it raises none",
+        ),
         one_of("probe", terms.PROBES),
         comment="What each attention head looks at in random tokens that repeat (Elhage et al. 2021; Olsson et al. 2022), beside equal weights.",
         grain=("probe", "layer", "head"),
         sort=("probe", "layer", "head"),
         filled_by=HEAD_PROBE,
-        bytes_a_row=118,
+        bytes_a_row=150,
     )
     table(
         "probe_loss",

@@ -33,3 +33,29 @@ def test_a_histogram_of_no_heads_has_no_bins(tiny_copy: duckdb.DuckDBPyConnectio
 def test_a_head_that_the_model_has_not_is_refused(a: atlas.Atlas) -> None:
     with pytest.raises(AtlasError, match="no head 1: this model has heads 0 to 0"):
         a.head_card(0, 1)
+
+
+def test_heads_that_erase_seldom_or_where_nothing_counts_say_so(tiny_copy: duckdb.DuckDBPyConnection) -> None:
+    tiny_copy.execute("UPDATE contribution SET erased = -0.5 WHERE kind = 'head' AND layer = 2 AND position_id <> 8")
+    tiny_copy.execute("UPDATE contribution SET erased = 0.0078125 WHERE kind = 'head' AND layer = 0")
+    tiny_copy.execute('UPDATE position SET "index" = 0 WHERE position_id = 101')
+    found = tiny_copy.execute("SELECT layer, mean_erased, erasing_share, n_positions, self_weight, erases_at FROM memory_heads()").fetchall()
+    assert found == [
+        (1, 0.125, 1.0, 2, 0.25, [" cat", " dog"]),
+        (0, 0.0078125, 0.0, 2, 0.125, None),
+        (2, 0.0, 0.5, 2, 0.125, [" dog"]),
+    ]
+
+
+def test_heads_are_ordered_by_what_there_is(tiny_copy: duckdb.DuckDBPyConnection) -> None:
+    tiny_copy.execute("DELETE FROM contribution")
+    found = tiny_copy.execute("SELECT layer, stream_ratio, mean_erased, n_positions FROM memory_heads(n := 2)").fetchall()
+    assert found == [(1, -1.0, None, 0), (0, -0.75, None, 0)]
+
+
+def test_without_a_circuit_run_heads_show_what_they_delete(tiny_copy: duckdb.DuckDBPyConnection) -> None:
+    tiny_copy.execute("DELETE FROM head")
+    tiny_copy.execute("DELETE FROM head_probe")
+    tiny_copy.execute("DELETE FROM head_statistics")
+    found = tiny_copy.execute("SELECT layer, head, stream_ratio, mean_erased, self_text, self_probe FROM memory_heads(n := 1)").fetchall()
+    assert found == [(2, 0, None, 0.5, None, None)]

@@ -200,10 +200,16 @@ LOOKED_AT = {
 }
 """(corpus, layer) → what its head looks at. Of corpus 0 two destinations are taken to repeat a token, of corpus 1 none."""
 
+FIRST_MOVED = {(0, 0): 0.125, (0, 1): 0.25, (0, 2): 0.0625, (1, 0): 0.5, (1, 1): 0.125, (1, 2): 0.25}
+"""(corpus, layer) → share of index 0 in what all sources move; with equal weights it is 0.1875."""
+
 EVENLY = {0: (0.375, 0.375, 0.375, 0.25, 0.25, 1.1), 1: (0.375, 0.375, 0.375, None, None, 1.1)}
 
 PROBED = {"repeat": (0.875, 0.5, 0.75), "olsson2022": (0.75, 0.625, 0.5)}
 """Probe → induction of the head of each layer; all other weights are 0.125, and all equal weights too."""
+
+COPIED = (-0.5, 0.25, 0.75)
+"""Copying of the head of each layer on either probe; it adds twice as many logits to the tokens that it looks at."""
 
 DISTANCES = {0: (3.0, 2.0, 1.0, 2.0), 1: (1.0, 1.0, 0.5, 0.5)}
 """Corpus → weight of each bin of distances, in every layer; equal weights have as much in reverse order."""
@@ -507,9 +513,16 @@ def virtual_weight_rows() -> dict[str, list[tuple]]:
 
 def head_rows() -> dict[str, list[tuple]]:
     counts = {0: (8, 2), 1: (3, 0)}
-    probed = [(probe, layer, 0, 10, 4, *[0.125] * 8, weight, *[0.125] * 3) for probe, weights in PROBED.items() for layer, weight in enumerate(weights)]
+    probed = [
+        (probe, layer, 0, 10, 4, *[0.125] * 8, weight, *[0.125] * 5, 2 * COPIED[layer], COPIED[layer])
+        for probe, weights in PROBED.items()
+        for layer, weight in enumerate(weights)
+    ]
     return {
-        "head_statistics": [(c, i, 0, *counts[c], *(x for both in zip(seen, EVENLY[c], strict=True) for x in both)) for (c, i), seen in LOOKED_AT.items()],
+        "head_statistics": [
+            (c, i, 0, *counts[c], *(x for both in zip(seen, EVENLY[c], strict=True) for x in both), FIRST_MOVED[c, i], 0.1875)
+            for (c, i), seen in LOOKED_AT.items()
+        ],
         "attention_distance": [
             (corpus, layer, 0, b, weights[b], weights[3 - b], counts[corpus][0]) for (corpus, weights), layer, b in product(DISTANCES.items(), LAYERS, range(4))
         ],

@@ -7,7 +7,7 @@ from ingest.recorders.probes import N_SEQUENCES, probe_sequences
 from schema.terms import PROBES
 from tests.exact.checks import Case, equal
 from tests.exact.published import Rows
-from tests.ingest.head_oracle import check, expected, plain_losses
+from tests.ingest.head_oracle import check, copied, expected, plain_losses
 
 WINDOWS = {"gemma2": (8, None, 8)}
 """Family of tests/exact/tiny.py → positions that a layer sees, where not all."""
@@ -43,7 +43,11 @@ def check_head_probe(c: Case) -> None:
         size = SIZES[probe][len(start)]
         equal("tokens of a probe", np.array([len(text) for text in texts]), len(start) + size * (2 if probe == "repeat" else 4))
         assert len(texts) == N_SEQUENCES
-        check([row for row in probed if row["probe"] == probe], [], expected(c.reference.hf, texts, windows(c)), 1e-5)
+        own = [row for row in probed if row["probe"] == probe]
+        check(own, [], expected(c.reference.hf, texts, windows(c)), 1e-5)
+        wanted = copied(c.reference.hf, texts)
+        for i, column in enumerate(("attended_logit", "copying")):
+            c.close(column, np.array([row[column] for row in own]), np.array([wanted[row["layer"], row["head"]][i] for row in own]), 1e-5, 1.0)
         of_tokens = plain_losses(c.reference.hf, texts)
         for row in (row for row in losses if row["probe"] == probe):
             first = len(start) + size * (row["block"] - 1)

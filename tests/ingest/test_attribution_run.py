@@ -101,7 +101,9 @@ def test_a_wrong_fact_of_attention_fails_its_identity_and_the_ffns_are_read_all_
         check_attention(wrong)
 
 
-@pytest.mark.parametrize("asked", [{"circuit": True}, {"attribution": True, "trace": 5}], ids=lambda asked: next(iter(asked)))
+@pytest.mark.parametrize(
+    "asked", [{"circuit": True}, {"attribution": True, "trace": 5}, {"head_statistics": True}, {"head_probe": True}], ids=lambda asked: next(iter(asked))
+)
 def test_who_relies_on_the_facts_of_attention_is_refused_a_model_of_which_they_are_wrong(tiny: Tiny, tmp_path: Path, asked: dict) -> None:
     wrong = with_facts(tiny_model("gpt2"), attention__layout="heads")
     check_model(tiny.request(tmp_path / "a.duckdb", trace=5), wrong)

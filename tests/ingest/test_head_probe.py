@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from ingest.model.models import Model
-from ingest.recorders import probes
+from ingest.recorders import probes, reading
+from ingest.recorders.copying import CopyingRecorder, raised
 from ingest.recorders.probes import probe_sequences, probe_tables, starting
 from schema.errors import AtlasError
 from tests.ingest.attention_oracle import eager_model
-from tests.ingest.head_oracle import check, expected, plain_losses
+from tests.ingest.head_oracle import check, copied, expected, plain_losses
 from tests.ingest.tiny_models import tiny_model
 
 torch.set_num_threads(1)
@@ -40,6 +41,9 @@ def test_heads_and_losses_are_those_by_the_letter(
     assert {row["probe"] for row in rows} == {probe}
     assert {(row["n_destinations"], row["n_repeated"]) for row in rows} == {(2 * (len(texts[0]) - 1), 2 * size * (n_times - 1))}
     check(rows, [], expected(model.hf, texts, [4, 4]), 2e-6)
+    for cell, wanted in copied(model.hf, texts).items():
+        row = next(row for row in rows if (row["layer"], row["head"]) == cell)
+        assert (row["attended_logit"], row["copying"]) == pytest.approx(wanted, rel=1e-5, abs=1e-5)
     losses = plain_losses(model.hf, texts)
     for block, row in enumerate(tables["probe_loss"].to_pylist(), start=1):
         first = n_before + size * (block - 1)
@@ -65,3 +69,21 @@ def test_a_context_without_room_is_an_error() -> None:
     model.hf.config.max_position_embeddings = 3
     with pytest.raises(AtlasError, match="the probe repeat needs two tokens 2 times; context 3"):
         probe_tables(model, "repeat", "auto", 0)
+
+
+def test_sequences_some_at_a_time_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = small(monkeypatch)
+    whole = probe_tables(model, "repeat", "auto", 5)["head_probe"].to_pylist()
+    monkeypatch.setattr(reading, "PATTERN_BYTES", 1)
+    for row, some in zip(whole, probe_tables(model, "repeat", "auto", 5)["head_probe"].to_pylist(), strict=True):
+        assert some == {name: x if isinstance(x, str) else pytest.approx(x, abs=1e-6) for name, x in row.items()}
+
+
+def test_a_head_that_raises_nothing_copies_nothing() -> None:
+    """Two heads of two destinations that look at themselves: the first raises what it looks at and nothing else, the second nothing."""
+    weights, logits = torch.eye(2).expand(2, 2, 2), torch.tensor([[[2.0, -1.0], [-3.0, 4.0]], [[-1.0, -1.0], [-1.0, -1.0]]])
+    attended, own, every = raised(weights, logits, torch.tensor([True, True]))
+    assert (attended.tolist(), own.tolist(), every.tolist()) == ([[2.0, 4.0], [-1.0, -1.0]], [[2.0, 4.0], [0.0, 0.0]], [[2.0, 4.0], [0.0, 0.0]])
+    recorder = CopyingRecorder(tiny_model("llama", num_hidden_layers=1))
+    recorder.found = {0: np.array([[[6.0, -2.0]], [[6.0, 0.0]], [[6.0, 0.0]]])}
+    assert {name: column.to_pylist() for name, column in recorder.columns(2).items()} == {"attended_logit": [3.0, -1.0], "copying": [1.0, None]}

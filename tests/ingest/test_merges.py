@@ -99,3 +99,11 @@ def test_what_is_merged_at_once_changes_no_bit(con: duckdb.DuckDBPyConnection, m
         at_once(monkeypatch, rows_at_once)
         found.append({table: in_parts(con, table, "*") for table in MERGES})
     assert found[0] == found[1] == found[2]
+
+
+def test_means_of_heads_are_weighted_and_null_where_an_older_release_brought_a_part(con: duckdb.DuckDBPyConnection) -> None:
+    names = "corpus_id, layer, head, n_destinations, n_repeated, first_moved, first_moved_uniform"
+    # head 1 has a part that is older; that of head 0 without destinations has nothing to say
+    rows = [(0, 1, 0.5), (0, 3, 0.25), (0, 0, None), (1, 1, 0.5), (1, 3, None)]
+    con.executemany(f"INSERT INTO head_statistics ({names}) VALUES (3, 0, ?, ?, 0, ?, 0.125)", rows)
+    assert in_parts(con, "head_statistics", "head, n_destinations, first_moved, first_moved_uniform") == [(0, 4, 0.3125, 0.125), (1, 4, None, 0.125)]

