@@ -1,4 +1,4 @@
-"""What heads make of tokens: where each is looked for, what it promotes, and the skip-trigrams of both (Elhage et al. 2021): one run a layer, one shard a head."""
+"""Skip-trigrams of heads, and the tables of their circuits over the vocabulary (Elhage et al. 2021): one run a layer, one shard a head."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING

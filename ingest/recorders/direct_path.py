@@ -56,15 +56,15 @@ def follower_rows(model: Model, token_ids: np.ndarray) -> pa.Table:
     for _, logits in blocks(model, token_ids):
         values, ids = top_k(logits, N_FOLLOWERS)
         found.append((values, ids, (values - logits.logsumexp(1, keepdim=True)).exp()))
-    logits, ids, probs = (torch.cat(part).cpu().numpy() for part in zip(*found, strict=True))
-    n, k = ids.shape
+    columns = dict(zip(("logit", "next_token_id", "prob"), (torch.cat(part).cpu().numpy() for part in zip(*found, strict=True)), strict=True))
+    n, k = columns["logit"].shape
     return pa.table(
         {
             "token_id": np.repeat(token_ids.astype(np.int32), k),
             "rank": np.tile(np.arange(1, k + 1, dtype=np.int16), n),
-            "next_token_id": ids.astype(np.int32).ravel(),
-            "logit": logits.ravel(),
-            "prob": probs.ravel(),
+            "next_token_id": columns["next_token_id"].astype(np.int32).ravel(),
+            "logit": columns["logit"].ravel(),
+            "prob": columns["prob"].ravel(),
         }
     )
 

@@ -120,9 +120,10 @@ def head_tables(circuits: TokenCircuits, layer: int, head: int, n_sources: int, 
         ends = {circuit: both_ends(rows[start : start + CHUNK] @ others.T, N_LARGEST) for circuit, (rows, others) in centred.items()}
         for (of_f, of_g), into in largest.items():
             into.add(start, signed(ends["qk"][of_f], of_f), signed(ends["ov"][of_g], of_g))
-        for circuit, into in kept.items():
-            into.append(tuple(x[:, :N_KEPT] for x in ends[circuit][TAILS[0]]))
-        progress(len(ends["qk"][TAILS[0]][0]) / n)
+        for circuit, first in kept.items():
+            scores, tokens = ends[circuit][TAILS[0]]
+            first.append((scores[:, :N_KEPT], tokens[:, :N_KEPT]))
+        progress(min(CHUNK, n - start) / n)
     of = {"layer": layer, "head": head}
     return {
         "circuit_token": pa.concat_tables(token_rows(of, circuit, *map(torch.cat, zip(*kept[circuit], strict=True))) for circuit in HEAD_CIRCUITS),
