@@ -1,6 +1,7 @@
 -- title:  What follows a token by the direct path, and in the corpus
 -- source: Elhage et al. 2021, zero-layer transformers: the direct path from embedding to output head models bigrams
 -- grain:  token_id, next_token_id
+-- n:      n_followed
 -- param:  token (text): the token's exact text, its leading space optional
 -- param:  n (integer, 10): how many followers of each kind; of the direct path an atlas keeps ten
 -- param:  corpus (integer, NULL): one corpus_id; NULL counts over all corpora
@@ -10,7 +11,8 @@
 -- column: prob: its probability by the direct path, in [0, 1]; null likewise
 -- column: corpus_rank: its rank among what follows the token in the text, from 1; null where it never does
 -- column: n_following: how often it follows there
--- column: share: of all that follow the token there, in [0, 1]; null where nothing does
+-- column: n_followed: how often any token follows it there
+-- column: share: n_following / n_followed, in [0, 1]; null where nothing follows the token
 -- column: token_id: the token
 -- column: next_token_id: the follower
 -- chart:  bar(direct_rank, prob)
@@ -52,7 +54,7 @@ followed AS (
 whole AS (
     SELECT
         c.token_id,
-        sum(c.n_following) AS n_followed
+        CAST(sum(c.n_following) AS BIGINT) AS n_followed
     FROM counted AS c
     GROUP BY c.token_id
 ),
@@ -76,6 +78,7 @@ SELECT
     b.prob,
     b.corpus_rank,
     b.n_following,
+    coalesce(w.n_followed, 0) AS n_followed,
     b.n_following / w.n_followed AS share,
     b.token_id,
     b.next_token_id
