@@ -40,7 +40,7 @@ followed AS (
     GROUP BY f.token_id
 ),
 
--- destinations that the text does not hold tell nothing
+-- sources and destinations that the text does not hold tell nothing
 triple AS (
     SELECT
         q.source_token_id,
@@ -52,6 +52,7 @@ triple AS (
     FROM circuit_token AS q
     INNER JOIN circuit_token AS o ON q.layer = o.layer AND q.head = o.head AND q.source_token_id = o.source_token_id
     INNER JOIN followed AS d ON q.token_id = d.token_id
+    SEMI JOIN followed AS s ON q.source_token_id = s.token_id
     LEFT JOIN follows AS f ON q.token_id = f.token_id AND o.token_id = f.next_token_id
     WHERE q.layer = layer AND q.head = head AND q.circuit = 'qk' AND o.circuit = 'ov' AND q.score > 0 AND o.score > 0
 ),
