@@ -101,6 +101,7 @@ def check_model(request: Request, model: Model) -> None:
     wanted = [each for each in passes().values() if each.is_wanted(request)]
     for each in wanted:
         each.check(request)
+        each.check_model(request, model)
     check_identities(model)
     if any(each.reads_heads for each in wanted):
         check_attention(model)

@@ -87,10 +87,10 @@ def normed(x: Tensor, norm: nn.Module, is_joint: bool) -> Tensor:
     return joint.unflatten(-1, (x.shape[0], -1)).movedim(-2, 0)
 
 
-def queries_and_keys(model: Model, layer: int, x: Tensor, destinations: Tensor) -> tuple[Tensor, Tensor]:
-    """q of every head at these indices, and k everywhere, once for each head that uses it, after bias, norm and rotation.
+def unturned(model: Model, layer: int, x: Tensor, destinations: Tensor) -> tuple[Tensor, Tensor]:
+    """q of every head at these indices, and k everywhere, after bias and norm and before rotation.
 
-    x: the attention input, [batch, seq, d_model]; destinations: [n]. Returns [n_heads, batch, n, d_head] and [n_heads, batch, seq, d_head].
+    x: the attention input, [batch, seq, d_model]; destinations: [n]. Returns [n_heads, batch, n, d_head] and [n_kv_heads, batch, seq, d_head].
     """
     heads, attention = layer_heads(model, layer), model.architecture.attention
     q, k = projected(x[:, destinations], heads.w_q, heads.b_q), projected(x, heads.w_k, heads.b_k)
@@ -99,11 +99,24 @@ def queries_and_keys(model: Model, layer: int, x: Tensor, destinations: Tensor) 
         q = normed(q, in_float32(model.layer_module(layer, q_norm), model.device), attention.is_qk_norm_joint)
     if k_norm is not None:
         k = normed(k, in_float32(model.layer_module(layer, k_norm), model.device), attention.is_qk_norm_joint)
-    if attention.rotary is not None:
-        cosine, sine = rotation(model, attention.rotary, layer, torch.arange(x.shape[1], device=model.device))
-        q = turned(q, cosine[destinations], sine[destinations], attention.rotary.is_adjacent)
-        k = turned(k, cosine, sine, attention.rotary.is_adjacent)
+    return q, k
+
+
+def queries_and_keys(model: Model, layer: int, x: Tensor, destinations: Tensor) -> tuple[Tensor, Tensor]:
+    """The same after rotation, and k once for each head that uses it: [n_heads, batch, n, d_head] and [n_heads, batch, seq, d_head]."""
+    q, k = unturned(model, layer, x, destinations)
+    rotary = model.architecture.attention.rotary
+    if rotary is not None:
+        cosine, sine = rotation(model, rotary, layer, torch.arange(x.shape[1], device=model.device))
+        q = turned(q, cosine[destinations], sine[destinations], rotary.is_adjacent)
+        k = turned(k, cosine, sine, rotary.is_adjacent)
     return q, for_each_head(model, k)
+
+
+def score_scale(model: Model, layer: int) -> float:
+    """What q·k is multiplied by."""
+    scale = model.architecture.attention.scale(model.hf.config, layer)
+    return model.d_head**-0.5 if scale is None else float(scale)
 
 
 def visible(n_positions: int, window: int | None, device: torch.device) -> Tensor:
@@ -119,8 +132,8 @@ def scores(model: Model, layer: int, x: Tensor, destinations: Tensor) -> Tensor:
     """
     attention, config = model.architecture.attention, model.hf.config
     q, k = queries_and_keys(model, layer, x, destinations)
-    scale, softcap = attention.scale(config, layer), attention.softcap(config)
-    found = q @ k.transpose(-1, -2) * (model.d_head**-0.5 if scale is None else scale)
+    softcap = attention.softcap(config)
+    found = q @ k.transpose(-1, -2) * score_scale(model, layer)
     if softcap is not None:
         found = softcap * torch.tanh(found / softcap)
     n = x.shape[1]

@@ -60,6 +60,12 @@ def after_first_block(model: Model, x: Tensor) -> Tensor:
     return attended + ffn_output(model, x if model.is_parallel else attended)
 
 
+def states_before(model: Model, layer: int) -> Tensor:
+    """Every token as a layer finds it, [n_tokens, d_model]: its own vector in the first, and in the later ones its state after the first block."""
+    found = [token_rows(model, part) for part in torch.arange(n_tokens(model)).split(CHUNK)]
+    return torch.cat(found if layer == 0 else [after_first_block(model, part) for part in found])
+
+
 @dataclass(frozen=True, eq=False)
 class TokenStates:
     """Every token as the blocks read it and as the output head does, and their products over the vocabulary.
@@ -85,9 +91,7 @@ class TokenStates:
 
 def token_states(model: Model) -> TokenStates:
     ids, norm = torch.arange(n_tokens(model)).split(CHUNK), layer_norm(model, 0, model.architecture.attention.norm)
-    first = torch.cat([token_rows(model, part) for part in ids])
-    later = torch.cat([after_first_block(model, part) for part in first.split(CHUNK)])
-    first, later = over_scale(first, norm), over_scale(later, norm)
+    first, later = (over_scale(states_before(model, layer), norm) for layer in (0, 1))
     readers = torch.cat([model.logit_readers(part.to(model.device)) for part in ids])
     mean = readers.double().mean(0)
     uncentred = product(first, readers)

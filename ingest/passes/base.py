@@ -109,6 +109,9 @@ class Pass:
     def check(self, request: "Request") -> None:
         """Raise AtlasError for a request that it cannot do; called before anything is written."""
 
+    def check_model(self, request: "Request", model: "Model") -> None:
+        """Raise AtlasError for what a request asks of a model that has it not; called before anything is written."""
+
     def note(self, basis: Basis) -> str | None:
         """What it cannot bring, and what would help; None if nothing is missing."""
         return None

@@ -3,6 +3,7 @@
 import duckdb
 import numpy as np
 
+from ingest.recorders.direct_path import Bigrams
 from ingest.recorders.kernel import NOWHERE
 from ingest.recorders.removal import Trigger
 from ingest.store.merges import merged_layer
@@ -116,3 +117,18 @@ def neighbours(con: duckdb.DuckDBPyConnection, n_layers: int, d_ffn: int) -> tup
     found, n = con.execute(sql).fetchnumpy(), n_layers * d_ffn
     indices = np.asarray(found["neighbour_layer"], np.int64) * d_ffn + np.asarray(found["neighbour_neuron"], np.int64)
     return indices.reshape(n, -1), np.asarray(found["cosine"]).reshape(n, -1)
+
+
+def bigrams(con: duckdb.DuckDBPyConnection, corpus_id: int) -> Bigrams:
+    """How often tokens follow each other in a corpus that is loaded; BOS, which is in no text, is followed by none. As the view bigram has it."""
+    sql = """
+        SELECT p.token_id, p.next_token_id, count(*) AS n
+        FROM position AS p
+        INNER JOIN sequence AS s ON p.sequence_id = s.sequence_id
+        INNER JOIN document AS d ON s.document_id = d.document_id
+        INNER JOIN token AS k ON p.token_id = k.token_id
+        WHERE d.corpus_id = ? AND p.next_token_id IS NOT NULL AND NOT (p.index = 0 AND p.char_start = p.char_end AND k.is_special)
+        GROUP BY p.token_id, p.next_token_id
+        ORDER BY p.token_id, p.next_token_id
+    """
+    return Bigrams(*(np.asarray(column, np.int64) for column in con.execute(sql, [corpus_id]).fetchnumpy().values()))

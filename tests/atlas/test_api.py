@@ -122,6 +122,10 @@ def test_status_counts_what_is_inside(a: atlas.Atlas, tiny_path: Path) -> None:
         "head_probe",
         "attribution",
         "attribution",
+        "direct_path",
+        "direct_path",
+        "direct_path",
+        "skip_trigram",
     ]
     assert [(r["kind"], r["n_shards_loaded"]) for r in status["runs"]] == [(kind, 1) for kind in kinds]
     assert status["rows"]["trigger"] == 144

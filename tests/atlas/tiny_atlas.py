@@ -243,6 +243,36 @@ ROWS = {
     (1, False): [(0, 0.75, 0.5, 0.25, 1.0), (1, 0.25, 1.0, 0.125, 0.0)],
 }
 
+BIGRAMS = {
+    # (corpus, token): tokens that follow it once each; BOS counts for nothing
+    (0, 1): (2, 10),
+    (0, 2): (3,),
+    (0, 3): (5,),
+    (0, 5): (9,),
+    (0, 9): (1,),
+    (0, 10): (3,),
+    (1, 2): (6,),
+    (1, 6): (7,),
+    (1, 8): (2,),
+}
+"""By the direct path the next token_id follows with 1/2 and the token itself with 1/4; all others have 1/16, and the lowest of them rank 3."""
+
+CIRCUITS = {
+    # source: (destination, score) of ranks 1 and 2, (out, score) likewise
+    1: (((2, 3.0), (10, 1.5)), ((3, 2.0), (5, 1.0))),
+    2: (((3, 2.0), (5, 1.0)), ((5, 4.0), (9, 2.0))),
+    10: (((3, 1.0), (5, 0.5)), ((3, 1.0), (9, 0.5))),
+}
+"""Of the head of layer 0. Every row has the mean 1/2 and the standard deviation 1/4."""
+
+SKIP_TRIGRAMS = {
+    # (destination_tail, out_tail): source, destination, out, both scores, by falling product
+    ("max", "max"): [(2, 3, 5, 2.0, 4.0), (1, 2, 3, 3.0, 2.0), (2, 3, 9, 2.0, 2.0), (2, 5, 5, 1.0, 4.0)],
+    ("max", "min"): [(2, 3, 11, 2.0, -1.0)],
+    ("min", "max"): [(1, 5, 3, -1.0, 2.0)],
+    ("min", "min"): [(1, 5, 11, -1.0, -1.0)],
+}
+
 LAYERS, NEURONS = range(3), range(4)
 
 # The map places values, and states after each layer, where their own coordinates are.
@@ -291,6 +321,7 @@ def run_rows() -> dict[str, list[tuple]]:
     ]
     kinds += [("head_statistics", 0), ("head_statistics", 1), ("head_probe", None)]
     kinds += [("attribution", 0), ("attribution", 1)]
+    kinds += [("direct_path", None), ("direct_path", 0), ("direct_path", 1), ("skip_trigram", None)]
     runs = [(i, k, c, "{}", "{}", 0, "cpu", 1, when, when, "finished") for i, (k, c) in enumerate(kinds)]
     traced, taken_apart = ({name: len(rows) for name, rows in made().items()} for made in (trace_rows, attribution_rows))
     n_rows = [
@@ -309,6 +340,10 @@ def run_rows() -> dict[str, list[tuple]]:
         {"head_probe": 6, "probe_loss": 6},
         {name: n * 2 // 3 for name, n in taken_apart.items()},
         {name: n // 3 for name, n in taken_apart.items()},
+        {"direct_path_token": 24},
+        {"direct_path": 6},
+        {"direct_path": 3},
+        {name: len(found) for name, found in skip_trigram_rows().items()},
     ]
     return {"run": runs, "shard": [(i, 0, json.dumps(n), "cc", "host:1", when) for i, n in enumerate(n_rows)]}
 
@@ -511,6 +546,34 @@ def virtual_weight_rows() -> dict[str, list[tuple]]:
     return {"virtual_weight": kept, "virtual_weight_total": totals}
 
 
+def direct_path_rows() -> dict[str, list[tuple]]:
+    def prob(token: int, following: int) -> float:
+        return {(token + 1) % len(TOKENS): 0.5, token: 0.25}.get(following, 0.0625)
+
+    of_corpus = []
+    for (corpus, token), following in BIGRAMS.items():
+        seen = [t for (c, _), found in BIGRAMS.items() if c == corpus for t in found]
+        divergence = sum(log(1 / len(following) / prob(token, t)) for t in following) / len(following)
+        chance = sum(log(1 / len(following) / (seen.count(t) / len(seen))) for t in following) / len(following)
+        first = min(following)
+        rank = 1 if first == token + 1 else 3
+        of_corpus.append((corpus, token, len(following), first, 1, rank, log(prob(token, first)), divergence, chance))
+    both = ((1, 1, 4.0, 0.5), (2, 0, 3.0, 0.25))
+    return {
+        "direct_path_token": [(t, rank, (t + shift) % len(TOKENS), logit, p) for t in range(len(TOKENS)) for rank, shift, logit, p in both],
+        "direct_path": of_corpus,
+    }
+
+
+def skip_trigram_rows() -> dict[str, list[tuple]]:
+    named = [(circuit, source, ends[i]) for i, circuit in enumerate(("qk", "ov")) for source, ends in CIRCUITS.items()]
+    return {
+        "circuit_token": [(0, 0, circuit, source, rank, *row) for circuit, source, end in named for rank, row in enumerate(end, start=1)],
+        "circuit_source": [(0, 0, circuit, source, 0.5, 0.25) for circuit, source, _ in named],
+        "skip_trigram": [(0, 0, *tails, rank, *row) for tails, found in SKIP_TRIGRAMS.items() for rank, row in enumerate(found, start=1)],
+    }
+
+
 def head_rows() -> dict[str, list[tuple]]:
     counts = {0: (8, 2), 1: (3, 0)}
     probed = [
@@ -547,6 +610,8 @@ def rows() -> dict[str, list[tuple]]:
         **map_rows(),
         **circuit_rows(),
         **head_rows(),
+        **direct_path_rows(),
+        **skip_trigram_rows(),
     }
 
 

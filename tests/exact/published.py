@@ -50,6 +50,11 @@ GRAINS = {
     "attention_distance": "corpus_id, layer, head, bin",
     "head_probe": "probe, layer, head",
     "probe_loss": "probe, block",
+    "direct_path_token": "token_id, rank",
+    "direct_path": "corpus_id, token_id",
+    "circuit_token": "layer, head, circuit, source_token_id, rank",
+    "circuit_source": "layer, head, circuit, source_token_id",
+    "skip_trigram": "layer, head, destination_tail, out_tail, rank",
     "map_point": "run_id, layout, layer, neuron, position_id",
 }
 

@@ -106,6 +106,8 @@ def asked(target: Path, model: str, corpus: str | None, **given: object) -> Requ
         "attribution": False,
         "head_probe": False,
         "head_statistics": False,
+        "direct_path": False,
+        "skip_trigram": (),
     } | dict.fromkeys(PAPER, given.pop("paper", False))
     given |= {"target": target, "model": model, "corpus": corpus}
     options |= {name: given.pop(name) for name in set(given) - {f.name for f in fields(Request)}}

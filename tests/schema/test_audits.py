@@ -57,6 +57,10 @@ BREAKS = {
     "composition_matching": "UPDATE composition SET matching = NULL WHERE kind = 'k' AND layer = 1",
     "head_statistics_consistent": "UPDATE head_statistics SET n_destinations = 9 WHERE corpus_id = 0 AND layer = 1",
     "attention_distances": "UPDATE attention_distance SET weight = 2 WHERE corpus_id = 1 AND layer = 0 AND bin = 3",
+    "direct_path_bigrams": "UPDATE direct_path SET n = 3 WHERE corpus_id = 0 AND token_id = 1",
+    "direct_path_order": "UPDATE direct_path_token SET logit = 5 WHERE token_id = 3 AND rank = 2",
+    "circuit_token_order": "UPDATE circuit_token SET score = 9 WHERE circuit = 'ov' AND source_token_id = 2 AND rank = 2",
+    "skip_trigram_order": "UPDATE skip_trigram SET out_score = 9 WHERE destination_tail = 'max' AND out_tail = 'max' AND rank = 2",
     "behaviours_complete": "DELETE FROM head_probe WHERE probe = 'repeat' AND layer = 2",
     "head_statistics: range": "UPDATE head_statistics SET head = 1 WHERE layer = 2",
     "attribution_residual": "UPDATE attribution SET residual = 0.002, parts_sum = logit - 0.002 WHERE position_id = 2 AND target = 'next'",
@@ -136,6 +140,18 @@ def test_audit_sees_the_row_that_breaks_its_rule(tiny_copy: duckdb.DuckDBPyConne
         ("attention_distances", "UPDATE attention_distance SET bin = 5 WHERE corpus_id = 0 AND layer = 0 AND bin = 3"),
         ("attention_distances", "DELETE FROM head_statistics WHERE corpus_id = 0 AND layer = 0"),
         ("behaviours_complete", "DELETE FROM head_statistics WHERE corpus_id = 1 AND layer = 2"),
+        ("direct_path_bigrams", "DELETE FROM direct_path WHERE corpus_id = 1 AND token_id = 8"),
+        ("direct_path_bigrams", "UPDATE direct_path SET follower_id = 10 WHERE corpus_id = 0 AND token_id = 1"),
+        ("direct_path_bigrams", "UPDATE direct_path SET follower_rank = 13 WHERE corpus_id = 0 AND token_id = 1"),
+        ("direct_path_order", "UPDATE direct_path_token SET rank = 3 WHERE token_id = 3 AND rank = 2"),
+        ("direct_path_order", "UPDATE direct_path_token SET prob = 0.75 WHERE token_id = 3 AND rank = 2"),
+        ("circuit_token_order", "UPDATE circuit_token SET rank = 3 WHERE circuit = 'qk' AND source_token_id = 1 AND rank = 2"),
+        ("circuit_token_order", "DELETE FROM circuit_source WHERE circuit = 'qk' AND source_token_id = 1"),
+        ("circuit_token_order", "DELETE FROM circuit_token WHERE circuit = 'qk' AND source_token_id = 1"),
+        ("skip_trigram_order", "UPDATE skip_trigram SET rank = 5 WHERE destination_tail = 'max' AND out_tail = 'max' AND rank = 4"),
+        ("skip_trigram_order", "UPDATE skip_trigram SET out_score = -out_score WHERE destination_tail = 'min' AND out_tail = 'min'"),
+        ("skip_trigram_order", "UPDATE skip_trigram SET destination_score = -destination_score WHERE destination_tail = 'min' AND out_tail = 'max'"),
+        ("skip_trigram_order", "UPDATE circuit_token SET score = 9 WHERE circuit = 'ov' AND source_token_id = 1 AND rank = 1"),
         ("trigger: finite", "UPDATE trigger SET preceding_scale = 'inf' WHERE layer = 1 AND rank = 1"),
         ("control_token: finite", "UPDATE control_token SET score = 'inf' WHERE rank = 1 AND layer = 2"),
     ],
@@ -206,7 +222,7 @@ def test_an_entropy_is_not_negative_but_by_a_rounding(tiny_copy: duckdb.DuckDBPy
 
 def test_what_is_said_to_lie_in_0_1_is_audited() -> None:
     said = {c for t in metadata(2).tables.values() for c in t.columns if c.comment and c.comment.split(";")[0].rstrip(".").endswith("in [0, 1]")}
-    assert len(said) == 19
+    assert len(said) == 20
     assert all("bounds" in c.info for c in said)
 
 

@@ -1,0 +1,100 @@
+"""What follows each token by the direct path: the token's own vector, read by the output head as if the model had no blocks.
+
+Its logits are D = Û·X̂ᵀ and what the final norm and the head add wherever they read. Learned positions take no part.
+Source: Elhage et al. 2021, zero-layer transformers: bigram statistics.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from ingest.model.embedding import token_rows
+from ingest.model.models import Model
+from ingest.model.ranking import rank_of, top_k
+
+N_FOLLOWERS = 10
+CHUNK = 256
+"""Tokens whose logits over the vocabulary are held at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bigrams:
+    """How often tokens follow each other in a corpus: a row for each two that do, by token, then follower."""
+
+    token_ids: np.ndarray
+    """[n] int64, ascending"""
+    follower_ids: np.ndarray
+    """[n] int64"""
+    counts: np.ndarray
+    """[n] int64"""
+
+    def of(self, token_ids: np.ndarray) -> "Bigrams":
+        """Those of some tokens [m], ascending and without a gap among those there are."""
+        rows = slice(np.searchsorted(self.token_ids, token_ids[0]), np.searchsorted(self.token_ids, token_ids[-1], side="right"))
+        return Bigrams(self.token_ids[rows], self.follower_ids[rows], self.counts[rows])
+
+
+def direct_logits(model: Model, token_ids: Tensor) -> Tensor:
+    """What the output head gives each token's own vector: [n] to [n, d_vocab]."""
+    return model.lens(token_rows(model, token_ids))
+
+
+def blocks(model: Model, token_ids: np.ndarray) -> Iterator[tuple[slice, Tensor]]:
+    """Parts of the tokens [n], and the logits of each, [n of the part, d_vocab]."""
+    for start in range(0, len(token_ids), CHUNK):
+        part = slice(start, start + CHUNK)
+        yield part, direct_logits(model, torch.from_numpy(token_ids[part].astype(np.int64)))
+
+
+def follower_rows(model: Model, token_ids: np.ndarray) -> pa.Table:
+    """Rows of `direct_path_token` of some tokens [n]."""
+    found = []
+    for _, logits in blocks(model, token_ids):
+        values, ids = top_k(logits, N_FOLLOWERS)
+        found.append((values, ids, (values - logits.logsumexp(1, keepdim=True)).exp()))
+    columns = dict(zip(("logit", "next_token_id", "prob"), (torch.cat(part).cpu().numpy() for part in zip(*found, strict=True)), strict=True))
+    n, k = columns["logit"].shape
+    return pa.table(
+        {
+            "token_id": np.repeat(token_ids.astype(np.int32), k),
+            "rank": np.tile(np.arange(1, k + 1, dtype=np.int16), n),
+            "next_token_id": columns["next_token_id"].astype(np.int32).ravel(),
+            "logit": columns["logit"].ravel(),
+            "prob": columns["prob"].ravel(),
+        }
+    )
+
+
+def corpus_rows(model: Model, corpus_id: int, bigrams: Bigrams, unigrams: np.ndarray) -> pa.Table:
+    """Rows of `direct_path`. unigrams: how often each token of the vocabulary follows another in the corpus, [d_vocab]."""
+    tokens, place, counts = np.unique(bigrams.token_ids, return_inverse=True, return_counts=True)
+    totals = np.bincount(place, bigrams.counts).astype(np.int64)
+    # of each token the commonest follower, the lowest id where several are
+    first = np.lexsort((bigrams.follower_ids, -bigrams.counts, place))[np.cumsum(counts) - counts]
+    followers = bigrams.follower_ids[first]
+    direct, ranks = np.empty(len(place)), np.empty(len(tokens), np.int64)
+    for part, logits in blocks(model, tokens):
+        rows = np.flatnonzero((place >= part.start) & (place < part.stop))
+        total = logits.double().logsumexp(1)
+        at = torch.from_numpy(place[rows] - part.start).to(logits.device)
+        direct[rows] = (logits[at, torch.from_numpy(bigrams.follower_ids[rows]).to(logits.device)].double() - total[at]).cpu().numpy()
+        ranks[part] = rank_of(logits, torch.from_numpy(followers[part]).to(logits.device)).cpu().numpy()
+    shares = bigrams.counts / totals[place]
+    chance = np.log(unigrams[bigrams.follower_ids] / unigrams.sum())
+    return pa.table(
+        {
+            "corpus_id": np.full(len(tokens), corpus_id, np.int32),
+            "token_id": tokens.astype(np.int32),
+            "n": totals,
+            "follower_id": followers.astype(np.int32),
+            "follower_n": bigrams.counts[first].astype(np.int64),
+            "follower_rank": ranks.astype(np.int32),
+            "follower_log_prob": direct[first].astype(np.float32),
+            "kl_direct": np.bincount(place, shares * (np.log(shares) - direct)).astype(np.float32),
+            "kl_unigram": np.bincount(place, shares * (np.log(shares) - chance)).astype(np.float32),
+        }
+    )

@@ -1,0 +1,114 @@
+"""Skip-trigrams and the tables that they come from, against the cube of all triples of a small vocabulary, in every family."""
+
+import numpy as np
+import pytest
+import torch
+
+from ingest.model.models import Model
+from ingest.passes.base import Probe
+from ingest.passes.skip_trigram import PASS
+from ingest.recorders import skip_trigrams
+from ingest.recorders.skip_trigrams import head_tables, token_circuits
+from schema.errors import AtlasError
+from tests.exact.heads_reference import Heads, centred
+from tests.exact.tiny import asked
+from tests.ingest import token_oracle as oracle
+from tests.ingest.attention_oracle import eager_model
+from tests.ingest.test_circuit import VARIANTS
+
+torch.set_num_threads(1)
+
+V = 60
+SIGNS = {"max": 1, "min": -1}
+
+
+@pytest.fixture(params=VARIANTS, ids=[f"{m}{'-' + '-'.join(c) if c else ''}" for m, c in VARIANTS], scope="module")
+def both(request: pytest.FixtureRequest) -> tuple[Model, Heads]:
+    model_type, changes = request.param
+    model = eager_model(model_type, vocab_size=V, **changes)
+    return model, Heads(model.hf)
+
+
+def tables(model: Model, layer: int, head: int) -> dict[str, list[dict]]:
+    return {name: rows.to_pylist() for name, rows in head_tables(token_circuits(model, layer), layer, head, V, lambda _: None).items()}
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_rows_are_the_first_of_whole_tables(both, monkeypatch: pytest.MonkeyPatch, layer: int) -> None:
+    monkeypatch.setattr(skip_trigrams, "CHUNK", 16)
+    (model, heads), head = both, both[0].n_heads - 1
+    found = tables(model, layer, head)
+    g = oracle.raises(heads, layer, head)
+    whole = {"qk": (f := oracle.looks(heads, layer, head), f.mean(1), f.std(1)), "ov": (centred(g.T).T, g.mean(1), g.std(1))}
+    for circuit, (scores, mean, std) in whole.items():
+        loose = 1e-4 * np.abs(scores).max()
+        rows = [r for r in found["circuit_token"] if r["circuit"] == circuit]
+        assert [(r["layer"], r["head"], r["source_token_id"], r["rank"]) for r in rows] == [(layer, head, s, rank) for s in range(V) for rank in range(1, 11)]
+        kept = np.array([r["score"] for r in rows]).reshape(V, 10)
+        np.testing.assert_allclose(kept, -np.sort(-scores, axis=1)[:, :10], atol=loose)
+        tokens = np.array([r["token_id"] for r in rows]).reshape(V, 10)
+        np.testing.assert_allclose(kept, np.take_along_axis(scores, tokens, 1), atol=loose)
+        of_source = [r for r in found["circuit_source"] if r["circuit"] == circuit]
+        assert [r["source_token_id"] for r in of_source] == list(range(V))
+        np.testing.assert_allclose([r["mean"] for r in of_source], mean, atol=max(loose, 1e-4 * np.abs(mean).max()))
+        np.testing.assert_allclose([r["std"] for r in of_source], std, atol=loose)
+
+
+@pytest.mark.parametrize("n_largest", [7, 100])
+def test_the_largest_are_those_of_all_triples(both, monkeypatch: pytest.MonkeyPatch, n_largest: int) -> None:
+    monkeypatch.setattr(skip_trigrams, "N_LARGEST", n_largest)
+    monkeypatch.setattr(skip_trigrams, "N_KEPT", 5)
+    monkeypatch.setattr(skip_trigrams, "CHUNK", 16)
+    model, heads = both
+    found = tables(model, 0, 0)["skip_trigram"]
+    f, g = oracle.looks(heads, 0, 0), oracle.raises(heads, 0, 0)
+    for tails in [(a, b) for a in SIGNS for b in SIGNS]:
+        rows = [r for r in found if (r["destination_tail"], r["out_tail"]) == tails]
+        triples, products = oracle.largest(f, g, (SIGNS[tails[0]], SIGNS[tails[1]]), n_largest)
+        assert [r["rank"] for r in rows] == list(range(1, n_largest + 1)) and len(products) == n_largest
+        mine = np.array([[r[f"{name}_token_id"] for name in ("source", "destination", "out")] for r in rows])
+        got = np.array([r["destination_score"] * r["out_score"] for r in rows])
+        loose = 1e-4 * np.abs(products).max()
+        np.testing.assert_allclose(got, products, atol=loose)
+        np.testing.assert_allclose(f[mine[:, 0], mine[:, 1]] * centred(g.T).T[mine[:, 0], mine[:, 2]], got, atol=loose)
+        assert list(np.abs(got)) == sorted(np.abs(got), reverse=True)
+        # the same triples, but where rounding decides between two
+        border = np.abs(products[-1]) + 2 * loose
+        assert {tuple(t) for t, p in zip(triples, products, strict=True) if abs(p) > border} <= {tuple(t) for t in mine}
+        assert len({tuple(t) for t in mine}) == n_largest
+
+
+def test_a_head_that_writes_nothing_has_no_triples() -> None:
+    model = eager_model("llama", vocab_size=V)
+    with torch.no_grad():
+        model.hf.model.layers[0].self_attn.o_proj.weight.zero_()
+    found = tables(model, 0, 0)
+    assert found["skip_trigram"] == []
+    assert {r["std"] for r in found["circuit_source"] if r["circuit"] == "ov"} == {0.0}
+
+
+def test_ties_go_to_the_lowest_source_and_token() -> None:
+    model = eager_model("llama", vocab_size=V, tie_word_embeddings=False)
+    with torch.no_grad():
+        model.hf.model.embed_tokens.weight[:] = model.hf.model.embed_tokens.weight[torch.arange(V) % 20]
+        model.hf.lm_head.weight[:] = model.hf.lm_head.weight[torch.arange(V) % 20]
+    rows = [r for r in tables(model, 0, 0)["skip_trigram"] if (r["destination_tail"], r["out_tail"]) == ("max", "max")]
+    first = {name: rows[0][f"{name}_token_id"] for name in ("source", "destination", "out")}
+    assert max(first.values()) < 20
+    best = [tuple(r[f"{name}_token_id"] for name in ("source", "destination", "out")) for r in rows[:27]]
+    assert best == [tuple(t + 20 * i for t, i in zip(first.values(), (a, b, c), strict=True)) for a in range(3) for b in range(3) for c in range(3)]
+
+
+def test_a_layer_that_there_is_not_is_refused_with_those_that_there_are() -> None:
+    model = eager_model("llama")
+    with pytest.raises(AtlasError, match=r"--skip-trigram 2: .*layers 0 to 1"):
+        PASS.check_model(asked("x.duckdb", "m", None, skip_trigram=(0, 2)), model)
+
+
+def test_a_dry_run_counts_the_rows_and_times_a_block() -> None:
+    model = eager_model("gpt2")
+    probe = Probe(model, asked("x.duckdb", "m", None, skip_trigram=(1, 0, 1)), None, [])
+    n = len(token_circuits(model, 0).sources)
+    found = head_tables(token_circuits(model, 1), 1, 0, n, lambda _: None)
+    assert PASS.rows(probe) == {name: 2 * model.n_heads * len(rows) for name, rows in found.items()}
+    assert PASS.seconds(probe) > 0
