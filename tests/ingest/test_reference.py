@@ -1,7 +1,8 @@
-"""The reference model: how it is trained, what it is compared with, and that what is committed is what its card says."""
+"""The reference models: how they are trained, what they are compared with, and that what is committed is what its card says."""
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +12,17 @@ from transformers import AutoModelForCausalLM, OPTConfig, OPTForCausalLM, PreTra
 
 from ingest.model.checks import check_identities
 from ingest.model.models import Model, load_model
-from ingest.model.reference import FOLDER, train
+from ingest.model.reference import FOLDERS, NAMES, train
 from ingest.model.reference.baselines import Trigram, unigram_loss
-from ingest.model.reference.data import batch, epoch, windows
+from ingest.model.reference.data import BLOCK, batch, epoch, repeated, windows
 from ingest.model.reference.recipe import CONTEXT
+from ingest.model.reference.recipes import OPT, RECIPES
 from ingest.text.corpora import open_corpus
 
 BOS = 0
+
+SMALL = replace(OPT, batch_size=1, check_steps=1, vocabulary=12)
+FOLDER = FOLDERS["reference"]
 
 
 @pytest.fixture(scope="module")
@@ -32,13 +37,27 @@ def test_windows_read_every_token_once_behind_bos() -> None:
     assert torch.cat([w[1:] for w in cut]).equal(speech)
 
 
-def test_an_epoch_shuffles_windows_and_depends_on_its_generator_alone() -> None:
+@pytest.mark.parametrize("n_repeated", [0, 2])
+def test_an_epoch_shuffles_windows_and_depends_on_its_generator_alone(n_repeated: int) -> None:
     speeches = [torch.arange(1, 1000), torch.arange(1000, 1500)]
-    first, again, other = (epoch(speeches, BOS, np.random.default_rng(seed), 2) for seed in (0, 0, 1))
+    recipe = replace(OPT, batch_size=2, n_repeated=n_repeated)
+    first, again, other = (list(epoch(speeches, BOS, np.random.default_rng(seed), recipe)) for seed in (0, 0, 1))
     assert all(a.equal(b) and x.equal(y) for (a, x), (b, y) in zip(first, again, strict=True))
     assert not all(a.shape == b.shape and a.equal(b) for (a, _), (b, _) in zip(first, other, strict=False))
     seen = torch.cat([inputs[:, 0] for inputs, _ in first])
     assert set(seen.tolist()) == {BOS}
+    assert [len(inputs) for inputs, _ in first[:-1]] == [2 + n_repeated] * (len(first) - 1)
+
+
+def test_rows_beside_the_text_are_a_block_of_different_tokens_again_and_again() -> None:
+    rng, lengths = np.random.default_rng(0), set()
+    for _ in range(300):
+        row = repeated(300, BOS, rng)
+        assert len(row) == CONTEXT and row[0] == BOS
+        n = next(n for n in range(1, CONTEXT) if row[1 + n :].equal(row[1:-n]))
+        assert len(set(row[1 : 1 + n].tolist())) == n and BOS not in row[1 : 1 + n] and row.max() < 300
+        lengths.add(n)
+    assert min(lengths) < BLOCK[0] + 5 and max(lengths) > BLOCK[1] - 5 and BLOCK[0] <= min(lengths) and max(lengths) < BLOCK[1]
 
 
 def test_a_batch_predicts_the_following_token_and_nothing_in_padding() -> None:
@@ -82,8 +101,8 @@ def test_a_step_lowers_the_loss_of_its_own_batch() -> None:
     assert losses[-1] < losses[0] / 2
 
 
-def test_training_ends_when_a_pass_hardly_lowers_the_validation_loss_and_keeps_the_lowest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Two checks a pass: what came after 4.5 lowers it to 4.0, what came after that to 3.9985, and the last pass by half a thousandth."""
+def test_training_ends_when_two_checks_hardly_lowers_the_validation_loss_and_keeps_the_lowest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Two checks: what came after 4.5 lowers it to 4.0, what came after that to 3.9985, and the last pass by half a thousandth."""
     script = [5.0, 4.6, 4.7, 4.5, 4.0, 4.2, 3.9985, 4.1, 3.998]
     measured = iter([*script, 0.0])
     means: list[torch.Tensor] = []
@@ -93,23 +112,20 @@ def test_training_ends_when_a_pass_hardly_lowers_the_validation_loss_and_keeps_t
         return next(measured)
 
     monkeypatch.setattr(train, "mean_loss", scripted)
-    monkeypatch.setattr(train, "BATCH_SIZE", 1)
     said: list[str] = []
     kept: list[torch.Tensor] = []
     speech = torch.arange(1, 12).repeat(60)
     speeches = train.Speeches([speech], [speech], BOS)
-    state = train.train(small(), speeches, 0, said.append, lambda best: kept.append(best.lm_head.weight.clone()), tmp_path / "training.pt")
+    state = train.train(small(), SMALL, speeches, 0, said.append, lambda best: kept.append(best.lm_head.weight.clone()), tmp_path / "training.pt")
     assert [loss for _, _, loss in state.losses] == script
-    assert {b[0] - a[0] for a, b in zip(state.losses, state.losses[1:], strict=False)} == {speeches.steps // 2}
+    assert [step for step, _, _ in state.losses] == list(range(1, 1 + len(script)))
     assert len(said) == len(script)
     assert [next(i for i, mean in enumerate(means) if mean.equal(k)) for k in kept] == [0, 1, 3, 4, 6, 8]
 
 
-def test_training_that_is_interrupted_goes_on_to_the_same_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """To the bit; with dropout, which draws from torch's generator."""
-    monkeypatch.setattr(train, "MAX_EPOCHS", 3)
-    monkeypatch.setattr(train, "is_over", lambda _: False)
-    monkeypatch.setattr(train, "BATCH_SIZE", 1)
+def test_training_that_is_interrupted_goes_on_to_the_same_end(tmp_path: Path) -> None:
+    """To the bit; with dropout, which draws from torch's generator, and with rows that repeat, which draw from that of the order."""
+    recipe = replace(SMALL, n_repeated=1, check_steps=2, max_steps=12, min_fall=None, is_probed=True)
     speech = torch.arange(1, 12).repeat(60)
     speeches = train.Speeches([speech], [speech], BOS)
 
@@ -126,14 +142,15 @@ def test_training_that_is_interrupted_goes_on_to_the_same_end(monkeypatch: pytes
         if len(stopped) == 4:
             raise KeyboardInterrupt
 
-    straight = train.train(model(), speeches, 0, lambda _: None, lambda _: None, tmp_path / "straight.pt")
+    straight = train.train(model(), recipe, speeches, 0, lambda _: None, lambda _: None, tmp_path / "straight.pt")
     stopped: list[None] = []
     with pytest.raises(KeyboardInterrupt):
-        train.train(model(), speeches, 0, stop, lambda _: None, tmp_path / "training.pt")
+        train.train(model(), recipe, speeches, 0, stop, lambda _: None, tmp_path / "training.pt")
     other = model()
     torch.manual_seed(5)
-    again = train.train(other, speeches, 0, lambda _: None, lambda _: None, tmp_path / "training.pt")
+    again = train.train(other, recipe, speeches, 0, lambda _: None, lambda _: None, tmp_path / "training.pt")
     assert len(straight.losses) == 6 and again.losses == straight.losses
+    assert len(straight.probes) == 6 and again.probes == straight.probes and again.n_tokens == straight.n_tokens
     assert all(a.equal(b) for a, b in zip(again.mean.parameters(), straight.mean.parameters(), strict=True))
 
 

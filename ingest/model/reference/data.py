@@ -8,18 +8,21 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from ingest.model.reference.recipe import CONTEXT, VOCABULARY
+from ingest.model.reference.recipe import CONTEXT, Recipe
 from ingest.text.corpora.sotu import open_sotu
 
 BOS = "<|endoftext|>"
 
+BLOCK = (10, 101)
+"""Shortest block of tokens that repeat, and what all are shorter than: of many lengths, so that no fixed distance tells what follows."""
 
-def train_tokenizer() -> PreTrainedTokenizerFast:
+
+def train_tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
     """A byte-level BPE over the training speeches, which puts BOS before a text."""
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=[BOS], initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False)
+    trainer = trainers.BpeTrainer(vocab_size=vocabulary, special_tokens=[BOS], initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False)
     bpe.train_from_iterator((d.text for d in open_sotu("train").documents()), trainer)
     bpe.post_processor = processors.TemplateProcessing(single=f"{BOS} $A", pair=f"{BOS} $A {BOS} $B", special_tokens=[(BOS, 0)])
     return PreTrainedTokenizerFast(tokenizer_object=bpe, bos_token=BOS, eos_token=BOS, pad_token=BOS, model_max_length=CONTEXT)
@@ -37,11 +40,19 @@ def windows(speech: Tensor, bos: int, offset: int = 0) -> Iterator[Tensor]:
         yield torch.cat([speech.new_tensor([bos]), speech[start : start + CONTEXT - 1]])
 
 
-def epoch(speeches: list[Tensor], bos: int, rng: np.random.Generator, batch_size: int) -> list[tuple[Tensor, Tensor]]:
-    """The shuffled batches of one pass, each speech cut from another place than in the pass before."""
+def repeated(vocabulary: int, bos: int, rng: np.random.Generator) -> Tensor:
+    """BOS and CONTEXT - 1 tokens: a block of different tokens, each as likely as any other but BOS, again and again."""
+    block = rng.permutation(np.delete(np.arange(vocabulary), bos))[: rng.integers(*BLOCK)]
+    return torch.from_numpy(np.concatenate([[bos], np.resize(block, CONTEXT - 1)]))
+
+
+def epoch(speeches: list[Tensor], bos: int, rng: np.random.Generator, recipe: Recipe) -> Iterator[tuple[Tensor, Tensor]]:
+    """The shuffled batches of one pass, each speech cut from another place than in the pass before, with the recipe's rows that repeat beside them."""
     cut = [w for s in speeches for w in windows(s, bos, int(rng.integers(0, min(CONTEXT, len(s) // 2 + 1))))]
     order = rng.permutation(len(cut))
-    return [batch([cut[i] for i in order[start : start + batch_size]]) for start in range(0, len(order), batch_size)]
+    for start in range(0, len(order), recipe.batch_size):
+        text = [cut[i] for i in order[start : start + recipe.batch_size]]
+        yield batch([*text, *(repeated(recipe.vocabulary, bos, rng) for _ in range(recipe.n_repeated))])
 
 
 def batch(rows: list[Tensor]) -> tuple[Tensor, Tensor]:
