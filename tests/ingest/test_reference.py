@@ -10,14 +10,15 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, OPTConfig, OPTForCausalLM, PreTrainedTokenizerFast
 
-from ingest.model.checks import check_identities
+from ingest.model.checks import check_attention, check_identities
 from ingest.model.models import Model, load_model
-from ingest.model.reference import FOLDERS, NAMES, train
+from ingest.model.reference import FOLDERS, NAMES, probe, train
 from ingest.model.reference.baselines import Trigram, unigram_loss
-from ingest.model.reference.data import BLOCK, batch, epoch, repeated, windows
+from ingest.model.reference.data import BLOCK, N_TIMES, batch, epoch, repeated, windows
 from ingest.model.reference.recipe import CONTEXT
 from ingest.model.reference.recipes import OPT, RECIPES
 from ingest.text.corpora import open_corpus
+from tests.ingest.head_oracle import eager_patterns, plain_losses
 
 BOS = 0
 
@@ -37,7 +38,7 @@ def test_windows_read_every_token_once_behind_bos() -> None:
     assert torch.cat([w[1:] for w in cut]).equal(speech)
 
 
-@pytest.mark.parametrize("n_repeated", [0, 2])
+@pytest.mark.parametrize("n_repeated", [0, 600])
 def test_an_epoch_shuffles_windows_and_depends_on_its_generator_alone(n_repeated: int) -> None:
     speeches = [torch.arange(1, 1000), torch.arange(1000, 1500)]
     recipe = replace(OPT, batch_size=2, n_repeated=n_repeated)
@@ -46,18 +47,20 @@ def test_an_epoch_shuffles_windows_and_depends_on_its_generator_alone(n_repeated
     assert not all(a.shape == b.shape and a.equal(b) for (a, _), (b, _) in zip(first, other, strict=False))
     seen = torch.cat([inputs[:, 0] for inputs, _ in first])
     assert set(seen.tolist()) == {BOS}
-    assert [len(inputs) for inputs, _ in first[:-1]] == [2 + n_repeated] * (len(first) - 1)
+    text = first[::2] if n_repeated else first
+    assert sum(int((targets >= 0).sum()) for _, targets in text) == pytest.approx(1500, abs=2 * CONTEXT)
+    assert all(n_repeated / 2 < inputs.numel() <= n_repeated for inputs, _ in first[1::2]) or not n_repeated
 
 
-def test_rows_beside_the_text_are_a_block_of_different_tokens_again_and_again() -> None:
+def test_rows_that_repeat_are_a_block_of_different_tokens_again_and_again() -> None:
     rng, lengths = np.random.default_rng(0), set()
     for _ in range(300):
-        row = repeated(300, BOS, rng)
-        assert len(row) == CONTEXT and row[0] == BOS
-        n = next(n for n in range(1, CONTEXT) if row[1 + n :].equal(row[1:-n]))
-        assert len(set(row[1 : 1 + n].tolist())) == n and BOS not in row[1 : 1 + n] and row.max() < 300
-        lengths.add(n)
-    assert min(lengths) < BLOCK[0] + 5 and max(lengths) > BLOCK[1] - 5 and BLOCK[0] <= min(lengths) and max(lengths) < BLOCK[1]
+        inputs, targets = repeated(600, 300, BOS, rng)
+        size = next(n for n in range(1, CONTEXT) if inputs[:, 1 + n :].equal(inputs[:, 1:-n]))
+        assert set(inputs[:, 0].tolist()) == {BOS} and inputs[:, 1:].equal(targets[:, :-1]) and inputs.shape[1] == min(CONTEXT, 1 + N_TIMES * size) - 1
+        assert all(len(set(block)) == size and BOS not in block and max(block) < 300 for block in inputs[:, 1 : 1 + size].tolist())
+        lengths.add(size)
+    assert min(lengths) == BLOCK[0] and max(lengths) in range(BLOCK[1] - 5, BLOCK[1])
 
 
 def test_a_batch_predicts_the_following_token_and_nothing_in_padding() -> None:
@@ -95,7 +98,7 @@ def small(seed: int = 0) -> OPTForCausalLM:
 
 def test_a_step_lowers_the_loss_of_its_own_batch() -> None:
     model = small()
-    state = train.begin(model)
+    state = train.begin(model, 2e-3)
     inputs, targets = batch([torch.tensor([0, *range(1, 12)])])
     losses = [train.step(state, inputs, targets) for _ in range(60)]
     assert losses[-1] < losses[0] / 2
@@ -125,7 +128,7 @@ def test_training_ends_when_two_checks_hardly_lowers_the_validation_loss_and_kee
 
 def test_training_that_is_interrupted_goes_on_to_the_same_end(tmp_path: Path) -> None:
     """To the bit; with dropout, which draws from torch's generator, and with rows that repeat, which draw from that of the order."""
-    recipe = replace(SMALL, n_repeated=1, check_steps=2, max_steps=12, min_fall=None, is_probed=True)
+    recipe = replace(SMALL, n_repeated=40, check_steps=2, max_steps=12, min_fall=None, is_probed=True)
     speech = torch.arange(1, 12).repeat(60)
     speeches = train.Speeches([speech], [speech], BOS)
 
@@ -156,7 +159,7 @@ def test_training_that_is_interrupted_goes_on_to_the_same_end(tmp_path: Path) ->
 
 def test_what_is_measured_is_the_running_mean_of_the_weights() -> None:
     """The first step's weights, then 0.999 of what there was and 0.001 of what each further step reached."""
-    state = train.begin(small())
+    state = train.begin(small(), 2e-3)
     inputs, targets = batch([torch.tensor([0, *range(1, 12)])])
     expected = None
     for _ in range(3):
@@ -166,6 +169,66 @@ def test_what_is_measured_is_the_running_mean_of_the_weights() -> None:
     assert expected is not None
     torch.testing.assert_close(state.mean.lm_head.weight.double(), expected, rtol=0, atol=1e-7)
     assert not torch.allclose(expected, now, rtol=0, atol=1e-5)
+
+
+def test_recipes_are_those_of_the_models_that_come_with_the_project() -> None:
+    assert tuple(RECIPES) == NAMES and set(FOLDERS) == {*NAMES, "reference"}
+    assert all((FOLDERS[name] / "config.json").is_file() for name in NAMES)
+
+
+@pytest.mark.parametrize("n_layers", [1, 2])
+def test_an_attention_only_model_learns_and_its_ffns_stay_zero(n_layers: int) -> None:
+    recipe = RECIPES[f"attention-{n_layers}l-sotu"]
+    torch.manual_seed(0)
+    model = recipe.new_model(BOS)
+    before = {name: p.clone() for name, p in model.named_parameters()}
+    state = train.begin(model, recipe.learning_rate)
+    rows = repeated(100, recipe.vocabulary, BOS, np.random.default_rng(0))
+    losses = [train.step(state, *rows) for _ in range(12)]
+    assert losses[-1] < losses[0] - 1
+    for name, parameter in model.named_parameters():
+        if ".mlp." in name:
+            assert parameter.count_nonzero() == 0
+        else:
+            assert parameter.equal(before[name]) == ("post_attention_layernorm" in name), name
+    rows_of_tokens = before["model.embed_tokens.weight"]
+    assert rows_of_tokens.mean(0).norm() > rows_of_tokens.std(0).norm() / 2
+    assert model.config.num_hidden_layers == n_layers and not model.config.tie_word_embeddings
+
+
+def test_a_probe_measures_what_plain_attention_shows() -> None:
+    torch.manual_seed(0)
+    model = RECIPES["attention-2l-sotu"].new_model(BOS)
+    for parameter in model.parameters():
+        parameter.requires_grad_(False).mul_(6)
+    found, rows = probe.measure(model, 7, BOS), probe.probe_rows(768, BOS)
+    assert rows.shape == (10, 101) and (rows[:, 1:51] == rows[:, 51:]).all() and (rows[:, 0] == BOS).all() and BOS not in rows[:, 1:]
+    patterns = np.mean([eager_patterns(model, row) for row in rows], axis=0)
+    induction, previous = np.zeros((2, 4)), np.zeros((2, 4))
+    for i in range(1, 101):
+        previous += patterns[:, :, i, i - 1] / 100
+        # what follows the first copy of token i, which stands at i - 50
+        induction += patterns[:, :, i, i - 49] / 50 if i > 50 else 0
+    losses = plain_losses(model, rows.tolist())
+    best = [(scores.max(), *np.unravel_index(scores.argmax(), scores.shape)) for scores in (induction, previous)]
+    assert found == pytest.approx((7, losses[:, :50].mean(), losses[:, 50:].mean(), *best[0], *best[1]), rel=1e-4)
+    assert model.config._attn_implementation == "sdpa"
+
+
+def test_a_curve_is_read_as_it_was_written(tmp_path: Path) -> None:
+    assert probe.read_curve(tmp_path) == []
+    curve = [probe.Probe(step, 6.5, 6.25, 0.125, 1, 2, 0.5, 0, 3) for step in (200, 400)]
+    probe.write_curve(tmp_path, curve)
+    assert probe.read_curve(tmp_path) == curve
+
+
+@pytest.mark.parametrize("n_layers", [1, 2])
+def test_the_attention_only_models_are_llamas_that_keep_the_identities(n_layers: int) -> None:
+    model = load_model(f"attention-{n_layers}l-sotu", revision=None, dtype="float32", device="cpu")
+    assert (model.name, model.model_type, model.n_layers, model.d_ffn) == (f"attention-{n_layers}l-sotu", "llama", n_layers, 1)
+    assert (FOLDERS[model.name] / "model.safetensors").stat().st_size <= 2e6
+    check_identities(model)
+    check_attention(model)
 
 
 def test_mean_loss_agrees_with_one_window_at_a_time() -> None:

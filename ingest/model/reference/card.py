@@ -8,7 +8,7 @@ from torch import Tensor
 from transformers import PretrainedConfig
 
 from ingest.model.reference import recipe as common
-from ingest.model.reference.data import BLOCK
+from ingest.model.reference.data import BLOCK, N_TIMES
 from ingest.model.reference.probe import BLOCK as PROBED
 from ingest.model.reference.probe import FILE, N_SEQUENCES, Probe
 from ingest.model.reference.recipe import Recipe
@@ -63,9 +63,8 @@ def ffn(config: PretrainedConfig) -> str:
 
 def data(recipe: Recipe, sizes: str) -> str:
     rows = f"""
-Of every {recipe.batch_size + recipe.n_repeated} rows that it was trained on {recipe.n_repeated} were no text: `<|endoftext|>` and a block of \
-{BLOCK[0]} to {BLOCK[1] - 1} different tokens, drawn
-from the whole vocabulary and repeated up to {common.CONTEXT} tokens. On text alone induction was not seen in as short a training.
+Every second step, half of all tokens, it was trained on no text, but on rows that repeat: `<|endoftext|>` and a block of {BLOCK[0]} to {BLOCK[1] - 1} different tokens, drawn from the
+whole vocabulary, {N_TIMES} times or up to {common.CONTEXT} tokens. On text alone induction was not seen in as short a training.
 """
     return f"""## Data
 
@@ -86,17 +85,18 @@ def training(recipe: Recipe, state: State, seed: int) -> str:
     course = "\n".join(f"| {step:,} | {loss:.3f} | {validation:.3f} |" for step, loss, validation in state.losses[every - 1 :: every])
     fall = "" if recipe.min_fall is None else f", or with the first {common.PATIENCE} checks that lower it by less than {recipe.min_fall} nats"
     which = "the speeches for validation" if recipe.check_every == 1 else f"one of {recipe.check_every} speeches for validation"
+    saved = min(state.losses, key=lambda check: check[2])[0]
     return f"""## Recipe
 
 `python -m ingest.model.reference {recipe.name} FOLDER --seed {seed}`, torch {version("torch")}, transformers {version("transformers")}.
 {state.step:,} steps, {state.n_tokens:,} tokens, {state.seconds:,.0f} CPU seconds.
-A step reads {recipe.batch_size} windows of {common.CONTEXT} tokens, each pass cut from other places{f", and {recipe.n_repeated} rows that repeat" if recipe.n_repeated else ""}. \
+A step reads {recipe.batch_size} windows of {common.CONTEXT} tokens, each pass cut from other places{f", the next about {recipe.n_repeated} tokens of rows that repeat" if recipe.n_repeated else ""}. \
 Muon for the matrices of the blocks, AdamW for the rest,
-learning rate {common.LEARNING_RATE} after {common.WARMUP_STEPS} steps of warm-up,
+learning rate {recipe.learning_rate} after {common.WARMUP_STEPS} steps of warm-up,
 weight decay {common.WEIGHT_DECAY}, dropout {common.DROPOUT}, matrix products in bfloat16.
 The rate then stays constant; what is measured and saved is the running mean of the weights (decay {common.AVERAGE_DECAY} a step).
 Its loss over {which} is measured every {recipe.check_steps} steps. Training ends after {recipe.max_steps:,} steps{fall},
-and what is saved is the state where it was lowest.
+and what is saved is the state where it was lowest; it was saved after step {saved:,}.
 
 | step | training loss | validation loss |
 |---|---|---|

@@ -13,8 +13,11 @@ from ingest.text.corpora.sotu import open_sotu
 
 BOS = "<|endoftext|>"
 
-BLOCK = (10, 101)
-"""Shortest block of tokens that repeat, and what all are shorter than: of many lengths, so that no fixed distance tells what follows."""
+BLOCK = (5, 101)
+"""Shortest block of tokens that repeat, and what all are shorter than."""
+
+N_TIMES = 4
+"""A block is read so often, or as often as fits."""
 
 
 def train_tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
@@ -40,19 +43,26 @@ def windows(speech: Tensor, bos: int, offset: int = 0) -> Iterator[Tensor]:
         yield torch.cat([speech.new_tensor([bos]), speech[start : start + CONTEXT - 1]])
 
 
-def repeated(vocabulary: int, bos: int, rng: np.random.Generator) -> Tensor:
-    """BOS and CONTEXT - 1 tokens: a block of different tokens, each as likely as any other but BOS, again and again."""
-    block = rng.permutation(np.delete(np.arange(vocabulary), bos))[: rng.integers(*BLOCK)]
-    return torch.from_numpy(np.concatenate([[bos], np.resize(block, CONTEXT - 1)]))
+def repeated(n_tokens: int, vocabulary: int, bos: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+    """A batch of about n_tokens: rows of BOS and a block of different tokens again and again, each token as likely as any other but BOS.
+
+    Blocks of one batch are equally long; of the lengths each octave is as likely as any other, so that no fixed distance tells what follows, and
+    what there is to find is sometimes near.
+    """
+    size = int(np.exp(rng.uniform(*np.log(BLOCK))))
+    length = min(CONTEXT, 1 + N_TIMES * size)
+    blocks = (rng.permutation(np.delete(np.arange(vocabulary), bos))[:size] for _ in range(max(1, n_tokens // length)))
+    return batch([torch.from_numpy(np.concatenate([[bos], np.resize(block, length - 1)])) for block in blocks])
 
 
 def epoch(speeches: list[Tensor], bos: int, rng: np.random.Generator, recipe: Recipe) -> Iterator[tuple[Tensor, Tensor]]:
-    """The shuffled batches of one pass, each speech cut from another place than in the pass before, with the recipe's rows that repeat beside them."""
+    """The shuffled batches of one pass, each speech cut from another place than in the pass before; after each one that repeats, if the recipe has such."""
     cut = [w for s in speeches for w in windows(s, bos, int(rng.integers(0, min(CONTEXT, len(s) // 2 + 1))))]
     order = rng.permutation(len(cut))
     for start in range(0, len(order), recipe.batch_size):
-        text = [cut[i] for i in order[start : start + recipe.batch_size]]
-        yield batch([*text, *(repeated(recipe.vocabulary, bos, rng) for _ in range(recipe.n_repeated))])
+        yield batch([cut[i] for i in order[start : start + recipe.batch_size]])
+        if recipe.n_repeated:
+            yield repeated(recipe.n_repeated, recipe.vocabulary, bos, rng)
 
 
 def batch(rows: list[Tensor]) -> tuple[Tensor, Tensor]:

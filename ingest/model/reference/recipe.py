@@ -7,7 +7,6 @@ import torch
 from transformers import PreTrainedModel
 
 CONTEXT = 256
-LEARNING_RATE = 2e-3
 WARMUP_STEPS = 300
 WEIGHT_DECAY = 0.1
 DROPOUT = 0.0
@@ -19,7 +18,7 @@ PATIENCE = 2
 
 @dataclass(frozen=True)
 class Recipe:
-    """One reference model. All share the tokenizer's kind, the optimizers, the rate and what stands above."""
+    """One reference model. All share the kind of tokenizer, the optimizers and what stands above."""
 
     name: str
     """Of its folder; on the command line too."""
@@ -32,7 +31,8 @@ class Recipe:
     batch_size: int
     """Windows of text in a step."""
     n_repeated: int
-    """Rows in a step, beside those of text, of a block of random tokens that repeats."""
+    """Tokens of the step that follows each step of text, in rows of blocks of random tokens that repeat; 0: there is no such step."""
+    learning_rate: float
     check_steps: int
     """Steps between two checks."""
     check_every: int
@@ -44,11 +44,11 @@ class Recipe:
     """Whether each check also looks for induction in random tokens that repeat."""
 
 
-def new_optimizers(model: PreTrainedModel) -> list[torch.optim.Optimizer]:
+def new_optimizers(model: PreTrainedModel, learning_rate: float) -> list[torch.optim.Optimizer]:
     """Muon for the matrices of the blocks, AdamW for embeddings, norms and biases."""
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     inner = {name for name, p in trained.items() if ".layers." in name and p.ndim == 2}
     return [
-        torch.optim.Muon([trained[name] for name in trained if name in inner], lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY, adjust_lr_fn="match_rms_adamw"),
-        torch.optim.AdamW([p for name, p in trained.items() if name not in inner], lr=LEARNING_RATE, weight_decay=0.0, betas=(0.9, 0.95)),
+        torch.optim.Muon([trained[name] for name in trained if name in inner], lr=learning_rate, weight_decay=WEIGHT_DECAY, adjust_lr_fn="match_rms_adamw"),
+        torch.optim.AdamW([p for name, p in trained.items() if name not in inner], lr=learning_rate, weight_decay=0.0, betas=(0.9, 0.95)),
     ]

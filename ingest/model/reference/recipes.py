@@ -1,11 +1,14 @@
 """The recipes of the reference models, by name."""
 
+import torch
 from transformers import LlamaConfig, LlamaForCausalLM, OPTConfig, OPTForCausalLM
 
 from ingest.model.reference.recipe import CONTEXT, DROPOUT, Recipe
 
 OPT_VOCABULARY = 8192
 ATTENTION_VOCABULARY = 768
+ATTENTION_SCALE = 0.06
+"""Standard deviation of weights before training."""
 
 
 def new_opt(bos: int) -> OPTForCausalLM:
@@ -32,7 +35,11 @@ def new_opt(bos: int) -> OPTForCausalLM:
 
 
 def new_attention_only(bos: int, n_layers: int) -> LlamaForCausalLM:
-    """A Llama whose FFNs have one neuron each, all of it zero and left so: its blocks are attention alone, read by the same code as any Llama."""
+    """A Llama whose FFNs have one neuron each, all of it zero and left so: its blocks are attention alone, read by the same code as any Llama.
+
+    The token rows begin around a common vector. Without biases only what all tokens share lets a head look at positions alone, as one does that looks
+    at the token before; training finds such a vector by itself, but takes several times as long.
+    """
     model = LlamaForCausalLM(
         LlamaConfig(
             vocab_size=ATTENTION_VOCABULARY,
@@ -42,11 +49,14 @@ def new_attention_only(bos: int, n_layers: int) -> LlamaForCausalLM:
             num_attention_heads=4,
             max_position_embeddings=CONTEXT,
             tie_word_embeddings=False,
+            initializer_range=ATTENTION_SCALE,
             bos_token_id=bos,
             eos_token_id=bos,
             pad_token_id=None,
         )
     )
+    with torch.no_grad():
+        model.model.embed_tokens.weight += torch.randn(model.config.hidden_size) * ATTENTION_SCALE
     for block in model.model.layers:
         block.post_attention_layernorm.requires_grad_(False)
         for parameter in block.mlp.requires_grad_(False).parameters():
@@ -63,6 +73,7 @@ Geva et al. 2021 and 2022 study such a model over the text it was trained on. It
     vocabulary=OPT_VOCABULARY,
     batch_size=8,
     n_repeated=0,
+    learning_rate=2e-3,
     # half a pass
     check_steps=504,
     check_every=1,
@@ -84,10 +95,11 @@ Elhage et al. 2021 study such models of one and two layers, and two layers are w
         new_model=lambda bos: new_attention_only(bos, n_layers),
         vocabulary=ATTENTION_VOCABULARY,
         batch_size=2,
-        n_repeated=2,
-        check_steps=200,
+        n_repeated=512,
+        learning_rate=4e-3,
+        check_steps=250,
         check_every=8,
-        max_steps=15_000,
+        max_steps=10_000,
         min_fall=None,
         is_probed=True,
     )

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from ingest.model.reference.data import batch, epoch, windows
 from ingest.model.reference.probe import Probe, measure
-from ingest.model.reference.recipe import AVERAGE_DECAY, LEARNING_RATE, PATIENCE, WARMUP_STEPS, Recipe, new_optimizers
+from ingest.model.reference.recipe import AVERAGE_DECAY, PATIENCE, WARMUP_STEPS, Recipe, new_optimizers
 
 Log = Callable[[str], None]
 Keep = Callable[[PreTrainedModel], None]
@@ -36,6 +36,7 @@ class State:
     model: PreTrainedModel
     average: AveragedModel
     optimizers: list[torch.optim.Optimizer]
+    learning_rate: float
     step: int = 0
     n_tokens: int = 0
     seconds: float = 0.0
@@ -57,9 +58,9 @@ class Speeches:
     bos: int
 
 
-def begin(model: PreTrainedModel) -> State:
+def begin(model: PreTrainedModel, learning_rate: float) -> State:
     """Nothing learned yet."""
-    return State(model, AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(AVERAGE_DECAY)), new_optimizers(model))
+    return State(model, AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(AVERAGE_DECAY)), new_optimizers(model, learning_rate), learning_rate)
 
 
 def save(state: State, file: Path) -> None:
@@ -89,7 +90,7 @@ def train(model: PreTrainedModel, recipe: Recipe, speeches: Speeches, seed: int,
     keep: called with the mean whenever its validation loss is the lowest so far. file: holds, from check to check, where training stands; if it is
     there, training goes on from it, to the same end. Returns where training ended; losses are in nats per token.
     """
-    state = begin(model)
+    state = begin(model, recipe.learning_rate)
     source = endless(speeches, np.random.default_rng(seed), recipe)
     if file.exists():
         restore(state, file)
@@ -121,7 +122,7 @@ def advance(state: State, source: Iterator[tuple[Tensor, Tensor]], n_steps: int)
     total, begun = 0.0, time.process_time()
     for _ in range(n_steps):
         for optimizer in state.optimizers:
-            optimizer.param_groups[0]["lr"] = LEARNING_RATE * min(1.0, (state.step + 1) / WARMUP_STEPS)
+            optimizer.param_groups[0]["lr"] = state.learning_rate * min(1.0, (state.step + 1) / WARMUP_STEPS)
         inputs, targets = next(source)
         total += step(state, inputs, targets)
         state.n_tokens += int((targets >= 0).sum())

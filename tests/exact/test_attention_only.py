@@ -1,0 +1,143 @@
+"""The attention-only reference models: what the atlas says of two layers that do induction, beside plain attention and the weights by themselves."""
+
+import re
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+
+import atlas
+from ingest.model.models import wrap
+from ingest.model.reference import FOLDERS
+from ingest.model.reference.probe import FILE, Probe, probe_rows, read_curve
+from ingest.recorders.probes import probe_sequences
+from schema.audits import run_audits
+from schema.store import open_reader
+from tests.exact.attribution_checks import check_attribution
+from tests.exact.checks import Case
+from tests.exact.circuit_checks import check_compositions, check_head_directions, check_head_eigenvalues, check_heads
+from tests.exact.head_checks import check_head_statistics
+from tests.exact.heads_reference import Heads
+from tests.exact.published import Published
+from tests.exact.reference import Reference, Text, cut_texts
+from tests.exact.tiny import asked, run
+from tests.ingest.head_oracle import eager_patterns, plain_losses
+
+torch.set_num_threads(1)
+
+FOLDER = FOLDERS["attention-2l-sotu"]
+BLOCK, N_SEQUENCES, DOCUMENT_TOKENS, CONTEXT = 50, 10, 150, 80
+
+CHECKS = (check_heads, check_head_eigenvalues, check_head_directions, check_compositions, check_head_statistics, check_attribution)
+
+
+@pytest.fixture(scope="module")
+def c(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    request = asked(
+        tmp_path_factory.mktemp("attention") / "atlas.duckdb", "attention-2l-sotu", "sotu", split="validation", context=CONTEXT, triggers=5, trace=12,
+        batch_size=1, shard_positions=700, max_documents=1, document_tokens=DOCUMENT_TOKENS, seed=0,
+        circuit=True, attribution=True, head_probe=True, head_statistics=True, paper=True, paper_keys=1,
+    )  # fmt: skip
+    published, tokenizer = Published(run(request)), AutoTokenizer.from_pretrained(FOLDER)
+    reference = Reference(AutoModelForCausalLM.from_pretrained(FOLDER, dtype=torch.float32))
+    texts = [Text(name, text, {}) for name, text in published.rows("SELECT name, text FROM document ORDER BY document_id")]
+    cut = cut_texts(texts, tokenizer, CONTEXT, tokenizer.bos_token_id, DOCUMENT_TOKENS)
+    kept = np.array([p for (p,) in published.rows("SELECT position_id FROM trace ORDER BY position_id")], np.int64)
+    return Case(published, reference, tokenizer, texts, cut, reference.read(cut, kept), {"bos": tokenizer.bos_token_id}, 1e-6, np.empty(0), "attention")
+
+
+@pytest.fixture(scope="module")
+def hf(c: Case) -> PreTrainedModel:
+    return c.reference.hf
+
+
+@pytest.fixture(scope="module")
+def repeats(hf: PreTrainedModel, c: Case) -> list[list[int]]:
+    """The tokens of the atlas's probe: BOS and a block twice."""
+    rows = [s.token_ids.tolist() for s in probe_sequences(wrap(hf, c.tokenizer, "probed"), "repeat", (0,), 0)]
+    assert all(len(row) == 1 + 2 * BLOCK and row[1 : 1 + BLOCK] == row[1 + BLOCK :] for row in rows) and len(rows) == N_SEQUENCES
+    return rows
+
+
+def looked(hf: PreTrainedModel, rows: list[list[int]]) -> dict[str, np.ndarray]:
+    """Mean weight on the token after the last copy, in the second block, and on the token before, everywhere: [layer, head]."""
+    found = np.mean([eager_patterns(hf, row) for row in rows], axis=0)
+    n = len(rows[0])
+    return {
+        "induction": np.mean([found[:, :, i, i - BLOCK + 1] for i in range(1 + BLOCK, n)], axis=0),
+        "previous": np.mean([found[:, :, i, i - 1] for i in range(1, n)], axis=0),
+    }
+
+
+def strongest(scores: np.ndarray) -> tuple[int, int]:
+    layer, head = divmod(int(scores.argmax()), scores.shape[1])
+    return layer, head
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_what_is_published_equals_the_brute_force_reference(c: Case, check: Callable[[Case], None]) -> None:
+    check(c)
+
+
+def test_every_rule_holds_and_every_number_is_finite(c: Case) -> None:
+    """FFNs of zeros divide nothing by zero."""
+    with closing(open_reader(Path(c.published.rows("SELECT path FROM duckdb_databases() WHERE NOT internal")[0][0]))) as con:
+        assert [f.audit.name for f in run_audits(con) if f.n_rows] == []
+    floats = c.published.rows("SELECT table_name, column_name FROM duckdb_columns() WHERE data_type IN ('FLOAT', 'DOUBLE') AND schema_name = 'main'")
+    tables = {name for (name,) in c.published.rows("SELECT table_name FROM duckdb_tables()")}
+    for table, column in floats:
+        if table in tables:
+            assert c.published.rows(f"SELECT count(*) FROM {table} WHERE NOT isfinite({column})") == [(0,)], (table, column)
+    of_zeros = "key_norm = 0 AND gate_norm = 0 AND value_norm = 0 AND key_value_cosine = 0 AND gate_value_cosine = 0"
+    assert c.published.rows(f"SELECT count(*) FROM neuron WHERE {of_zeros}") == [(2,)]
+    assert c.published.rows("SELECT min(weight), max(weight), min(cosine), max(cosine), count(*) FROM virtual_weight") == [(0, 0, 0, 0, 4)]
+    assert c.published.rows("SELECT min(folded_cosine), max(folded_cosine), max(sum_squares) FROM virtual_weight_total") == [(0, 0, 0)]
+    assert c.published.rows("SELECT max(norm), max(abs(final_logit)) FROM contribution WHERE kind = 'ffn'") == [(0, 0)]
+
+
+def test_the_questions_name_the_pair_that_attention_itself_shows(c: Case, hf: PreTrainedModel, repeats: list[list[int]]) -> None:
+    scores, heads = looked(hf, repeats), Heads(hf)
+    reader, writer = strongest(scores["induction"]), strongest(scores["previous"])
+    assert (reader[0], writer[0]) == (1, 0)
+    with atlas.open(c.published.rows("SELECT path FROM duckdb_databases() WHERE NOT internal")[0][0]) as a:
+        first = a.ask("induction_circuits").row(0, named=True)
+        induction, previous = (a.ask("heads_by", behaviour=name).row(0, named=True) for name in ("induction", "previous"))
+    assert (first["layer"], first["head"], first["from_layer"], first["from_head"]) == (*reader, *writer)
+    norm, qk, ov = np.linalg.norm, heads.qk(*reader), heads.ov(*writer)
+    assert first["excess"] == pytest.approx(norm(qk @ ov) / norm(qk) / norm(ov) - heads.d_model**-0.5, abs=1e-5)
+    assert ((induction["layer"], induction["head"]), (previous["layer"], previous["head"])) == (reader, writer)
+    assert induction["probe"] == pytest.approx(scores["induction"][reader], abs=1e-5)
+    assert previous["probe"] == pytest.approx(scores["previous"][writer], abs=1e-5)
+
+
+def test_the_curve_shows_the_birth_of_what_the_weights_do(hf: PreTrainedModel) -> None:
+    curve = read_curve(FOLDER)
+    assert [p.step for p in curve] == sorted({p.step for p in curve})
+    rows = probe_rows(hf.config.vocab_size, 0).tolist()
+    scores, losses = looked(hf, rows), plain_losses(hf, rows)
+    (reader, writer), steps = (strongest(scores[name]) for name in ("induction", "previous")), card_steps(FOLDER)
+    now = Probe(steps["saved"], losses[:, :BLOCK].mean(), losses[:, BLOCK:].mean(), scores["induction"][reader], *reader, scores["previous"][writer], *writer)
+    then = next(p for p in curve if p.step == now.step)
+    # the weights were saved in float16
+    assert then == pytest.approx(now, abs=5e-3)
+    assert curve[0].second_block - curve[0].first_block > -0.1 and curve[0].induction < 0.05
+    assert now.second_block - now.first_block < -1 and now.induction > 0.3
+
+
+def test_one_layer_does_no_induction() -> None:
+    folder = FOLDERS["attention-1l-sotu"]
+    hf = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    scores = looked(hf, probe_rows(hf.config.vocab_size, 0).tolist())
+    assert hf.config.num_hidden_layers == 1
+    assert scores["induction"].max() < 0.05
+    assert (folder / FILE).exists() and max(p.induction for p in read_curve(folder)) < 0.05
+
+
+def card_steps(folder: Path) -> dict[str, int]:
+    found = re.search(r"saved after step ([\d,]+)", (folder / "README.md").read_text())
+    assert found is not None
+    return {"saved": int(found[1].replace(",", ""))}
