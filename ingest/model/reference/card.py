@@ -33,10 +33,10 @@ class Losses(NamedTuple):
     trigram: float
 
 
-def card(recipe: Recipe, state: State, splits: dict[str, list[Tensor]], losses: dict[str, Losses], seed: int) -> str:
-    """The text of README.md in the model's folder."""
+def card(recipe: Recipe, state: State, splits: dict[str, list[Tensor]], losses: dict[str, Losses], probe: Probe | None, seed: int) -> str:
+    """The text of README.md in the model's folder. losses, probe: of the weights as saved."""
     sizes = "\n".join(f"| {name} | {len(s)} | {sum(map(len, s)):,} | {' | '.join(f'{math.exp(x):.1f}' for x in losses[name])} |" for name, s in splits.items())
-    parts = (HEADER, heading(recipe, state), data(recipe, sizes), training(recipe, state, seed), *([birth(state.probes)] if state.probes else []))
+    parts = (HEADER, heading(recipe, state), data(recipe, sizes), training(recipe, state, seed), *([] if probe is None else [birth(state.probes, probe)]))
     return "\n".join(parts)
 
 
@@ -63,8 +63,9 @@ def ffn(config: PretrainedConfig) -> str:
 
 def data(recipe: Recipe, sizes: str) -> str:
     rows = f"""
-Every second step, half of all tokens, it was trained on no text, but on rows that repeat: `<|endoftext|>` and a block of {BLOCK[0]} to {BLOCK[1] - 1} different tokens, drawn from the
-whole vocabulary, {N_TIMES} times or up to {common.CONTEXT} tokens. On text alone induction was not seen in as short a training.
+Every second step, half of all tokens, it was trained on no text, but on rows that repeat: `<|endoftext|>` and a block of {BLOCK[0]} to
+{BLOCK[1] - 1} different tokens, drawn from the whole vocabulary, {N_TIMES} times or up to {common.CONTEXT} tokens.
+On text alone induction was not seen in as short a training.
 """
     return f"""## Data
 
@@ -85,18 +86,18 @@ def training(recipe: Recipe, state: State, seed: int) -> str:
     course = "\n".join(f"| {step:,} | {loss:.3f} | {validation:.3f} |" for step, loss, validation in state.losses[every - 1 :: every])
     fall = "" if recipe.min_fall is None else f", or with the first {common.PATIENCE} checks that lower it by less than {recipe.min_fall} nats"
     which = "the speeches for validation" if recipe.check_every == 1 else f"one of {recipe.check_every} speeches for validation"
-    saved = min(state.losses, key=lambda check: check[2])[0]
+    beside = f", the next about {recipe.n_repeated} tokens of rows that repeat" if recipe.n_repeated else ""
     return f"""## Recipe
 
 `python -m ingest.model.reference {recipe.name} FOLDER --seed {seed}`, torch {version("torch")}, transformers {version("transformers")}.
 {state.step:,} steps, {state.n_tokens:,} tokens, {state.seconds:,.0f} CPU seconds.
-A step reads {recipe.batch_size} windows of {common.CONTEXT} tokens, each pass cut from other places{f", the next about {recipe.n_repeated} tokens of rows that repeat" if recipe.n_repeated else ""}. \
+A step reads {recipe.batch_size} windows of {common.CONTEXT} tokens, each pass cut from other places{beside}.
 Muon for the matrices of the blocks, AdamW for the rest,
 learning rate {recipe.learning_rate} after {common.WARMUP_STEPS} steps of warm-up,
 weight decay {common.WEIGHT_DECAY}, dropout {common.DROPOUT}, matrix products in bfloat16.
 The rate then stays constant; what is measured and saved is the running mean of the weights (decay {common.AVERAGE_DECAY} a step).
 Its loss over {which} is measured every {recipe.check_steps} steps. Training ends after {recipe.max_steps:,} steps{fall},
-and what is saved is the state where it was lowest; it was saved after step {saved:,}.
+and what is saved is the state where it was lowest; it was saved after step {state.best:,}.
 
 | step | training loss | validation loss |
 |---|---|---|
@@ -106,19 +107,21 @@ Losses are in nats per token; the training loss is the mean since the check befo
 """
 
 
-def birth(probes: list[Probe]) -> str:
+def birth(probes: list[Probe], saved: Probe) -> str:
     every = max(1, len(probes) // N_SHOWN)
-    rows = "\n".join(
-        f"| {p.step:,} | {p.first_block:.2f} | {p.second_block:.2f} | {p.induction:.3f} (L{p.induction_layer}H{p.induction_head}) "
-        f"| {p.previous:.3f} (L{p.previous_layer}H{p.previous_head}) |"
-        for p in probes[every - 1 :: every]
-    )
+    rows = [f"| {p.step:,} | {probe_cells(p)} |" for p in probes[every - 1 :: every]]
     return f"""## Induction
 
-At each check the mean weights read {N_SEQUENCES} sequences of a block of {PROBED} random tokens twice, the same every time. Scores are mean weights of the best
-head: on the token after the last copy (induction, prefix matching), and on the token before. All checks are in [{FILE}]({FILE}).
+At each check the weights as they were then read {N_SEQUENCES} sequences of a block of {PROBED} random tokens twice, the same every time.
+Scores are mean weights of the best head: on the token after the last copy (induction, prefix matching), and on the token before.
+All checks are in [{FILE}]({FILE}); the last row is of the weights as saved.
 
 | step | loss of the first block | of the second | induction | previous token |
 |---|---|---|---|---|
-{rows}
+{chr(10).join([*rows, f"| saved | {probe_cells(saved)} |"])}
 """
+
+
+def probe_cells(p: Probe) -> str:
+    heads = (f"{p.induction:.3f} (L{p.induction_layer}H{p.induction_head})", f"{p.previous:.3f} (L{p.previous_layer}H{p.previous_head})")
+    return f"{p.first_block:.2f} | {p.second_block:.2f} | {heads[0]} | {heads[1]}"

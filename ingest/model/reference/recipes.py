@@ -97,9 +97,9 @@ Elhage et al. 2021 study such models of one and two layers, and two layers are w
         batch_size=2,
         n_repeated=512,
         learning_rate=4e-3,
-        check_steps=250,
+        check_steps=100,
         check_every=8,
-        max_steps=10_000,
+        max_steps=6_000,
         min_fall=None,
         is_probed=True,
     )

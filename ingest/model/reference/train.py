@@ -31,7 +31,7 @@ COUNTED = ("step", "n_tokens", "seconds", "losses")
 @dataclass
 class State:
     """Where training stands: the model, the running mean of its weights, the steps and tokens taken and the seconds they took, of every check
-    (step, training loss since the last check, validation loss of the mean), and what probes of the mean found."""
+    (step, training loss since the last check, validation loss of the mean), and what probes found."""
 
     model: PreTrainedModel
     average: AveragedModel
@@ -42,6 +42,11 @@ class State:
     seconds: float = 0.0
     losses: list[tuple[int, float, float]] = field(default_factory=list)
     probes: list[Probe] = field(default_factory=list)
+
+    @property
+    def best(self) -> int:
+        """The step whose mean had the lowest validation loss."""
+        return min(self.losses, key=lambda check: check[2])[0]
 
     @property
     def mean(self) -> PreTrainedModel:
@@ -67,7 +72,8 @@ def save(state: State, file: Path) -> None:
     """All that training goes on from, whole or not at all."""
     draft = file.with_suffix(".tmp")
     parts = {"model": state.model.state_dict(), "average": state.average.state_dict(), "optimizers": [o.state_dict() for o in state.optimizers]}
-    torch.save({**parts, **{name: getattr(state, name) for name in COUNTED}, "probes": [tuple(p) for p in state.probes], "random": torch.get_rng_state()}, draft)
+    counted = {**{name: getattr(state, name) for name in COUNTED}, "probes": [tuple(p) for p in state.probes]}
+    torch.save({**parts, **counted, "random": torch.get_rng_state()}, draft)
     draft.rename(file)
 
 
@@ -101,7 +107,7 @@ def train(model: PreTrainedModel, recipe: Recipe, speeches: Speeches, seed: int,
         validation = mean_loss(state.mean, speeches.validation[:: recipe.check_every], speeches.bos)
         log(f"step {state.step}: training loss {training:.4f}, validation loss {validation:.4f} nats per token")
         if recipe.is_probed:
-            state.probes.append(measure(state.mean, state.step, speeches.bos))
+            state.probes.append(measure(state.model, state.step, speeches.bos))
             log(f"  {state.probes[-1]}")
         if validation < min((loss for _, _, loss in state.losses), default=math.inf):
             keep(state.mean)
