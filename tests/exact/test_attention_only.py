@@ -1,6 +1,5 @@
 """The attention-only reference models: what the atlas says of two layers that do induction, beside plain attention and the weights by themselves."""
 
-import re
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -13,13 +12,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 import atlas
 from ingest.model.models import wrap
 from ingest.model.reference import FOLDERS
-from ingest.model.reference.probe import FILE, Probe, probe_rows, read_curve
+from ingest.model.reference.probe import probe_rows, read_curve
 from ingest.recorders.probes import probe_sequences
 from schema.audits import run_audits
 from schema.store import open_reader
-from tests.exact.attribution_checks import check_attribution
 from tests.exact.checks import Case
-from tests.exact.circuit_checks import check_compositions, check_head_directions, check_head_eigenvalues, check_heads
+from tests.exact.circuit_checks import check_compositions, check_head_directions, check_head_eigenvalues
 from tests.exact.head_checks import check_head_statistics
 from tests.exact.heads_reference import Heads
 from tests.exact.published import Published
@@ -30,9 +28,9 @@ from tests.ingest.head_oracle import eager_patterns, plain_losses
 torch.set_num_threads(1)
 
 FOLDER = FOLDERS["attention-2l-sotu"]
-BLOCK, N_SEQUENCES, DOCUMENT_TOKENS, CONTEXT = 50, 10, 150, 80
+BLOCK, N_SEQUENCES, DOCUMENT_TOKENS, CONTEXT = 50, 10, 150, 64
 
-CHECKS = (check_heads, check_head_eigenvalues, check_head_directions, check_compositions, check_head_statistics, check_attribution)
+CHECKS = (check_head_eigenvalues, check_head_directions, check_compositions, check_head_statistics)
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +81,20 @@ def test_what_is_published_equals_the_brute_force_reference(c: Case, check: Call
     check(c)
 
 
+def test_the_logits_of_traced_positions_are_sums_of_what_heads_and_tokens_write(c: Case, hf: PreTrainedModel) -> None:
+    sql = """SELECT p.sequence_id, p.index, a.token_id, a.logit, sum(k.final_logit) FROM attribution a JOIN position p USING (position_id)
+        JOIN contribution k USING (position_id) WHERE a.target = 'final' AND k.kind IN ('token', 'head', 'constant') GROUP BY ALL"""
+    texts = np.split(c.cut.token_ids, np.cumsum(c.cut.lengths)[:-1])
+    found = c.published.rows(sql)
+    assert len(found) == 12
+    for sequence, index, token, logit, summed in found:
+        with torch.inference_mode():
+            logits = hf(torch.from_numpy(texts[sequence]).long()[None]).logits[0, index]
+        assert token == logits.argmax()
+        assert logit == pytest.approx(logits.max().item(), abs=1e-4)
+        assert summed == pytest.approx(logit, abs=1e-4)
+
+
 def test_every_rule_holds_and_every_number_is_finite(c: Case) -> None:
     """FFNs of zeros divide nothing by zero."""
     with closing(open_reader(Path(c.published.rows("SELECT path FROM duckdb_databases() WHERE NOT internal")[0][0]))) as con:
@@ -115,17 +127,20 @@ def test_the_questions_name_the_pair_that_attention_itself_shows(c: Case, hf: Pr
 
 
 def test_the_curve_shows_the_birth_of_what_the_weights_do(hf: PreTrainedModel) -> None:
-    curve = read_curve(FOLDER)
-    assert [p.step for p in curve] == sorted({p.step for p in curve})
-    rows = probe_rows(hf.config.vocab_size, 0).tolist()
+    """The pair becomes what it is within a few hundred steps, and both its heads together."""
+    curve, rows = read_curve(FOLDER), probe_rows(hf.config.vocab_size, 0).tolist()
     scores, losses = looked(hf, rows), plain_losses(hf, rows)
-    (reader, writer), steps = (strongest(scores[name]) for name in ("induction", "previous")), card_steps(FOLDER)
-    now = Probe(steps["saved"], losses[:, :BLOCK].mean(), losses[:, BLOCK:].mean(), scores["induction"][reader], *reader, scores["previous"][writer], *writer)
-    then = next(p for p in curve if p.step == now.step)
-    # the weights were saved in float16
-    assert then == pytest.approx(now, abs=5e-3)
-    assert curve[0].second_block - curve[0].first_block > -0.1 and curve[0].induction < 0.05
-    assert now.second_block - now.first_block < -1 and now.induction > 0.3
+    assert [p.step for p in curve] == list(range(100, 6100, 100))
+    last = curve[-1]
+    reader, writer = strongest(scores["induction"]), strongest(scores["previous"])
+    assert ((last.induction_layer, last.induction_head), (last.previous_layer, last.previous_head)) == (reader, writer)
+    assert scores["induction"].max() == pytest.approx(last.induction, abs=0.1) and scores["induction"].max() > 0.5
+    assert losses[:, BLOCK:].mean() < 1 < 5 < losses[:, :BLOCK].mean()
+    gained = np.array([p.second_block - p.first_block for p in curve])
+    born = int(np.flatnonzero(gained < -2)[0])
+    assert gained[:5].min() > -0.3 and gained[born + 5 :].max() < -5
+    before, after = curve[born - 5], curve[born + 5]
+    assert before.induction < 0.2 < 0.5 < after.induction and before.previous < 0.2 < 0.5 < after.previous
 
 
 def test_one_layer_does_no_induction() -> None:
@@ -133,11 +148,6 @@ def test_one_layer_does_no_induction() -> None:
     hf = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     scores = looked(hf, probe_rows(hf.config.vocab_size, 0).tolist())
     assert hf.config.num_hidden_layers == 1
+    curve = read_curve(folder)
     assert scores["induction"].max() < 0.05
-    assert (folder / FILE).exists() and max(p.induction for p in read_curve(folder)) < 0.05
-
-
-def card_steps(folder: Path) -> dict[str, int]:
-    found = re.search(r"saved after step ([\d,]+)", (folder / "README.md").read_text())
-    assert found is not None
-    return {"saved": int(found[1].replace(",", ""))}
+    assert len(curve) == 60 and max(p.induction for p in curve) < 0.05
