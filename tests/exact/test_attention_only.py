@@ -38,7 +38,7 @@ def c(tmp_path_factory: pytest.TempPathFactory) -> Case:
     request = asked(
         tmp_path_factory.mktemp("attention") / "atlas.duckdb", "attention-2l-sotu", "sotu", split="validation", context=CONTEXT, triggers=5, trace=12,
         batch_size=1, shard_positions=700, max_documents=1, document_tokens=DOCUMENT_TOKENS, seed=0,
-        circuit=True, attribution=True, head_probe=True, head_statistics=True, paper=True, paper_keys=1,
+        circuit=True, attribution=True, head_probe=True, head_statistics=True,
     )  # fmt: skip
     published, tokenizer = Published(run(request)), AutoTokenizer.from_pretrained(FOLDER)
     reference = Reference(AutoModelForCausalLM.from_pretrained(FOLDER, dtype=torch.float32))
