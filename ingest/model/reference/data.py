@@ -8,18 +8,24 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from ingest.model.reference.recipe import CONTEXT, VOCABULARY
+from ingest.model.reference.recipe import CONTEXT, Recipe
 from ingest.text.corpora.sotu import open_sotu
 
 BOS = "<|endoftext|>"
 
+BLOCK = (5, 101)
+"""Shortest block of tokens that repeat, and what all are shorter than."""
 
-def train_tokenizer() -> PreTrainedTokenizerFast:
+N_TIMES = 4
+"""A block is read so often, or as often as fits."""
+
+
+def train_tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
     """A byte-level BPE over the training speeches, which puts BOS before a text."""
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=[BOS], initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False)
+    trainer = trainers.BpeTrainer(vocab_size=vocabulary, special_tokens=[BOS], initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False)
     bpe.train_from_iterator((d.text for d in open_sotu("train").documents()), trainer)
     bpe.post_processor = processors.TemplateProcessing(single=f"{BOS} $A", pair=f"{BOS} $A {BOS} $B", special_tokens=[(BOS, 0)])
     return PreTrainedTokenizerFast(tokenizer_object=bpe, bos_token=BOS, eos_token=BOS, pad_token=BOS, model_max_length=CONTEXT)
@@ -37,11 +43,26 @@ def windows(speech: Tensor, bos: int, offset: int = 0) -> Iterator[Tensor]:
         yield torch.cat([speech.new_tensor([bos]), speech[start : start + CONTEXT - 1]])
 
 
-def epoch(speeches: list[Tensor], bos: int, rng: np.random.Generator, batch_size: int) -> list[tuple[Tensor, Tensor]]:
-    """The shuffled batches of one pass, each speech cut from another place than in the pass before."""
+def repeated(n_tokens: int, vocabulary: int, bos: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+    """A batch of about n_tokens: rows of BOS and a block of different tokens again and again, each token as likely as any other but BOS.
+
+    Blocks of one batch are equally long; of the lengths each octave is as likely as any other, so that no fixed distance tells what follows, and
+    what there is to find is sometimes near.
+    """
+    size = int(np.exp(rng.uniform(*np.log(BLOCK))))
+    length = min(CONTEXT, 1 + N_TIMES * size)
+    blocks = (rng.permutation(np.delete(np.arange(vocabulary), bos))[:size] for _ in range(max(1, n_tokens // length)))
+    return batch([torch.from_numpy(np.concatenate([[bos], np.resize(block, length - 1)])) for block in blocks])
+
+
+def epoch(speeches: list[Tensor], bos: int, rng: np.random.Generator, recipe: Recipe) -> Iterator[tuple[Tensor, Tensor]]:
+    """The shuffled batches of one pass, each speech cut from another place than in the pass before; after each one that repeats, if the recipe has such."""
     cut = [w for s in speeches for w in windows(s, bos, int(rng.integers(0, min(CONTEXT, len(s) // 2 + 1))))]
     order = rng.permutation(len(cut))
-    return [batch([cut[i] for i in order[start : start + batch_size]]) for start in range(0, len(order), batch_size)]
+    for start in range(0, len(order), recipe.batch_size):
+        yield batch([cut[i] for i in order[start : start + recipe.batch_size]])
+        if recipe.n_repeated:
+            yield repeated(recipe.n_repeated, recipe.vocabulary, bos, rng)
 
 
 def batch(rows: list[Tensor]) -> tuple[Tensor, Tensor]:

@@ -1,54 +1,54 @@
-"""What the reference model is and how it is trained, as numbers."""
+"""What a reference model is and how it is trained, as numbers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
-from transformers import OPTConfig, OPTForCausalLM
+from transformers import PreTrainedModel
 
-VOCABULARY = 8192
 CONTEXT = 256
-BATCH_SIZE = 8
-LEARNING_RATE = 2e-3
 WARMUP_STEPS = 300
 WEIGHT_DECAY = 0.1
 DROPOUT = 0.0
-CHECKS_PER_EPOCH = 2
 AVERAGE_DECAY = 0.999
-"""Of the running mean of the weights, a step: about a pass long."""
-MIN_FALL = 1e-3
-"""Nats by which a pass lowers the validation loss, a tenth of a percent of perplexity; what a pass that brings less could add is not worth its time."""
-MAX_EPOCHS = 40
-"""A bound for the loop, far beyond where training ends."""
+"""Of the running mean of the weights, a step."""
+PATIENCE = 2
+"""Checks within which the validation loss has to fall by `min_fall`."""
 
 
-def new_model(bos: int) -> OPTForCausalLM:
-    """An untrained model; its weights follow torch's seed. bos: the one special token, which also pads."""
-    return OPTForCausalLM(
-        OPTConfig(
-            vocab_size=VOCABULARY,
-            hidden_size=192,
-            word_embed_proj_dim=192,
-            ffn_dim=768,
-            num_hidden_layers=5,
-            num_attention_heads=6,
-            max_position_embeddings=CONTEXT,
-            activation_function="relu",
-            do_layer_norm_before=True,
-            dropout=DROPOUT,
-            attention_dropout=0.0,
-            layerdrop=0.0,
-            tie_word_embeddings=True,
-            bos_token_id=bos,
-            eos_token_id=bos,
-            pad_token_id=bos,
-        )
-    )
+@dataclass(frozen=True)
+class Recipe:
+    """One reference model. All share the kind of tokenizer, the optimizers and what stands above."""
+
+    name: str
+    """Of its folder; on the command line too."""
+    title: str
+    about: str
+    """What it is and why, for the card."""
+    new_model: Callable[[int], PreTrainedModel]
+    """An untrained model, whose weights follow torch's seed, given the one special token, which also pads. What does not ask for gradients stays as it is."""
+    vocabulary: int
+    batch_size: int
+    """Windows of text in a step."""
+    n_repeated: int
+    """Tokens of the step that follows each step of text, in rows of blocks of random tokens that repeat; 0: there is no such step."""
+    learning_rate: float
+    check_steps: int
+    """Steps between two checks."""
+    check_every: int
+    """Every how many-th validation speech a check reads."""
+    max_steps: int
+    min_fall: float | None
+    """Nats by which PATIENCE checks have to lower the validation loss, or training ends; None: it ends at max_steps."""
+    is_probed: bool
+    """Whether each check also looks for induction in random tokens that repeat."""
 
 
-def new_optimizers(model: OPTForCausalLM) -> list[torch.optim.Optimizer]:
+def new_optimizers(model: PreTrainedModel, learning_rate: float) -> list[torch.optim.Optimizer]:
     """Muon for the matrices of the blocks, AdamW for embeddings, norms and biases."""
-    inner = {id(p) for p in model.model.decoder.layers.parameters() if p.ndim == 2}
-    matrices = [p for p in model.parameters() if id(p) in inner]
-    others = [p for p in model.parameters() if id(p) not in inner]
+    trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    inner = {name for name, p in trained.items() if ".layers." in name and p.ndim == 2}
     return [
-        torch.optim.Muon(matrices, lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY, adjust_lr_fn="match_rms_adamw"),
-        torch.optim.AdamW(others, lr=LEARNING_RATE, weight_decay=0.0, betas=(0.9, 0.95)),
+        torch.optim.Muon([trained[name] for name in trained if name in inner], lr=learning_rate, weight_decay=WEIGHT_DECAY, adjust_lr_fn="match_rms_adamw"),
+        torch.optim.AdamW([p for name, p in trained.items() if name not in inner], lr=learning_rate, weight_decay=0.0, betas=(0.9, 0.95)),
     ]

@@ -1,6 +1,7 @@
-"""Train until the validation loss hardly falls any more."""
+"""Train as a recipe says: for so many steps, or until the validation loss hardly falls any more."""
 
 import math
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,30 +12,46 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
-from transformers import OPTForCausalLM
+from transformers import PreTrainedModel
 
 from ingest.model.reference.data import batch, epoch, windows
-from ingest.model.reference.recipe import AVERAGE_DECAY, BATCH_SIZE, CHECKS_PER_EPOCH, LEARNING_RATE, MAX_EPOCHS, MIN_FALL, WARMUP_STEPS, new_optimizers
+from ingest.model.reference.probe import Probe, measure
+from ingest.model.reference.recipe import AVERAGE_DECAY, PATIENCE, WARMUP_STEPS, Recipe, new_optimizers
 
 Log = Callable[[str], None]
-Keep = Callable[[OPTForCausalLM], None]
+Keep = Callable[[PreTrainedModel], None]
+
+
+READ_AT_ONCE = 8
+"""Windows in a forward pass of validation."""
+
+COUNTED = ("step", "n_tokens", "seconds", "losses")
 
 
 @dataclass
 class State:
-    """Where training stands: the model, the running mean of its weights, the steps taken, and (step, training loss since the last check,
-    validation loss of the mean) of every check."""
+    """Where training stands: the model, the running mean of its weights, the steps and tokens taken and the seconds they took, of every check
+    (step, training loss since the last check, validation loss of the mean), and what probes found."""
 
-    model: OPTForCausalLM
+    model: PreTrainedModel
     average: AveragedModel
     optimizers: list[torch.optim.Optimizer]
+    learning_rate: float
     step: int = 0
+    n_tokens: int = 0
+    seconds: float = 0.0
     losses: list[tuple[int, float, float]] = field(default_factory=list)
+    probes: list[Probe] = field(default_factory=list)
 
     @property
-    def mean(self) -> OPTForCausalLM:
+    def best(self) -> int:
+        """The step whose mean had the lowest validation loss."""
+        return min(self.losses, key=lambda check: check[2])[0]
+
+    @property
+    def mean(self) -> PreTrainedModel:
         """The model whose weights are the running mean."""
-        return cast(OPTForCausalLM, self.average.module)
+        return cast(PreTrainedModel, self.average.module)
 
 
 @dataclass(frozen=True)
@@ -45,22 +62,18 @@ class Speeches:
     validation: list[Tensor]
     bos: int
 
-    @property
-    def steps(self) -> int:
-        """Steps of a pass over the training speeches, about."""
-        return len(epoch(self.training, self.bos, np.random.default_rng(0), BATCH_SIZE))
 
-
-def begin(model: OPTForCausalLM) -> State:
+def begin(model: PreTrainedModel, learning_rate: float) -> State:
     """Nothing learned yet."""
-    return State(model, AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(AVERAGE_DECAY)), new_optimizers(model))
+    return State(model, AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(AVERAGE_DECAY)), new_optimizers(model, learning_rate), learning_rate)
 
 
 def save(state: State, file: Path) -> None:
     """All that training goes on from, whole or not at all."""
     draft = file.with_suffix(".tmp")
     parts = {"model": state.model.state_dict(), "average": state.average.state_dict(), "optimizers": [o.state_dict() for o in state.optimizers]}
-    torch.save({**parts, "step": state.step, "losses": state.losses, "random": torch.get_rng_state()}, draft)
+    counted = {**{name: getattr(state, name) for name in COUNTED}, "probes": [tuple(p) for p in state.probes]}
+    torch.save({**parts, **counted, "random": torch.get_rng_state()}, draft)
     draft.rename(file)
 
 
@@ -71,26 +84,31 @@ def restore(state: State, file: Path) -> None:
     state.average.load_state_dict(saved["average"])
     for optimizer, was in zip(state.optimizers, saved["optimizers"], strict=True):
         optimizer.load_state_dict(was)
-    state.step, state.losses = saved["step"], saved["losses"]
+    for name in COUNTED:
+        setattr(state, name, saved[name])
+    state.probes = [Probe(*p) for p in saved["probes"]]
     torch.set_rng_state(saved["random"])
 
 
-def train(model: OPTForCausalLM, speeches: Speeches, seed: int, log: Log, keep: Keep, file: Path) -> State:
-    """Train at a constant rate until a pass lowers the validation loss of the mean weights by less than MIN_FALL.
+def train(model: PreTrainedModel, recipe: Recipe, speeches: Speeches, seed: int, log: Log, keep: Keep, file: Path) -> State:
+    """Train at a constant rate until the recipe says that it is over.
 
     keep: called with the mean whenever its validation loss is the lowest so far. file: holds, from check to check, where training stands; if it is
     there, training goes on from it, to the same end. Returns where training ended; losses are in nats per token.
     """
-    state = begin(model)
-    source = endless(speeches, np.random.default_rng(seed))
+    state = begin(model, recipe.learning_rate)
+    source = endless(speeches, np.random.default_rng(seed), recipe)
     if file.exists():
         restore(state, file)
         for _ in range(state.step):
             next(source)
-    while len(state.losses) < MAX_EPOCHS * CHECKS_PER_EPOCH and not is_over([loss for _, _, loss in state.losses]):
-        training = advance(state, source, speeches.steps // CHECKS_PER_EPOCH)
-        validation = mean_loss(state.mean, speeches.validation, speeches.bos)
+    while state.step < recipe.max_steps and not is_over([loss for _, _, loss in state.losses], recipe.min_fall):
+        training = advance(state, source, recipe.check_steps)
+        validation = mean_loss(state.mean, speeches.validation[:: recipe.check_every], speeches.bos)
         log(f"step {state.step}: training loss {training:.4f}, validation loss {validation:.4f} nats per token")
+        if recipe.is_probed:
+            state.probes.append(measure(state.model, state.step, speeches.bos))
+            log(f"  {state.probes[-1]}")
         if validation < min((loss for _, _, loss in state.losses), default=math.inf):
             keep(state.mean)
         state.losses.append((state.step, training, validation))
@@ -98,22 +116,25 @@ def train(model: OPTForCausalLM, speeches: Speeches, seed: int, log: Log, keep: 
     return state
 
 
-def is_over(losses: list[float]) -> bool:
-    """Whether the last pass lowered the lowest by less than MIN_FALL."""
-    before = losses[:-CHECKS_PER_EPOCH]
-    return bool(before) and min(before) - min(losses) < MIN_FALL
+def is_over(losses: list[float], min_fall: float | None) -> bool:
+    """Whether the last PATIENCE checks lowered the lowest by less than min_fall."""
+    before = losses[:-PATIENCE]
+    return min_fall is not None and bool(before) and min(before) - min(losses) < min_fall
 
 
 def advance(state: State, source: Iterator[tuple[Tensor, Tensor]], n_steps: int) -> float:
     """Take some steps; returns their mean training loss."""
     state.model.train()
-    total = 0.0
+    total, begun = 0.0, time.process_time()
     for _ in range(n_steps):
         for optimizer in state.optimizers:
-            optimizer.param_groups[0]["lr"] = LEARNING_RATE * min(1.0, (state.step + 1) / WARMUP_STEPS)
-        total += step(state, *next(source))
+            optimizer.param_groups[0]["lr"] = state.learning_rate * min(1.0, (state.step + 1) / WARMUP_STEPS)
+        inputs, targets = next(source)
+        total += step(state, inputs, targets)
+        state.n_tokens += int((targets >= 0).sum())
         state.average.update_parameters(state.model)
         state.step += 1
+    state.seconds += time.process_time() - begun
     return total / n_steps
 
 
@@ -129,19 +150,19 @@ def step(state: State, inputs: Tensor, targets: Tensor) -> float:
     return loss.item()
 
 
-def endless(speeches: Speeches, rng: np.random.Generator) -> Iterator[tuple[Tensor, Tensor]]:
+def endless(speeches: Speeches, rng: np.random.Generator, recipe: Recipe) -> Iterator[tuple[Tensor, Tensor]]:
     while True:
-        yield from epoch(speeches.training, speeches.bos, rng, BATCH_SIZE)
+        yield from epoch(speeches.training, speeches.bos, rng, recipe)
 
 
 @torch.inference_mode()
-def mean_loss(model: OPTForCausalLM, speeches: list[Tensor], bos: int) -> float:
+def mean_loss(model: PreTrainedModel, speeches: list[Tensor], bos: int) -> float:
     """Mean negative log-likelihood over every token of the speeches, each read in windows from its start, nats."""
     model.eval()
     total, n = 0.0, 0
     rows = sorted((w for s in speeches for w in windows(s, bos)), key=len)
-    for start in range(0, len(rows), BATCH_SIZE):
-        inputs, targets = batch(rows[start : start + BATCH_SIZE])
+    for start in range(0, len(rows), READ_AT_ONCE):
+        inputs, targets = batch(rows[start : start + READ_AT_ONCE])
         logits = model(inputs, use_cache=False).logits
         total += cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=-100, reduction="sum").item()
         n += int((targets >= 0).sum())

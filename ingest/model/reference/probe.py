@@ -1,0 +1,78 @@
+"""Whether induction is there yet: random tokens that repeat, read at every check (Elhage et al. 2021; Olsson et al. 2022)."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+FILE = "curve.json"
+"""Beside the weights."""
+
+N_SEQUENCES, BLOCK = 10, 50
+
+
+class Probe(NamedTuple):
+    """One check of a model that is being trained. Losses are in nats per token, scores are mean attention weights in [0, 1]."""
+
+    step: int
+    first_block: float
+    """Loss of tokens that nothing tells."""
+    second_block: float
+    """Loss of the same tokens when they come again: what a model gains on the first block is what it takes from there."""
+    induction: float
+    """Largest of all heads: weight on the token after the last copy of the one that it looks from (prefix matching)."""
+    induction_layer: int
+    induction_head: int
+    previous: float
+    """Largest of all heads: weight on the token before."""
+    previous_layer: int
+    previous_head: int
+
+
+def probe_rows(vocabulary: int, bos: int) -> np.ndarray:
+    """BOS and a block of BLOCK different tokens twice, or of all where there are fewer, [N_SEQUENCES, 1 + 2 BLOCK] int64; the same at every check."""
+    rng = np.random.default_rng(0)
+    blocks = [rng.permutation(np.delete(np.arange(vocabulary), bos))[:BLOCK] for _ in range(N_SEQUENCES)]
+    return np.array([[bos, *block, *block] for block in blocks])
+
+
+def measure(model: Any, step: int, bos: int) -> Probe:
+    """model: a causal language model whose attention code can be chosen; it is left as it was."""
+    import torch
+
+    rows = torch.from_numpy(probe_rows(model.config.vocab_size, bos))
+    size = rows.shape[1] // 2
+    usual = model.config._attn_implementation
+    model.eval()
+    # the faster code gives no weights
+    model.set_attn_implementation("eager")
+    with torch.inference_mode():
+        seen = model(rows, output_attentions=True, use_cache=False)
+    model.set_attn_implementation(usual)
+    losses = torch.nn.functional.cross_entropy(seen.logits[:, :-1].transpose(1, 2).float(), rows[:, 1:], reduction="none").mean(0)
+    weights = torch.stack(seen.attentions).mean(1).float()
+    induction = weights.diagonal(1 - size, dim1=-2, dim2=-1)[..., 2:].mean(-1)
+    previous = weights.diagonal(-1, dim1=-2, dim2=-1).mean(-1)
+    return Probe(step, losses[:size].mean().item(), losses[size:].mean().item(), *largest(induction.numpy()), *largest(previous.numpy()))
+
+
+def largest(scores: np.ndarray) -> tuple[float, int, int]:
+    """The largest of [layer, head], and where it is."""
+    layer, head = np.unravel_index(scores.argmax(), scores.shape)
+    return float(scores[layer, head]), int(layer), int(head)
+
+
+def write_curve(folder: Path, probes: Iterable[Probe]) -> None:
+    rows = ",\n".join(json.dumps({name: round(value, 5) for name, value in probe._asdict().items()}) for probe in probes)
+    (folder / FILE).write_text(f"[\n{rows}\n]\n")
+
+
+def read_curve(folder: Path) -> list[Probe]:
+    """The birth of induction in a reference model, check by check, in the order of steps.
+
+    folder: one of FOLDERS. Empty for a model that was not probed while it was trained.
+    """
+    file = folder / FILE
+    return [Probe(**row) for row in json.loads(file.read_text())] if file.exists() else []
