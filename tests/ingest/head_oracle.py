@@ -24,6 +24,15 @@ def eager_oracle(hf: PreTrainedModel) -> Oracle:
     return found
 
 
+def eager_patterns(hf: PreTrainedModel, token_ids: Sequence[int]) -> np.ndarray:
+    """Of one sequence, read alone: [layer, head, destination, source] float64."""
+    exact = deepcopy(hf).double().eval()
+    exact.set_attn_implementation("eager")
+    with torch.inference_mode():
+        found = exact(torch.tensor([list(token_ids)]), use_cache=False, output_attentions=True).attentions
+    return np.stack([layer[0].numpy() for layer in found])
+
+
 def cells(taken: Taken) -> list[Cell]:
     return [(layer, head) for layer, weights in enumerate(taken.weights) for head in range(weights.shape[1])]
 

@@ -65,7 +65,7 @@ def data(recipe: Recipe, sizes: str) -> str:
     rows = f"""
 Every second step, about half of all tokens, it was trained on no text, but on rows that repeat: `<|endoftext|>` and a block of {BLOCK[0]} to
 {BLOCK[1] - 1} different tokens, drawn from the whole vocabulary, {N_TIMES} times or up to {common.CONTEXT} tokens.
-On text alone induction was not seen in as short a training.
+Two layers that read text alone for as many steps did no induction: its largest score was 0.01, and the token before drew 0.27.
 """
     return f"""## Data
 
