@@ -25,7 +25,8 @@ def rotation(model: Model, rotary: Rotary, layer: int, positions: Tensor) -> tup
     """
     if rotary.is_table:
         path, _, name = rotary.angles.rpartition(".")
-        sine, cosine = tensor_of(model.layer_module(layer, path), name)[positions].chunk(2, dim=-1)
+        angles = tensor_of(model.layer_module(layer, path), name)
+        sine, cosine = angles[positions.to(angles.device)].chunk(2, dim=-1)
         return cosine.to(model.device).float(), sine.to(model.device).float()
     layer_type = rotary.layer_type(model.hf.config, layer)
     # the module takes dtype and device of its first argument

@@ -322,7 +322,7 @@ def test_a_time_limit_is_one(call, seconds: str) -> None:
         (["schema", "triger"], 2, "no table or view 'triger'; did you mean trigger"),
         (["questions", "top_trigers"], 2, "no such option"),
         (["ask", "money"], 2, "no question 'money', in names and titles. If it is a word of the text: neurons_promoting('money')"),
-        (["ask", "repeat"], 2, "no question 'repeat'; did you mean heads_by, trigger_contexts?"),
+        (["ask", "repeat"], 2, "no question 'repeat'; did you mean elhage2021_induction, heads_by, trigger_contexts?"),
         (["ask", "token_context", "--position-ids", "[1,two]"], 2, "no list of whole numbers"),
     ],
 )
