@@ -4,10 +4,13 @@ import polars as pl
 
 from atlas.papers import elhage2021_charts as charts
 from atlas.papers.items import Item, Paper
-from atlas.papers.words import number
+from atlas.papers.words import each, number, percent
 
 COPIES = 0.5
-"""Ratio above which a head is counted as copying."""
+"""Ratio above which a head is counted as copying, and share of its skip-trigrams."""
+
+COMMONEST = 500
+"""Tokens whose followers are told in a sentence."""
 
 INDUCES = 0.3
 """Mean weight above which a head is counted as an induction head."""
@@ -45,6 +48,56 @@ def induction_heads(frame: pl.DataFrame) -> str:
         f"first L{first['layer']}H{first['head']} ({number(first['induction'], '.2f')}){read}"
     )
 
+
+def bigrams(frame: pl.DataFrame) -> str:
+    """Of the commonest tokens: whose top follower the direct path names, and how far it is from their followers."""
+    row = frame.sort((pl.col("n_tokens") - COMMONEST).abs(), maintain_order=True).row(0, named=True)
+    return (
+        f"of the {row['n_tokens']:,} commonest tokens' top followers {percent(row['top_share'], 0)}, {percent(row['top10_share'], 0)} in its top 10; "
+        f"KL {row['kl_direct']:.2f} nats, of the unigram {row['kl_unigram']:.2f}"
+    )
+
+
+def copying_shares(frame: pl.DataFrame) -> str:
+    """How many heads' largest skip-trigrams are mostly copies."""
+    heads = frame.unique(["layer", "head"])
+    return f"{heads.filter(pl.col('copying_share') >= COPIES).height} of {heads.height} heads, whose 100 largest are copies by half or more"
+
+
+BIGRAM = Item(
+    "elhage2021_bigram",
+    "Zero-layer models",
+    needs=("direct_path",),
+    chart=charts.bigram,
+    caption=lambda f: (
+        "How far the direct path, from embedding to output head past all blocks, is from what follows the commonest tokens of a corpus: KL divergence, "
+        "beside that of the frequencies of tokens, which knows nothing of the token before."
+    ),
+    n=lambda f: each(f, "n_followed", "followed tokens"),
+    columns={
+        "corpus_id": "corpus", "n_tokens": "commonest", "top_share": "top follower first", "top10_share": "in top 10", "kl_direct": "KL, direct",
+        "kl_unigram": "KL, unigram", "n_followed": "n",
+    },
+    headline="a zero-layer model is a table of bigrams; in larger ones the direct path is what blocks do not say",
+    ours=bigrams,
+)  # fmt: skip
+
+SKIP_TRIGRAMS = Item(
+    "elhage2021_skip_trigrams",
+    "One-layer models: skip-trigrams",
+    needs=("skip_trigram",),
+    caption=lambda f: (
+        "Of every head the triples source … destination → out that it weighs most, exact over all triples of tokens: how much the destination looks for the "
+        "source, times what the source adds to the logit of out; with how often the text has them."
+    ),
+    n=lambda f: f"{f.unique(['layer', 'head']).height:,} heads",
+    columns={
+        "layer": "layer", "head": "head", "source": "source", "destination": "destination", "out": "out", "score": "score", "n": "in the text",
+        "n_after": "of", "lift": "lift", "copying_share": "copies",
+    },
+    headline="keep … in → mind and its like; most heads are used for copying, [b] … [a] → [b]",
+    ours=copying_shares,
+)  # fmt: skip
 
 COPYING = Item(
     "elhage2021_copying",
@@ -105,5 +158,5 @@ ELHAGE2021 = Paper(
     authors="Elhage et al. 2021",
     model="attention-only models",
     model_note="One and two layers of 12 heads of 64, context 2,048.",
-    items=(COPYING, COMPOSITION, INDUCTION),
+    items=(BIGRAM, SKIP_TRIGRAMS, COPYING, COMPOSITION, INDUCTION),
 )

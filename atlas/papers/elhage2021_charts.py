@@ -15,6 +15,14 @@ EMBEDDINGS = {"uncentred": "uncentred", "token": "centred", "effective": "centre
 KINDS = {"k": "keys", "q": "queries", "v": "values"}
 
 
+def bigram(frame: pl.DataFrame) -> "alt.Chart":
+    """Both divergences for more and more of the commonest tokens, of the first corpus."""
+    names = {"kl_direct": "direct path", "kl_unigram": "unigram"}
+    first = frame.filter(corpus_id=frame["corpus_id"].min()).rename(names).with_columns(tokens=pl.format("{}", "n_tokens"))
+    long = first.unpivot(index="tokens", on=list(names.values()), variable_name="path", value_name="nats")
+    return charts.bars(long, x="tokens", y="nats", y_title="KL divergence (nats)", series="path", order=list(names.values()))
+
+
 def copying(frame: pl.DataFrame) -> "alt.LayerChart":
     """The histogram of ratios as steps, for each embedding."""
     import altair as alt

@@ -34,4 +34,4 @@ COMMENT ON COLUMN head_behaviour.head IS 'Attention head of the layer, counted f
 COMMENT ON COLUMN head_behaviour.behaviour IS 'previous, self, first, duplicate, induction or first_moved: columns of both tables, which say what each is.';
 COMMENT ON COLUMN head_behaviour.weight IS 'Mean attention weight there, of first_moved mean share of what all sources move, in [0, 1]; null if n is 0.';
 COMMENT ON COLUMN head_behaviour.uniform IS 'The same for weights that are equal on all that a destination sees, at the same positions.';
-COMMENT ON COLUMN head_behaviour.n IS 'Destinations the mean is over: all but index 0, for duplicate and induction where the token came before; 0 in older runs.';
+COMMENT ON COLUMN head_behaviour.n IS 'Destinations the mean is over: all but index 0, for duplicate and induction those seen before; 0 in older runs.';
