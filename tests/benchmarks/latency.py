@@ -29,7 +29,8 @@ def example_arguments(a: atlas.Atlas) -> dict[str, dict]:
     position = a.sql("SELECT position_id FROM trace ORDER BY position_id LIMIT 1").item()
     token = a.sql("SELECT k.text FROM token k JOIN position p USING (token_id) WHERE k.starts_word GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 1").item()
     known = {"layer": layer, "neuron": neuron, "token": token, "words": token.strip()}
-    known |= {"head": 0, "position_id": position, "at_position": position, "position_ids": [position]}
+    known |= {"head": 0, "position_id": position, "at_position": position, "position_ids": [position], "source": token}
+    known |= {"sources": [0, 1], "destinations": [1, 2], "outs": [2, 3]}
     return {name: {p.name: known[p.name] for p in q.parameters if p.is_required} for name, q in questions().items()}
 
 
