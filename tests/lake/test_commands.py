@@ -95,7 +95,7 @@ def test_what_dead_workers_left_is_named_and_removed(request_lake: Callable[...,
         with system.open_output_stream(f"{root}/009-00000-dead/trigger.parquet") as stream:
             stream.write(b"half")
         rows = pa.table({"space": ["value"], "layer": pa.array([0], pa.int16()), "neuron": pa.array([1], pa.int32()), "cluster": pa.array([0], pa.int32())})
-        opened.staging.write(0, 7, 0, {"value_cluster": rows})
+        opened.staging.write(0, 0, 70, {"value_cluster": rows})
     code, out, _ = call("doctor", path)
     assert code == 1
     assert "shards that wait to be loaded: 1\n" in out
@@ -103,9 +103,9 @@ def test_what_dead_workers_left_is_named_and_removed(request_lake: Callable[...,
     assert "009-00000-dead/trigger.parquet" in out
     assert call("doctor", path, "--repair")[0] == 0
     with opened_lake(path) as opened:
-        assert opened.con.execute("SELECT run_id, shard_id FROM shard WHERE run_id = 7").fetchall() == [(7, 0)]
+        assert opened.con.execute("SELECT run_id, shard_id FROM shard WHERE shard_id = 70").fetchall() == [(0, 70)]
         assert opened.staging.waiting() == []
-        opened.staging.write(0, 7, 1, {"value_cluster": rows.set_column(2, "neuron", pa.array([2], pa.int32()))})
+        opened.staging.write(0, 0, 71, {"value_cluster": rows.set_column(2, "neuron", pa.array([2], pa.int32()))})
     # a shard that waits is no fault: the next ingest loads it
     assert call("doctor", path)[:2] == (
         0,

@@ -70,6 +70,7 @@ def old(path: Path) -> Iterator[atlas.Atlas]:
 def test_every_question_answers(old: atlas.Atlas, name: str) -> None:
     position = old.sql("SELECT min(position_id) FROM trace").item()
     given = {"layer": 1, "neuron": 2, "head": 0, "position_id": position, "at_position": position, "position_ids": [position], "words": "the", "token": " the"}
+    given |= {"source": " the", "sources": [1], "destinations": [2], "outs": [3]}
     q = questions()[name]
     required = {p.name: given[p.name] for p in q.parameters if p.is_required}
     assert old.ask(name, **required).columns == list(q.columns)
