@@ -12,6 +12,7 @@ from schema.store import open_reader
 if TYPE_CHECKING:
     import duckdb
 
+    from ingest.model.models import Model
     from ingest.model.readers import Part, Seen
 
 TOKENS = """
@@ -20,7 +21,11 @@ TOKENS = """
     INNER JOIN position AS p ON here.sequence_id = p.sequence_id AND p.index <= here.index
     WHERE here.position_id = ?
     ORDER BY p.index
+    LIMIT {n}
 """
+
+LONGEST = 8192
+"""Positions that are read: scores of all pairs of them are held for every head of a layer."""
 
 
 @click.command()
@@ -48,19 +53,31 @@ def into(target: Path, position_id: int, reader: str, model: str, revision: str 
 
     with closing(open_reader(target)) as con:
         tokens = tokens_to(con, position_id)
-        loaded = load_model(model, revision=revision, dtype=con.execute("SELECT dtype FROM model").fetchall()[0][0], device="cpu")
+        if not (dtypes := con.execute("SELECT m.dtype FROM model AS m LIMIT 1").fetchall()):
+            raise AtlasError(f"{target} is empty: it has no model yet. `atlas ingest` fills it.")
+        loaded = load_model(model, revision=revision, dtype=dtypes[0][0], device="cpu")
         is_registered(con, loaded)
+    check_tokens(loaded, tokens)
     wanted = parse_reader(reader, loaded)
     check_attention(loaded)
     click.echo("\n".join(lines(seen_by(loaded, wanted, torch.tensor(tokens)), n)))
 
 
 def tokens_to(con: "duckdb.DuckDBPyConnection", position_id: int) -> list[int]:
-    """The tokens of a position's sequence up to its own. Raises AtlasError for a position that the atlas has not."""
-    tokens = [token for (token,) in con.execute(TOKENS, [position_id]).fetchall()]
+    """The tokens of a position's sequence up to its own, LONGEST and one more at most. Raises AtlasError for a position that the atlas has not."""
+    tokens = [token for (token,) in con.execute(TOKENS.format(n=LONGEST + 1), [position_id]).fetchall()]
     if not tokens:
         raise AtlasError(f"no position {position_id}; table position has those that exist, and traced_positions lists some with their text")
     return tokens
+
+
+def check_tokens(model: "Model", tokens: list[int]) -> None:
+    """Raise AtlasError for a sequence that the model cannot read: the atlas may be anybody's."""
+    most = min(LONGEST, model.max_context or LONGEST)
+    if len(tokens) > most:
+        raise AtlasError(f"the position has more than {most - 1:,} positions before it, and no more are read for {model.name}: take one nearer to its start")
+    if strange := [token for token in tokens if not 0 <= token < model.d_vocab]:
+        raise AtlasError(f"token_id {strange[0]} stands in the position's sequence, and {model.name} has 0 to {model.d_vocab - 1}")
 
 
 def lines(seen: "Seen", n: int) -> list[str]:

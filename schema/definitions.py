@@ -28,7 +28,6 @@ TABLES = "SELECT t.database_name, t.table_name FROM system.main.duckdb_tables() 
 SCHEMAS = "SELECT s.database_name FROM system.main.duckdb_schemas() AS s WHERE NOT s.internal AND s.schema_name <> 'main'"
 """Of all databases, and each by its whole name: a macro of the file may have the name of a function of DuckDB's."""
 
-
 KNOWN: dict[str, str] = {}
 """What this process has built or read."""
 
@@ -40,7 +39,7 @@ def is_as_released(con: duckdb.DuckDBPyConnection, opened: Callable[[str], duckd
     """
     database = con.execute("SELECT system.main.current_database()").fetchall()[0][0]
     views = {str(name).lower() for place, name, _ in con.execute(VIEWS).fetchall() if place == database}
-    computed = {table for place, table in {*con.execute(TABLES).fetchall()} - stored_tables(con) if place == database}
+    computed = {str(table).lower() for place, table in {*con.execute(TABLES).fetchall()} - stored_tables(con) if place == database}
     if (database,) in con.execute(SCHEMAS).fetchall() or (views | computed) & facts().filled_by.keys():
         return False
     return digest(con, database, atlas_names()) == released(release_digest(), partial(digest_of_release, opened))

@@ -38,7 +38,8 @@ def install_stand_ins(con: duckdb.DuckDBPyConnection, database: str) -> None:
     Raises NotAnAtlas where a view, or a table with computed columns, is in the place of one.
     """
     there, stored = found_columns(con, database), stored_tables(con)
-    if odd := sorted(name for name in metadata(1).tables if name in there and (database, name) not in stored):
+    names = {name.lower(): name for name in there}
+    if odd := sorted(name for name in metadata(1).tables if name in names and (database, names[name]) not in stored):
         raise NotAnAtlas(f"no atlas as an ingest makes it: it holds views or computed columns in the place of tables ({', '.join(odd[:5])})")
     d_model = con.execute(f"SELECT m.d_model FROM {database}.main.model AS m LIMIT 1").fetchall()
     for table in metadata(d_model[0][0] if d_model else 1).tables.values():

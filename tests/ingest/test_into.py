@@ -1,7 +1,9 @@
 """`atlas into` on a tiny model: the lines add up to what the model's own projection gives at the position."""
 
+import shutil
 from pathlib import Path
 
+import duckdb
 import pytest
 import torch
 from click.testing import CliRunner, Result
@@ -59,3 +61,24 @@ def test_a_position_that_is_not_there_and_another_model_are_refused(tiny: Tiny, 
     other = make(tiny.folder.parent / "other", "gpt2")
     refused = asked(target, 1, "L0H0.q", "--model", other.folder).exception
     assert isinstance(refused, AtlasError) and "this atlas is of" in str(refused)
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("DELETE FROM model", "is empty: it has no model yet"),
+        ("UPDATE position SET token_id = 10000000", r"token_id 10000000 stands in the position's sequence, and .* has 0 to"),
+        (
+            'UPDATE position SET sequence_id = 0, "index" = position_id; INSERT INTO position BY NAME '
+            'SELECT p.* REPLACE (p.position_id + 10000 * r.i AS position_id, p."index" + 10000 * r.i AS "index") FROM position AS p, range(1, 2000) AS r(i)',
+            "positions before it, and no more are read for",
+        ),
+    ],
+)
+def test_what_somebody_else_wrote_is_bounded(tiny: Tiny, target: Path, tmp_path: Path, statement: str, said: str) -> None:
+    path = Path(shutil.copy(target, tmp_path / "sent.duckdb"))
+    with duckdb.connect(str(path)) as con:
+        con.execute(statement)
+        (last,) = con.execute('SELECT arg_max(position_id, "index") FROM position').fetchone() or (0,)
+    with pytest.raises(AtlasError, match=said):
+        into.main([str(path), str(last), "L0H0.q", "--model", str(tiny.folder)], standalone_mode=False)

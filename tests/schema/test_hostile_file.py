@@ -106,9 +106,13 @@ def test_nor_is_what_a_stranger_defined_in_a_file_beside_it(tmp_path: Path) -> N
     assert not (tmp_path / "logs").exists()
 
 
-def test_a_view_in_the_place_of_a_table_is_said(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "statement",
+    ["CREATE VIEW removal AS SELECT * FROM real", 'CREATE TABLE "Removal" (run_id INTEGER, neuron INTEGER GENERATED ALWAYS AS (length(version())))'],
+)
+def test_a_view_in_the_place_of_a_table_is_said(tmp_path: Path, statement: str) -> None:
     path = write_tiny_atlas(tmp_path / "sent.duckdb")
-    spoiled(path, "ALTER TABLE removal RENAME TO real", "CREATE VIEW removal AS SELECT * FROM real")
+    spoiled(path, "ALTER TABLE removal RENAME TO real", statement)
     with pytest.raises(NotAnAtlas, match=r"views or computed columns in the place of tables \(removal\)"):
         atlas.open(path)
 
