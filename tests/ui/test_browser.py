@@ -54,6 +54,11 @@ def own(server: Server, url: str) -> bool:
     return url.startswith((server.url, server.url.replace("http", "ws"), "data:", "blob:", "about:"))
 
 
+def at(server: Server, address: str) -> re.Pattern[str]:
+    """Addresses of the page that one of them is of."""
+    return re.compile(re.escape(f"{server.url}/{address.split('?')[0]}") + r"(\?.*)?$")
+
+
 def is_probe(message: ConsoleMessage) -> bool:
     """Streamlit looks for its server beneath the page's own address first, where it never is."""
     return "404" in message.text and "/_stcore/" in message.location["url"]
@@ -128,13 +133,16 @@ def test_the_server_listens_to_this_machine_alone_and_holds_no_model_library(ope
 def test_a_click_through_of_all_pages_and_back(open_window: Callable[..., Visitor]) -> None:
     visitor = open_window()
     page = visitor.go("")
-    for title in list(PAGES)[1:]:
+    for title, address in list(PAGES.items())[1:]:
         page.get_by_test_id("stTopNavLink").filter(has_text=title).or_(page.get_by_role("link", name=title, exact=True)).first.click()
+        # the page before is still there, and settled, until the server has answered
+        expect(page).to_have_url(at(visitor.server, address))
         settled(page)
         expect(page.get_by_role("heading", level=1).first).to_be_visible()
         assert shown_error(page) is None, title
-    for _ in list(PAGES)[2:]:
+    for address in list(PAGES.values())[-2::-1]:
         page.go_back()
+        expect(page).to_have_url(at(visitor.server, address))
         settled(page)
         assert shown_error(page) is None
     assert visitor.complaints == []
