@@ -8,7 +8,10 @@ from pathlib import Path
 from atlas import questions, reads
 from schema import beside, release, table_facts, tables
 
-CACHES = (questions.questions, reads.definitions, beside.kinds, release.question_sources, release.release_digest, table_facts.facts, tables.modules)
+CACHES = (
+    questions.questions, reads.definitions, beside.kinds, release.question_sources, release.release_digest, table_facts.facts,
+    tables.modules, tables.metadata,
+)  # fmt: skip
 """What is read of entry points once in a process."""
 
 

@@ -4,6 +4,7 @@ import json
 import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from itertools import count
 
@@ -150,6 +151,7 @@ def finish_run(con: duckdb.DuckDBPyConnection, run_id: int) -> None:
     con.execute(FINISH, [datetime.now(UTC), run_id])
 
 
+@cache
 def versions() -> dict[str, str]:
     packages = ("activation-atlas", "torch", "transformers", "duckdb", "numpy", "numba", "scipy", "umap-learn")
     return {"python": platform.python_version(), **{p: version(p) for p in packages}}

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import duckdb
 
+from ingest.store.empty import lay_out
 from ingest.store.merges import MERGES, merged, parts
 from ingest.store.shards import fsync
 from ingest.store.transaction import transaction
-from schema.build import create_tables, install_derived
 from schema.errors import AtlasError
 from schema.logs import check_log, log_of
 from schema.store import STORAGE_VERSION
@@ -27,7 +27,8 @@ def publish(con: duckdb.DuckDBPyConnection, target: Path, work: Path) -> None:
     d_model = con.execute("SELECT d_model FROM model").fetchall()[0][0]
     con.execute(f"ATTACH '{quoted(draft)}' AS snapshot (STORAGE_VERSION '{STORAGE_VERSION}')")
     con.execute("USE snapshot.main")
-    write_snapshot(con, name, d_model)
+    lay_out(con, draft, d_model)
+    fill_snapshot(con, name)
     con.execute("CHECKPOINT snapshot")
     con.execute(f"USE {name}")
     con.execute("DETACH snapshot")
@@ -43,11 +44,9 @@ def put_in_place(con: duckdb.DuckDBPyConnection, draft: Path, target: Path) -> N
     fsync(target.parent.resolve())
 
 
-def write_snapshot(con: duckdb.DuckDBPyConnection, source: str, d_model: int) -> None:
-    """Create every table in the current database and fill it, sorted, from the database `source`."""
-    with transaction(con):
-        tables = create_tables(con, d_model)
-    for table in tables.tables.values():
+def fill_snapshot(con: duckdb.DuckDBPyConnection, source: str) -> None:
+    """Fill every table of the current database, sorted, from the database `source`."""
+    for table in metadata(1).tables.values():
         by_order = " ORDER BY " + ", ".join(table.info["sort"]) if table.info["sort"] else ""
         rows, insert = f"{source}.{table.name}", f"INSERT INTO {table.name} BY NAME "
         if table.name not in MERGES:
@@ -56,8 +55,6 @@ def write_snapshot(con: duckdb.DuckDBPyConnection, source: str, d_model: int) ->
         with transaction(con):  # one for all parts, so that the file's blocks fill up
             for part in parts(con, table.name, rows):
                 con.execute(f"{insert} {merged(table.name, rows)}{by_order}", part)
-    with transaction(con):
-        install_derived(con)
 
 
 def check_snapshot(con: duckdb.DuckDBPyConnection, draft: Path) -> None:

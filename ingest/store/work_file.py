@@ -8,10 +8,10 @@ from pathlib import Path
 import duckdb
 
 from ingest.store.committer import remove_work, staging
+from ingest.store.empty import lay_out
 from ingest.store.shards import fsync
 from ingest.store.transaction import transaction
 from ingest.text.corpora.stdin import SPOOL_NAME
-from schema.build import create_tables
 from schema.errors import AtlasError, Locked, NotAnAtlas
 from schema.lake import is_lake
 from schema.logs import log_of
@@ -33,8 +33,7 @@ def open_work_file(target: Path, work: Path, d_model: int) -> duckdb.DuckDBPyCon
             shutil.copyfile(target, draft)
         else:
             with closing(patient(open_writer(draft))) as con:
-                with transaction(con):
-                    create_tables(con, d_model)
+                lay_out(con, draft, d_model)
                 con.execute("CHECKPOINT")
         fsync(draft)
         draft.rename(file)

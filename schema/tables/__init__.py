@@ -22,8 +22,12 @@ def modules() -> tuple[ModuleType, ...]:
     return (*sorted(ours, key=lambda module: (module.ORDER, module.__name__)), *map(import_module, added_modules()))
 
 
+@cache
 def metadata(d_model: int) -> MetaData:
-    """All tables of an atlas whose residual stream is `d_model` wide. Raises AtlasError for a table that leaves out what every table says of itself."""
+    """All tables of an atlas whose residual stream is `d_model` wide: the same object each time, to be read alone.
+
+    Raises AtlasError for a table that leaves out what every table says of itself.
+    """
     m = MetaData()
     for module in modules():
         module.tables(m, d_model)
