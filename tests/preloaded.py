@@ -38,6 +38,11 @@ def run(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return started(code, *arguments)()
 
 
+def told(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """The lines that it printed. DuckDB draws a bar between them where a statement takes seconds, as it sees no script and takes the process for a person's."""
+    return [line for line in done.stdout.splitlines() if line and "▕" not in line]
+
+
 def execute(code: str, arguments: tuple[str, ...], environment: dict[str, str], out: str, err: str) -> None:
     os.environ.update(environment)
     for descriptor, path in ((1, out), (2, err)):

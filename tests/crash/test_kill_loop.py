@@ -4,10 +4,10 @@ from tests import preloaded
 
 
 def kill_loop(*arguments: str) -> str:
-    """What it prints. Raises AssertionError if what an ingest ended with was not the same."""
+    """What it says in the end. Raises AssertionError if what an ingest ended with was not the same."""
     done = preloaded.run("from tests.crash.kill_loop import main; main()", "--seed", "1", *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return preloaded.told(done)[-1]
 
 
 def test_an_ingest_that_is_killed_again_and_again_ends_as_if_it_had_not_been() -> None:

@@ -12,7 +12,7 @@ from tests.crash.soak_figures import Row, Usage, grown
 def test_a_short_soak_ends_well() -> None:
     done = preloaded.run("from tests.crash.soak import main; main()", "--minutes", "0.1", "--seed", "1", "--no-browser")
     assert done.returncode == 0, done.stdout + done.stderr
-    head, *rows, said = done.stdout.splitlines()
+    head, *rows, said = preloaded.told(done)
     assert head.split()[:4] == ["minute", "ingests", "kills", "snapshots"]
     assert rows
     assert "each the same to the bit" in said
