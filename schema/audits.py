@@ -12,6 +12,7 @@ import duckdb
 from schema.errors import AtlasError
 from schema.interruptible import interruptible
 from schema.metadata_audits import Audit, metadata_audits
+from schema.older import width
 from schema.release import question_files, view_files
 from schema.tables import metadata
 
@@ -52,8 +53,7 @@ def audits(d_model: int) -> list[Audit]:
 
 def run_audits(con: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
     """Run every audit, one at a time, on the connection's current database. Raises AtlasError if one cannot run."""
-    d_model = max((d for (d,) in con.execute("SELECT d_model FROM model").fetchall()), default=1)
-    for audit in audits(d_model):
+    for audit in audits(width(con, "model") or 1):
         yield run_audit(con, audit)
 
 

@@ -65,7 +65,7 @@ def kinds() -> tuple[Beside, ...]:
 
 def kind_of(path: Path) -> Beside | None:
     """The kind that a file of this name is of; None of an atlas's."""
-    return next((kind for kind in kinds() if f".{path.name}".endswith(f".{kind.name}.duckdb")), None)
+    return next((kind for kind in kinds() if f".{path.name}".lower().endswith(f".{kind.name}.duckdb")), None)
 
 
 def attach_beside(con: duckdb.DuckDBPyConnection, path: Path) -> Callable[[], None]:
@@ -85,7 +85,8 @@ def attach_beside(con: duckdb.DuckDBPyConnection, path: Path) -> Callable[[], No
 
 def attach_kind(con: duckdb.DuckDBPyConnection, path: Path, kind: Beside) -> bool:
     """Whether what was attached is still to be filled."""
-    if not is_lake(path) and path.name.partition(".")[0] == kind.name:
+    # for DuckDB names that differ in case are one, and what is in the atlas would be read as what lies beside it
+    if not is_lake(path) and path.name.partition(".")[0].lower() == kind.name:
         raise AtlasError(f"an atlas cannot be called {kind.name}, as its {kind.name} are in SQL: rename {path}")
     target = kind.path(path)
     if not target.exists():

@@ -28,6 +28,9 @@ TABLES = "SELECT t.database_name, t.table_name FROM system.main.duckdb_tables() 
 SCHEMAS = "SELECT s.database_name FROM system.main.duckdb_schemas() AS s WHERE NOT s.internal AND s.schema_name <> 'main'"
 """Of all databases, and each by its whole name: a macro of the file may have the name of a function of DuckDB's."""
 
+KEPT = "definitions-2"
+"""What a kept digest is called by; another number where `digest` takes in something else."""
+
 KNOWN: dict[str, str] = {}
 """What this process has built or read."""
 
@@ -64,13 +67,28 @@ def digest(con: duckdb.DuckDBPyConnection, database: str, names: Collection[str]
     found, system, defined = con.execute(FUNCTIONS).fetchall(), set(), []
     for place, name, parameters, body in found:
         if place == database:
-            defined.append((name, parameters, body))
+            defined.append((name, parameters or [], body))
         elif place == "system":
             system.add(name.lower())
     shadows = sorted({name for name, *_ in defined if name.lower() in system})
     macros = sorted(macro for macro in defined if macro[0] in names)
+    most = {name: max(len(parameters) for other, parameters, _ in macros if other == name) for name, *_ in macros}
+    heads = [head(con, database, name, n) for name, n in sorted(most.items()) if n]
     views = sorted((name, sql) for place, name, sql in con.execute(VIEWS).fetchall() if place == database and name in names)
-    return sha256(json.dumps([shadows, macros, views]).encode()).hexdigest()
+    return sha256(json.dumps([shadows, macros, heads, views]).encode()).hexdigest()
+
+
+def head(con: duckdb.DuckDBPyConnection, database: str, name: str, n: int) -> str:
+    """What DuckDB says of a table macro that is called with one argument more than it has at most, `n`: the types and defaults of all, which no table lists.
+
+    No macro fits such a call, so none is looked into.
+    """
+    place, macro = (part.replace('"', '""') for part in (database, name))
+    try:
+        con.execute(f'EXPLAIN FROM "{place}".main."{macro}"({", ".join(["NULL"] * (n + 1))})')
+    except duckdb.Error as error:
+        return str(error).rsplit("\n\nLINE", 1)[0]
+    return ""
 
 
 def released(sources: str, build: Callable[[], str]) -> str:
@@ -81,9 +99,11 @@ def released(sources: str, build: Callable[[], str]) -> str:
 
 
 def kept(sources: str, build: Callable[[], str]) -> str:
-    file = cache_folder() / f"definitions-{duckdb.__version__}-{sources}"
+    file = cache_folder() / f"{KEPT}-{duckdb.__version__}-{sources}"
     with suppress(OSError, UnicodeDecodeError):
-        return file.read_text(encoding="utf-8")
+        # a pipe would be waited for, and of a machine that went down a file may be left without its text
+        if file.is_file() and (text := file.read_text(encoding="utf-8")):
+            return text
     built = build()
     # where nothing can be kept it is built each time
     with suppress(OSError):
@@ -95,4 +115,8 @@ def kept(sources: str, build: Callable[[], str]) -> str:
 
 
 def cache_folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "activation-atlas"
+    """A place where nothing can be kept if nobody knows the user's home, as in a container that runs under any number."""
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "activation-atlas"
+    except RuntimeError:
+        return Path(os.devnull) / "activation-atlas"

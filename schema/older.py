@@ -17,12 +17,18 @@ from schema.release import stored_tables
 from schema.store import OLDER
 from schema.tables import metadata
 
+LONGEST_ARRAY = 100_000
+"""Numbers, of DuckDB's arrays."""
+
 
 def is_of_this_version(con: duckdb.DuckDBPyConnection) -> bool:
     """Whether the open file is an atlas of this schema version."""
     if "model" not in {table for _, table in stored_tables(con)}:
         return False
-    versions = con.execute("SELECT m.schema_version FROM main.model AS m LIMIT 1").fetchall()
+    try:
+        versions = con.execute("SELECT m.schema_version FROM main.model AS m LIMIT 1").fetchall()
+    except duckdb.BinderException:
+        return False
     return not versions or versions[0][0] == SCHEMA_VERSION
 
 
@@ -41,11 +47,19 @@ def install_stand_ins(con: duckdb.DuckDBPyConnection, database: str) -> None:
     names = {name.lower(): name for name in there}
     if odd := sorted(name for name in metadata(1).tables if name in names and (database, names[name]) not in stored):
         raise NotAnAtlas(f"no atlas as an ingest makes it: it holds views or computed columns in the place of tables ({', '.join(odd[:5])})")
-    d_model = con.execute(f"SELECT m.d_model FROM {database}.main.model AS m LIMIT 1").fetchall()
-    for table in metadata(d_model[0][0] if d_model else 1).tables.values():
+    for table in metadata(width(con, f"{database}.main.model") or 1).tables.values():
         con.execute(stand_in(table, there.get(table.name, {}), f"{database}.main"))
         con.execute("; ".join(table_comments(table, "VIEW")))
     install_derived(con)
+
+
+def width(con: duckdb.DuckDBPyConnection, model: str) -> int | None:
+    """d_model by that table; None where it has no rows. Raises NotAnAtlas for what is no length of an array: types, which are SQL, are written with it."""
+    for (d_model,) in con.execute(f"SELECT m.d_model FROM {model} AS m LIMIT 1").fetchall():
+        if not isinstance(d_model, int) or not 0 < d_model <= LONGEST_ARRAY:
+            raise NotAnAtlas(f"no atlas as an ingest makes it: its d_model is {str(d_model)[:40]!r}")
+        return d_model
+    return None
 
 
 def found_columns(con: duckdb.DuckDBPyConnection, database: str, schema: str = "main") -> dict[str, dict[str, str]]:

@@ -288,7 +288,10 @@ def check_version(con: duckdb.DuckDBPyConnection, path: Path | str) -> None:
     if not {"model", "run", "shard"} <= tables:
         found = ", ".join(sorted(tables)[:5]) or "no tables"
         raise NotAnAtlas(f"{path} is not an atlas: it is a DuckDB file with {found}, and without the tables model, run and shard")
-    versions = con.execute("SELECT schema_version FROM model LIMIT 1").fetchall()
+    try:
+        versions = con.execute("SELECT m.schema_version FROM model AS m LIMIT 1").fetchall()
+    except duckdb.BinderException as error:
+        raise NotAnAtlas(f"{path} is not an atlas: its table model has no schema_version") from error
     if versions and versions[0][0] != SCHEMA_VERSION:
         raise NotAnAtlas(
             f"{path} has schema version {versions[0][0]}; this is activation-atlas for version {SCHEMA_VERSION}. "

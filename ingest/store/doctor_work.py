@@ -17,6 +17,7 @@ from ingest.store.work_file import check_belongs
 from schema.build import create_tables
 from schema.errors import AtlasError, NotAnAtlas
 from schema.logs import log_of
+from schema.older import width
 from schema.patient import patient
 from schema.plain import check_plain
 from schema.release import stored_tables
@@ -36,7 +37,7 @@ def work_findings(target: Path) -> Iterator[Finding]:
         yield from of_drafts(work)
         yield from of_strays(target, staging(work))
         yield from of_work_file(target, work)
-        yield from of_shards(staging(work), width(target, work))
+        yield from of_shards(staging(work), width_of(target, work))
 
 
 def of_drafts(work: Path) -> Iterator[Finding]:
@@ -108,12 +109,12 @@ def set_aside(target: Path, file: Path, what: str) -> Finding:
     return Finding(what, f"move it to {kept}; the ingest goes on from the last snapshot", partial(rename, file, kept))
 
 
-def width(target: Path, work: Path) -> int | None:
+def width_of(target: Path, work: Path) -> int | None:
     """d_model of what is being made, None where no file says it."""
     for file in (work / "atlas.duckdb", target):
         with suppress(AtlasError, duckdb.Error), beside_all(file) as con:
-            if (SENT, "model") in stored_tables(con) and (found := con.execute(f"SELECT m.d_model FROM {SENT}.main.model AS m LIMIT 1").fetchall()):
-                return int(found[0][0])
+            if (SENT, "model") in stored_tables(con) and (d_model := width(con, f"{SENT}.main.model")):
+                return d_model
     return None
 
 

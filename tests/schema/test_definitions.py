@@ -1,5 +1,6 @@
 """What a release defines is built once, and what is kept of that is no more than a help."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,7 +35,10 @@ def test_it_is_built_once(kept: Path, tiny_path: Path, monkeypatch: pytest.Monke
     assert (kept / before[0]).read_text() == before[1]
 
 
-@pytest.mark.parametrize("damage", ["other text", "no text", "a folder", "a file in the place of its folder"])
+CONTENTS = {"no text": b"", "bytes": b"\xff\xfe"}
+
+
+@pytest.mark.parametrize("damage", ["other text", "no text", "bytes", "a pipe that nobody writes to", "a folder", "a file in the place of its folder"])
 def test_what_is_kept_may_be_anything(kept: Path, tiny_path: Path, damage: str) -> None:
     of_file(tiny_path)
     for file in kept.iterdir():
@@ -42,10 +46,38 @@ def test_what_is_kept_may_be_anything(kept: Path, tiny_path: Path, damage: str) 
             file.write_text("0" * 64)
         else:
             file.unlink()
-            file.write_bytes(b"\xff\xfe") if damage == "no text" else file.mkdir()
+            if damage == "a pipe that nobody writes to":
+                os.mkfifo(file)
+            elif damage in CONTENTS:
+                file.write_bytes(CONTENTS[damage])
+            else:
+                file.mkdir()
     if damage == "a file in the place of its folder":
         kept.rename(kept.with_name("moved"))
         kept.write_text("")
     definitions.KNOWN.clear()
     # of a wrong digest the file's own are not taken, and the same ones are built beside it
     assert of_file(tiny_path) == ("memory" if damage == "other text" else "tiny")
+
+
+def test_a_file_without_text_is_written_again(kept: Path, tiny_path: Path) -> None:
+    """As a machine that went down leaves one: else every opening would build what it lacks."""
+    of_file(tiny_path)
+    written = {file: file.read_text() for file in kept.iterdir()}
+    for file in written:
+        file.write_text("")
+    definitions.KNOWN.clear()
+    of_file(tiny_path)
+    assert {file: file.read_text() for file in kept.iterdir()} == written
+
+
+def test_a_user_without_a_home_keeps_nothing_and_is_answered(kept: Path, tiny_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.delenv("HOME")
+
+    def unknown(uid: int) -> None:
+        raise KeyError(uid)
+
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    assert of_file(tiny_path) == "tiny"
+    assert not kept.exists()

@@ -21,7 +21,9 @@ from ingest.store.doctor import findings
 from ingest.store.doctor_cli import doctor
 from ingest.store.shards import shard_of
 from ingest.store.work_file import open_work_file
+from schema.audits import run_audits
 from schema.plain import check_plain
+from schema.release import question_files
 from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
 from tests.atlas.tiny_atlas import write_tiny_atlas
 
@@ -89,6 +91,24 @@ def test_what_a_stranger_defined_is_not_what_is_asked(tiny_path: Path, tmp_path:
             assert len(found.ask(question)) > 0
             assert found.ask(question).equals(made.ask(question)), question
     assert not (tmp_path / "logs").exists()
+
+
+@pytest.mark.parametrize(
+    "head", ["layer, neuron, n := 1, corpus := NULL", "layer, neuron, n := 25, corpus := 1", "layer SMALLINT, neuron, n := 25, corpus := NULL"]
+)
+def test_nor_is_a_question_with_other_defaults(tiny_path: Path, tmp_path: Path, head: str) -> None:
+    path = Path(shutil.copy(tiny_path, tmp_path / "sent.duckdb"))
+    spoiled(path, question_files()["top_triggers"].replace("layer, neuron, n := 25, corpus := NULL", head))
+    with atlas.open(path) as found, atlas.open(tiny_path) as made:
+        assert found.sql("SELECT current_database() AS name").item() == "memory"
+        assert found.sql("FROM top_triggers(0, 1)").equals(made.sql("FROM top_triggers(0, 1)"))
+
+
+@pytest.mark.parametrize("name", ["annotations", "Annotations", "ANNOTATIONS.of.somebody"])
+def test_an_atlas_does_not_pass_for_what_lies_beside_it(tiny_path: Path, tmp_path: Path, name: str) -> None:
+    path = Path(shutil.copy(tiny_path, tmp_path / f"{name}.duckdb"))
+    with pytest.raises(AtlasError, match="an atlas cannot be called annotations"):
+        atlas.open(path)
 
 
 def test_nor_is_what_a_stranger_defined_in_a_file_beside_it(tmp_path: Path) -> None:
@@ -231,11 +251,28 @@ def test_nor_is_text_that_is_no_manifest(text: bytes) -> None:
         shard_of("p", text)
 
 
-@pytest.mark.parametrize("d_model", [-3, 2_000_000_000])
-def test_an_older_atlas_of_a_width_that_cannot_be_is_refused_in_one_line(tmp_path: Path, d_model: int) -> None:
+INJECTED = '2] AS "vector" FROM older.main.residual_state AS t; CREATE MACRO sum(x) AS 41; --'
+
+
+@pytest.mark.parametrize("d_model", ["-3", "2_000_000_000", "NULL", f"'{INJECTED}'"])
+def test_an_older_atlas_of_a_width_that_cannot_be_is_refused_in_one_line(tmp_path: Path, d_model: str) -> None:
+    """Types are written with it, and nothing that an atlas holds may become SQL."""
     path = write_tiny_atlas(tmp_path / "sent.duckdb")
-    spoiled(path, "DROP TYPE release_digest", f"UPDATE model SET d_model = {d_model}")
-    with pytest.raises(AtlasError, match=r"cannot open .*sent\.duckdb"):
+    kind = "VARCHAR" if "'" in d_model else "INTEGER"
+    spoiled(path, f"ALTER TABLE model ALTER d_model TYPE {kind}", "ALTER TABLE model ALTER d_model DROP NOT NULL", f"UPDATE model SET d_model = {d_model}")
+    with atlas.open(path) as a, pytest.raises(NotAnAtlas, match="its d_model is"):
+        next(run_audits(a.con))
+    spoiled(path, "DROP TYPE release_digest")
+    with pytest.raises(NotAnAtlas, match="its d_model is"):
+        atlas.open(path)
+    assert CliRunner().invoke(doctor, [str(path)]).exit_code in (0, 1)
+
+
+@pytest.mark.parametrize("statement", ["DROP TYPE release_digest", "DROP TABLE removal"])
+def test_a_model_that_says_no_version_is_of_no_atlas(tmp_path: Path, statement: str) -> None:
+    path = write_tiny_atlas(tmp_path / "sent.duckdb")
+    spoiled(path, statement, "ALTER TABLE model DROP schema_version")
+    with pytest.raises(NotAnAtlas, match="its table model has no schema_version"):
         atlas.open(path)
 
 
