@@ -55,7 +55,9 @@ def model_column(con: duckdb.DuckDBPyConnection, column: str) -> int:
     rows = fetch_rows(con, f"SELECT {column} FROM model")
     if not rows:
         raise AtlasError("this atlas is empty: it has no model yet. `atlas ingest` fills it.")
-    return int(rows[0][0])
+    if not isinstance(n := rows[0][0], int):
+        raise AtlasError(f"this atlas does not say how large its model is: {column} is {str(n)[:40]!r}. `atlas verify` has what else is wrong with it.")
+    return n
 
 
 def check_below(value: object, name: str, n: int) -> None:

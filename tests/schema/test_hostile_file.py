@@ -315,3 +315,11 @@ def test_what_is_in_the_place_of_a_file_beside_an_atlas_is_said(tiny_path: Path,
         (os.mkfifo if "pipe" in what else os.mkdir)(beside)
     with pytest.raises(AtlasError, match=r"cannot read the annotations in .*a\.annotations\.duckdb: it is no DuckDB file"):
         atlas.open(path)
+
+
+@pytest.mark.parametrize("n_layers", ["NULL", "'many'"])
+def test_a_size_of_the_model_that_is_none_is_said(tmp_path: Path, n_layers: str) -> None:
+    path = write_tiny_atlas(tmp_path / "sent.duckdb")
+    spoiled(path, f"CREATE OR REPLACE TABLE model AS SELECT m.* REPLACE ({n_layers} AS n_layers) FROM model AS m")
+    with atlas.open(path) as a, pytest.raises(AtlasError, match="does not say how large its model is: n_layers is"):
+        a.neuron("L0N1")
