@@ -72,7 +72,7 @@ def ingest(paper: bool, dry_run: bool, batch_size: int | None, **given: Any) -> 
     if paper:
         given |= dict.fromkeys(PAPER, True)
     if given["corpus"] is None and (asked := [name for name, each in passes().items() if each.needs_corpus and given.get(name)]):
-        raise click.UsageError(f"--{'paper' if paper else asked[0].replace('_', '-')} needs --corpus: it reads what was recorded of one.")
+        raise click.UsageError(f"--{'paper' if paper else asked[0].replace('_', '-')} needs --corpus: without one the weights alone are read.")
     if (given["lake"] is None) != (given["data"] is None):
         raise click.UsageError("--lake and --data belong together: the catalogue of a lake, and the place of its files.")
     from ingest.model.device import usual_batch

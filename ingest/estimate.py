@@ -8,7 +8,7 @@ from ingest.model.models import Model, load_model
 from ingest.notes import cut_texts
 from ingest.passes import passes
 from ingest.passes.base import Probe
-from ingest.refusals import check_model, check_target
+from ingest.refusals import check_fit, check_model, check_target
 from ingest.request import Request
 from ingest.run import cut_corpus, survey_corpus
 from ingest.text.corpora import Corpus
@@ -22,6 +22,7 @@ def dry_run_report(request: Request) -> str:
     check_target(request)
     with enough_memory(request.device):
         model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device)
+        check_fit(request, model)
         check_model(request, model)
         with tempfile.TemporaryDirectory() as spool:
             probe = probe_of(model, request, Path(spool))

@@ -9,6 +9,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import click
 import duckdb
 import pytest
 import torch
@@ -407,6 +408,19 @@ def test_a_dry_run_foretells_the_rows_and_writes_nothing(tmp_path, gpt2, corpus,
         found = {t: con.execute(f"SELECT count(*) FROM {t}").fetchall()[0][0] for t in foretold if t != "total"}
     assert {t: n for t, n in foretold.items() if t != "total"} == found
     assert len(found) == 13
+
+
+def test_a_dry_run_refuses_what_the_ingest_would(tmp_path, gpt2, corpus):
+    arguments = ["--model", str(gpt2), "--corpus", str(corpus / "*.txt"), "--context", "100"]
+    for dry in ([], ["--dry-run"]):
+        with pytest.raises(AtlasError, match=r"a context of 100 tokens is more than the 64 .*use --context 64"):
+            command.main([str(tmp_path / "a.duckdb"), *arguments, *dry], standalone_mode=False)
+
+
+def test_a_trace_without_a_corpus_is_not_left_out_silently(tmp_path, gpt2):
+    with pytest.raises(click.UsageError, match="--trace needs --corpus"):
+        command.main([str(tmp_path / "a.duckdb"), "--model", str(gpt2), "--trace", "5"], standalone_mode=False)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_is_printed_on_stderr_without_a_terminal(tmp_path, gpt2, corpus, capfd):
