@@ -6,7 +6,7 @@
 -- param:  corpus (integer, NULL): corpus_id of the text that they are counted in; NULL counts over all corpora
 -- column: layer: transformer block, from 0
 -- column: head: attention head of the layer, from 0
--- column: rank: from 1, by falling score, exact over all triples of tokens
+-- column: rank: from 1, by falling score, exact over all triples of tokens that the text has as often as the ingest asked (--skip-trigram-seen)
 -- column: source: the token that is looked at
 -- column: destination: the token that looks
 -- column: out: the token that it promotes
@@ -21,19 +21,8 @@ WITH
 kept AS (
     SELECT
         t.*,
-        s.text AS source,
-        d.text AS destination,
-        o.text AS out,
-        avg(
-            CASE
-                WHEN trim(o.text) <> '' AND trim(s.text) = trim(o.text) OR ltrim(s.text) = ltrim(d.text) || o.text THEN 1
-                ELSE 0
-            END
-        ) OVER (PARTITION BY t.layer, t.head) AS copying_share
-    FROM skip_trigram AS t
-    INNER JOIN token AS s ON t.source_token_id = s.token_id
-    INNER JOIN token AS d ON t.destination_token_id = d.token_id
-    INNER JOIN token AS o ON t.out_token_id = o.token_id
+        avg(CAST(t.kind <> 'other' AS INTEGER)) OVER (PARTITION BY t.layer, t.head) AS copying_share
+    FROM skip_trigram_text AS t
     WHERE t.destination_tail = 'max' AND t.out_tail = 'max'
 ),
 
@@ -41,16 +30,6 @@ listed AS MATERIALIZED (
     SELECT k.*
     FROM kept AS k
     WHERE k.rank <= n
-),
-
-counted AS (
-    SELECT c.*
-    FROM skip_trigram_counts(
-        (SELECT list(t.source_token_id ORDER BY t.layer, t.head, t.rank) FROM listed AS t),
-        (SELECT list(t.destination_token_id ORDER BY t.layer, t.head, t.rank) FROM listed AS t),
-        (SELECT list(t.out_token_id ORDER BY t.layer, t.head, t.rank) FROM listed AS t),
-        corpus := corpus
-    ) AS c
 )
 
 SELECT
@@ -60,15 +39,18 @@ SELECT
     t.source,
     t.destination,
     t.out,
-    CAST(t.destination_score AS DOUBLE) * t.out_score AS score,
+    t.score,
     t.copying_share,
     c.n,
     c.n_after,
     c.lift
 FROM listed AS t
-LEFT JOIN counted AS c
-    ON
-        t.source_token_id = c.source_token_id
-        AND t.destination_token_id = c.destination_token_id
-        AND t.out_token_id = c.out_token_id
+INNER JOIN
+    skip_trigram_counts(
+        (SELECT list(l.source_token_id ORDER BY l.layer, l.head, l.rank) FROM listed AS l),
+        (SELECT list(l.destination_token_id ORDER BY l.layer, l.head, l.rank) FROM listed AS l),
+        (SELECT list(l.out_token_id ORDER BY l.layer, l.head, l.rank) FROM listed AS l),
+        corpus := corpus
+    ) AS c
+    ON t.source_token_id = c.source_token_id AND t.destination_token_id = c.destination_token_id AND t.out_token_id = c.out_token_id
 ORDER BY t.layer, t.head, t.rank;

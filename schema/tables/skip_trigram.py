@@ -21,7 +21,11 @@ def tables(m: MetaData, _: int) -> None:
         head(),
         column("circuit", String, circuit),
         column("source_token_id", Integer, "The token that is looked at.", "token.token_id"),
-        column("rank", SmallInteger, "From 1 to 10, by falling score, of the tokens that the text has as often as --skip-trigram-seen asks; ties go to the lowest token_id."),
+        column(
+            "rank",
+            SmallInteger,
+            "From 1 to 10, by falling score, of the tokens that the text has as often as --skip-trigram-seen asks; ties go to the lowest token_id.",
+        ),
         column("token_id", Integer, "The destination (qk) or the promoted token (ov).", "token.token_id"),
         column("score", REAL, f"Of qk {F}; of ov {G}."),
         one_of("circuit", terms.HEAD_CIRCUITS),
@@ -38,7 +42,9 @@ def tables(m: MetaData, _: int) -> None:
         head(),
         column("circuit", String, circuit),
         column("source_token_id", Integer, "The token that is looked at.", "token.token_id"),
-        added(SKIP_TRIGRAM, "n_source", BigInteger, "How often the text had the token: what it weighs in the mean over sources; 0 of all where there was no text"),
+        added(
+            SKIP_TRIGRAM, "n_source", BigInteger, "How often the text had the token: what it weighs in the mean over sources; 0 of all where there was no text"
+        ),
         column("mean", REAL, "Mean of its row: of qk over destinations, how much all look at it; of ov over promoted tokens, which its scores are less."),
         nonnegative("std", "Standard deviation of its row, divided by the number of tokens."),
         one_of("circuit", terms.HEAD_CIRCUITS),

@@ -1,22 +1,28 @@
 """Skip-trigrams and the tables that they come from, against the cube of all triples of a small vocabulary, in every family."""
 
+import json
+from collections import Counter
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
 from ingest.model.models import Model
 from ingest.model.token_states import n_tokens
-from ingest.passes.base import Probe
+from ingest.passes.base import Basis, Probe
 from ingest.passes.skip_trigram import PASS
 from ingest.recorders import skip_trigrams
 from ingest.recorders.skip_trigrams import head_tables
 from ingest.recorders.token_circuits import token_circuits
 from schema.errors import AtlasError
+from schema.store import open_reader
 from tests.exact.heads_reference import Heads, centred
-from tests.exact.tiny import asked
+from tests.exact.tiny import asked, run
 from tests.ingest import token_oracle as oracle
 from tests.ingest.attention_oracle import eager_model
 from tests.ingest.test_circuit import VARIANTS
+from tests.ingest.test_run import saved
 
 torch.set_num_threads(1)
 
@@ -122,6 +128,57 @@ def test_a_layer_that_there_is_not_is_refused_with_those_that_there_are() -> Non
     model = eager_model("llama")
     with pytest.raises(AtlasError, match=r"--skip-trigram 2: .*layers 0 to 1"):
         PASS.check_model(asked("x.duckdb", "m", None, skip_trigram=(0, 2)), model)
+
+
+GIVEN = {"context": 4, "bos": "always", "triggers": 2, "batch_size": 2, "shard_positions": 100, "seed": 0, "skip_trigram": (0,)}
+
+
+def test_tokens_count_as_the_text_has_them_and_bos_is_in_none(tmp_path: Path) -> None:
+    model, target = saved(tmp_path / "gpt2", seed=0), tmp_path / "a.duckdb"
+    (tmp_path / "a.txt").write_text("the and the then, and the end")
+    (tmp_path / "b.txt").write_text("the end")
+    run(asked(target, str(model), str(tmp_path / "a.txt"), **GIVEN | {"skip_trigram": ()}))
+    run(asked(target, str(model), str(tmp_path / "b.txt"), **GIVEN, skip_trigram_seen=3))
+    with open_reader(target) as con:
+        counts = Counter(t for (t,) in con.execute("SELECT p.token_id FROM position AS p WHERE p.index > 0").fetchall())
+        sources = con.execute("SELECT DISTINCT c.source_token_id, c.n_source FROM circuit_source AS c ORDER BY 1").fetchall()
+        tokens = con.execute("SELECT DISTINCT unnest([source_token_id, destination_token_id, out_token_id]) FROM skip_trigram").fetchall()
+        promoted = con.execute("SELECT DISTINCT token_id FROM circuit_token").fetchall()
+        settings = con.execute("SELECT settings FROM run WHERE kind = 'skip_trigram'").fetchall()
+    assert sources == [(token, counts[token]) for token in range(len(sources))]
+    common = {token for token, n in counts.items() if n >= 3}
+    assert {t for (t,) in tokens} == {t for (t,) in promoted} == common and 1 < len(common) < len(counts)
+    assert [(of["layer"], of["seen"]) for of in (json.loads(s) for (s,) in settings)] == [(0, 3)]
+
+
+def test_without_common_tokens_nothing_is_done_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, target = saved(tmp_path / "gpt2", seed=0), tmp_path / "a.duckdb"
+    run(asked(target, str(model), None, **GIVEN))
+    assert "no skip_trigram: the atlas has no token 10 times in its text" in capsys.readouterr().err
+    run(asked(target, str(model), None, **GIVEN, skip_trigram_seen=0))
+    assert capsys.readouterr().err == ""
+    with open_reader(target) as con:
+        assert con.execute("SELECT DISTINCT n_source FROM circuit_source").fetchall() == [(0,)]
+
+
+def test_what_a_layer_has_is_kept_with_its_text_and_its_filter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, target = saved(tmp_path / "gpt2", seed=0), tmp_path / "a.duckdb"
+    (tmp_path / "a.txt").write_text("the and the then, and the end")
+    run(asked(target, str(model), str(tmp_path / "a.txt"), **GIVEN, skip_trigram_seen=2))
+    with open_reader(target) as con:
+        before = con.execute("SELECT * FROM circuit_source ORDER BY ALL").fetchall()
+    (tmp_path / "b.txt").write_text("the end")
+    assert "all its text" not in capsys.readouterr().err
+    run(asked(target, str(model), str(tmp_path / "b.txt"), **GIVEN, skip_trigram_seen=2))
+    assert "the skip-trigrams of layer 0 are of the text that the atlas had when they were begun" in capsys.readouterr().err
+    with open_reader(target) as con:
+        assert con.execute("SELECT * FROM circuit_source ORDER BY ALL").fetchall() == before
+        # one that goes on goes on with them
+        (plan,) = PASS.plans(Basis(con, eager_model("gpt2"), asked(target, str(model), None, **GIVEN, skip_trigram_seen=2), None))
+        (job,) = plan.jobs(2, [0])
+    assert job.arguments["counts"].tolist() == [row[4] for row in before if row[1:3] == (0, "qk")]
+    with pytest.raises(AtlasError, match=r"--skip-trigram-seen 5: run 2 has read layer 0 with 2"):
+        run(asked(target, str(model), str(tmp_path / "a.txt"), **GIVEN, skip_trigram_seen=5))
 
 
 def test_a_dry_run_counts_the_rows_and_times_a_block() -> None:
