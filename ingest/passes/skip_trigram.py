@@ -61,10 +61,12 @@ class SkipTrigram(PlannedPass):
         counts, least = token_counts(basis.con, n_tokens(basis.model)), basis.request.options["skip_trigram_seen"]
         known = [(layer, source_counts(basis.con, layer)) for layer in layers_of(basis.request)]
         if other := [str(layer) for layer, of_layer in known if len(of_layer) and (of_layer != counts).any()]:
-            return f"note: the skip-trigrams of layer {', '.join(other)} are of the text that the atlas had when they were begun; for those of all its text ingest into a new file"
+            of = f"the skip-trigrams of layer {', '.join(other)} are of the text that the atlas had when they were begun"
+            return f"note: {of}; for those of all its text ingest into a new file"
         if (counts >= least).any():
             return None
-        return f"note: no skip_trigram: the atlas has no token {least} times in its text (--corpus, --triggers); ask again when it has, or with --skip-trigram-seen 0"
+        lacking = f"the atlas has no token {least} times in its text (--corpus, --triggers)"
+        return f"note: no skip_trigram: {lacking}; ask again when it has, or with --skip-trigram-seen 0"
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
         from ingest.model.token_states import n_tokens
