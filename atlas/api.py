@@ -46,7 +46,7 @@ class Atlas:
         """
         q = question(name)
         arguments = bind(q, args, kwargs)
-        check_arguments(self.con, arguments)
+        check_arguments(self.con, arguments, q.sql)
         return fetch(self.con, statement(q, arguments))
 
     def sql(

@@ -16,16 +16,19 @@ from schema.terms import BEHAVIOURS, SUBJECTS
 
 LEAST = {"n": ("rows", 1), "n_bins": ("quantiles", 1), "width": ("tokens", 0), "n_cells": ("cells", 1)}
 
+WORDS = {"behaviour": {"head_behaviour": BEHAVIOURS}, "subject": {"annotation": SUBJECTS}}
+"""Name of an argument → view, or table of annotations → the words that its column may hold."""
+
 LARGEST = 2**63 - 1
 """Of what DuckDB takes as a number of rows or an identifier."""
 
 
-def check_arguments(con: duckdb.DuckDBPyConnection, arguments: Mapping[str, object]) -> None:
-    """Raise AtlasError naming the ranges that exist if an argument lies outside them. Absent and None arguments pass."""
+def check_arguments(con: duckdb.DuckDBPyConnection, arguments: Mapping[str, object], sql: str = "") -> None:
+    """Raise AtlasError naming the ranges that exist if an argument lies outside them. Absent and None arguments pass. sql: that of the question."""
     given = {name: value for name, value in arguments.items() if value is not None}
-    for name, words in {**facts().words, "behaviour": BEHAVIOURS, "subject": SUBJECTS}.items():
-        if name in given and given[name] not in words:
-            raise AtlasError(f"no {name} {given[name]!r}; they are {', '.join(words)}")
+    for name, value in given.items():
+        if (words := words_of(name, sql)) and value not in words:
+            raise AtlasError(f"no {name} {value!r}; they are {', '.join(words)}")
     for name, (meaning, least) in LEAST.items():
         if name in given and given[name] < least:  # type: ignore[operator]
             raise AtlasError(f"{name} is how many {meaning}, at least {least}, not {given[name]}")
@@ -37,6 +40,13 @@ def check_arguments(con: duckdb.DuckDBPyConnection, arguments: Mapping[str, obje
     for name, check in CHECKS.items():
         if name in given:
             check(con, given[name])
+
+
+def words_of(name: str, sql: str) -> list[str]:
+    """The words that an argument takes: those of the columns of its name in the tables that a question reads, of all where these have none."""
+    of_tables = WORDS.get(name) or facts().words.get(name, {})
+    read = relations(sql) & of_tables.keys() if len(of_tables) > 1 else set()
+    return list(dict.fromkeys(word for table, words in of_tables.items() if table in read or not read for word in words))
 
 
 def check_layer(con: duckdb.DuckDBPyConnection, layer: object) -> None:

@@ -29,13 +29,13 @@ class Pass(NamedTuple):
 class Facts(NamedTuple):
     """passes: name → pass. filled_by: table → pass, '' for none. added: table → column that a release added → the pass that fills it.
 
-    words: name of columns that hold one of few words → the words.
+    words: name of columns that hold one of few words → table → its words.
     """
 
     passes: dict[str, Pass]
     filled_by: dict[str, str]
     added: dict[str, dict[str, str]]
-    words: dict[str, list[str]]
+    words: dict[str, dict[str, list[str]]]
 
 
 @cache
@@ -62,13 +62,14 @@ def of_metadata() -> Facts:
     )
 
 
-def words(tables: "Iterable[Table]") -> dict[str, list[str]]:
-    """Of columns of one name in several tables, those of all."""
-    found: dict[str, dict[str, None]] = {}
-    for told in (constraint.info.get("words", {}) for t in tables for constraint in sorted(t.constraints, key=str)):
-        for name, of_column in told.items():
-            found.setdefault(name, {}).update(dict.fromkeys(of_column))
-    return {name: list(of_all) for name, of_all in sorted(found.items())}
+def words(tables: "Iterable[Table]") -> dict[str, dict[str, list[str]]]:
+    """Columns of one name may hold other words in other tables."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for t in tables:
+        for constraint in sorted(t.constraints, key=str):
+            for name, of_column in constraint.info.get("words", {}).items():
+                found.setdefault(name, {})[t.name] = list(of_column)
+    return dict(sorted(found.items()))
 
 
 def command(name: str, path: object = "…") -> str:

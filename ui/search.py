@@ -71,7 +71,7 @@ def by_text(by: str) -> Answer | None:
         blocks.empty(HINTS[term])
         return None
     arguments = bind(q, (), {term: text, "n": ALL, **tail})
-    check_arguments(con, arguments)
+    check_arguments(con, arguments, q.sql)
     return Answer(q.sentence, pl.DataFrame(), statement(q, arguments), q.columns, name, arguments)
 
 

@@ -87,8 +87,8 @@ SKIP_TRIGRAMS = Item(
     "One-layer models: skip-trigrams",
     needs=("skip_trigram",),
     caption=lambda f: (
-        "Of every head the triples source … destination → out that it weighs most, exact over all triples of tokens: how much the destination looks for the "
-        "source, times what the source adds to the logit of out; with how often the text has them."
+        "Of every head the triples source … destination → out that it weighs most, one a source, of tokens that follow each other in the text: "
+        "how much the destination looks for the source, times what the source adds to the logit of out; with how often the text has them."
     ),
     n=lambda f: f"{f.unique(['layer', 'head']).height:,} heads",
     columns={

@@ -22,12 +22,7 @@ CREATE OR REPLACE MACRO skip_trigram_counts(sources, destinations, outs, corpus 
 WITH
 asked AS MATERIALIZED (
     SELECT DISTINCT u.*
-    FROM (
-        SELECT
-            unnest(sources) AS source_token_id,
-            unnest(destinations) AS destination_token_id,
-            unnest(outs) AS out_token_id
-    ) AS u
+    FROM (SELECT unnest(sources) AS source_token_id, unnest(destinations) AS destination_token_id, unnest(outs) AS out_token_id) AS u
 ),
 
 text AS (
@@ -44,85 +39,38 @@ first_place AS (
         p.token_id,
         min(p.index) AS index
     FROM text AS p
-    WHERE p.token_id IN (SELECT a.source_token_id FROM asked AS a)
+    SEMI JOIN asked AS a ON p.token_id = a.source_token_id
     GROUP BY p.sequence_id, p.token_id
 ),
 
-destination AS (
+-- what follows each destination, wherever it stands, and of that where the source stands before it
+following AS (
     SELECT
-        p.sequence_id,
-        p.index,
-        p.token_id,
-        p.next_token_id
-    FROM text AS p
-    WHERE p.token_id IN (SELECT a.destination_token_id FROM asked AS a) AND p.next_token_id IS NOT NULL
-),
-
-pair AS (
-    SELECT DISTINCT
         a.source_token_id,
-        a.destination_token_id
-    FROM asked AS a
-),
-
-after_source AS (
-    SELECT
-        i.source_token_id,
-        i.destination_token_id,
-        d.next_token_id,
-        count(*) AS n
-    FROM pair AS i
-    INNER JOIN destination AS d ON i.destination_token_id = d.token_id
-    INNER JOIN first_place AS f ON i.source_token_id = f.token_id AND d.sequence_id = f.sequence_id AND d.index > f.index
-    GROUP BY i.source_token_id, i.destination_token_id, d.next_token_id
-),
-
-after_any AS (
-    SELECT
-        d.token_id,
-        d.next_token_id,
-        count(*) AS n
-    FROM destination AS d
-    GROUP BY d.token_id, d.next_token_id
+        a.destination_token_id,
+        p.next_token_id,
+        count(*) AS n,
+        count(*) FILTER (WHERE f.index < p.index) AS n_after
+    FROM (SELECT DISTINCT a.source_token_id, a.destination_token_id FROM asked AS a) AS a
+    INNER JOIN text AS p ON a.destination_token_id = p.token_id AND p.next_token_id IS NOT NULL
+    LEFT JOIN first_place AS f ON a.source_token_id = f.token_id AND p.sequence_id = f.sequence_id
+    GROUP BY a.source_token_id, a.destination_token_id, p.next_token_id
 ),
 
 counted AS (
     SELECT
         a.*,
-        (
-            SELECT coalesce(CAST(sum(s.n) AS BIGINT), 0)
-            FROM after_source AS s
-            WHERE
-                a.source_token_id = s.source_token_id
-                AND a.destination_token_id = s.destination_token_id
-                AND a.out_token_id = s.next_token_id
-        ) AS n,
-        (
-            SELECT coalesce(CAST(sum(s.n) AS BIGINT), 0)
-            FROM after_source AS s
-            WHERE a.source_token_id = s.source_token_id AND a.destination_token_id = s.destination_token_id
-        ) AS n_after,
-        (
-            SELECT coalesce(CAST(sum(d.n) AS BIGINT), 0)
-            FROM after_any AS d
-            WHERE a.destination_token_id = d.token_id AND a.out_token_id = d.next_token_id
-        ) AS n_bigram,
-        (
-            SELECT coalesce(CAST(sum(d.n) AS BIGINT), 0)
-            FROM after_any AS d
-            WHERE a.destination_token_id = d.token_id
-        ) AS n_destination
+        coalesce(CAST(sum(f.n_after) FILTER (WHERE f.next_token_id = a.out_token_id) AS BIGINT), 0) AS n,
+        coalesce(CAST(sum(f.n_after) AS BIGINT), 0) AS n_after,
+        coalesce(CAST(sum(f.n) FILTER (WHERE f.next_token_id = a.out_token_id) AS BIGINT), 0) AS n_bigram,
+        coalesce(CAST(sum(f.n) AS BIGINT), 0) AS n_destination
     FROM asked AS a
+    LEFT JOIN following AS f ON a.source_token_id = f.source_token_id AND a.destination_token_id = f.destination_token_id
+    GROUP BY ALL
 )
 
 SELECT
-    c.source_token_id,
-    c.destination_token_id,
-    c.out_token_id,
-    c.n,
-    c.n_after,
-    c.n_bigram,
-    c.n_destination,
+    c.*,
     c.n / nullif(c.n_after, 0) AS share,
     c.n / nullif(c.n_after, 0) * c.n_destination / nullif(c.n_bigram, 0) AS lift
 FROM counted AS c

@@ -25,24 +25,17 @@
 -- chart:  bar(rank, score)
 CREATE OR REPLACE MACRO skip_trigrams(layer, head, token, n := 10, corpus := NULL) AS TABLE
 WITH
-asked AS (
-    SELECT k.token_id
-    FROM token AS k
-    WHERE k.text = token OR k.text = ' ' || token
-),
-
 scored AS (
     SELECT
         t.*,
-        (t.score - CASE t.circuit WHEN 'qk' THEN w.mean ELSE 0 END) / nullif(w.std, 0) AS deviations
+        k.text,
+        (t.score - if(t.circuit = 'qk', w.mean, 0)) / nullif(w.std, 0) AS deviations
     FROM circuit_token AS t
     INNER JOIN circuit_source AS w
-        ON
-            t.layer = w.layer
-            AND t.head = w.head
-            AND t.circuit = w.circuit
-            AND t.source_token_id = w.source_token_id
-    WHERE t.layer = layer AND t.head = head AND t.score > 0 AND t.source_token_id IN (SELECT a.token_id FROM asked AS a)
+        ON t.layer = w.layer AND t.head = w.head AND t.circuit = w.circuit AND t.source_token_id = w.source_token_id
+    INNER JOIN token AS s ON t.source_token_id = s.token_id
+    INNER JOIN token AS k ON t.token_id = k.token_id
+    WHERE t.layer = layer AND t.head = head AND t.score > 0 AND s.text IN (token, ' ' || token)
 ),
 
 -- of ten destinations and ten outs the pairs that can be among the ten best
@@ -51,6 +44,8 @@ listed AS MATERIALIZED (
         f.source_token_id,
         f.token_id AS destination_token_id,
         g.token_id AS out_token_id,
+        f.text AS destination,
+        g.text AS out,
         f.score AS destination_score,
         g.score AS out_score,
         f.deviations AS destination_deviations,
@@ -61,23 +56,13 @@ listed AS MATERIALIZED (
     INNER JOIN scored AS g ON f.source_token_id = g.source_token_id AND f.rank * g.rank <= 10
     WHERE f.circuit = 'qk' AND g.circuit = 'ov'
     QUALIFY triple_rank <= least(n, 10)
-),
-
-counted AS (
-    SELECT c.*
-    FROM skip_trigram_counts(
-        (SELECT list(t.source_token_id ORDER BY t.source_token_id, t.triple_rank) FROM listed AS t),
-        (SELECT list(t.destination_token_id ORDER BY t.source_token_id, t.triple_rank) FROM listed AS t),
-        (SELECT list(t.out_token_id ORDER BY t.source_token_id, t.triple_rank) FROM listed AS t),
-        corpus := corpus
-    ) AS c
 )
 
 SELECT
     s.text AS source,
     t.triple_rank AS rank,
-    d.text AS destination,
-    o.text AS out,
+    t.destination,
+    t.out,
     t.score,
     t.destination_score,
     t.out_score,
@@ -91,11 +76,12 @@ SELECT
     t.out_token_id
 FROM listed AS t
 INNER JOIN token AS s ON t.source_token_id = s.token_id
-INNER JOIN token AS d ON t.destination_token_id = d.token_id
-INNER JOIN token AS o ON t.out_token_id = o.token_id
-LEFT JOIN counted AS c
-    ON
-        t.source_token_id = c.source_token_id
-        AND t.destination_token_id = c.destination_token_id
-        AND t.out_token_id = c.out_token_id
+INNER JOIN
+    skip_trigram_counts(
+        (SELECT list(l.source_token_id ORDER BY l.source_token_id, l.triple_rank) FROM listed AS l),
+        (SELECT list(l.destination_token_id ORDER BY l.source_token_id, l.triple_rank) FROM listed AS l),
+        (SELECT list(l.out_token_id ORDER BY l.source_token_id, l.triple_rank) FROM listed AS l),
+        corpus := corpus
+    ) AS c
+    ON t.source_token_id = c.source_token_id AND t.destination_token_id = c.destination_token_id AND t.out_token_id = c.out_token_id
 ORDER BY t.source_token_id, t.triple_rank;

@@ -8,7 +8,7 @@
 -- param:  destination_tail (text, 'max'): max for destinations that look at the source more than at others, min for less
 -- param:  out_tail (text, 'max'): max for tokens that it promotes, min for tokens that it suppresses
 -- param:  corpus (integer, NULL): corpus_id of the text that they are counted in; NULL counts over all corpora
--- column: rank: from 1, by falling modulus of the score, exact over all triples of tokens
+-- column: rank: from 1, by falling modulus of the score, exact over all triples of tokens that the text has as often as the ingest asked (--skip-trigram-seen)
 -- column: source: the token that is looked at
 -- column: destination: the token that looks
 -- column: out: the token that it promotes, or suppresses
@@ -24,43 +24,29 @@ CREATE OR REPLACE MACRO skip_trigrams_largest(layer, head, n := 25, destination_
 WITH
 listed AS MATERIALIZED (
     SELECT t.*
-    FROM skip_trigram AS t
+    FROM skip_trigram_text AS t
     WHERE t.layer = layer AND t.head = head AND t.destination_tail = destination_tail AND t.out_tail = out_tail AND t.rank <= n
-),
-
-counted AS (
-    SELECT c.*
-    FROM skip_trigram_counts(
-        (SELECT list(t.source_token_id ORDER BY t.rank) FROM listed AS t),
-        (SELECT list(t.destination_token_id ORDER BY t.rank) FROM listed AS t),
-        (SELECT list(t.out_token_id ORDER BY t.rank) FROM listed AS t),
-        corpus := corpus
-    ) AS c
 )
 
 SELECT
     t.rank,
-    s.text AS source,
-    d.text AS destination,
-    o.text AS out,
-    CAST(t.destination_score AS DOUBLE) * t.out_score AS score,
+    t.source,
+    t.destination,
+    t.out,
+    t.score,
     t.destination_score,
     t.out_score,
-    CASE
-        WHEN trim(o.text) <> '' AND trim(s.text) = trim(o.text) THEN 'copy'
-        WHEN ltrim(s.text) = ltrim(d.text) || o.text THEN 'split'
-        ELSE 'other'
-    END AS kind,
+    t.kind,
     c.n,
     c.n_after,
     c.lift
 FROM listed AS t
-INNER JOIN token AS s ON t.source_token_id = s.token_id
-INNER JOIN token AS d ON t.destination_token_id = d.token_id
-INNER JOIN token AS o ON t.out_token_id = o.token_id
-LEFT JOIN counted AS c
-    ON
-        t.source_token_id = c.source_token_id
-        AND t.destination_token_id = c.destination_token_id
-        AND t.out_token_id = c.out_token_id
+INNER JOIN
+    skip_trigram_counts(
+        (SELECT list(l.source_token_id ORDER BY l.rank) FROM listed AS l),
+        (SELECT list(l.destination_token_id ORDER BY l.rank) FROM listed AS l),
+        (SELECT list(l.out_token_id ORDER BY l.rank) FROM listed AS l),
+        corpus := corpus
+    ) AS c
+    ON t.source_token_id = c.source_token_id AND t.destination_token_id = c.destination_token_id AND t.out_token_id = c.out_token_id
 ORDER BY t.rank;

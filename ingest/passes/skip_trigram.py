@@ -1,5 +1,6 @@
 """Skip-trigrams of heads, and the tables of their circuits over the vocabulary (Elhage et al. 2021): one run a layer, one shard a head."""
 
+import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -9,15 +10,23 @@ from ingest.passes.base import Basis, Plan, PlannedPass, Probe
 from schema.errors import AtlasError
 
 if TYPE_CHECKING:
+    import duckdb
+    import numpy as np
+
     from ingest.model.models import Model
     from ingest.request import Request
     from ingest.workers.pool import Job
     from ingest.workers.worker import Progress, Tables, Worker
 
+PROBED = 4
+"""Blocks of sources that a dry run looks at: the first ones fill the lists."""
+
 
 class SkipTrigram(PlannedPass):
+    """Of a text it takes how often it has each token: rare ones lead every list, since a model has not learned what follows them."""
+
     name = "skip_trigram"
-    after = ("weights",)
+    after = ("sweep",)
     reads_heads = True
     options = (
         click.Option(
@@ -26,6 +35,14 @@ class SkipTrigram(PlannedPass):
             multiple=True,
             metavar="LAYER",
             help="Read the skip-trigrams of a layer's heads; 0 is the layer that reads tokens themselves. May be given for several layers.",
+        ),
+        click.Option(
+            ["--skip-trigram-seen"],
+            type=click.IntRange(0),
+            default=10,
+            show_default=True,
+            metavar="N",
+            help="They are of tokens that the text of the atlas has this often; 0: of all tokens.",
         ),
     )
 
@@ -37,17 +54,42 @@ class SkipTrigram(PlannedPass):
             if layer >= model.n_layers:
                 raise AtlasError(f"--skip-trigram {layer}: {model.name} has layers 0 to {model.n_layers - 1}")
 
+    def note(self, basis: Basis) -> str | None:
+        from ingest.model.token_states import n_tokens
+        from ingest.recorders.reads import source_counts, token_counts
+
+        counts, least = token_counts(basis.con, n_tokens(basis.model)), basis.request.options["skip_trigram_seen"]
+        known = [(layer, source_counts(basis.con, layer)) for layer in layers_of(basis.request)]
+        if other := [str(layer) for layer, of_layer in known if len(of_layer) and (of_layer != counts).any()]:
+            of = f"the skip-trigrams of layer {', '.join(other)} are of the text that the atlas had when they were begun"
+            return f"note: {of}; for those of all its text ingest into a new file"
+        if (counts >= least).any():
+            return None
+        lacking = f"the atlas has no token {least} times in its text (--corpus, --triggers)"
+        return f"note: no skip_trigram: {lacking}; ask again when it has, or with --skip-trigram-seen 0"
+
     def plans(self, basis: Basis) -> Iterable[Plan]:
+        from ingest.model.token_states import n_tokens
+        from ingest.recorders.reads import source_counts, token_counts
         from ingest.workers.pool import job
 
+        least = basis.request.options["skip_trigram_seen"]
         for layer in layers_of(basis.request):
+            check_seen(basis.con, layer, least)
+            # a run that goes on has the counts that it began with
+            counts = source_counts(basis.con, layer)
+            if not len(counts):
+                counts = token_counts(basis.con, n_tokens(basis.model))
+            of = {"layer": layer, "counts": counts, "least": least}
 
-            def jobs(run_id: int, heads: list[int], layer: int = layer) -> "Iterable[Job]":
-                return (job(run_id, head, compute, run_id=run_id, layer=layer, head=head) for head in heads)
+            def jobs(run_id: int, heads: list[int], of: dict = of) -> "Iterable[Job]":
+                return (job(run_id, head, compute, run_id=run_id, head=head, **of) for head in heads)
 
-            yield Plan({**basis.request.weights_settings(), "layer": layer}, [1] * basis.model.n_heads, "heads", jobs)
+            if (counts >= least).any():
+                yield Plan({**basis.request.weights_settings(), "layer": layer, "seen": least}, [1] * basis.model.n_heads, "heads", jobs)
 
     def rows(self, probe: Probe) -> dict[str, int]:
+        """At most: fewer where a text has few tokens often."""
         from ingest.model.token_states import n_tokens
         from ingest.recorders.skip_trigrams import N_KEPT, N_LARGEST
         from schema.terms import HEAD_CIRCUITS, TAILS
@@ -57,14 +99,17 @@ class SkipTrigram(PlannedPass):
         return {"circuit_token": rows * min(N_KEPT, n), "circuit_source": rows, "skip_trigram": heads * len(TAILS) ** 2 * N_LARGEST}
 
     def seconds(self, probe: Probe) -> float:
+        """At most: fewer where a text has few tokens often."""
+        import numpy as np
+
         from ingest.model.token_states import n_tokens
-        from ingest.recorders.skip_trigrams import CHUNK, head_tables, token_circuits
+        from ingest.recorders.skip_trigrams import CHUNK, head_tables
+        from ingest.recorders.token_circuits import token_circuits
         from ingest.timing import timed
 
-        layers, found = layers_of(probe.request), []
-        circuits = timed(lambda: found.append(token_circuits(probe.model, layers[0])))
-        n = n_tokens(probe.model)
-        few = min(CHUNK, n)
+        layers, found, n = layers_of(probe.request), [], n_tokens(probe.model)
+        circuits = timed(lambda: found.append(token_circuits(probe.model, layers[0], np.zeros(n, np.int64), 0)))
+        few = min(PROBED * CHUNK, n)
         head = timed(lambda: head_tables(found[0], layers[0], 0, few, lambda _: None)) * n / few
         return len(layers) * (circuits + probe.model.n_heads * head)
 
@@ -73,12 +118,22 @@ def layers_of(request: "Request") -> list[int]:
     return sorted(set(request.options["skip_trigram"]))
 
 
-def compute(worker: "Worker", progress: "Progress", *, run_id: int, layer: int, head: int) -> "Tables":
-    from ingest.model.token_states import n_tokens
-    from ingest.recorders.skip_trigrams import head_tables, token_circuits
+def check_seen(con: "duckdb.DuckDBPyConnection", layer: int, least: int) -> None:
+    """Raise AtlasError where the atlas has a layer's skip-trigrams with another filter."""
+    for run_id, settings in con.execute("SELECT r.run_id, r.settings FROM run AS r WHERE r.kind = 'skip_trigram'").fetchall():
+        of = json.loads(settings)
+        if of["layer"] == layer and of.get("seen") != least:
+            raise AtlasError(
+                f"--skip-trigram-seen {least}: run {run_id} has read layer {layer} with {of.get('seen')}. Use that number, or ingest into a new file."
+            )
 
-    circuits = worker.kept(run_id, lambda: token_circuits(worker.model, layer))
-    return head_tables(circuits, layer, head, n_tokens(worker.model), progress)
+
+def compute(worker: "Worker", progress: "Progress", *, run_id: int, layer: int, head: int, counts: "np.ndarray", least: int) -> "Tables":
+    from ingest.recorders.skip_trigrams import head_tables
+    from ingest.recorders.token_circuits import token_circuits
+
+    circuits = worker.kept(run_id, lambda: token_circuits(worker.model, layer, counts, least))
+    return head_tables(circuits, layer, head, len(counts), progress)
 
 
 PASS = SkipTrigram()

@@ -132,3 +132,28 @@ def bigrams(con: duckdb.DuckDBPyConnection, corpus_id: int) -> Bigrams:
         ORDER BY p.token_id, p.next_token_id
     """
     return Bigrams(*(np.asarray(column, np.int64) for column in con.execute(sql, [corpus_id]).fetchnumpy().values()))
+
+
+def token_counts(con: duckdb.DuckDBPyConnection, n: int) -> np.ndarray:
+    """How often the text that is loaded has each of the first n tokens, all corpora together: [n] int64. BOS is in no text."""
+    sql = """
+        SELECT p.token_id, count(*) AS n
+        FROM position AS p
+        INNER JOIN token AS k ON p.token_id = k.token_id
+        WHERE p.token_id < ? AND NOT (p.index = 0 AND p.char_start = p.char_end AND k.is_special)
+        GROUP BY p.token_id
+    """
+    found, counts = con.execute(sql, [n]).fetchnumpy(), np.zeros(n, np.int64)
+    counts[np.asarray(found["token_id"], np.int64)] = found["n"]
+    return counts
+
+
+def source_counts(con: duckdb.DuckDBPyConnection, layer: int) -> np.ndarray:
+    """How often the text had each token when a layer's skip-trigrams were begun: [n_tokens] int64, empty where none are loaded."""
+    sql = """
+        SELECT c.n_source
+        FROM circuit_source AS c
+        WHERE c.layer = ? AND c.circuit = 'qk' AND c.head = (SELECT min(o.head) FROM circuit_source AS o WHERE o.layer = c.layer)
+        ORDER BY c.source_token_id
+    """
+    return np.asarray(con.execute(sql, [layer]).fetchnumpy()["n_source"], np.int64)

@@ -6,19 +6,15 @@ Source: Elhage et al. 2021, one-layer attention-only transformers: skip-trigrams
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
 import torch
 from torch import Tensor
 
-from ingest.model.folding import folded_heads, layer_norm, over_scale
-from ingest.model.heads import attention_input, for_each_head, score_scale, unturned
-from ingest.model.models import Model
-from ingest.model.positions import mean_rotation, turned
 from ingest.model.ranking import top_k
-from ingest.model.token_states import n_tokens, states_before
+from ingest.recorders.token_circuits import TokenCircuits, spread
 from schema.terms import HEAD_CIRCUITS, TAILS
 
 N_KEPT = 10
@@ -30,121 +26,75 @@ N_LARGEST = 100
 CHUNK = 256
 """Sources whose scores over the vocabulary are held at once."""
 
-
-@dataclass(frozen=True, eq=False)
-class TokenCircuits:
-    """What the heads of a layer make of tokens, as factors. They take four times the memory of the embedding."""
-
-    queries: Tensor
-    """[n_heads, n_tokens, d_head]"""
-    keys: Tensor
-    """The same, times the score scale, turned back by RoPE's mean over distances, and less their mean over tokens."""
-    sources: Tensor
-    """X̂, [n_tokens, d_model]"""
-    readers: Tensor
-    """Û, [n_tokens, d_model]"""
-    w_v: Tensor
-    """[n_heads, d_head, d_model], folded as the next."""
-    w_o: Tensor
-    """[n_heads, d_model, d_head]"""
-
-    def factors(self, head: int) -> dict[str, tuple[Tensor, Tensor]]:
-        """Circuit → factors of its scores, [n_tokens, d_head] each: rows for sources, and for destinations or outs."""
-        return {"qk": (self.keys[head], self.queries[head]), "ov": (self.sources @ self.w_v[head].T, self.readers @ self.w_o[head])}
-
-
-def token_circuits(model: Model, layer: int) -> TokenCircuits:
-    """Queries have their bias, and so the pull that it gives each source. What a head writes wherever it looks tells sources not apart, and is left out."""
-    attention, states = model.architecture.attention, states_before(model, layer)
-    heads, read = folded_heads(model, layer), attention_input(model, layer, states)
-    queries, keys = (x[:, 0] for x in unturned(model, layer, read[None], torch.arange(len(read), device=read.device)))
-    if attention.rotary is not None:
-        cosine, sine = mean_rotation(model, attention.rotary, layer)
-        # a source lies behind, so k turns back
-        keys = turned(keys, cosine, -sine, attention.rotary.is_adjacent)
-    keys = for_each_head(model, (keys - keys.double().mean(1, keepdim=True).float()) * score_scale(model, layer))
-    sources = over_scale(states, layer_norm(model, layer, attention.norm))
-    return TokenCircuits(queries, keys, sources, model.logit_readers(torch.arange(n_tokens(model), device=model.device)), heads.w_v, heads.w_o)
-
-
-def spread(rows: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of rows·othersᵀ along the others: [n, d_head] and [m, d_head] to [n] float64 each, and never a matrix of n × m."""
-    rows, others = rows.double(), others.double()
-    mean = others.mean(0)
-    covariance = (others - mean).T @ (others - mean) / len(others)
-    return rows @ mean, ((rows @ covariance) * rows).sum(1).clamp_min(0).sqrt()
-
-
-def both_ends(scores: Tensor, k: int) -> dict[str, tuple[Tensor, Tensor]]:
-    """Tail → scores and indices of the k largest, or smallest, of each row. The scores given are negated."""
-    largest = top_k(scores, k)
-    smallest, indices = top_k(scores.neg_(), k)
-    return {TAILS[0]: largest, TAILS[1]: (-smallest, indices)}
+SIGNS = dict(zip(TAILS, (1, -1), strict=True))
+COLUMNS = {"source": torch.int64, "destination": torch.int64, "out": torch.int64, "f": torch.float32, "g": torch.float32}
 
 
 class Largest:
-    """The k largest products, in modulus, of a destination's and an out's score of one source, of the sources seen so far."""
+    """The N_LARGEST products, in modulus, of scores with the signs of two tails, of the sources so far, which come in their order."""
 
-    def __init__(self, k: int, n: int) -> None:
-        """n: scores that there are of a source."""
-        self.k = k
-        pairs = [(i, j) for i in range(min(k, n)) for j in range(min(k // (i + 1), n))]
-        self.i, self.j = (torch.tensor(part) for part in zip(*pairs, strict=True))
-        self.rows: dict[str, Tensor] = {}
+    def __init__(self, of_f: str, of_g: str, device: torch.device) -> None:
+        self.ends = (("qk", of_f), ("ov", of_g))
+        self.rows = {name: torch.empty(0, dtype=dtype, device=device) for name, dtype in COLUMNS.items()}
+        self.least = 0.0
 
-    def add(self, first: int, f: tuple[Tensor, Tensor], g: tuple[Tensor, Tensor]) -> None:
-        """Sources from `first` on, in their order: scores and token_ids of the first ends of their rows, [n, k] each."""
-        (one, destinations), (other, outs) = f, g
-        i, j = self.i.to(one.device), self.j.to(one.device)
-        found = {
-            "source": (first + torch.arange(len(one), device=one.device))[:, None].expand(-1, len(i)),
-            "destination": destinations[:, i],
-            "out": outs[:, j],
-            "f": one[:, i],
-            "g": other[:, j],
-        }
-        merged = {name: torch.cat([*([self.rows[name]] if self.rows else []), x.flatten()]) for name, x in found.items()}
+    def add(self, sources: Tensor, scores: dict[str, Tensor], best: dict[tuple[str, str], Tensor]) -> None:
+        """sources: [n]; scores: of each circuit, [n, m]; best: of each end the largest modulus in a source's scores, [n]."""
+        # no other source has a triple among the largest, and they are few
+        rows = torch.nonzero(best[self.ends[0]] * best[self.ends[1]] > self.least)[:, 0]
+        if not len(rows):
+            return
+        (f, destinations), (g, outs) = (top_k(scores[circuit][rows] * SIGNS[tail], N_LARGEST) for circuit, tail in self.ends)
+        places = torch.arange(1, f.shape[1] + 1, device=f.device)
+        i, j = torch.nonzero(places.outer(places) <= N_LARGEST).T
+        found = {"source": sources[rows, None].expand(-1, len(i)), "destination": destinations[:, i], "out": outs[:, j], "f": f[:, i], "g": g[:, j]}
+        merged = {name: torch.cat((self.rows[name], x.flatten())) for name, x in found.items()}
         # exact: a product of two float32 fits in float64
-        _, best = top_k((merged["f"].double() * merged["g"].double()).abs()[None], self.k)
-        self.rows = {name: x[best[0]] for name, x in merged.items()}
+        products, order = top_k((merged["f"].clamp_min(0).double() * merged["g"].clamp_min(0).double())[None], N_LARGEST)
+        order = order[products > 0]
+        self.rows = {name: x[order] for name, x in merged.items()}
+        self.least = products[0, -1].item() if len(order) == N_LARGEST else 0.0
 
 
 def head_tables(circuits: TokenCircuits, layer: int, head: int, n_sources: int, progress: Callable[[float], None]) -> dict[str, pa.Table]:
     """Rows of `circuit_token`, `circuit_source` and `skip_trigram` of one head and its first sources. progress: called with the share done since."""
     factors = {circuit: (rows[:n_sources], others) for circuit, (rows, others) in circuits.factors(head).items()}
-    centred = {circuit: (rows, others - others.mean(0) if circuit == "ov" else others) for circuit, (rows, others) in factors.items()}
-    n = len(factors["qk"][0])
-    largest = {(of_f, of_g): Largest(N_LARGEST, len(circuits.sources)) for of_f in TAILS for of_g in TAILS}
+    common, is_common = circuits.common, torch.zeros(len(circuits.counts), dtype=torch.float64, device=circuits.common.device)
+    is_common[common] = 1
+    compared = {circuit: (others - others.mean(0) if circuit == "ov" else others)[common] for circuit, (_, others) in factors.items()}
+    largest = {tails: Largest(*tails, common.device) for tails in product(TAILS, repeat=2)}
     kept: dict[str, list[tuple[Tensor, Tensor]]] = {circuit: [] for circuit in HEAD_CIRCUITS}
-    for start in range(0, n, CHUNK):
-        ends = {circuit: both_ends(rows[start : start + CHUNK] @ others.T, N_LARGEST) for circuit, (rows, others) in centred.items()}
-        for (of_f, of_g), into in largest.items():
-            into.add(start, signed(ends["qk"][of_f], of_f), signed(ends["ov"][of_g], of_g))
-        for circuit, first in kept.items():
-            scores, tokens = ends[circuit][TAILS[0]]
-            first.append((scores[:, :N_KEPT], tokens[:, :N_KEPT]))
-        progress(min(CHUNK, n - start) / n)
+    for sources in torch.arange(n_sources, device=common.device).split(CHUNK):
+        scores = {circuit: rows[sources] @ compared[circuit].T for circuit, (rows, _) in factors.items()}
+        best = {}
+        for circuit, of_circuit in scores.items():
+            values, places = top_k(of_circuit, N_KEPT)
+            kept[circuit].append((values, common[places]))
+            best |= {(circuit, TAILS[0]): values[:, 0], (circuit, TAILS[1]): -of_circuit.amin(1)}
+        best = {end: modulus.clamp_min(0).double() * is_common[sources] for end, modulus in best.items()}
+        for into in largest.values():
+            into.add(sources, scores, best)
+        progress(len(sources) / n_sources)
     of = {"layer": layer, "head": head}
+    tokens, counts = common.cpu().numpy(), circuits.counts[:n_sources]
     return {
         "circuit_token": pa.concat_tables(token_rows(of, circuit, *map(torch.cat, zip(*kept[circuit], strict=True))) for circuit in HEAD_CIRCUITS),
-        "circuit_source": pa.concat_tables(source_rows(of, circuit, *spread(*factors[circuit])) for circuit in HEAD_CIRCUITS),
-        "skip_trigram": pa.concat_tables(trigram_rows(of, *tails, found.rows) for tails, found in largest.items()),
+        "circuit_source": pa.concat_tables(source_rows(of, circuit, counts, *spread(*factors[circuit])) for circuit in HEAD_CIRCUITS),
+        "skip_trigram": pa.concat_tables(trigram_rows(of, tails, tokens, found.rows) for tails, found in largest.items()),
     }
 
 
-def signed(end: tuple[Tensor, Tensor], tail: str) -> tuple[Tensor, Tensor]:
-    """The end of each row with 0 where a score has the sign of the other end."""
-    scores, indices = end
-    return (scores.clamp_min(0) if tail == TAILS[0] else scores.clamp_max(0)), indices
+def numbered(of: dict[str, int], n: int, **words: str) -> dict[str, object]:
+    """The columns that are the same in each of n rows. of: layer and head."""
+    return {**{name: np.full(n, number, np.int16) for name, number in of.items()}, **{name: pa.array([word] * n, pa.string()) for name, word in words.items()}}
 
 
 def token_rows(of: dict[str, int], circuit: str, scores: Tensor, token_ids: Tensor) -> pa.Table:
-    """Rows of `circuit_token`. of: layer and head; scores, token_ids: [n_tokens, k]."""
+    """Rows of `circuit_token`. scores, token_ids: [n_tokens, k]."""
     n, k = scores.shape
     return pa.table(
         {
-            **{name: np.full(n * k, number, np.int16) for name, number in of.items()},
-            "circuit": pa.array([circuit] * (n * k)),
+            **numbered(of, n * k, circuit=circuit),
             "source_token_id": np.repeat(np.arange(n, dtype=np.int32), k),
             "rank": np.tile(np.arange(1, k + 1, dtype=np.int16), n),
             "token_id": token_ids.cpu().numpy().astype(np.int32).ravel(),
@@ -153,32 +103,30 @@ def token_rows(of: dict[str, int], circuit: str, scores: Tensor, token_ids: Tens
     )
 
 
-def source_rows(of: dict[str, int], circuit: str, mean: Tensor, std: Tensor) -> pa.Table:
-    """Rows of `circuit_source`."""
-    n = len(mean)
+def source_rows(of: dict[str, int], circuit: str, counts: np.ndarray, mean: Tensor, std: Tensor) -> pa.Table:
+    """Rows of `circuit_source`. counts, mean, std: [n_tokens]."""
     return pa.table(
         {
-            **{name: np.full(n, number, np.int16) for name, number in of.items()},
-            "circuit": pa.array([circuit] * n),
-            "source_token_id": np.arange(n, dtype=np.int32),
+            **numbered(of, len(mean), circuit=circuit),
+            "source_token_id": np.arange(len(mean), dtype=np.int32),
+            "n_source": counts,
             "mean": mean.float().cpu().numpy(),
             "std": std.float().cpu().numpy(),
         }
     )
 
 
-def trigram_rows(of: dict[str, int], destination_tail: str, out_tail: str, found: dict[str, Tensor]) -> pa.Table:
-    """Rows of `skip_trigram` of two tails; fewer than N_LARGEST where fewer triples have their signs."""
-    kept = {name: x[(found["f"] != 0) & (found["g"] != 0)].cpu().numpy() for name, x in found.items()}
-    n = len(kept["f"])
+def trigram_rows(of: dict[str, int], tails: tuple[str, str], common: np.ndarray, found: dict[str, Tensor]) -> pa.Table:
+    """Rows of `skip_trigram` of two tails. found: destinations and outs are places in `common`."""
+    rows, n = {name: x.cpu().numpy() for name, x in found.items()}, len(found["f"])
     return pa.table(
         {
-            **{name: np.full(n, number, np.int16) for name, number in of.items()},
-            "destination_tail": pa.array([destination_tail] * n, pa.string()),
-            "out_tail": pa.array([out_tail] * n, pa.string()),
+            **numbered(of, n, destination_tail=tails[0], out_tail=tails[1]),
             "rank": np.arange(1, n + 1, dtype=np.int16),
-            **{f"{name}_token_id": kept[name].astype(np.int32) for name in ("source", "destination", "out")},
-            "destination_score": kept["f"],
-            "out_score": kept["g"],
+            "source_token_id": rows["source"].astype(np.int32),
+            "destination_token_id": common[rows["destination"]].astype(np.int32),
+            "out_token_id": common[rows["out"]].astype(np.int32),
+            "destination_score": rows["f"] * np.float32(SIGNS[tails[0]]),
+            "out_score": rows["g"] * np.float32(SIGNS[tails[1]]),
         }
     )

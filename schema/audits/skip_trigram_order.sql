@@ -1,4 +1,4 @@
--- rule: the largest skip-trigrams have ranks without a gap, signs of their tails and products that do not grow; the first is the largest of circuit_token
+-- rule: the largest skip-trigrams have ranks without a gap, signs of their tails and products that do not grow; no source as frequent has a larger one
 WITH
 scored AS (
     SELECT
@@ -16,6 +16,7 @@ following AS (
     WINDOW by_rank AS (PARTITION BY s.layer, s.head, s.destination_tail, s.out_tail ORDER BY s.rank)
 ),
 
+-- of every source as frequent as the rarest of theirs the first of circuit_token
 first_one AS (
     SELECT
         q.layer,
@@ -23,7 +24,15 @@ first_one AS (
         max(CAST(q.score AS DOUBLE) * o.score) AS product
     FROM circuit_token AS q
     INNER JOIN circuit_token AS o ON q.layer = o.layer AND q.head = o.head AND q.source_token_id = o.source_token_id
-    WHERE q.circuit = 'qk' AND q.rank = 1 AND q.score > 0 AND o.circuit = 'ov' AND o.rank = 1 AND o.score > 0
+    INNER JOIN circuit_source AS w ON q.layer = w.layer AND q.head = w.head AND q.circuit = w.circuit AND q.source_token_id = w.source_token_id
+    WHERE
+        q.circuit = 'qk' AND q.rank = 1 AND q.score > 0 AND o.circuit = 'ov' AND o.rank = 1 AND o.score > 0
+        AND coalesce(w.n_source, 0) >= (
+            SELECT min(coalesce(r.n_source, 0))
+            FROM skip_trigram AS t
+            INNER JOIN circuit_source AS r ON t.layer = r.layer AND t.head = r.head AND t.source_token_id = r.source_token_id
+            WHERE t.layer = q.layer AND t.head = q.head
+        )
     GROUP BY q.layer, q.head
 )
 

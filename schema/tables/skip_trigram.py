@@ -1,14 +1,14 @@
 """What a head's circuits make of tokens: where each source token is looked for, what it promotes, and the skip-trigrams of both."""
 
-from sqlalchemy import REAL, Integer, MetaData, SmallInteger, String
+from sqlalchemy import REAL, BigInteger, Integer, MetaData, SmallInteger, String
 
 from schema import terms
-from schema.columns import FilledBy, column, head, layer, nonnegative, one_of, table
+from schema.columns import FilledBy, added, column, head, layer, nonnegative, one_of, table
 
 ORDER = 140
-SKIP_TRIGRAM = FilledBy("skip_trigram", "--model … --skip-trigram 0")
+SKIP_TRIGRAM = FilledBy("skip_trigram", "--model … --corpus … --skip-trigram 0")
 
-F = "the score of a destination for the source, averaged over the distances that the head sees, less its mean over all sources"
+F = "the score of a destination for the source, averaged over the distances that the head sees, less its mean over sources, each as often as in the text"
 G = "what reading the source adds to a logit, less the mean over all tokens, before the final norm's scale"
 
 
@@ -22,7 +22,7 @@ def tables(m: MetaData, _: int) -> None:
         column("circuit", String, circuit),
         column("source_token_id", Integer, "The token that is looked at.", "token.token_id"),
         column("rank", SmallInteger, "From 1 to 10, by falling score; ties go to the lowest token_id."),
-        column("token_id", Integer, "The destination (qk) or the promoted token (ov).", "token.token_id"),
+        column("token_id", Integer, "The destination (qk) or promoted token (ov), that the text has as often as --skip-trigram-seen asks.", "token.token_id"),
         column("score", REAL, f"Of qk {F}; of ov {G}."),
         one_of("circuit", terms.HEAD_CIRCUITS),
         comment="What a head's circuits make of each source token: the ten first of a row of its QK and of its OV table (Elhage et al. 2021, skip-trigrams).",
@@ -38,6 +38,7 @@ def tables(m: MetaData, _: int) -> None:
         head(),
         column("circuit", String, circuit),
         column("source_token_id", Integer, "The token that is looked at.", "token.token_id"),
+        added(SKIP_TRIGRAM, "n_source", BigInteger, "How often the text had it: its weight in the mean over sources; 0 of all where there was no text"),
         column("mean", REAL, "Mean of its row: of qk over destinations, how much all look at it; of ov over promoted tokens, which its scores are less."),
         nonnegative("std", "Standard deviation of its row, divided by the number of tokens."),
         one_of("circuit", terms.HEAD_CIRCUITS),
@@ -62,7 +63,8 @@ def tables(m: MetaData, _: int) -> None:
         column("out_score", REAL, f"{G[0].upper()}{G[1:]}, logits."),
         one_of("destination_tail", terms.TAILS),
         one_of("out_tail", terms.TAILS),
-        comment="The largest products of both scores, of all triples of tokens: what a head's weights say of a token after another that stood before.",
+        comment="The largest products of both scores, of all triples of tokens that the text has as often as --skip-trigram-seen asks: "
+        "what a head's weights say of a token after another that stood before.",
         grain=("layer", "head", "destination_tail", "out_tail", "rank"),
         sort=("layer", "head", "destination_tail", "out_tail", "rank"),
         filled_by=SKIP_TRIGRAM,

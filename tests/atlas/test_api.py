@@ -57,6 +57,8 @@ def test_an_unknown_method_names_the_nearest(a: atlas.Atlas) -> None:
         ("neurons_promoting", {"token": "caat"}, r"no token 'caat' in the vocabulary.*near it: 'cat'"),
         ("saturation_events", {"layer": 7}, "no layer 7"),
         ("attention_sources", {"position_id": 2, "layer": 0, "head": 2}, "no head 2: this model has heads 0 to 0"),
+        ("composition_edges", {"kind": "token"}, "no kind 'token'; they are k, q, v$"),
+        ("copying_heads", {"tail": "both"}, "no tail 'both'; they are max, min$"),
         ("prediction_parts", {"position_id": 2, "target": "first"}, "no target 'first'; they are final, next"),
         ("top_triggers", {"layer": "x", "neuron": 0}, "layer must be a whole number, not 'x'"),
         ("top_triggers", {"layer": 1.0, "neuron": 0}, "layer must be a whole number, not 1.0"),

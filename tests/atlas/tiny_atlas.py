@@ -566,10 +566,11 @@ def direct_path_rows() -> dict[str, list[tuple]]:
 
 
 def skip_trigram_rows() -> dict[str, list[tuple]]:
+    seen = [token for _, _, _, token, *_ in POSITIONS]
     named = [(circuit, source, ends[i]) for i, circuit in enumerate(("qk", "ov")) for source, ends in CIRCUITS.items()]
     return {
         "circuit_token": [(0, 0, circuit, source, rank, *row) for circuit, source, end in named for rank, row in enumerate(end, start=1)],
-        "circuit_source": [(0, 0, circuit, source, 0.5, 0.25) for circuit, source, _ in named],
+        "circuit_source": [(0, 0, circuit, source, seen.count(source), 0.5, 0.25) for circuit, source, _ in named],
         "skip_trigram": [(0, 0, *tails, rank, *row) for tails, found in SKIP_TRIGRAMS.items() for rank, row in enumerate(found, start=1)],
     }
 

@@ -108,6 +108,7 @@ def asked(target: Path, model: str, corpus: str | None, **given: object) -> Requ
         "head_statistics": False,
         "direct_path": False,
         "skip_trigram": (),
+        "skip_trigram_seen": 10,
     } | dict.fromkeys(PAPER, given.pop("paper", False))
     given |= {"target": target, "model": model, "corpus": corpus}
     options |= {name: given.pop(name) for name in set(given) - {f.name for f in fields(Request)}}

@@ -11,6 +11,9 @@ from tests.ingest import test_direct_path as direct
 from tests.ingest import token_oracle as oracle
 
 N_FOLLOWERS, N_KEPT, N_LARGEST = 10, 10, 100
+N_SEEN = 3
+"""How often the text has the tokens that the ingest takes for skip-trigrams."""
+
 SIGNS = {"max": 1, "min": -1}
 
 
@@ -29,8 +32,16 @@ def check_direct_path(c: Case) -> None:
     direct.check(dicts(c.corpus_rows("direct_path")), follows, logits)
 
 
+def counted(c: Case) -> np.ndarray:
+    """How often the text has each token, [d_vocab]; BOS is in no text."""
+    is_text = ~((c.cut.index == 0) & (c.cut.char_starts == c.cut.char_ends))
+    return np.bincount(c.cut.token_ids[is_text], minlength=c.d_vocab)
+
+
 def check_circuit_tokens(c: Case) -> None:
     heads, rows, whole = Heads(c.reference.hf), c.published.table("circuit_token"), c.published.table("circuit_source")
+    counts = counted(c)
+    allowed = counts >= N_SEEN
     n, shape = c.d_vocab, (heads.n_heads, 2, c.d_vocab)
     for table, more in ((rows, (N_KEPT,)), (whole, ())):
         equal("layer", table["layer"], 0)
@@ -38,12 +49,14 @@ def check_circuit_tokens(c: Case) -> None:
         equal("circuit", blocks(table, "circuit", *shape, *more), np.array(["ov", "qk"]).reshape(2, 1, *(1,) * len(more)))
         equal("source", blocks(table, "source_token_id", *shape, *more), np.arange(n).reshape(n, *(1,) * len(more)))
     equal("rank", blocks(rows, "rank", *shape, N_KEPT), np.arange(1, N_KEPT + 1))
+    equal("n_source", blocks(whole, "n_source", *shape), counts)
     kept, ids = blocks(rows, "score", *shape, N_KEPT), blocks(rows, "token_id", *shape, N_KEPT)
+    assert allowed[ids].all()
     for head in range(heads.n_heads):
-        f, g = oracle.looks(heads, 0, head), oracle.raises(heads, 0, head)
+        f, g = oracle.looks(heads, 0, head, counts), oracle.raises(heads, 0, head)
         for i, (scores, uncentred) in enumerate(((centred(g.T).T, g), (f, f))):
             largest = np.abs(scores).max()
-            c.close("circuit score", kept[head, i], -np.sort(-scores, axis=1)[:, :N_KEPT], 1e-4, largest)
+            c.close("circuit score", kept[head, i], -np.sort(-scores[:, allowed], axis=1)[:, :N_KEPT], 1e-4, largest)
             c.close("its token", kept[head, i], np.take_along_axis(scores, ids[head, i], 1), 1e-4, largest)
             c.close("mean of a row", blocks(whole, "mean", *shape)[head, i], uncentred.mean(1), 1e-4, max(largest, np.abs(uncentred.mean(1)).max()))
             c.close("std of a row", blocks(whole, "std", *shape)[head, i], scores.std(1), 1e-4, largest)
@@ -60,7 +73,8 @@ def n_above(f: np.ndarray, g: np.ndarray, least: float) -> int:
 
 def check_skip_trigrams(c: Case) -> None:
     heads, rows = Heads(c.reference.hf), c.published.table("skip_trigram")
-    shape = (heads.n_heads, 2, 2, N_LARGEST)
+    shape, counts = (heads.n_heads, 2, 2, N_LARGEST), counted(c)
+    allowed = counts >= N_SEEN
     equal("layer", rows["layer"], 0)
     equal("head", blocks(rows, "head", *shape), np.arange(heads.n_heads)[:, None, None, None])
     equal("destination_tail", blocks(rows, "destination_tail", *shape), np.array(list(SIGNS))[:, None, None])
@@ -69,7 +83,7 @@ def check_skip_trigrams(c: Case) -> None:
     ids = np.stack([blocks(rows, f"{name}_token_id", *shape) for name in ("source", "destination", "out")])
     scores = blocks(rows, "destination_score", *shape).astype(float), blocks(rows, "out_score", *shape).astype(float)
     for head, i, j in np.ndindex(heads.n_heads, 2, 2):
-        f, g = oracle.looks(heads, 0, head), centred(oracle.raises(heads, 0, head).T).T
+        f, g = oracle.looks(heads, 0, head, counts), centred(oracle.raises(heads, 0, head).T).T
         source, destination, out = ids[:, head, i, j]
         one, other = scores[0][head, i, j], scores[1][head, i, j]
         c.close("destination_score", one, f[source, destination], 1e-4, np.abs(f).max())
@@ -78,8 +92,10 @@ def check_skip_trigrams(c: Case) -> None:
         assert (np.sign(one) == signs[0]).all() and (np.sign(other) == signs[1]).all()
         assert (np.diff(product) <= 0).all()
         assert len(set(zip(source, destination, out, strict=True))) == N_LARGEST
+        assert allowed[[source, destination, out]].all()
         # as many as are kept are larger than the least of them, so that no other is
-        assert n_above(signs[0] * f, signs[1] * g, product[-1] + 1e-4 * product[0]) < N_LARGEST
+        among = np.ix_(allowed, allowed)
+        assert n_above(signs[0] * f[among], signs[1] * g[among], product[-1] + 1e-4 * product[0]) < N_LARGEST
 
 
 TOKEN_CHECKS = (check_direct_path, check_circuit_tokens, check_skip_trigrams)

@@ -52,12 +52,12 @@ def test_each_comes_after_those_that_it_reads_from() -> None:
         "trace",
         "circuit",
         "head_probe",
-        "skip_trigram",
         "control_token",
         "direct_path",
         "map",
         "next_token_rank",
         "removal",
+        "skip_trigram",
         "value_cluster",
     ]
     assert all(names.index(before) < names.index(each.name) for each in found.passes().values() for before in each.after)

@@ -33,12 +33,15 @@ def head_vectors(heads: Heads, layer: int, part: int, names: tuple[str, ...]) ->
     return normed(inner, found)
 
 
-def looks(heads: Heads, layer: int, head: int) -> np.ndarray:
-    """f: score of each destination for each source, [source, destination], the mean over distances, each destination's mean over sources left out."""
+def looks(heads: Heads, layer: int, head: int, counts: np.ndarray) -> np.ndarray:
+    """f: score of each destination for each source, [source, destination], the mean over distances, each destination's mean over sources left out.
+
+    counts: what each source weighs in that mean, [source].
+    """
     q, k = head_vectors(heads, layer, 0, QUERY_NORMS)[:, head], head_vectors(heads, layer, 1, KEY_NORMS)[:, head * heads.n_kv // heads.n_heads]
     turn = heads.mean_turn(layer)
     scores = q @ (np.eye(q.shape[1]) if turn is None else turn) @ k.T * score_scale(heads, q.shape[1])
-    return (scores - scores.mean(1, keepdims=True)).T
+    return (scores - np.average(scores, axis=1, weights=counts, keepdims=True)).T
 
 
 def raises(heads: Heads, layer: int, head: int) -> np.ndarray:
@@ -46,10 +49,14 @@ def raises(heads: Heads, layer: int, head: int) -> np.ndarray:
     return heads.sources(layer) @ heads.ov(layer, head).T @ heads.readers.T
 
 
-def largest(f: np.ndarray, g: np.ndarray, signs: tuple[int, int], k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The k largest products in modulus whose factors have these signs: triples (source, destination, out) [k, 3] and products [k], from all there are."""
+def largest(f: np.ndarray, g: np.ndarray, signs: tuple[int, int], k: int, allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The k largest products in modulus whose factors have these signs: triples (source, destination, out) [k, 3] and products [k], from all there are.
+
+    allowed: which tokens may be any of the three, bool [tokens].
+    """
     one, other = np.clip(signs[0] * f, 0, None), np.clip(signs[1] * centred(g.T).T, 0, None)
     cube = one[:, :, None] * other[:, None, :]
+    cube[~allowed], cube[:, ~allowed], cube[:, :, ~allowed] = 0, 0, 0
     order = np.argsort(-cube, axis=None, kind="stable")[:k]
     order = order[cube.ravel()[order] > 0]
     return np.column_stack(np.unravel_index(order, cube.shape)), signs[0] * signs[1] * cube.ravel()[order]

@@ -81,7 +81,9 @@ def test_the_facts_that_are_read_without_sqlalchemy_are_those_of_the_metadata() 
 
 def test_an_argument_takes_the_words_that_its_columns_may_hold() -> None:
     words = table_facts.facts().words
-    assert (words["site"], words["tail"], words["space"]) == (list(terms.SITES), list(terms.TAILS), list(terms.CLUSTER_SPACES))
+    assert (words["site"]["logit_lens"], words["tail"]["trigger"], words["space"]) == (
+        list(terms.SITES), list(terms.TAILS), {"value_cluster": list(terms.CLUSTER_SPACES)}
+    )  # fmt: skip
 
 
 def test_status_and_an_empty_answer_wait_for_no_sqlalchemy(tmp_path: Path) -> None:
