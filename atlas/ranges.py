@@ -1,7 +1,7 @@
 """Say what exists when a question is asked for a layer, neuron, position, corpus or token that does not."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from math import isnan
 
@@ -16,7 +16,7 @@ from schema.terms import BEHAVIOURS, SUBJECTS
 
 LEAST = {"n": ("rows", 1), "n_bins": ("quantiles", 1), "width": ("tokens", 0), "n_cells": ("cells", 1)}
 
-WORDS = {"behaviour": {"head_behaviour": BEHAVIOURS}, "subject": {"annotation": SUBJECTS}}
+WORDS: Mapping[str, Mapping[str, Sequence[str]]] = {"behaviour": {"head_behaviour": BEHAVIOURS}, "subject": {"annotation": SUBJECTS}}
 """Name of an argument → view, or table of annotations → the words that its column may hold."""
 
 LARGEST = 2**63 - 1
@@ -44,7 +44,7 @@ def check_arguments(con: duckdb.DuckDBPyConnection, arguments: Mapping[str, obje
 
 def words_of(name: str, sql: str) -> list[str]:
     """The words that an argument takes: those of the columns of its name in the tables that a question reads, of all where these have none."""
-    of_tables = WORDS.get(name) or facts().words.get(name, {})
+    of_tables: Mapping[str, Sequence[str]] = WORDS.get(name) or facts().words.get(name, {})
     read = relations(sql) & of_tables.keys() if len(of_tables) > 1 else set()
     return list(dict.fromkeys(word for table, words in of_tables.items() if table in read or not read for word in words))
 

@@ -6,7 +6,6 @@ Source: Elhage et al. 2021, one-layer attention-only transformers: skip-trigrams
 """
 
 from collections.abc import Callable
-from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -62,11 +61,11 @@ def head_tables(circuits: TokenCircuits, layer: int, head: int, n_sources: int, 
     common, is_common = circuits.common, torch.zeros(len(circuits.counts), dtype=torch.float64, device=circuits.common.device)
     is_common[common] = 1
     compared = {circuit: (others - others.mean(0) if circuit == "ov" else others)[common] for circuit, (_, others) in factors.items()}
-    largest = {tails: Largest(*tails, common.device) for tails in product(TAILS, repeat=2)}
+    largest = {(of_f, of_g): Largest(of_f, of_g, common.device) for of_f in TAILS for of_g in TAILS}
     kept: dict[str, list[tuple[Tensor, Tensor]]] = {circuit: [] for circuit in HEAD_CIRCUITS}
     for sources in torch.arange(n_sources, device=common.device).split(CHUNK):
         scores = {circuit: rows[sources] @ compared[circuit].T for circuit, (rows, _) in factors.items()}
-        best = {}
+        best: dict[tuple[str, str], Tensor] = {}
         for circuit, of_circuit in scores.items():
             values, places = top_k(of_circuit, N_KEPT)
             kept[circuit].append((values, common[places]))
