@@ -11,6 +11,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from ingest.model.architectures import architecture_of
 from ingest.model.device import Room
 from ingest.model.facts import Architecture
+from ingest.model.layer_count import require_layers
 from ingest.model.loading import checked_device, hash_weights, load_hf, load_tokenizer, silence_transformers
 from ingest.model.modules import ModuleMissing, bias_of, epsilon_of, find, in_float32, tensor_of
 from ingest.model.sources import find_source
@@ -322,7 +323,7 @@ def load_model(source: str, *, revision: str | None, dtype: str, device: str) ->
     place = None if device == "auto" else checked_device(device)
     silence_transformers()
     found = find_source(source, revision)
-    architecture_of(found.config, found.name)
+    require_layers(found, architecture_of(found.config, found.name).stream.layers)
     tokenizer = load_tokenizer(found)
     # transformers wraps `to` in a function without its types
     hf: Any = load_hf(found, DTYPES[dtype], "auto" if place is None else None)

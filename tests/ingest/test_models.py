@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Callable
 from contextlib import redirect_stderr
 from io import StringIO
@@ -217,7 +218,7 @@ def test_a_folder_with_an_unknown_model_type_is_refused_before_its_weights_are_r
         (lambda f: (f / "model.safetensors").unlink(), "no weights in"),
         (lambda f: (f / "model.safetensors").write_bytes(b"junk" * 9), "cannot read its weights"),
         (lambda f: [p.unlink() for p in f.glob("tokenizer*")], "my-model: cannot read its tokenizer|its tokenizer"),
-        (lambda f: change_config(f, num_hidden_layers=3), r"do not fit model_type 'llama': missing: model\.layers\.2\.\S+, \S+, \S+ and \d+ more"),
+        (lambda f: change_config(f, model_type="qwen3", head_dim=4), r"do not fit model_type 'qwen3': missing: model\.layers\.0\.\S+, \S+, \S+ and \d+ more; un"),
         (lambda f: change_config(f, num_hidden_layers=1), r"do not fit model_type 'llama': unexpected: model\.layers\.1\."),
         (lambda f: change_config(f, intermediate_size=25), "weights"),
         (lambda f: change_config(f, quantization_config={"quant_method": "gptq"}), r"its weights are quantised \(gptq\)"),
@@ -229,6 +230,27 @@ def test_a_broken_folder_is_refused_and_named(folder: Path, break_it, said: str)
         load(folder)
     assert "my-model" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("model_type", "name"), [("llama", "num_hidden_layers"), ("gpt2", "n_layer"), ("gpt_neo", "num_layers"), ("qwen2", "num_hidden_layers")])
+@pytest.mark.parametrize(
+    ("n", "is_sharded", "said"),
+    [
+        (3, False, "its config.json says 3 layers, and its weights hold 2: they do not fit each other"),
+        (30_000, True, "its config.json says 30,000 layers, and its weights hold 2: they do not fit each other"),
+        (10**12, False, "its config.json says 1,000,000,000,000 layers, and an atlas holds 32,768 at most; is it that of its weights?"),
+    ],
+)
+def test_more_layers_than_there_are_weights_for_are_refused_before_one_is_made(
+    tmp_path: Path, model_type: str, name: str, n: int, is_sharded: bool, said: str
+) -> None:
+    tiny_hf(model_type).save_pretrained(tmp_path / "my-model", max_shard_size="4KB" if is_sharded else "1GB")
+    assert (tmp_path / "my-model/model.safetensors.index.json").exists() == is_sharded
+    change_config(tmp_path / "my-model", **{name: n})
+    start = time.process_time()
+    with pytest.raises(AtlasError, match=f"^model my-model: {re.escape(said)}$"):
+        load(tmp_path / "my-model")
+    assert time.process_time() - start < 1
 
 
 def test_causal_masks_of_old_checkpoints_are_no_misfit() -> None:
