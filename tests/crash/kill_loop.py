@@ -38,7 +38,7 @@ from schema.errors import AtlasError, Unreachable
 from schema.lake import is_lake
 from schema.store import open_reader
 from tests.exact.published import Published
-from tests.exact.tiny import make, tiny_request
+from tests.exact.tiny import CIRCUITS, make, tiny_request
 
 if TYPE_CHECKING:
     from tests.lake.servers import Servers
@@ -193,7 +193,7 @@ def kill_loop(folder: Path, kills: int, seed: int, workers: int, lakes: Lakes | 
     # in another process: this one must start no threads, which a fork would not bring along
     if wait(forked(lambda: make(made, "opt"), log)):
         raise AssertionError(log.read_text())
-    asked = partial(tiny_request, made / "tiny-opt", made / "corpus.jsonl", head_statistics=True, head_probe=True)
+    asked = partial(tiny_request, made / "tiny-opt", made / "corpus.jsonl", **CIRCUITS)
     disturbed = folder / "disturbed"
     disturbed.mkdir()
     target, found = disturbed / ("atlas.lake" if lakes else "atlas.duckdb"), Counter()

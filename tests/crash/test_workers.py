@@ -18,15 +18,15 @@ from ingest.workers.worker import Progress, Worker
 from schema.errors import AtlasError
 from tests import preloaded
 from tests.crash.conftest import sums
-from tests.exact.tiny import Tiny, run
+from tests.exact.tiny import CIRCUITS, Tiny, run
 
 ALONE = """
 import sys, torch
 from pathlib import Path
-from tests.exact.tiny import run, tiny_request
+from tests.exact.tiny import CIRCUITS, run, tiny_request
 torch.set_num_threads(1)
 folder = Path(sys.argv[1])
-run(tiny_request(folder / "tiny-opt", folder / "corpus.jsonl", Path(sys.argv[2])))
+run(tiny_request(folder / "tiny-opt", folder / "corpus.jsonl", Path(sys.argv[2]), **CIRCUITS))
 """
 """One worker of one thread, as each of several has: sums depend on the number of threads in their last bit."""
 
@@ -50,7 +50,7 @@ def one_thread_each(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_two_workers_and_four_make_the_atlas_of_one(tiny: Tiny, expected: dict, tmp_path: Path) -> None:
     for n in (2, 4):
-        assert comparable(run(tiny.request(tmp_path / f"{n}.duckdb", workers=n))) == expected
+        assert comparable(run(tiny.request(tmp_path / f"{n}.duckdb", workers=n, **CIRCUITS))) == expected
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGSTOP])
@@ -71,7 +71,7 @@ def test_a_worker_that_dies_or_stands_still_is_made_up_for(
     monkeypatch.setattr(ray_pool.RayPool, "shards", disturbed)
     if signal_number == signal.SIGSTOP:
         hit.append(None)
-    assert comparable(run(tiny.request(tmp_path / "a.duckdb", workers=2))) == expected
+    assert comparable(run(tiny.request(tmp_path / "a.duckdb", workers=2, **CIRCUITS))) == expected
     assert len(hit) == 2
 
 
@@ -99,7 +99,7 @@ def test_a_machine_that_joins_late_and_one_that_is_lost(tiny: Tiny, expected: di
             yield shard
 
     monkeypatch.setattr(ray_pool.RayPool, "shards", disturbed)
-    assert comparable(run(tiny.request(tmp_path / "a.duckdb", workers=2, ray=cluster.address))) == expected
+    assert comparable(run(tiny.request(tmp_path / "a.duckdb", workers=2, ray=cluster.address, **CIRCUITS))) == expected
     assert len(set(brought[:2])) == 1, "there was room for one"
     assert len(lost) == 1, "the machine that came late brought nothing"
 

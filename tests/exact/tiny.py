@@ -47,6 +47,9 @@ CONFIGS = {
 }
 WITH_BOS = ("llama", "gemma2")
 
+CIRCUITS = {"circuit": True, "attribution": True, "head_statistics": True, "head_probe": True, "direct_path": True, "skip_trigram": (0,)}
+"""Options that ask for every pass of attention and circuits."""
+
 
 @dataclass(frozen=True)
 class Tiny:

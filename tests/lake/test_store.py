@@ -23,7 +23,7 @@ from schema.errors import AtlasError, Locked, NotAnAtlas, Unreachable
 from schema.lake import Lake, describe, read_lake
 from schema.store import open_reader
 from tests import preloaded
-from tests.exact.tiny import run
+from tests.exact.tiny import CIRCUITS, Tiny, run
 from tests.lake.conftest import contents, sums
 
 pytestmark = pytest.mark.slow
@@ -78,11 +78,13 @@ def test_the_same_command_again_changes_nothing_but_reads(request_lake: Callable
     assert sums(run(replace(asked, lake=None, data=None))) == before
 
 
-def test_several_workers(request_lake: Callable[..., Request], file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_workers_and_every_pass_of_attention(
+    request_lake: Callable[..., Request], tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from ingest.workers import ray_pool
 
     monkeypatch.setattr(ray_pool, "threads_each", lambda _: 1)
-    assert contents(run(request_lake(workers=2))) == contents(file)
+    assert contents(run(request_lake(workers=2, **CIRCUITS))) == contents(run(tiny.request(tmp_path / "file.duckdb", **CIRCUITS)))
 
 
 def test_another_corpus_later_merges_that_one_alone(request_lake: Callable[..., Request], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
