@@ -103,5 +103,8 @@ def check_model(request: Request, model: Model) -> None:
         each.check(request)
         each.check_model(request, model)
     check_identities(model)
-    if any(each.reads_heads for each in wanted):
-        check_attention(model)
+    if readers := [f"--{each.name.replace('_', '-')}" for each in wanted if each.reads_heads]:
+        try:
+            check_attention(model)
+        except AtlasError as error:
+            raise AtlasError(f"{error}. Without {', '.join(readers)} its FFNs can be recorded") from error

@@ -1,12 +1,17 @@
 """What the tiny atlas does not have: a neuron whose coefficients are negative on average, and a model without a circuit run."""
 
+import shutil
+from pathlib import Path
+
 import duckdb
 import pytest
 
 import atlas
+from atlas.cli.main import run as command_line
 from atlas.questions import question
 from atlas.ranges import missing_run
 from schema.errors import AtlasError
+from schema.table_facts import facts
 
 
 def test_a_neuron_that_is_negative_on_average_takes_out_what_its_cosine_says_it_adds(tiny_copy: duckdb.DuckDBPyConnection) -> None:
@@ -23,6 +28,48 @@ def test_without_a_sweep_the_cosine_alone_decides(tiny_copy: duckdb.DuckDBPyConn
 def test_what_a_model_without_a_circuit_run_lacks_is_named(tiny_copy: duckdb.DuckDBPyConnection, name: str) -> None:
     tiny_copy.execute("DELETE FROM run WHERE kind = 'circuit'")
     assert missing_run(tiny_copy, question(name).sql) == "circuit"
+
+
+@pytest.mark.parametrize(
+    ("asked", "run", "option"),
+    [
+        (("head_card", "--layer", "0", "--head", "0"), "circuit", "--circuit"),
+        (("induction_circuits",), "circuit", "--circuit"),
+        (("heads_by", "--behaviour", "previous"), "head_probe", "--head-probe"),
+        (("attention_distance_profile", "--layer", "0", "--head", "0"), "head_statistics", "--corpus … --head-statistics"),
+        (("heads_at", "--position-id", "8"), "attribution", "--corpus … --trace 4000 --attribution"),
+        (("prediction_parts", "--position-id", "8"), "attribution", "--corpus … --trace 4000 --attribution"),
+        (("attention_sources", "--position-id", "8", "--layer", "0", "--head", "0"), "attribution", "--corpus … --trace 4000 --attribution"),
+        (("skip_trigrams_largest", "--layer", "0", "--head", "0"), "skip_trigram", "--skip-trigram 0"),
+    ],
+)
+def test_heads_asked_of_an_atlas_without_such_a_pass_name_it_and_its_command(
+    tiny_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], asked: tuple[str, ...], run: str, option: str
+) -> None:
+    path = Path(shutil.copy(tiny_path, tmp_path / "copy.duckdb"))
+    with duckdb.connect(str(path)) as con:
+        con.execute("DELETE FROM run WHERE kind NOT IN ('weights', 'sweep', 'trace')")
+        for table, name in facts().filled_by.items():
+            if name not in ("", "weights", "sweep", "trace"):
+                con.execute(f"DELETE FROM {table}")
+    assert command_line(["ask", *asked, "--db", str(path)], False) == 0
+    assert capsys.readouterr().err == f"note: no rows, because this atlas has no {run} run: `atlas ingest {path} --model … {option}`\n"
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (("head_card", "--layer", "0", "--head", "7"), "no head 7: this model has heads 0 to 0"),
+        (("head_tokens", "--layer", "3", "--head", "0"), "no layer 3: this model has layers 0 to 2"),
+        (("attention_sources", "--position-id", "8", "--layer", "-1", "--head", "0"), "no layer -1: this model has layers 0 to 2"),
+        (("composition_into", "--layer", "1", "--head", "0", "--kind", "o"), "no kind 'o'; they are k, q, v"),
+    ],
+)
+def test_a_head_or_layer_that_there_is_not_is_one_line_with_what_there_is(
+    tiny_path: Path, capsys: pytest.CaptureFixture[str], asked: tuple[str, ...], said: str
+) -> None:
+    assert command_line(["ask", *asked, "--db", str(tiny_path)], False) == 1
+    assert capsys.readouterr() == ("", f"Error: {said}\n")
 
 
 def test_a_histogram_of_no_heads_has_no_bins(tiny_copy: duckdb.DuckDBPyConnection) -> None:

@@ -208,6 +208,19 @@ def test_a_head_of_zeros_has_zeros_and_no_nan() -> None:
     assert {r["score"] for r in tables["composition"].to_pylist()} == {0.0}
 
 
+def test_neurons_of_zeros_write_and_read_nothing_and_have_no_nan() -> None:
+    model = eager_model("llama")
+    with torch.no_grad():
+        for parameter in model.hf.model.layers[0].mlp.parameters():
+            parameter.zero_()
+    for layer in (0, 1):
+        tables = virtual_weights.virtual_weight_tables(model, layer)
+        assert {(row["weight"], row["cosine"]) for row in tables["virtual_weight"].to_pylist()} == {(0.0, 0.0)}
+    totals = virtual_weights.virtual_weight_tables(model, 0)["virtual_weight_total"].to_pylist()
+    assert {row["folded_cosine"] for row in totals if row["side"] in ("key", "gate")} == {0.0}
+    assert {row["sum_squares"] for row in totals} == {0.0}
+
+
 def test_factors_in_another_order_have_the_eigenvalues_and_not_the_norm() -> None:
     """The erratum of 2023: what E21's figure had printed, ‖W_K·W_O·W_V·W_Qᵀ‖, is another number, which no score is."""
     model = eager_model("gpt2")
@@ -217,6 +230,26 @@ def test_factors_in_another_order_have_the_eigenvalues_and_not_the_norm() -> Non
     shifted = np.linalg.norm(k @ writes @ q.T) / np.linalg.norm(q.T @ k) / np.linalg.norm(writes)
     found = next(r for r in circuit_tables(model, 1, token_states(model))["composition"].to_pylist() if r["kind"] == "k")
     assert abs(found["score"] / shifted - 1) > 0.1
+
+
+def test_scores_are_those_of_rows_for_vectors_as_another_library_has_them() -> None:
+    """TransformerLens' conventions: x·W, no baseline, K ‖W_OV·W_QKᵀ‖, Q ‖W_OV·W_QK‖ and V ‖W_OV·W_OV'‖ over the norms, W_QK = W_Q·W_Kᵀ unrotated."""
+    model = eager_model("gpt2")
+    blocks, d, n = model.hf.transformer.h, model.d_model, model.n_heads
+    centre = torch.eye(d) - 1 / d
+
+    def weights(layer: int, head: int) -> tuple[np.ndarray, np.ndarray]:
+        """W_QK and W_OV with the norm's gain and centring in them."""
+        q, k, v = ((centre @ (blocks[layer].ln_1.weight[:, None] * w)).chunk(n, 1)[head] for w in blocks[layer].attn.c_attn.weight.chunk(3, 1))
+        return (q @ k.T).numpy(), (v @ blocks[layer].attn.c_proj.weight.chunk(n, 0)[head]).numpy()
+
+    length = np.linalg.norm
+    rows = circuit_tables(model, 1, token_states(model))["composition"].to_pylist()
+    assert len(rows) == 3 * n**2
+    for row in rows:
+        (qk, ov), (_, written) = weights(1, row["head"]), weights(0, row["from_head"])
+        reading = {"k": qk.T, "q": qk, "v": ov}[row["kind"]]
+        assert row["score"] == pytest.approx(length(written @ reading) / length(written) / length(reading), rel=1e-4)
 
 
 def test_a_dry_run_counts_the_rows_and_times_a_layer(both) -> None:

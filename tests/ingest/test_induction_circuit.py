@@ -7,8 +7,13 @@ import pytest
 import torch
 
 from ingest.model.models import Model
+from ingest.model.parts import mean_reader
 from ingest.model.token_states import token_states
 from ingest.passes.circuit import circuit_tables
+from ingest.recorders.attribution_recorder import AttributionRecorder
+from ingest.recorders.heads import CorpusHeadRecorder
+from ingest.recorders.reading import read_batch
+from ingest.text.sequences import Sequence
 from tests.exact.heads_reference import Heads
 from tests.ingest.induction_model import D_MODEL, N_TOKENS, induction_model
 
@@ -16,6 +21,10 @@ torch.set_num_threads(1)
 
 SEQUENCE = [0, 3, 5, 1, 6, 2, 3, 5, 1, 6]
 """From the second 3 on, every token has been there before, and what followed it is known."""
+
+
+def sequence(tokens: list[int]) -> Sequence:
+    return Sequence(0, 0, 0, *[np.array(tokens, np.int32)] * 4)
 
 
 def rows_of(model: Model) -> dict[str, list[dict]]:
@@ -69,6 +78,39 @@ def test_the_sums_of_its_eigenvalues_are_known(tables: dict) -> None:
     assert total(0, "ov_token") == pytest.approx(n * gain * math.sqrt(D_MODEL), rel=1e-5)
     assert total(0, "ov_effective") == pytest.approx(n, rel=1e-5)
     assert total(1, "stream") == pytest.approx(-N_TOKENS * gain, rel=1e-5)
+
+
+def test_copies_share_what_is_looked_at_and_count_together() -> None:
+    """The third 3 finds two that went before, and what followed both."""
+    model, tokens = induction_model(), [0, 3, 5, 1, 3, 5, 2, 3]
+    later = model.hf(torch.tensor([tokens]), output_attentions=True).attentions[1][0]
+    assert later[0, 7, [2, 5]].tolist() == pytest.approx([0.5, 0.5], abs=1e-6)
+    recorder = CorpusHeadRecorder(model, len(tokens), 0)
+    list(read_batch(model, [(recorder, None)], (sequence(tokens),)))
+    rows = recorder.tables(lambda _: None)["head_statistics"].to_pylist()
+    found = {(row["layer"], row["head"]): row for row in rows}
+    assert (found[1, 0]["n_repeated"], found[1, 0]["induction"]) == (3, pytest.approx(1, abs=1e-6))
+    assert (found[0, 0]["previous"], found[1, 1]["self"]) == (pytest.approx(1, abs=1e-6), pytest.approx(1, abs=1e-6))
+
+
+def test_what_a_head_adds_is_not_what_is_lost_without_it() -> None:
+    """The earlier head writes nothing that a logit reads: its direct effect is 0, and the prediction is gone when it is switched off."""
+    model = induction_model()
+    recorder = AttributionRecorder(model, 0, mean_reader(model))
+    list(read_batch(model, [(recorder, np.array([9]))], (sequence(SEQUENCE),)))
+    parts = recorder.tables(lambda _: None)["contribution"].to_pylist()
+    # token, position and out are left of the stream: the eraser has taken the previous token away
+    whole = math.sqrt(D_MODEL / 3)
+    direct = {(row["layer"], row["head"]): row["final_logit"] for row in parts if row["kind"] == "head"}
+    assert direct == pytest.approx({(0, 0): 0, (0, 1): 0, (1, 0): whole, (1, 1): 0}, abs=1e-5)
+    assert {(row["layer"], row["head"]): row["norm"] for row in parts if row["kind"] == "head"} == pytest.approx(
+        {(0, 0): 1, (0, 1): 0, (1, 0): 1, (1, 1): 1}, abs=1e-5
+    )
+    before = model.hf(torch.tensor([SEQUENCE])).logits[0, 9, 2]
+    with torch.no_grad():
+        model.hf.transformer.h[0].attn.c_proj.weight[: model.d_head] = 0
+    after = model.hf(torch.tensor([SEQUENCE])).logits[0, 9, 2]
+    assert (float(before), float(after)) == (pytest.approx(whole, rel=1e-5), pytest.approx(0, abs=1e-5))
 
 
 def test_a_head_that_composes_only_as_the_erratum_counts_it_is_found() -> None:

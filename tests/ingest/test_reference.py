@@ -11,6 +11,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, OPTConfig, OPTForCausalLM, PreTrainedTokenizerFast
 
 from ingest.model.checks import check_attention, check_identities
+from ingest.model.facts import always
 from ingest.model.models import Model, load_model
 from ingest.model.reference import FOLDERS, NAMES, probe, train
 from ingest.model.reference.baselines import Trigram, unigram_loss
@@ -18,7 +19,9 @@ from ingest.model.reference.data import BLOCK, N_TIMES, batch, epoch, repeated, 
 from ingest.model.reference.recipe import CONTEXT
 from ingest.model.reference.recipes import OPT, RECIPES
 from ingest.text.corpora import open_corpus
+from schema.errors import AtlasError
 from tests.ingest.head_oracle import eager_patterns, plain_losses
+from tests.ingest.tiny_models import with_facts
 
 BOS = 0
 
@@ -227,8 +230,23 @@ def test_the_attention_only_models_are_llamas_that_keep_the_identities(n_layers:
     model = load_model(f"attention-{n_layers}l-sotu", revision=None, dtype="float32", device="cpu")
     assert (model.name, model.model_type, model.n_layers, model.d_ffn) == (f"attention-{n_layers}l-sotu", "llama", n_layers, 1)
     assert (FOLDERS[model.name] / "model.safetensors").stat().st_size <= 2e6
-    check_identities(model)
-    check_attention(model)
+    assert max(check_identities(model).values()) < 1e-4
+    assert max(check_attention(model).values()) < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"attention__o": "self_attn.q_proj"}, r"heads \+ attention bias = attn_out fails at layer 0"),
+        ({"attention__rotary": None}, "pattern @ values = what heads gathered fails at layer 0"),
+        ({"stream__embedding_multiplier": always(2.0)}, "sum of the logits of all parts = logit fails at layer 1"),
+    ],
+)
+def test_the_identities_of_heads_are_asked_of_attention_alone_too(facts: dict, said: str) -> None:
+    wrong = with_facts(load_model("attention-2l-sotu", revision=None, dtype="float32", device="cpu"), **facts)
+    check_identities(wrong)
+    with pytest.raises(AtlasError, match=said):
+        check_attention(wrong)
 
 
 def test_mean_loss_agrees_with_one_window_at_a_time() -> None:

@@ -78,9 +78,7 @@ def test_the_same_command_again_changes_nothing_but_reads(request_lake: Callable
     assert sums(run(replace(asked, lake=None, data=None))) == before
 
 
-def test_several_workers_and_every_pass_of_attention(
-    request_lake: Callable[..., Request], tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_several_workers_and_every_pass_of_attention(request_lake: Callable[..., Request], tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ingest.workers import ray_pool
 
     monkeypatch.setattr(ray_pool, "threads_each", lambda _: 1)
