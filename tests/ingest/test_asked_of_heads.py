@@ -73,6 +73,7 @@ def test_a_model_whose_attention_is_not_understood_is_refused_with_the_numbers_a
         assert con.execute("SELECT count(DISTINCT position_id) FROM sub_update").fetchall() == [(5,)]
 
 
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
 def test_a_model_without_ffns_is_refused_and_said_what_would_do(call: Call, tmp_path: Path) -> None:
     code, said = call("llama", *OF_HEADS, intermediate_size=0)
     assert code == 1
