@@ -35,7 +35,7 @@ def test_what_a_model_without_a_circuit_run_lacks_is_named(tiny_copy: duckdb.Duc
     [
         (("head_card", "--layer", "0", "--head", "0"), "circuit", "--circuit"),
         (("induction_circuits",), "circuit", "--circuit"),
-        (("heads_by", "--behaviour", "previous"), "head_probe", "--head-probe"),
+        (("heads_by", "--behaviour", "previous"), "head_statistics", "--corpus … --head-statistics"),
         (("attention_distance_profile", "--layer", "0", "--head", "0"), "head_statistics", "--corpus … --head-statistics"),
         (("heads_at", "--position-id", "8"), "attribution", "--corpus … --trace 4000 --attribution"),
         (("prediction_parts", "--position-id", "8"), "attribution", "--corpus … --trace 4000 --attribution"),
@@ -62,7 +62,6 @@ def test_heads_asked_of_an_atlas_without_such_a_pass_name_it_and_its_command(
         (("head_card", "--layer", "0", "--head", "7"), "no head 7: this model has heads 0 to 0"),
         (("head_tokens", "--layer", "3", "--head", "0"), "no layer 3: this model has layers 0 to 2"),
         (("attention_sources", "--position-id", "8", "--layer", "-1", "--head", "0"), "no layer -1: this model has layers 0 to 2"),
-        (("composition_into", "--layer", "1", "--head", "0", "--kind", "o"), "no kind 'o'; they are k, q, v"),
     ],
 )
 def test_a_head_or_layer_that_there_is_not_is_one_line_with_what_there_is(
