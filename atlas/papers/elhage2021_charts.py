@@ -61,7 +61,7 @@ def birth(frame: pl.DataFrame) -> "alt.LayerChart":
     """What is learned in context, and the two heads that do it, over the steps of training."""
     import altair as alt
 
-    names = {"saved": "loss saved when tokens repeat", "induction": "induction head", "previous": "previous-token head"}
+    names = {"saved": "loss saved", "induction": "induction", "previous": "previous token"}
     long = frame.select("step", *names).rename(names).unpivot(index="step", variable_name="series", value_name="share")
     order = list(names.values())
     base = alt.Chart(long).encode(

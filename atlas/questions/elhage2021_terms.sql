@@ -35,7 +35,7 @@ parts AS (
         CASE
             WHEN t.term = 'layer' THEN 'single heads of layer ' || t.layer
             WHEN t.term <> 'paths' THEN t.term
-            ELSE coalesce(['direct path', 'single heads'][t.most_heads + 1], 'virtual heads of ' || t.most_heads)
+            ELSE coalesce(['direct path', 'single heads'][t.most_heads + 1], 'virtual heads of order ' || t.most_heads)
         END AS part,
         CASE t.term WHEN 'unigram' THEN 1 WHEN 'model' THEN 3 ELSE 2 END AS kind,
         t.most_heads,

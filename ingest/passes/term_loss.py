@@ -93,9 +93,7 @@ def sampled(text: Text, seed: int, d_vocab: int) -> "tuple[list[TokenSequence], 
     return [s for *_, s in sorted(drawn, key=lambda each: each[:2])[:N_SEQUENCES]], counts
 
 
-def compute(
-    worker: "Worker", progress: "Progress", *, corpus_id: int, sequences: "list[TokenSequence]", counts: "np.ndarray", batch_size: int
-) -> "Tables":
+def compute(worker: "Worker", progress: "Progress", *, corpus_id: int, sequences: "list[TokenSequence]", counts: "np.ndarray", batch_size: int) -> "Tables":
     from ingest.recorders.term_losses import term_rows
 
     return {"term_loss": term_rows(worker.model, corpus_id, sequences, counts, batch_size, progress)}

@@ -60,6 +60,9 @@ GRAINS = {
     "map_point": "run_id, layout, layer, neuron, position_id",
 }
 
+OF_ATTENTION_ALONE = ("term_loss", "training_curve")
+"""Tables that the attention-only reference models fill, and none with FFNs."""
+
 
 class Rows:
     """Rows of one table; `rows["column"]` is an array (nulls of numbers as NaN) and counts as looked at."""
