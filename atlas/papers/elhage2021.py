@@ -15,6 +15,9 @@ COMMONEST = 500
 LEARNED, UNLEARNED = 0.5, 0.2
 """Shares of the loss saved on tokens that come again: above the first a model is counted as predicting them, below the second as not yet."""
 
+HEADS_BORN = {"induction": "induction", "previous": "previous token"}
+"""Columns of elhage2021_birth → what heads do."""
+
 INDUCES = 0.3
 """Mean weight above which a head is counted as an induction head."""
 
@@ -83,16 +86,17 @@ def birth(frame: pl.DataFrame) -> str:
     """Between which checks the second block comes to cost less than half of the first, and what both heads do meanwhile."""
     half = frame.filter(pl.col("saved") > LEARNED)
     if half.is_empty():
-        most = frame.sort("saved", descending=True, maintain_order=True).row(0, named=True)
-        return f"none in {frame['step'].max():,} steps: the second block saves {percent(most['saved'], 0)} at most, induction {frame['induction'].max():.2f}"
+        most = f"{percent(frame['saved'].max(), 0)} at most, induction {number(frame['induction'].max(), '.2f')}"  # type: ignore[arg-type]
+        return f"none in {frame['step'].max():,} steps: the second block saves {most}"
     last = half.row(0, named=True)
     before = frame.filter((pl.col("step") < last["step"]) & (pl.col("saved") < UNLEARNED))
     first = frame.row(0, named=True) if before.is_empty() else before.row(-1, named=True)
-    changes = [f"{name} {first[column]:.2f} to {last[column]:.2f}" for column, name in (("induction", "induction"), ("previous", "previous token"))]
+    changes = ", ".join(f"{name} {first[column]:.2f} to {last[column]:.2f}" for column, name in HEADS_BORN.items())
+    end = frame.row(-1, named=True)
+    heads = " and ".join(f"L{end[f'{name}_layer']}H{end[f'{name}_head']} {end[name]:.2f}" for name in HEADS_BORN)
     return (
         f"between steps {first['step']:,} and {last['step']:,} the second block goes from saving {percent(first['saved'], 0)} of the first one's loss to "
-        f"{percent(last['saved'], 0)}, {', '.join(changes)}; at the end {percent(frame['saved'][-1], 0)}, L{frame['induction_layer'][-1]}H"
-        f"{frame['induction_head'][-1]} {frame['induction'][-1]:.2f} and L{frame['previous_layer'][-1]}H{frame['previous_head'][-1]} {frame['previous'][-1]:.2f}"
+        f"{percent(last['saved'], 0)}, {changes}; at the end {percent(end['saved'], 0)}, {heads}"
     )
 
 

@@ -53,7 +53,7 @@ def streams(model: Model, embedded: Tensor, heads: Sequence[Tensor]) -> list[Ten
 
 
 def terms(model: Model, contexts: Sequence[Tensor]) -> Iterator[tuple[Term, Tensor]]:
-    """Every term and the last states that it gives one sequence, [seq, d_model]. contexts: the resid_pre of each layer in the model itself, [1, seq, d_model]."""
+    """Every term and the last states that it gives one sequence, [seq, d_model]. contexts: the model's own resid_pre of each layer, [1, seq, d_model]."""
     embedded, layers = contexts[0].float(), range(model.n_layers)
     patterns = [pattern(model, layer, context) for layer, context in enumerate(contexts)]
     heads = nothing = [torch.zeros_like(embedded)] * model.n_layers

@@ -98,6 +98,12 @@ def test_the_logits_of_traced_positions_are_sums_of_what_heads_and_tokens_write(
         assert summed == pytest.approx(logit, abs=1e-4)
 
 
+def check_seen(c: Case, table: str) -> None:
+    """No column of the table goes unchecked."""
+    assert table in OF_ATTENTION_ALONE
+    assert {column for column in c.published.columns() if column[0] == table} <= c.published.seen
+
+
 def test_losses_by_the_number_of_heads_on_a_path_are_those_of_the_model_run_again(c: Case, hf: PreTrainedModel) -> None:
     """One document in three sequences, so that the sample is all of it."""
     rows = c.published.table("term_loss")
@@ -111,13 +117,14 @@ def test_losses_by_the_number_of_heads_on_a_path_are_those_of_the_model_run_agai
     assert found["paths", 2, None] == pytest.approx(found["model", None, None], abs=1e-3)
     assert found["paths", 0, None] > found["paths", 1, None] > found["paths", 2, None]
     assert (rows["n"] == len(followed)).all() and (rows["corpus_id"] == 0).all()
+    check_seen(c, "term_loss")
 
 
 def test_the_curve_of_the_training_is_the_file_beside_the_weights(c: Case) -> None:
     rows = c.published.table("training_curve")
     for name, wanted in pl.read_json(FOLDER / "curve.json").to_dict(as_series=False).items():
         assert rows[name].tolist() == pytest.approx(wanted, abs=1e-6), name
-    assert {column for column in c.published.columns() if column[0] in OF_ATTENTION_ALONE} <= c.published.seen
+    check_seen(c, "training_curve")
 
 
 def test_what_a_head_erases_by_writer_adds_up_to_what_is_stored(c: Case, hf: PreTrainedModel) -> None:

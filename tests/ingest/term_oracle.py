@@ -27,6 +27,8 @@ def silenced(model: Model) -> Model:
 class Runs(Oracle):
     def __init__(self, model: Model, token_ids: Tensor) -> None:
         super().__init__(model)
+        if self.config._attn_implementation != "eager":
+            self.hf.set_attn_implementation("eager")
         self.ids = token_ids[None]
         with torch.no_grad():
             out = self.hf(self.ids, use_cache=False, output_attentions=True)

@@ -81,7 +81,8 @@ def test_our_figures_are_those_of_the_rows(a: atlas.Atlas) -> None:
     assert ours("geva2021_fig11") == "residual and agreement together: 66.7% at layer 0, 33.3% at layer 2"
     assert ours("geva2021_fig2") == "shallow alone 50.0% at layer 0, 0.0% at layer 2; semantic alone 0.0% at layer 0, 50.0% at layer 2"
     assert ours("elhage2021_terms") == (
-        "direct path 0.48 nats (from uniform; the unigram 0.23), single heads 0.75 (alone of layer 0 0.25, of layer 1 0.50, of layer 2 -0.25), virtual heads 0.25"
+        "direct path 0.48 nats (from uniform; the unigram 0.23), single heads 0.75 (alone of layer 0 0.25, of layer 1 0.50, of layer 2 -0.25), "
+        "virtual heads 0.25"
     )
     assert ours("elhage2021_birth") == (
         "between steps 200 and 300 the second block goes from saving 12% of the first one's loss to 75%, induction 0.12 to 0.75, previous token 0.25 to 0.50; "
