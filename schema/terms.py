@@ -75,6 +75,9 @@ VIRTUAL_SIDES = ("key", "gate", "read_by_key", "read_by_gate")
 COMPOSITIONS = ("k", "q", "v")
 """Through what a later head reads what an earlier one wrote: its keys, its queries or its values."""
 
+LOSS_TERMS = ("unigram", "paths", "layer", "other_layers", "model")
+"""With what predictions are made whose loss is told: frequencies alone, paths through a few heads, those of one layer or of all others, the model itself."""
+
 RUN_STATUSES = ("running", "finished")
 
 PROJECTIONS = ("raw", "final_norm")

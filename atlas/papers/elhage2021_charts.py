@@ -51,6 +51,32 @@ def composition(frame: pl.DataFrame) -> "alt.LayerChart":
     return charts.lines(largest, y="max_excess", y_title="Largest score above chance", series="kind", order=list(KINDS.values()))
 
 
+def terms(frame: pl.DataFrame) -> "alt.Chart":
+    """What each kind of path takes off the loss of the first corpus."""
+    shown = frame.filter(pl.col("corpus_id") == frame["corpus_id"].min(), pl.col("most_heads").is_not_null())
+    return charts.ranked(shown, y="part", x="fall", x_title="Loss lower by (nats)", format="~r")
+
+
+def birth(frame: pl.DataFrame) -> "alt.LayerChart":
+    """What is learned in context, and the two heads that do it, over the steps of training."""
+    import altair as alt
+
+    names = {"saved": "loss saved", "induction": "induction", "previous": "previous token"}
+    long = frame.select("step", *names).rename(names).unpivot(index="step", variable_name="series", value_name="share")
+    order = list(names.values())
+    base = alt.Chart(long).encode(
+        x=alt.X("step:Q", title="Training step", axis=alt.Axis(format="~s", tickCount=5, grid=False)),
+        y=charts.y_axis("share", "Share of loss, of weight", "~%"),
+        color=alt.Color("series:N", scale=alt.Scale(domain=order, range=charts.OKABE_ITO[:3]), legend=charts.legend(order, charts.COLUMN)),
+    )
+    # a mark for each dash, as in charts.lines
+    drawn = [
+        base.transform_filter(alt.FieldEqualPredicate(field="series", equal=name)).mark_line(strokeWidth=1.2, strokeDash=dash)
+        for name, dash in zip(order, charts.DASHES, strict=False)
+    ]
+    return charts.themed(alt.layer(*drawn), width=charts.COLUMN, height=charts.HEIGHT)
+
+
 def induction(frame: pl.DataFrame) -> "alt.Chart":
     """What both circuits of a head could do, and how much of an induction head it is on random tokens."""
     import altair as alt

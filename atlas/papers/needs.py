@@ -1,7 +1,7 @@
 """What an item must find in an atlas, and the command that puts it there."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 
@@ -43,8 +43,11 @@ RAW_TOPS = Need(
     "trace",
 )
 
+CURVE = replace(run_need("training_curve"), what="training_curve, which only a model has that ships it, such as attention-2l-sotu")
+
 NEEDS = {
     **{name: run_need(name) for name in facts().passes},
+    "training_curve": CURVE,
     "raw tops": RAW_TOPS,
     "annotated keys": annotation_need("'key'", "keys", "keys"),
     "annotated values": annotation_need("'value'", "values", "values"),

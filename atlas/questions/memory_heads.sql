@@ -17,6 +17,7 @@
 --
 -- By falling mean_erased, then rising stream_ratio. Each column alone misleads: what a head could delete it may never read, and a head of the first layers
 -- may delete much with a ratio near 0.
+-- Whose writing a head deletes at a position is not stored, tens of thousands of numbers a position; `atlas into FILE POSITION L11H6.erased` computes it.
 CREATE OR REPLACE MACRO memory_heads(n := 25) AS TABLE
 WITH
 erasing AS (

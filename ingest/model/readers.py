@@ -2,6 +2,7 @@
 
 A reader is the q, k or v of a head, or the key (up) or gate key (gate) of a neuron. Its pre-activation is k·N(x) + b, before a norm of q or k, a
 rotation and an activation function: Σ over parts z of x of k̂·z/s + constant, exact with the scale s of the norm N held.
+What a head z erases is such a sum too, -z·x/‖x‖² = Σ over parts z_c of x of -z·z_c/‖x‖²: it names whose writing is deleted (memory management).
 """
 
 import re
@@ -20,11 +21,14 @@ from ingest.model.parts import embedding_parts, layer_parts
 from schema.errors import AtlasError
 
 SITES = ("resid_pre", "resid_mid", "ffn_out", "ffn_scale", "gathered", "attn_scale")
-OF_HEADS, OF_NEURONS = ("q", "k", "v"), ("up", "gate")
+OF_HEADS, OF_NEURONS, ERASED = ("q", "k", "v"), ("up", "gate"), "erased"
+
+TINY = 1e-30
+"""Stands for the squared length of a stream of zeros, of which nothing is erased."""
 
 
 class Reader(NamedTuple):
-    """unit: the head or the neuron. part: one of OF_HEADS or OF_NEURONS."""
+    """unit: the head or the neuron. part: one of OF_HEADS or OF_NEURONS, or ERASED of a head."""
 
     layer: int
     unit: int
@@ -34,7 +38,8 @@ class Reader(NamedTuple):
 class Part(NamedTuple):
     """What a part of the stream brings. kind: of schema/terms.py; layer, head: None where it has none.
 
-    amount: of a neuron's key what it adds to the pre-activation; of a head's q, k or v, which are vectors, what it adds along the whole of it.
+    amount: of a neuron's key what it adds to the pre-activation; of a head's q, k or v, which are vectors, what it adds along the whole of it; of what is
+    erased the share of the stream that is deleted of it, below 0 where it is added to.
     """
 
     kind: str
@@ -45,7 +50,8 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Seen:
-    """parts: with the constant, as the stream takes them up. total: the pre-activation, of a vector its length. residual: total - sum of the parts."""
+    """parts: with the constant, as the stream takes them up. total: the pre-activation, of a vector its length, or the share of the stream that is erased.
+    residual: total - sum of the parts."""
 
     parts: list[Part]
     total: float
@@ -54,10 +60,10 @@ class Seen:
 
 def parse_reader(text: str, model: Model) -> Reader:
     """'L18H6.q' or 'L12N345.gate', in either case. Raises AtlasError for anything else, and for what the model does not have."""
-    match = re.fullmatch(r"l(\d+)(?:h(\d+)\.([qkv])|n(\d+)\.(up|gate))", text.strip().lower())
+    match = re.fullmatch(r"l(\d+)(?:h(\d+)\.([qkv]|erased)|n(\d+)\.(up|gate))", text.strip().lower())
     if match is None:
         raise AtlasError(
-            f"'{text}' is no reader: write L18H6.q, .k or .v of a head, or L12N345.up or .gate of a neuron; layers, heads and neurons count from 0"
+            f"'{text}' is no reader: write L18H6.q, .k, .v or .erased of a head, or L12N345.up or .gate of a neuron; layers, heads and neurons count from 0"
         )
     layer, head, of_head, neuron, of_neuron = match.groups()
     reader = Reader(int(layer), int(head or neuron), of_head or of_neuron)
@@ -90,21 +96,34 @@ def seen_by(model: Model, reader: Reader, token_ids: Tensor) -> Seen:
     written: list[tuple[str, int | None, Tensor]] = [(kind, None, z[0]) for kind, z in embedding_parts(model, token_ids[-1:].to(model.device), last).items()]
     for layer, record in enumerate(records[: reader.layer + 1]):
         written += [(kind, layer, z[0]) for kind, z in layer_parts(model, layer, record).items() if layer < reader.layer or comes_before(model, reader, kind)]
-    rows, bias, norm = weights(model, reader)
     x = entering(model, reader, records[reader.layer])
-    whole = (x if norm is None else in_float32(norm, model.device)(x)) @ rows.T + bias
-    direction = torch.ones_like(whole) if reader.part in OF_NEURONS else whole / whole.norm().clamp_min(torch.finfo(whole.dtype).tiny)
-    by_part = direction @ folded(model, rows, norm) / (1.0 if norm is None else norm_scale(x, norm))
+    by_part, constant, total = erasing(model, reader, records[reader.layer], x) if reader.part == ERASED else reading(model, reader, x)
     parts = [
         Part(kind, layer, i if kind == "head" else None, amount)
         for kind, layer, z in written
-        for i, amount in enumerate((z @ by_part[0]).double().tolist())
+        for i, amount in enumerate((z @ by_part).double().tolist())
     ]  # fmt: skip
+    if constant is not None:
+        parts.append(Part("constant", None, None, constant))
+    return Seen(parts, total, total - sum(part.amount for part in parts))
+
+
+def reading(model: Model, reader: Reader, x: Tensor) -> tuple[Tensor, float, float]:
+    """What reads parts, [d_model], the constant and the pre-activation, where the reader finds the stream x, [1, d_model]."""
+    rows, bias, norm = weights(model, reader)
+    whole = (x if norm is None else in_float32(norm, model.device)(x)) @ rows.T + bias
+    direction = torch.ones_like(whole) if reader.part in OF_NEURONS else whole / whole.norm().clamp_min(torch.finfo(whole.dtype).tiny)
+    by_part = direction @ folded(model, rows, norm) / (1.0 if norm is None else norm_scale(x, norm))
     beta = None if norm is None else bias_of(norm)
     constant = bias if beta is None else bias + rows @ beta.to(model.device).float()
-    parts.append(Part("constant", None, None, float(direction[0] @ constant)))
-    total = float(direction[0] @ whole[0])
-    return Seen(parts, total, total - sum(part.amount for part in parts))
+    return by_part[0], float(direction[0] @ constant), float(direction[0] @ whole[0])
+
+
+def erasing(model: Model, reader: Reader, record: LayerRecord, x: Tensor) -> tuple[Tensor, None, float]:
+    """The same for what the head writes there, -z/‖x‖²; whatever it deletes somebody wrote, so there is no constant."""
+    z = layer_parts(model, reader.layer, record)["head"][0, reader.unit]
+    by_part = -z / x.square().sum().clamp_min(TINY)
+    return by_part, None, float(by_part @ x[0])
 
 
 def comes_before(model: Model, reader: Reader, kind: str) -> bool:

@@ -128,6 +128,8 @@ def test_status_counts_what_is_inside(a: atlas.Atlas, tiny_path: Path) -> None:
         "direct_path",
         "direct_path",
         "skip_trigram",
+        "term_loss",
+        "training_curve",
     ]
     assert [(r["kind"], r["n_shards_loaded"]) for r in status["runs"]] == [(kind, 1) for kind in kinds]
     assert status["rows"]["trigger"] == 144

@@ -273,6 +273,25 @@ SKIP_TRIGRAMS = {
     ("min", "min"): [(1, 5, 11, -1.0, -1.0)],
 }
 
+LOSSES = {
+    # (term, most_heads, layer): loss
+    ("unigram", None, None): 2.25,
+    ("paths", 0, None): 2.0,
+    ("paths", 1, None): 1.25,
+    ("paths", 2, None): 1.125,
+    ("paths", 3, None): 1.0,
+    ("layer", 1, 0): 1.75,
+    ("layer", 1, 1): 1.5,
+    ("layer", 1, 2): 2.25,
+    ("other_layers", 1, 0): 1.5,
+    ("other_layers", 1, 1): 2.0,
+    ("other_layers", 1, 2): 1.0,
+    ("model", None, None): 1.0,
+}
+"""Of the 8 predictions of corpus 0."""
+
+CURVE = [(100, 4.0, 4.0, 0.125, 1, 0, 0.25, 0, 0), (200, 4.0, 3.5, 0.125, 2, 0, 0.25, 0, 0), (300, 4.0, 1.0, 0.75, 2, 0, 0.5, 1, 0)]
+
 LAYERS, NEURONS = range(3), range(4)
 
 # The map places values, and states after each layer, where their own coordinates are.
@@ -322,6 +341,7 @@ def run_rows() -> dict[str, list[tuple]]:
     kinds += [("head_statistics", 0), ("head_statistics", 1), ("head_probe", None)]
     kinds += [("attribution", 0), ("attribution", 1)]
     kinds += [("direct_path", None), ("direct_path", 0), ("direct_path", 1), ("skip_trigram", None)]
+    kinds += [("term_loss", 0), ("training_curve", None)]
     runs = [(i, k, c, "{}", "{}", 0, "cpu", 1, when, when, "finished") for i, (k, c) in enumerate(kinds)]
     traced, taken_apart = ({name: len(rows) for name, rows in made().items()} for made in (trace_rows, attribution_rows))
     n_rows = [
@@ -344,6 +364,8 @@ def run_rows() -> dict[str, list[tuple]]:
         {"direct_path": 6},
         {"direct_path": 3},
         {name: len(found) for name, found in skip_trigram_rows().items()},
+        {"term_loss": len(LOSSES)},
+        {"training_curve": len(CURVE)},
     ]
     return {"run": runs, "shard": [(i, 0, json.dumps(n), "cc", "host:1", when) for i, n in enumerate(n_rows)]}
 
@@ -613,6 +635,8 @@ def rows() -> dict[str, list[tuple]]:
         **head_rows(),
         **direct_path_rows(),
         **skip_trigram_rows(),
+        "term_loss": [(0, *term, loss, 8) for term, loss in LOSSES.items()],
+        "training_curve": CURVE,
     }
 
 

@@ -55,8 +55,13 @@ GRAINS = {
     "circuit_token": "layer, head, circuit, source_token_id, rank",
     "circuit_source": "layer, head, circuit, source_token_id",
     "skip_trigram": "layer, head, destination_tail, out_tail, rank",
+    "term_loss": "corpus_id, term, most_heads, layer",
+    "training_curve": "step",
     "map_point": "run_id, layout, layer, neuron, position_id",
 }
+
+OF_ATTENTION_ALONE = ("term_loss", "training_curve")
+"""Tables that the attention-only reference models fill, and none with FFNs."""
 
 
 class Rows:

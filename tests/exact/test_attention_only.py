@@ -5,12 +5,14 @@ from contextlib import closing
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 import atlas
 from ingest.model.models import wrap
+from ingest.model.readers import ERASED, Reader, seen_by
 from ingest.model.reference import FOLDERS
 from ingest.model.reference.probe import probe_rows, read_curve
 from ingest.recorders.probes import probe_sequences
@@ -20,10 +22,11 @@ from tests.exact.checks import Case
 from tests.exact.circuit_checks import check_compositions, check_head_directions, check_head_eigenvalues
 from tests.exact.head_checks import check_head_statistics
 from tests.exact.heads_reference import Heads
-from tests.exact.published import Published
+from tests.exact.published import OF_ATTENTION_ALONE, Published
 from tests.exact.reference import Reference, Text, cut_texts
 from tests.exact.tiny import asked, run
 from tests.ingest.head_oracle import eager_patterns, plain_losses
+from tests.ingest.term_oracle import mean_losses
 
 torch.set_num_threads(1)
 
@@ -38,7 +41,7 @@ def c(tmp_path_factory: pytest.TempPathFactory) -> Case:
     request = asked(
         tmp_path_factory.mktemp("attention") / "atlas.duckdb", "attention-2l-sotu", "sotu", split="validation", context=CONTEXT, triggers=5, trace=12,
         batch_size=1, shard_positions=700, max_documents=1, document_tokens=DOCUMENT_TOKENS, seed=0,
-        circuit=True, attribution=True, head_probe=True, head_statistics=True,
+        circuit=True, attribution=True, head_probe=True, head_statistics=True, term_loss=True,
     )  # fmt: skip
     published, tokenizer = Published(run(request)), AutoTokenizer.from_pretrained(FOLDER)
     reference = Reference(AutoModelForCausalLM.from_pretrained(FOLDER, dtype=torch.float32))
@@ -93,6 +96,46 @@ def test_the_logits_of_traced_positions_are_sums_of_what_heads_and_tokens_write(
         assert token == logits.argmax()
         assert logit == pytest.approx(logits.max().item(), abs=1e-4)
         assert summed == pytest.approx(logit, abs=1e-4)
+
+
+def check_seen(c: Case, table: str) -> None:
+    """No column of the table goes unchecked."""
+    assert table in OF_ATTENTION_ALONE
+    assert {column for column in c.published.columns() if column[0] == table} <= c.published.seen
+
+
+def test_losses_by_the_number_of_heads_on_a_path_are_those_of_the_model_run_again(c: Case, hf: PreTrainedModel) -> None:
+    """One document in three sequences, so that the sample is all of it."""
+    rows = c.published.table("term_loss")
+    texts = [ids.tolist() for ids in np.split(c.cut.token_ids, np.cumsum(c.cut.lengths)[:-1])]
+    followed = [token for text in texts for token in text[1:]]
+    wanted = mean_losses(wrap(hf, c.tokenizer, "read"), texts)
+    wanted["unigram", None, None] = -np.mean([np.log(followed.count(token) / len(followed)) for token in followed])
+    keys = zip(rows["term"], *(np.where(np.isnan(rows[name]), None, rows[name]) for name in ("most_heads", "layer")), strict=True)
+    found = dict(zip(keys, rows["loss"].tolist(), strict=True))
+    assert found == {term: pytest.approx(loss, abs=1e-4) for term, loss in wanted.items()}
+    assert found["paths", 2, None] == pytest.approx(found["model", None, None], abs=1e-3)
+    assert found["paths", 0, None] > found["paths", 1, None] > found["paths", 2, None]
+    assert (rows["n"] == len(followed)).all() and (rows["corpus_id"] == 0).all()
+    check_seen(c, "term_loss")
+
+
+def test_the_curve_of_the_training_is_the_file_beside_the_weights(c: Case) -> None:
+    rows = c.published.table("training_curve")
+    for name, wanted in pl.read_json(FOLDER / "curve.json").to_dict(as_series=False).items():
+        assert rows[name].tolist() == pytest.approx(wanted, abs=1e-6), name
+    check_seen(c, "training_curve")
+
+
+def test_what_a_head_erases_by_writer_adds_up_to_what_is_stored(c: Case, hf: PreTrainedModel) -> None:
+    sql = """SELECT p.sequence_id, p.index, k.layer, k.head, k.erased FROM contribution k JOIN position p USING (position_id)
+        WHERE k.kind = 'head' QUALIFY dense_rank() OVER (ORDER BY position_id) <= 2"""
+    model, texts = wrap(hf, c.tokenizer, "read"), np.split(c.cut.token_ids, np.cumsum(c.cut.lengths)[:-1])
+    found = c.published.rows(sql)
+    assert len(found) == 2 * 2 * 4
+    for sequence, index, layer, head, erased in found:
+        seen = seen_by(model, Reader(layer, head, ERASED), torch.from_numpy(texts[sequence][: index + 1]).long())
+        assert sum(part.amount for part in seen.parts) == pytest.approx(erased, abs=1e-5)
 
 
 def test_every_rule_holds_and_every_number_is_finite(c: Case) -> None:

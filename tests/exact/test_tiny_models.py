@@ -13,6 +13,7 @@ from tests.exact.circuit_checks import CIRCUIT_CHECKS
 from tests.exact.head_checks import HEAD_CHECKS
 from tests.exact.map_checks import MAP_CHECKS
 from tests.exact.paper_checks import PAPER_CHECKS
+from tests.exact.published import OF_ATTENTION_ALONE
 from tests.exact.tiny import CONFIGS, make, run
 from tests.exact.token_checks import N_SEEN, TOKEN_CHECKS
 
@@ -48,6 +49,8 @@ def check_once(case: Case, check: Callable[[Case], None]) -> None:
 def test_no_column_goes_unchecked_and_rounding_decides_few_places(case: Case) -> None:
     for check in ALL_CHECKS:
         check_once(case, check)
-    assert case.published.columns() - case.published.seen == set()
+    unchecked = case.published.columns() - case.published.seen
+    # tests/exact/test_attention_only.py looks at the others
+    assert {column for column in unchecked if column[0] not in OF_ATTENTION_ALONE} == set()
     logging.getLogger(__name__).info("%s: largest differences %s", case.name, case.worst)
     assert sum(n for name, n in case.worst.items() if name.startswith("near-ties")) < 100

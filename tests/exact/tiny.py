@@ -110,6 +110,7 @@ def asked(target: Path, model: str, corpus: str | None, **given: object) -> Requ
         "head_probe": False,
         "head_statistics": False,
         "direct_path": False,
+        "term_loss": False,
         "skip_trigram": (),
         "skip_trigram_seen": 10,
     } | dict.fromkeys(PAPER, given.pop("paper", False))

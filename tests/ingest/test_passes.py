@@ -52,6 +52,8 @@ def test_each_comes_after_those_that_it_reads_from() -> None:
         "trace",
         "circuit",
         "head_probe",
+        "term_loss",
+        "training_curve",
         "control_token",
         "direct_path",
         "map",

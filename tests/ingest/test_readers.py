@@ -7,7 +7,7 @@ from torch import nn
 
 from ingest.model.architectures import ARCHITECTURES
 from ingest.model.models import Model
-from ingest.model.readers import Reader, parse_reader, seen_by
+from ingest.model.readers import ERASED, Reader, parse_reader, seen_by
 from schema.errors import AtlasError
 from tests.exact.heads_reference import FFN_KEYS, FFN_NORMS, Heads
 from tests.ingest.attention_oracle import eager_model
@@ -72,6 +72,24 @@ def test_what_is_read_is_the_sum_of_what_was_written_before(model_type: str) -> 
         assert abs(seen.residual) < 3e-5 * size
 
 
+@pytest.mark.parametrize("model_type", ARCHITECTURES)
+def test_what_a_head_erases_is_the_sum_of_what_it_deletes_of_each_that_wrote_before(model_type: str) -> None:
+    model = eager_model(model_type)
+    taken = Oracle(model).take(TOKENS)
+    for layer, head in ((layer, head) for layer in (0, 1) for head in range(model.n_heads)):
+        reader = Reader(layer, head, ERASED)
+        key = ("head", layer, head)
+        z, x = taken.parts[key][-1].numpy(), taken.befores[key][-1].numpy()
+        wanted = {other: -(z @ earlier[-1].numpy()) / (x @ x) for other, earlier in taken.parts.items() if other[1] is None or other[1] < layer}
+        seen = seen_by(model, reader, TOKENS)
+        found = {(part.kind, part.layer, part.head): part.amount for part in seen.parts}
+        assert len(found) == len(seen.parts)
+        size = max(map(abs, wanted.values()))
+        assert found == {other: pytest.approx(amount, rel=3e-5, abs=3e-5 * size) for other, amount in wanted.items()}, reader
+        assert seen.total == pytest.approx(-(z @ x) / (x @ x), rel=3e-5, abs=3e-5 * size)
+        assert abs(seen.residual) < 3e-5 * size
+
+
 @pytest.mark.parametrize(("reader", "path"), [(Reader(1, 3, "k"), "self_attn.k_proj"), (Reader(1, 2, "gate"), "mlp.gate_proj")])
 def test_the_whole_is_what_the_projection_gives(reader: Reader, path: str) -> None:
     model, found = eager_model("llama"), []
@@ -101,5 +119,6 @@ def test_a_reader_that_is_none_is_refused(text: str, said: str) -> None:
 def test_readers_are_written_in_either_case_and_a_gate_needs_one() -> None:
     assert parse_reader(" l1n23.GATE", eager_model("llama")) == Reader(1, 23, "gate")
     assert parse_reader("L0H1.k", eager_model("gpt2")) == Reader(0, 1, "k")
+    assert parse_reader("L0H1.Erased", eager_model("gpt2")) == Reader(0, 1, ERASED)
     with pytest.raises(AtlasError, match="have no gate; their keys are .up"):
         parse_reader("L0N1.gate", eager_model("gpt2"))

@@ -68,6 +68,8 @@ def test_the_passes_are_those_that_fill_tables_and_every_one_can_be_asked_for() 
         "head_probe",
         "direct_path",
         "skip_trigram",
+        "term_loss",
+        "training_curve",
     ]
     assert all(told.asked_by.startswith("--model …") for told in passes.values())
 

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from schema.errors import AtlasError
+
 FILE = "curve.json"
 """Beside the weights."""
 
@@ -70,9 +72,14 @@ def write_curve(folder: Path, probes: Iterable[Probe]) -> None:
 
 
 def read_curve(folder: Path) -> list[Probe]:
-    """The birth of induction in a reference model, check by check, in the order of steps.
+    """The birth of induction in a model, check by check, in the order of steps.
 
-    folder: one of FOLDERS. Empty for a model that was not probed while it was trained.
+    folder: where its weights are. Empty for a model that was not probed while it was trained. Raises AtlasError for a file that is something else.
     """
     file = folder / FILE
-    return [Probe(**row) for row in json.loads(file.read_text())] if file.exists() else []
+    if not file.is_file():
+        return []
+    try:
+        return [Probe(**{name: kind(row[name]) for name, kind in Probe.__annotations__.items()}) for row in json.loads(file.read_text())]
+    except (KeyError, TypeError, ValueError) as error:
+        raise AtlasError(f"{file} is no curve of a training that was probed: {type(error).__name__}: {error}; move it away to go on without it") from error

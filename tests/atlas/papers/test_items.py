@@ -20,7 +20,8 @@ PLACES = {
     "geva2022": {"Tables 1 and 2", "Figure 2", "Figure 3", "Section 5.1", "Section 5.2", "Table 4", "Section 5.3", "Table 6"},
     "elhage2021": {
         "Zero-layer models", "One-layer models: skip-trigrams", "One-layer models: copying",
-        "Two-layer models: composition", "Two-layer models: induction heads",
+        "Two-layer models: term importance", "Two-layer models: composition", "Two-layer models: induction heads",
+        "Two-layer models: how induction heads arise",
     },
 }  # fmt: skip
 
@@ -79,6 +80,14 @@ def test_our_figures_are_those_of_the_rows(a: atlas.Atlas) -> None:
     # tests/atlas/questions/geva2021_fig11.json and _fig4.json have the shares
     assert ours("geva2021_fig11") == "residual and agreement together: 66.7% at layer 0, 33.3% at layer 2"
     assert ours("geva2021_fig2") == "shallow alone 50.0% at layer 0, 0.0% at layer 2; semantic alone 0.0% at layer 0, 50.0% at layer 2"
+    assert ours("elhage2021_terms") == (
+        "direct path 0.48 nats (from uniform; the unigram 0.23), single heads 0.75 (alone of layer 0 0.25, of layer 1 0.50, of layer 2 -0.25), "
+        "virtual heads 0.25"
+    )
+    assert ours("elhage2021_birth") == (
+        "between steps 200 and 300 the second block goes from saving 12% of the first one's loss to 75%, induction 0.12 to 0.75, previous token 0.25 to 0.50; "
+        "at the end 75%, L2H0 0.75 and L1H0 0.50"
+    )
     assert ours("geva2022_concepts") == "value 50.0%; random_vector 25.0%; ffn_update 40.0%"
 
 
