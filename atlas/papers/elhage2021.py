@@ -75,10 +75,10 @@ def term_falls(frame: pl.DataFrame) -> str:
     rows = frame.filter(corpus_id=frame["corpus_id"].min())
     falls = dict(rows.select("part", "fall").iter_rows())
     layers = ", ".join(f"of layer {layer} {fall:.2f}" for layer, fall in rows.drop_nulls("layer").select("layer", "fall").iter_rows())
-    virtual = rows.filter(pl.col("most_heads") > 1)["fall"].sum() if rows["most_heads"].max() > 1 else None  # type: ignore[operator]
+    of_several = rows.filter(pl.col("most_heads") > 1)["fall"].to_list()
     return (
         f"direct path {falls['direct path']:.2f} nats (from uniform; the unigram {falls['unigram']:.2f}), single heads {falls['single heads']:.2f} "
-        f"(alone {layers}), virtual heads {number(virtual, '.2f')}"
+        f"(alone {layers}), virtual heads {number(sum(of_several) if of_several else None, '.2f')}"
     )
 
 
@@ -86,8 +86,8 @@ def birth(frame: pl.DataFrame) -> str:
     """Between which checks the second block comes to cost less than half of the first, and what both heads do meanwhile."""
     half = frame.filter(pl.col("saved") > LEARNED)
     if half.is_empty():
-        most = f"{percent(frame['saved'].max(), 0)} at most, induction {number(frame['induction'].max(), '.2f')}"  # type: ignore[arg-type]
-        return f"none in {frame['step'].max():,} steps: the second block saves {most}"
+        steps, saved, induction = (max(frame[column].to_list()) for column in ("step", "saved", "induction"))
+        return f"none in {steps:,} steps: the second block saves {percent(saved, 0)} at most, induction {induction:.2f}"
     last = half.row(0, named=True)
     before = frame.filter((pl.col("step") < last["step"]) & (pl.col("saved") < UNLEARNED))
     first = frame.row(0, named=True) if before.is_empty() else before.row(-1, named=True)
