@@ -14,7 +14,6 @@ from ingest.model.models import Model
 from ingest.model.modules import in_float32
 from ingest.model.positions import alibi_slopes, rotation, turned
 
-
 HIDDEN = -1e30
 """The score of what a position may not look at: its weight is exactly 0, and weight times score is no NaN."""
 

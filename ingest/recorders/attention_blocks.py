@@ -19,16 +19,19 @@ ROWS = 128
 """Destinations whose weights are held at once; the sources behind the last of them are left out."""
 
 AT_ONCE = 2**21
-"""Weights, of several heads, that are held at once; what is made of them on the way takes four times as many numbers more."""
+"""Weights, of several heads, that are held at once; what is made of them on the way takes some times as many numbers."""
 
 TOKENS = 4096
 """Of several sequences, padding included, whose queries, keys and values are held by head at once."""
 
 
 def n_bytes(model: Model, context: int) -> int:
-    """Memory that this takes beside a forward pass over sequences of so many tokens, at most: numbers of four bytes."""
-    weights = max(AT_ONCE, min(ROWS, context) * context)
-    return 4 * (5 * weights + 8 * max(TOKENS, context) * model.n_heads * model.d_head)
+    """Memory that statistics of heads take beside a forward pass over sequences of so many tokens: of texts, at most.
+
+    Weights and what is made of them, queries and keys and values by head, sums at each distance, and which tokens are equal.
+    """
+    weights, vectors = max(AT_ONCE, ROWS * context), max(TOKENS, context) * model.n_heads * model.d_head
+    return 4 * (7 * weights + 8 * vectors) + 8 * model.n_layers * model.n_heads * context + 3 * context**2
 
 
 def layer_sums(model: Model, layer: int, record: LayerRecord, batch: tuple[Places, ...]) -> tuple[Tensor, Tensor]:

@@ -68,7 +68,7 @@ def first_moved_evenly(lengths: Tensor, window: int | None) -> Tensor:
 def by_distance(flat: Tensor, seq: int, first: int) -> Tensor:
     """Sums of the diagonals, [heads, seq] float64, of the weights of the destinations from `first` to seq - 1, [heads, n·seq], 0 above the diagonal.
 
-    Read in rows of seq + 1, a diagonal is a column: those of the distances `first`, …, 0 the first ones, those of seq - 1, …, first + 1 the last. No copy is made.
+    Read in rows of seq + 1, a diagonal is a column: first those of the distances `first`, …, 0, last those of seq - 1, …, first + 1. No copy is made.
     """
     width, n_rows = seq + 1, flat.shape[1] // (seq + 1)
     sums = flat[:, : n_rows * width].unflatten(1, (n_rows, width)).sum(1, dtype=torch.float64)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
+
 from ingest.model.hooks import PROJECTED, LayerRecord
 from ingest.model.models import Model
 from ingest.recorders.attention_blocks import layer_sums
@@ -13,9 +14,11 @@ from ingest.workers.worker import Progress, Tables, Worker
 
 BY_DISTANCE = {"previous": N_OTHER + 1, "self": N_OTHER}
 OF_ALL = {**BY_DISTANCE, "first": 0, "entropy": 3}
-FIRST_MOVED = 4
 OF_REPEATED = {"duplicate": 1, "induction": 2}
 """Means → column of `looked`; over all destinations, and over those whose token came before."""
+
+FIRST_MOVED = 4
+"""Column of `looked`: a mean over all destinations too, whose uniform expectation is of each head."""
 
 
 class HeadRecorder:

@@ -76,7 +76,7 @@ def bench_attribution(model: Model) -> None:
     value_tops, mean = np.zeros((model.n_layers, model.d_ffn), np.int64), mean_reader(model)
 
     def read(*others: Recorder) -> None:
-        recorders = [TraceRecorder(model, value_tops, 0, TraceSettings(STREAM_SITES, 100, 0)), *others]
+        recorders: list[Recorder] = [TraceRecorder(model, value_tops, 0, TraceSettings(STREAM_SITES, 100, 0)), *others]
         list(read_batch(model, [(each, sample) for each in recorders], tuple(sequences)))
         with torch.inference_mode():
             for each in recorders:

@@ -46,7 +46,10 @@ def test_heads(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
         monkeypatch.setattr(throughput, name, value)
     heads.bench_heads(load_model(str(tiny.folder), revision=None, dtype="float32", device="cpu"))
     printed = capsys.readouterr().out
-    assert all(line in printed for line in ("(h) heads", "sweep and head statistics", "trace and attribution", "circuits, one layer")) and len(numbers(printed)) > 15
+    assert (
+        all(line in printed for line in ("(h) heads", "sweep and head statistics", "trace and attribution", "circuits, one layer"))
+        and len(numbers(printed)) > 15
+    )
 
 
 def test_latency(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,10 +8,12 @@ import pyarrow as pa
 import pytest
 import torch
 
+from ingest.estimate import report
 from ingest.model.architectures import ARCHITECTURES
 from ingest.model.hooks import PATTERN, LayerRecord
 from ingest.model.models import Model
 from ingest.recorders import attention_blocks, reading
+from ingest.recorders.attention_blocks import n_bytes
 from ingest.recorders.attention_sums import bin_of, n_bins
 from ingest.recorders.base import Batch
 from ingest.recorders.heads import CorpusHeadRecorder
@@ -101,6 +103,14 @@ def test_long_contexts_take_no_more_memory_than_the_dry_run_says() -> None:
     assert 0 < beside - plain < said < 2**28
 
 
+def test_the_dry_run_says_how_much_memory_a_pass_takes() -> None:
+    model = eager_model("llama")
+    said = report(model, None, {}, {"head_statistics": 61.0, "sweep": 2.0}, {"head_statistics": n_bytes(model, 4096), "sweep": None}).splitlines()
+    assert [line.split() for line in said[-3:-1]] == [["head_statistics", "0:01:01", f"{n_bytes(model, 4096) / 1e6:.0f}", *BESIDE], ["sweep", "0:00:02"]]
+
+
+BESIDE = "MB beside a forward pass".split()
+
 LONG = """
 import resource
 import numpy as np, torch
@@ -114,7 +124,7 @@ from tests.ingest.tiny_models import tiny_model
 torch.set_num_threads(1)
 changes = dict(hidden_size=128, num_attention_heads=32, num_key_value_heads=32, head_dim=4, num_hidden_layers=1, max_position_embeddings=4096)
 model = tiny_model("llama", **changes)
-batch = tuple(Sequence(i, 0, 4096 * i, *[np.random.default_rng(i).integers(0, 250, 4096).astype(np.int32)] * 4) for i in range(2))
+batch = (Sequence(0, 0, 0, *[np.random.default_rng(0).integers(0, 250, 4096).astype(np.int32)] * 4),)
 peaks = []
 for others in ([], [(CorpusHeadRecorder(model, 4096, 0), None)]):
     list(read_batch(model, [(TriggerRecorder(CpuKeys(1, model.d_ffn, 3), 0), None), *others], batch))
