@@ -109,7 +109,7 @@ def test_the_dry_run_says_how_much_memory_a_pass_takes() -> None:
     assert [line.split() for line in said[-3:-1]] == [["head_statistics", "0:01:01", f"{n_bytes(model, 4096) / 1e6:.0f}", *BESIDE], ["sweep", "0:00:02"]]
 
 
-BESIDE = "MB beside a forward pass".split()
+BESIDE = ["MB", "beside", "a", "forward", "pass"]
 
 LONG = """
 import resource
