@@ -116,9 +116,7 @@ import resource
 import numpy as np, torch
 from ingest.recorders.attention_blocks import n_bytes
 from ingest.recorders.heads import CorpusHeadRecorder
-from ingest.recorders.keys import CpuKeys
 from ingest.recorders.reading import read_batch
-from ingest.recorders.triggers import TriggerRecorder
 from ingest.text.sequences import Sequence
 from tests.ingest.tiny_models import tiny_model
 torch.set_num_threads(1)
@@ -127,7 +125,7 @@ model = tiny_model("llama", **changes)
 batch = (Sequence(0, 0, 0, *[np.random.default_rng(0).integers(0, 250, 4096).astype(np.int32)] * 4),)
 peaks = []
 for others in ([], [(CorpusHeadRecorder(model, 4096, 0), None)]):
-    list(read_batch(model, [(TriggerRecorder(CpuKeys(1, model.d_ffn, 3), 0), None), *others], batch))
+    list(read_batch(model, others, batch))
     peaks.append(1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 print(*peaks, n_bytes(model, 4096))
 """
