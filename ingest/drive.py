@@ -156,7 +156,7 @@ def jobs(on: Drive, text: Text, runs: list[Run]) -> Iterator[Job]:
         keys = tuple((run.run_id, i) for run, i in shards)
         return Job(keys, read, {"asked": [run.asked(i) for run, i in shards], "documents": documents, **of}, run_ids)
 
-    whole = sorted((run for run in runs if run.parts is None), key=lambda run: run.recording.is_last)
+    whole = [run for run in runs if run.parts is None]
     left = {run.run_id: run.lacking() for run in runs}
     lacking = [[run for run in whole if i not in run.done] for i in range(len(text.seen.spans))]
     if any(lacking):

@@ -1,6 +1,7 @@
 """`--dry-run`: what an ingest would write and how long it would take, from a survey of the corpus and a timed probe of each pass."""
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from ingest.model.device import enough_memory
@@ -30,7 +31,7 @@ def dry_run_report(request: Request) -> str:
         rows = {"position": probe.seen.n_positions} if probe.seen else {}
         for each in wanted:
             rows |= each.rows(probe)
-        return report(model, probe.seen, rows, {each.name: each.seconds(probe) for each in wanted})
+        return report(model, probe.seen, rows, {each.name: each.seconds(probe) for each in wanted}, {each.name: each.n_bytes(probe) for each in wanted})
 
 
 def probe_of(model: Model, request: Request, spool: Path) -> Probe:
@@ -51,8 +52,9 @@ def first_sequences(corpus: Corpus, model: Model, request: Request) -> list[Sequ
     return found[: 3 * request.batch_size]
 
 
-def report(model: Model, seen: Survey | None, rows: dict[str, int], seconds: dict[str, float]) -> str:
-    """The dry run as plain text."""
+def report(model: Model, seen: Survey | None, rows: dict[str, int], seconds: dict[str, float], n_bytes: Mapping[str, int | None]) -> str:
+    """The dry run as plain text. rows: of each table; seconds, n_bytes: of each pass."""
+    beside = {name: "" if n is None else f"{n / 1e6:>10,.0f} MB beside a forward pass" for name, n in n_bytes.items()}
     tables = metadata(model.d_model).tables
     size = {table: n * tables[table].info["bytes_a_row"] for table, n in rows.items()}
     lines = [f"{model.name}: {model.n_layers} layers of {model.d_ffn} neurons, d_model {model.d_model}, vocabulary {model.d_vocab}"]
@@ -63,7 +65,7 @@ def report(model: Model, seen: Survey | None, rows: dict[str, int], seconds: dic
     lines += ["", f"{'table':<20}{'rows':>15}{'MB':>10}"]
     lines += [f"{table:<20}{n:>15,}{size[table] / 1e6:>10.1f}" for table, n in rows.items()]
     lines += [f"{'total':<20}{sum(rows.values()):>15,}{sum(size.values()) / 1e6:>10.1f}", ""]
-    lines += [f"{'pass':<20}{'time':>15}", *(f"{name:<20}{clock(s):>15}" for name, s in seconds.items())]
+    lines += [f"{'pass':<20}{'time':>15}", *(f"{name:<20}{clock(s):>15}{beside[name]}" for name, s in seconds.items())]
     lines.append(f"{'ETA':<20}{clock(sum(seconds.values())):>15}  (loading the model and publishing not counted)")
     return "\n".join(lines)
 

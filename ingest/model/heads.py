@@ -14,6 +14,9 @@ from ingest.model.models import Model
 from ingest.model.modules import in_float32
 from ingest.model.positions import alibi_slopes, rotation, turned
 
+HIDDEN = -1e30
+"""The score of what a position may not look at: its weight is exactly 0, and weight times score is no NaN."""
+
 
 @dataclass(frozen=True, eq=False)
 class Heads:
@@ -45,6 +48,11 @@ def rows_of(model: Model, fused: Tensor, part: Literal["q", "k", "v"]) -> Tensor
     if layout == "blocks":
         fused = fused.split([n * model.d_head for n in (model.n_heads, model.n_kv_heads, model.n_kv_heads)])[place]
     return fused.unflatten(0, (-1, model.d_head))
+
+
+def by_head(model: Model, projection: Tensor, part: Literal["q", "k", "v"]) -> Tensor:
+    """q, k or v, [heads, batch, seq, d_head] float32 on the model's device, in what its projection gave, [batch, seq, rows]."""
+    return rows_of(model, projection.to(model.device).movedim(-1, 0), part).movedim(1, -1).float()
 
 
 def layer_heads(model: Model, layer: int) -> Heads:
@@ -92,8 +100,13 @@ def unturned(model: Model, layer: int, x: Tensor, destinations: Tensor) -> tuple
 
     x: the attention input, [batch, seq, d_model]; destinations: [n]. Returns [n_heads, batch, n, d_head] and [n_kv_heads, batch, seq, d_head].
     """
-    heads, attention = layer_heads(model, layer), model.architecture.attention
-    q, k = projected(x[:, destinations], heads.w_q, heads.b_q), projected(x, heads.w_k, heads.b_k)
+    heads = layer_heads(model, layer)
+    return behind_norms(model, layer, projected(x[:, destinations], heads.w_q, heads.b_q), projected(x, heads.w_k, heads.b_k))
+
+
+def behind_norms(model: Model, layer: int, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+    """Projections by head, [heads, batch, n, d_head], after the norms that some models have there."""
+    attention = model.architecture.attention
     q_norm, k_norm = attention.q_norm(model.hf.config), attention.k_norm(model.hf.config)
     if q_norm is not None:
         q = normed(q, in_float32(model.layer_module(layer, q_norm), model.device), attention.is_qk_norm_joint)
@@ -104,10 +117,14 @@ def unturned(model: Model, layer: int, x: Tensor, destinations: Tensor) -> tuple
 
 def queries_and_keys(model: Model, layer: int, x: Tensor, destinations: Tensor) -> tuple[Tensor, Tensor]:
     """The same after rotation, and k once for each head that uses it: [n_heads, batch, n, d_head] and [n_heads, batch, seq, d_head]."""
-    q, k = unturned(model, layer, x, destinations)
+    return rotated(model, layer, *unturned(model, layer, x, destinations), destinations)
+
+
+def rotated(model: Model, layer: int, q: Tensor, k: Tensor, destinations: Tensor) -> tuple[Tensor, Tensor]:
+    """`unturned` after rotation, and k once for each head that uses it."""
     rotary = model.architecture.attention.rotary
     if rotary is not None:
-        cosine, sine = rotation(model, rotary, layer, torch.arange(x.shape[1], device=model.device))
+        cosine, sine = rotation(model, rotary, layer, torch.arange(k.shape[2], device=model.device))
         q = turned(q, cosine[destinations], sine[destinations], rotary.is_adjacent)
         k = turned(k, cosine, sine, rotary.is_adjacent)
     return q, for_each_head(model, k)
@@ -119,28 +136,34 @@ def score_scale(model: Model, layer: int) -> float:
     return model.d_head**-0.5 if scale is None else float(scale)
 
 
-def visible(n_positions: int, window: int | None, device: torch.device) -> Tensor:
-    """Which sources j a destination i sees, [seq, seq] of booleans: those with 0 ≤ i - j < window."""
-    distance = torch.arange(n_positions, device=device)[:, None] - torch.arange(n_positions, device=device)
-    return (distance >= 0) & (distance < (n_positions if window is None else window))
+def visible(destinations: Tensor, n_sources: int, window: int | None) -> Tensor:
+    """Which of the first sources j the destinations i [n] see, [n, n_sources] of booleans: those with 0 ≤ i - j < window."""
+    distance = destinations[:, None] - torch.arange(n_sources, device=destinations.device)
+    return distance >= 0 if window is None else (distance >= 0) & (distance < window)
 
 
 def scores(model: Model, layer: int, x: Tensor, destinations: Tensor) -> Tensor:
-    """Attention scores before the softmax of these destinations, [n_heads, batch, n, seq]; -∞ where a position may not look.
+    """Attention scores before the softmax of these destinations, [n_heads, batch, n, seq]; HIDDEN where a position may not look.
 
-    x: the attention input, [batch, seq, d_model]; destinations: [n] indices. ALiBi is counted from the destination: its own position loses nothing.
+    x: the attention input, [batch, seq, d_model]; destinations: [n] indices.
+    """
+    return scored(model, layer, *queries_and_keys(model, layer, x, destinations), destinations, slice(None))
+
+
+def scored(model: Model, layer: int, q: Tensor, k: Tensor, destinations: Tensor, heads: slice) -> Tensor:
+    """The same of some heads, from their queries [heads, batch, n, d_head] and the keys [heads, batch, seq, d_head] of the first positions.
+
+    ALiBi is counted from the destination: its own position loses nothing.
     """
     attention, config = model.architecture.attention, model.hf.config
-    q, k = queries_and_keys(model, layer, x, destinations)
     softcap = attention.softcap(config)
-    found = q @ k.transpose(-1, -2) * score_scale(model, layer)
+    found = q * score_scale(model, layer) @ k.mT
     if softcap is not None:
         found = softcap * torch.tanh(found / softcap)
-    n = x.shape[1]
     if attention.is_alibi:
-        slopes = torch.tensor(alibi_slopes(model.n_heads)).to(x.device)
-        found = found - slopes[:, None, None, None] * (destinations[:, None] - torch.arange(n, device=x.device))
-    return found.masked_fill(~visible(n, attention.window(config, layer), x.device)[destinations], -torch.inf)
+        slopes = torch.tensor(alibi_slopes(model.n_heads)[heads]).to(found.device)
+        found -= slopes[:, None, None, None] * (destinations[:, None] - torch.arange(k.shape[2], device=found.device))
+    return found.masked_fill_(~visible(destinations, k.shape[2], attention.window(config, layer)), HIDDEN)
 
 
 def pattern(model: Model, layer: int, resid_pre: Tensor) -> Tensor:

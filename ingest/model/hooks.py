@@ -28,6 +28,9 @@ CONTEXT = "context"
 ATTENDED = ("gathered", "attn_scale", CONTEXT)
 """What can be listened to where attention is as its entry says."""
 
+PROJECTED = ("q", "k", "v")
+"""What can be listened to beside: what attention's projections give."""
+
 PATTERN = "pattern"
 """What can be listened to beside. While somebody does, attention is computed by code that gives its weights; states differ by rounding from others."""
 
@@ -40,7 +43,8 @@ class LayerRecord:
     where there is none, so that `ffn_scale·(coefficient @ values(layer) + ffn_bias(layer))` = ffn_out (DEFINITIONS, section 1). In a parallel block
     resid_mid is the virtual resid_pre + attn_out. gathered, [..., n_heads·d_head], is each head's pattern times its values, the input of the
     output projection; attn_scale is to attention what ffn_scale is to the FFN. context is resid_pre of whole sequences, [sequences, seq, d_model],
-    whatever else is kept. pattern holds the attention weights, [batch, n_heads, seq, seq], destination before source.
+    whatever else is kept. q, k and v are what the projections of whole sequences give, [sequences, seq, rows]: all three, where one module makes them.
+    pattern holds the attention weights, [batch, n_heads, seq, seq], destination before source.
     These may be the states of the forward pass itself and not copies: do not change them.
     """
 
@@ -54,10 +58,13 @@ class LayerRecord:
     gathered: Tensor | None = None
     attn_scale: Tensor | None = None
     context: Tensor | None = None
+    q: Tensor | None = None
+    k: Tensor | None = None
+    v: Tensor | None = None
     pattern: Tensor | None = None
 
     def __getitem__(self, name: str) -> Tensor:
-        """One of RECORDED or ATTENDED, or PATTERN. Raises KeyError for what was not asked for."""
+        """One of RECORDED, ATTENDED or PROJECTED, or PATTERN. Raises KeyError for what was not asked for."""
         found = getattr(self, name)
         if found is None:
             raise KeyError(name)
@@ -73,9 +80,9 @@ def whole(x: Tensor) -> Tensor:
 class Listener:
     """Who hears a forward pass.
 
-    sites: which of RECORDED and ATTENDED it wants, and PATTERN. take: called layer by layer, as soon as all that is wanted of a layer has been computed.
+    sites: which of RECORDED, ATTENDED and PROJECTED it wants, and PATTERN. take: called layer by layer, as soon as all that is wanted has been computed.
     keep: picks of each state, [batch, seq, width] to [..., width], what stays in memory for it, and may bring states of several devices to one.
-    keep_else: the same of what is not a state at each position: CONTEXT, [batch, seq, d_model], and PATTERN, [batch, n_heads, seq, seq].
+    keep_else: the same of what is wanted of whole sequences: CONTEXT and PROJECTED, [batch, seq, …], and PATTERN, [batch, n_heads, seq, seq].
     """
 
     sites: frozenset[str]
@@ -109,7 +116,9 @@ def input_modules(model: Model) -> dict[str, str]:
 
 def output_modules(model: Model) -> dict[str, str]:
     """What a hook sees → module of which it is the output."""
-    return {"attn_out": model.architecture.attention.write, "ffn_out": model.architecture.ffn.write, "resid_post": ""}
+    attention = model.architecture.attention
+    projections = {part: getattr(attention, part) for part in PROJECTED}
+    return {"attn_out": attention.write, "ffn_out": model.architecture.ffn.write, "resid_post": "", **projections}
 
 
 def seen_for(model: Model, sites: frozenset[str]) -> frozenset[str]:

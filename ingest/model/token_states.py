@@ -3,10 +3,11 @@
 That block is read without a text: its heads look at the token alone, and learned positions take no part.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers.activations import ACT2FN
 
 from ingest.model.embedding import token_rows
@@ -60,10 +61,25 @@ def after_first_block(model: Model, x: Tensor) -> Tensor:
     return attended + ffn_output(model, x if model.is_parallel else attended)
 
 
-def states_before(model: Model, layer: int) -> Tensor:
-    """Every token as a layer finds it, [n_tokens, d_model]: its own vector in the first, and in the later ones its state after the first block."""
-    found = [token_rows(model, part) for part in torch.arange(n_tokens(model)).split(CHUNK)]
-    return torch.cat(found if layer == 0 else [after_first_block(model, part) for part in found])
+def of_every_token(model: Model, rows: Callable[[Tensor], Tensor]) -> Tensor:
+    """What `rows` gives of some token ids, [n, d_model], of the whole vocabulary: [n_tokens, d_model]; it is held once."""
+    found = model.unembedding.new_empty(n_tokens(model), model.d_model)
+    for ids in torch.arange(len(found)).split(CHUNK):
+        found[ids[0] : ids[-1] + 1] = rows(ids)
+    return found
+
+
+def states_before(model: Model, layer: int, norm: nn.Module | None = None) -> Tensor:
+    """Every token as a layer finds it, [n_tokens, d_model]: its own vector in the first, and in the later ones its state after the first block.
+
+    norm: whose scale they are divided by, if one is given.
+    """
+
+    def states(ids: Tensor) -> Tensor:
+        rows = token_rows(model, ids)
+        return over_scale(rows if layer == 0 else after_first_block(model, rows), norm)
+
+    return of_every_token(model, states)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,14 +106,14 @@ class TokenStates:
 
 
 def token_states(model: Model) -> TokenStates:
-    ids, norm = torch.arange(n_tokens(model)).split(CHUNK), layer_norm(model, 0, model.architecture.attention.norm)
-    first, later = (over_scale(states_before(model, layer), norm) for layer in (0, 1))
-    readers = torch.cat([model.logit_readers(part.to(model.device)) for part in ids])
-    mean = readers.double().mean(0)
+    norm = layer_norm(model, 0, model.architecture.attention.norm)
+    first, later = (states_before(model, layer, norm) for layer in (0, 1))
+    readers = of_every_token(model, lambda ids: model.logit_readers(ids.to(model.device)))
+    mean = mean_row(readers)
     uncentred = product(first, readers)
     copying = centred(uncentred, first, mean), centred(product(later, readers), later, mean)
-    own, across, others = (centred(product(x, y), x, y.double().mean(0)) for x, y in ((first, first), (first, later), (later, later)))
-    return TokenStates((first, later), readers - mean.float(), copying, uncentred, ((own, across), (across.T, others)))
+    own, across, others = (centred(product(x, y), x, mean_row(y)) for x, y in ((first, first), (first, later), (later, later)))
+    return TokenStates((first, later), readers.sub_(mean.float()), copying, uncentred, ((own, across), (across.T, others)))
 
 
 def product(x: Tensor, y: Tensor) -> Tensor:
@@ -110,4 +126,9 @@ def product(x: Tensor, y: Tensor) -> Tensor:
 
 def centred(total: Tensor, x: Tensor, mean: Tensor) -> Tensor:
     """xᵀ·y less the means of both. mean: of y."""
-    return total - x.double().mean(0).outer(mean) * len(x)
+    return total - mean_row(x).outer(mean) * len(x)
+
+
+def mean_row(x: Tensor) -> Tensor:
+    """[n, d_model] to [d_model] float64."""
+    return torch.stack([part.double().sum(0) for part in x.split(CHUNK)]).sum(0) / len(x)

@@ -66,15 +66,12 @@ class Recording:
     recorder: called with the run_id, says how a worker makes a shard's recorder. known: called with the run_id, gives the sampled positions that other
     runs have recorded; None where every position is recorded. Shards are the spans of the text, or parts of its sample.
     resume: called with the run_id and the worker of this process, where it has one, before it goes on with the run.
-    is_last: whether what it listens to changes, by rounding, what others hear beside it. Its shard of a span is loaded after theirs: a span that is
-    read again for those that were not loaded is then read as it was.
     """
 
     settings: Mapping[str, object]
     recorder: "Callable[[int], Make]"
     known: "Callable[[int], np.ndarray] | None" = None
     resume: "Callable[[int, Worker], None] | None" = None
-    is_last: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,6 +120,10 @@ class Pass:
     def seconds(self, probe: Probe) -> float:
         """How long it will take, from timed pieces of it."""
         raise NotImplementedError
+
+    def n_bytes(self, probe: Probe) -> int | None:
+        """Memory that it takes beside a forward pass, at most; None where nobody needs to know."""
+        return None
 
 
 class PlannedPass(Pass):

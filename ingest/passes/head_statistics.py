@@ -26,7 +26,7 @@ class HeadStatistics(RecordingPass):
 
         request = basis.request
         settings = {**request.weights_settings(), "batch_size": request.batch_size, "shard_positions": request.shard_positions}
-        return Recording(settings, lambda _: partial(head_recorder, corpus_id=text.corpus_id, context=request.context), is_last=True)
+        return Recording(settings, lambda _: partial(head_recorder, corpus_id=text.corpus_id, context=request.context))
 
     def rows(self, probe: Probe) -> dict[str, int]:
         from ingest.recorders.attention_sums import n_bins
@@ -52,6 +52,11 @@ class HeadStatistics(RecordingPass):
 
         seconds = reading(recorder) - (reading() if SWEEP.is_wanted(probe.request) else 0.0)
         return max(seconds, 0.0) / sum(map(n_tokens, batch)) * probe.seen.n_positions
+
+    def n_bytes(self, probe: Probe) -> int:
+        from ingest.recorders.attention_blocks import n_bytes
+
+        return n_bytes(probe.model, probe.request.context)
 
 
 PASS = HeadStatistics()

@@ -11,14 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-AT_ONCE = 2**22
-"""Weights of one sequence, of several heads, that are summed at once: what is made on the way takes a few times as many numbers."""
-
 TINY = 1e-30
 """Stands for what all sources move where they move nothing."""
 
-N_OTHER = 4
-"""Columns of sums before those of the distances 0, 1, …: first, duplicate, induction, entropy."""
+N_OTHER = 5
+"""Columns of sums before those of the distances 0, 1, …: first, duplicate, induction, entropy, first_moved."""
 
 
 class Places(NamedTuple):
@@ -44,55 +41,47 @@ def places(token_ids: np.ndarray) -> Places:
     return Places(len(token_ids), *np.nonzero(np.tril(token_ids[:, None] == token_ids, -1)))
 
 
-def looked(weights: Tensor, there: Places) -> Tensor:
-    """Sums of each head over the destinations of a sequence, [n_heads, N_OTHER + seq] float64.
+def looked(scores: Tensor, lengths: Tensor, first: int, there: Places) -> Tensor:
+    """Sums of each head over some destinations of a sequence, [heads, N_OTHER + seq] float64.
 
-    weights: [n_heads, seq, seq], destination before source, exactly 0 for sources behind the destination; what follows the sequence is padding.
+    scores: of the destinations from `first` on over all sources up to the last of them, [heads, n, seq], a large negative number where they may not look;
+    lengths: ‖W_O·v‖ of these sources, [heads, seq]. Where nothing moves anything the share of index 0 is 0.
     """
-    seq = weights.shape[-1]
-    step = max(1, AT_ONCE // seq**2)
-    copies = torch.from_numpy(there.destinations * seq + there.sources).to(weights.device)
-    parts = []
-    for some in weights[:, : there.n].split(step):
-        flat = some.float().flatten(1)
-        first, own = flat[:, seq::seq], flat[:, seq:]
-        sums = (first, flat.index_select(1, copies), flat.index_select(1, copies + 1), torch.special.entr(own))
-        parts.append(torch.cat([*(x.sum(1, keepdim=True, dtype=torch.float64) for x in sums), by_distance(flat, seq)], 1))
-    found = torch.cat(parts)
-    # index 0 looks at itself, and is no destination
-    found[:, N_OTHER] -= weights[:, 0, 0]
-    return found
+    seq = scores.shape[-1]
+    logs = scores.log_softmax(-1)
+    weights = logs.exp()
+    start, end = np.searchsorted(there.destinations, (first, seq))
+    copies = torch.from_numpy((there.destinations[start:end] - first) * seq + there.sources[start:end]).to(scores.device)
+    flat, moved = weights.flatten(1), weights * lengths[:, None]
+    shares = moved[..., 0] / moved.sum(-1).clamp_min(TINY)
+    sums = (weights[..., 0], flat.index_select(1, copies), flat.index_select(1, copies + 1), -(weights * logs).sum(-1), shares)
+    return torch.cat([*(x.sum(1, keepdim=True, dtype=torch.float64) for x in sums), by_distance(flat, seq, first)], 1)
 
 
-def first_moved(weights: Tensor, lengths: Tensor, there: Places, window: int | None) -> tuple[Tensor, Tensor]:
-    """Share of index 0 in what all sources move, summed over the destinations of a sequence, and the same for equal weights: [n_heads] float64 each.
-
-    weights: as for `looked`; lengths: ‖W_O·v‖ of the sources, [n_heads, seq]; window: how many positions the layer sees, None for all. Where nothing moves
-    anything the share is 0.
-    """
-    step, lengths = max(1, AT_ONCE // weights.shape[-1] ** 2), lengths.to(weights.device)
-    parts = zip(weights[:, 1 : there.n].split(step), lengths.split(step), strict=True)
-    total = torch.cat([(some.float() @ of[..., None])[..., 0] for some, of in parts]).double()
-    moved = weights[:, 1 : there.n, 0].double() * lengths[:, :1]
+def first_moved_evenly(lengths: Tensor, window: int | None) -> Tensor:
+    """The sum of the shares of index 0 for equal weights, [heads] float64. lengths: of a whole sequence, [heads, n]; window: as in `evenly`."""
     # a destination behind the window does not see index 0; the others see all before them
-    seen = lengths[:, : there.n].cumsum(-1, dtype=torch.float64)[:, 1:window]
-    return (moved / total.clamp_min(TINY)).sum(-1), (lengths[:, :1] / seen.clamp_min(TINY)).sum(-1)
+    seen = lengths.cumsum(-1, dtype=torch.float64)[:, 1:window]
+    return (lengths[:, :1] / seen.clamp_min(TINY)).sum(-1)
 
 
-def by_distance(flat: Tensor, seq: int) -> Tensor:
-    """Sums of the diagonals, [n_heads, seq] float64, of weights [n_heads, rows·seq] that are 0 above the diagonal.
+def by_distance(flat: Tensor, seq: int, first: int) -> Tensor:
+    """Sums of the diagonals, [heads, seq] float64, of the weights of the destinations from `first` to seq - 1, [heads, n·seq], 0 above the diagonal.
 
-    Read in rows of seq + 1, a diagonal is a column: that of distance 0 the first, that of distance Δ the Δ-th from the end. No copy is made.
+    Read in rows of seq + 1, a diagonal is a column: first those of the distances `first`, …, 0, last those of seq - 1, …, first + 1. No copy is made.
     """
     width, n_rows = seq + 1, flat.shape[1] // (seq + 1)
     sums = flat[:, : n_rows * width].unflatten(1, (n_rows, width)).sum(1, dtype=torch.float64)
     rest = flat[:, n_rows * width :]
     sums[:, : rest.shape[1]] += rest
-    return torch.cat([sums[:, :1], sums[:, 2:].flip(1)], 1)
+    return torch.cat([sums[:, : first + 1].flip(1), sums[:, first + 2 :].flip(1)], 1)
 
 
 def evenly(there: Places, window: int | None, seq: int) -> np.ndarray:
-    """The sums of `looked`, [N_OTHER + seq], for attention that is the same on all the positions that a destination sees."""
+    """The sums of `looked` over a whole sequence, [N_OTHER + seq], for attention that is the same on all the positions that a destination sees.
+
+    window: how many these are, None for all. What first_moved would be is not in it: heads differ in that.
+    """
     index = np.arange(1, there.n)
     n_seen = np.minimum(index + 1, there.n if window is None else window)
     share = np.zeros(there.n)
@@ -107,7 +96,7 @@ def evenly(there: Places, window: int | None, seq: int) -> np.ndarray:
     # a distance is seen by the destinations that see more than it
     np.add.at(distances, n_seen - 1, 1 / n_seen)
     distances = distances[::-1].cumsum()[::-1]
-    return np.concatenate([[(1 / n_seen)[n_seen > index].sum(), at(apart), at(apart - 1), np.log(n_seen).sum()], distances])
+    return np.concatenate([[(1 / n_seen)[n_seen > index].sum(), at(apart), at(apart - 1), np.log(n_seen).sum(), 0.0], distances])
 
 
 def bin_of(distance: np.ndarray) -> np.ndarray:

@@ -33,7 +33,7 @@ class Batch:
 class Hearer(Protocol):
     """Hears forward passes. The records it takes have the rows of the batch: [rows, width], float32 where they are of sampled positions.
     Attention weights come whole, [batch, n_heads, seq, seq], or as [rows, n_heads, seq] float32 of sampled positions.
-    The context has the batch's sequences whole: [sequences, longest, d_model].
+    The context and what projections give have the batch's sequences whole: [sequences, longest, …].
 
     Where memory runs out within a forward pass, the batch comes again in parts: what it took of the unfinished pass it forgets, or
     leaves out of the parts.
@@ -41,7 +41,7 @@ class Hearer(Protocol):
 
     @property
     def sites(self) -> frozenset[str]:
-        """Which of RECORDED and ATTENDED it wants, and PATTERN (ingest/model/hooks.py)."""
+        """Which of RECORDED, ATTENDED and PROJECTED it wants, and PATTERN (ingest/model/hooks.py)."""
 
     def begin(self, batch: Batch) -> None:
         """A forward pass begins."""

@@ -77,12 +77,12 @@ def composition_scores(model: Model, layer: int) -> tuple[dict[str, np.ndarray],
 def through(model: Model, layer: int, states: TokenStates, chosen: np.ndarray) -> np.ndarray:
     """matching of readers through earlier heads, [n_heads, layer, n_heads] float32, NaN where not `chosen`."""
     heads, found = folded_heads(model, layer), np.full(chosen.shape, np.nan, np.float32)
+    sought = [states.alike[own][states.of(layer)] @ heads.w_q.double().mT for own in (0, 1)]
     for earlier in range(layer):
         source = folded_heads(model, earlier)
-        alike = states.alike[states.of(earlier)][states.of(layer)]
         for reader, writer in np.argwhere(chosen[:, earlier]):
             look = heads.w_k[reader].double() @ source.w_o[writer].double()
-            match = source.w_v[writer].double() @ alike @ heads.w_q[reader].double().T
+            match = source.w_v[writer].double() @ sought[states.of(earlier)][reader]
             found[reader, earlier, writer] = ratio(eigenvalues(look @ match))
     return found
 

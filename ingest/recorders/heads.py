@@ -4,13 +4,12 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
-import torch
 
-from ingest.model.hooks import CONTEXT, PATTERN, LayerRecord
+from ingest.model.hooks import PROJECTED, LayerRecord
 from ingest.model.models import Model
-from ingest.recorders.attention_sums import N_OTHER, Places, evenly, first_moved, in_bins, looked, n_bins, places
+from ingest.recorders.attention_blocks import layer_sums
+from ingest.recorders.attention_sums import N_OTHER, Places, evenly, in_bins, n_bins, places
 from ingest.recorders.base import Batch
-from ingest.recorders.moved import source_lengths
 from ingest.workers.worker import Progress, Tables, Worker
 
 BY_DISTANCE = {"previous": N_OTHER + 1, "self": N_OTHER}
@@ -18,18 +17,21 @@ OF_ALL = {**BY_DISTANCE, "first": 0, "entropy": 3}
 OF_REPEATED = {"duplicate": 1, "induction": 2}
 """Means → column of `looked`; over all destinations, and over those whose token came before."""
 
+FIRST_MOVED = 4
+"""Column of `looked`: a mean over all destinations too, whose uniform expectation is of each head."""
+
 
 class HeadRecorder:
     """Sums of each layer and head over the destinations of a shard. context: the longest that a sequence may be."""
 
-    sites = frozenset({PATTERN, CONTEXT})
+    sites = frozenset(PROJECTED)
 
     def __init__(self, model: Model, context: int) -> None:
         width = N_OTHER + max(context, 2)
         self.model, self.context = model, context
         self.looked = np.zeros((model.n_layers, model.n_heads, width))
         self.evenly = np.zeros((model.n_layers, width))
-        self.moved = np.zeros((2, model.n_layers, model.n_heads))
+        self.moved_evenly = np.zeros((model.n_layers, model.n_heads))
         self.n_destinations, self.n_repeated = np.zeros(model.n_layers, np.int64), np.zeros(model.n_layers, np.int64)
         self.n_added: dict[int, int] = {}
         self.sequence_ids: tuple[int, ...] = ()
@@ -46,14 +48,11 @@ class HeadRecorder:
     def take(self, layer: int, record: LayerRecord) -> None:
         if layer < self.n_before:
             return
-        pattern, window = record[PATTERN], self.model.architecture.attention.window(self.model.hf.config, layer)
-        seq, lengths = pattern.shape[-1], source_lengths(self.model, layer, record[CONTEXT])
-        found = torch.stack([looked(weights, there) for weights, there in zip(pattern, self.batch, strict=True)]).sum(0)
-        of_each = (first_moved(weights, of, there, window) for weights, of, there in zip(pattern, lengths, self.batch, strict=True))
-        moved = torch.stack([torch.stack(both) for both in of_each]).sum(0).cpu().numpy()
-        self.moved[:, layer] += moved
-        self.looked[layer, :, : N_OTHER + seq] += found.cpu().numpy()
-        self.evenly[layer, : N_OTHER + seq] += self.evenly_in(window, seq)
+        found, moved_evenly = (sums.cpu().numpy() for sums in layer_sums(self.model, layer, record, self.batch))
+        width, window = found.shape[1], self.model.architecture.attention.window(self.model.hf.config, layer)
+        self.moved_evenly[layer] += moved_evenly
+        self.looked[layer, :, :width] += found
+        self.evenly[layer, :width] += self.evenly_in(window, width - N_OTHER)
         self.n_destinations[layer] += sum(there.n_destinations for there in self.batch)
         self.n_repeated[layer] += sum(there.n_repeated for there in self.batch)
         self.n_added.update((i, layer + 1) for i in self.sequence_ids)
@@ -72,8 +71,8 @@ class HeadRecorder:
             for name, place in columns.items():
                 found |= {name: mean(self.looked[:, :, place].ravel(), found[n])}
                 found |= {f"{name}_uniform": mean(np.repeat(self.evenly[:, place], n_heads), found[n])}
-        found |= {name: mean(sums.ravel(), found["n_destinations"]) for name, sums in zip(("first_moved", "first_moved_uniform"), self.moved, strict=True)}
-        return found
+        moved = {"first_moved": self.looked[:, :, FIRST_MOVED], "first_moved_uniform": self.moved_evenly}
+        return found | {name: mean(sums.ravel(), found["n_destinations"]) for name, sums in moved.items()}
 
     def distances(self) -> dict[str, np.ndarray]:
         """Columns of a row for each layer, head and bin of distances."""

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from ingest.model.device import in_parts, sent
-from ingest.model.hooks import CONTEXT, PATTERN, Listener, listen, whole
+from ingest.model.hooks import CONTEXT, PATTERN, PROJECTED, Listener, listen, whole
 from ingest.model.models import Model
 from ingest.recorders.base import Asked, Batch, Hearer, Recorder
 from ingest.recorders.rows import text_tables
@@ -85,12 +85,13 @@ def listener(model: Model, recorder: Hearer, sample: np.ndarray | None, batch: B
         return None
     if rows is None:
         recorder.begin(batch)
-        return Listener(recorder.sites, recorder.take, flat, {CONTEXT: whole, PATTERN: whole})
+        return Listener(recorder.sites, recorder.take, flat, dict.fromkeys((CONTEXT, *PROJECTED, PATTERN), whole))
     chosen = batch.chosen(rows)
     recorder.begin(chosen)
     kept = {s.sequence_id for s in chosen.sequences}
     sequences = np.array([i for i, s in enumerate(batch.sequences) if s.sequence_id in kept])
-    return Listener(recorder.sites, recorder.take, choose(model, rows, flat), {CONTEXT: choose(model, sequences, whole), PATTERN: destinations(model, rows)})
+    of_sequences = dict.fromkeys((CONTEXT, *PROJECTED), choose(model, sequences, whole))
+    return Listener(recorder.sites, recorder.take, choose(model, rows, flat), {**of_sequences, PATTERN: destinations(model, rows)})
 
 
 def flat(x: torch.Tensor) -> torch.Tensor:

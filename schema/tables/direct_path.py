@@ -21,7 +21,7 @@ def tables(m: MetaData, _: int) -> None:
         grain=("token_id", "rank"),
         sort=("token_id", "rank"),
         filled_by=DIRECT_PATH,
-        bytes_a_row=11,
+        bytes_a_row=10,
     )
     table(
         "direct_path",
@@ -39,5 +39,5 @@ def tables(m: MetaData, _: int) -> None:
         grain=("corpus_id", "token_id"),
         sort=("corpus_id", "token_id"),
         filled_by=DIRECT_PATH,
-        bytes_a_row=27,
+        bytes_a_row=19,
     )

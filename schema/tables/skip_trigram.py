@@ -46,7 +46,7 @@ def tables(m: MetaData, _: int) -> None:
         grain=("layer", "head", "circuit", "source_token_id"),
         sort=("layer", "head", "circuit", "source_token_id"),
         filled_by=SKIP_TRIGRAM,
-        bytes_a_row=9,
+        bytes_a_row=11,
     )
     table(
         "skip_trigram",
@@ -68,5 +68,5 @@ def tables(m: MetaData, _: int) -> None:
         grain=("layer", "head", "destination_tail", "out_tail", "rank"),
         sort=("layer", "head", "destination_tail", "out_tail", "rank"),
         filled_by=SKIP_TRIGRAM,
-        bytes_a_row=16,
+        bytes_a_row=15,
     )

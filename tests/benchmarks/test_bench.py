@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ingest.model.models import load_model
-from tests.benchmarks import ingest, lake, latency, throughput
+from tests.benchmarks import heads, ingest, lake, latency, throughput
 from tests.exact.tiny import Tiny, make, run
 
 pytestmark = pytest.mark.slow
@@ -39,6 +39,17 @@ def test_sweep_trace_and_load(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.Mo
     throughput.bench_load(model, keys, tmp_path)
     printed = capsys.readouterr().out
     assert all(line in printed for line in ("(a) sweep", "an empty recorder", "(b) trace", "(c) load", "load_shard")) and len(numbers(printed)) > 8
+
+
+def test_heads(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, value in {"BATCH": 2, "CONTEXT": 24, "K": 3, "SKIPPED": 1, "MEASURED": 3, "SAMPLED": (3, 9)}.items():
+        monkeypatch.setattr(throughput, name, value)
+    heads.bench_heads(load_model(str(tiny.folder), revision=None, dtype="float32", device="cpu"))
+    printed = capsys.readouterr().out
+    assert (
+        all(line in printed for line in ("(h) heads", "sweep and head statistics", "trace and attribution", "circuits, one layer"))
+        and len(numbers(printed)) > 15
+    )
 
 
 def test_latency(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,8 @@
 """What the circuit pass stores of random models of every family, against matrices of the size of the stream and of the vocabulary."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -279,3 +282,25 @@ def test_what_rope_cannot_turn_is_said() -> None:
     model = eager_model("llama", max_position_embeddings=10**9)
     with pytest.raises(AtlasError, match="is to tell 1,000,000,000 positions apart, and float32 tells 16,777,216"):
         positions.mean_rotation(model, model.architecture.attention.rotary, 0)
+
+
+def test_tokens_as_the_blocks_read_them_take_three_times_the_embedding_while_they_are_made() -> None:
+    """A wide vocabulary: what is made on the way is held for some thousand tokens at a time."""
+    done = subprocess.run([sys.executable, "-c", WIDE], capture_output=True, text=True, check=True)
+    assert 2.9 < float(done.stdout) < 4.4
+
+
+WIDE = """
+import resource
+import torch
+from ingest.model.token_states import token_states
+from tests.ingest.tiny_models import tiny_model
+torch.set_num_threads(1)
+model = tiny_model("llama", vocab_size=80000, hidden_size=256, num_attention_heads=8, num_key_value_heads=8, head_dim=32, num_hidden_layers=2)
+embedding = 4 * model.unembedding.numel()
+with open("/proc/self/statm") as memory:
+    before = resource.getpagesize() * int(memory.read().split()[1])
+with torch.inference_mode():
+    states = token_states(model)
+print((1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / embedding)
+"""

@@ -1,14 +1,19 @@
 """What heads look at, recorded, against sums by the letter over plain eager attention in float64."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pyarrow as pa
 import pytest
 import torch
 
+from ingest.estimate import report
 from ingest.model.architectures import ARCHITECTURES
 from ingest.model.hooks import PATTERN, LayerRecord
 from ingest.model.models import Model
-from ingest.recorders import attention_sums, reading
+from ingest.recorders import attention_blocks, reading
+from ingest.recorders.attention_blocks import n_bytes
 from ingest.recorders.attention_sums import bin_of, n_bins
 from ingest.recorders.base import Batch
 from ingest.recorders.heads import CorpusHeadRecorder
@@ -20,6 +25,7 @@ from tests.ingest import head_oracle
 from tests.ingest.attention_oracle import eager_model
 from tests.ingest.head_oracle import distance_bin, expected
 from tests.ingest.test_device import add_limit
+from tests.ingest.tiny_models import tiny_model
 
 torch.set_num_threads(1)
 
@@ -60,11 +66,69 @@ def test_other_sizes(changes: dict) -> None:
     check(recorded(model, TEXTS_OF_IDS).tables(lambda _: None), model, TEXTS_OF_IDS, [None] * model.n_layers)
 
 
-def test_heads_some_at_a_time_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = eager_model("gemma2")
-    whole = recorded(model, TEXTS_OF_IDS).tables(lambda _: None)
-    monkeypatch.setattr(attention_sums, "AT_ONCE", 1)
-    assert recorded(model, TEXTS_OF_IDS).tables(lambda _: None) == whole
+@pytest.mark.parametrize("name", ["AT_ONCE", "ROWS", "TOKENS"])
+@pytest.mark.parametrize("model_type", ["gemma2", "bloom"])
+def test_heads_destinations_and_sequences_some_at_a_time_are_the_same(monkeypatch: pytest.MonkeyPatch, model_type: str, name: str) -> None:
+    model = eager_model(model_type)
+    monkeypatch.setattr(attention_blocks, name, {"AT_ONCE": 1, "ROWS": 3, "TOKENS": 26}[name])
+    check(recorded(model, TEXTS_OF_IDS).tables(lambda _: None), model, TEXTS_OF_IDS, WINDOWS.get(model_type, [None, None]))
+
+
+@pytest.mark.parametrize("model_type", ["llama", "gpt2"])
+def test_batches_of_any_size_say_the_same_but_for_the_rounding_of_the_forward_pass(model_type: str) -> None:
+    model, whole, alone = eager_model(model_type), *(CorpusHeadRecorder(eager_model(model_type), 16, 3) for _ in range(2))
+    list(read_batch(model, [(whole, None)], sequences(TEXTS_OF_IDS)))
+    for each in sequences(TEXTS_OF_IDS):
+        list(read_batch(model, [(alone, None)], (each,)))
+    assert np.allclose(whole.looked, alone.looked, rtol=1e-5, atol=1e-6)
+    assert np.allclose(whole.moved_evenly, alone.moved_evenly, rtol=1e-5, atol=1e-6)
+
+
+def test_the_forward_pass_is_left_as_it_is() -> None:
+    """Attention that gives no weights stays, so that what others hear beside it is the same to the bit."""
+    model, batch = tiny_model("llama"), sequences(TEXTS_OF_IDS)
+    found = []
+    for others in ([], [(CorpusHeadRecorder(model, 16, 3), None)]):
+        keys = CpuKeys(2, model.d_ffn, 3)
+        model.layer_module(0, "self_attn").register_forward_hook(lambda *_: found.append(model.hf.config._attn_implementation))
+        list(read_batch(model, [(TriggerRecorder(keys, 0), None), *others], batch))
+        found.append(keys.triggers().coefficients.tobytes())
+    assert found == ["sdpa", found[1], "sdpa", "sdpa", found[1]]
+
+
+def test_long_contexts_take_no_more_memory_than_the_dry_run_says() -> None:
+    """32 heads over 4,096 positions would have 2 GiB of weights a layer, and attention code that gives them holds them about three times."""
+    done = subprocess.run([sys.executable, "-c", LONG], capture_output=True, text=True, check=True)
+    plain, beside, said = (int(n) for n in done.stdout.split())
+    assert 0 < beside - plain < said < 2**28
+
+
+def test_the_dry_run_says_how_much_memory_a_pass_takes() -> None:
+    model = eager_model("llama")
+    said = report(model, None, {}, {"head_statistics": 61.0, "sweep": 2.0}, {"head_statistics": n_bytes(model, 4096), "sweep": None}).splitlines()
+    assert [line.split() for line in said[-3:-1]] == [["head_statistics", "0:01:01", f"{n_bytes(model, 4096) / 1e6:.0f}", *BESIDE], ["sweep", "0:00:02"]]
+
+
+BESIDE = ["MB", "beside", "a", "forward", "pass"]
+
+LONG = """
+import resource
+import numpy as np, torch
+from ingest.recorders.attention_blocks import n_bytes
+from ingest.recorders.heads import CorpusHeadRecorder
+from ingest.recorders.reading import read_batch
+from ingest.text.sequences import Sequence
+from tests.ingest.tiny_models import tiny_model
+torch.set_num_threads(1)
+changes = dict(hidden_size=128, num_attention_heads=32, num_key_value_heads=32, head_dim=4, num_hidden_layers=1, max_position_embeddings=4096)
+model = tiny_model("llama", **changes)
+batch = (Sequence(0, 0, 0, *[np.random.default_rng(0).integers(0, 250, 4096).astype(np.int32)] * 4),)
+peaks = []
+for others in ([], [(CorpusHeadRecorder(model, 4096, 0), None)]):
+    list(read_batch(model, others, batch))
+    peaks.append(1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(*peaks, n_bytes(model, 4096))
+"""
 
 
 def test_nothing_to_look_at_is_null_and_not_zero() -> None:
@@ -92,7 +156,7 @@ def test_batches_are_cut_until_their_attention_weights_fit_and_only_for_those_wh
     model, came = eager_model("llama"), []
     monkeypatch.setattr(reading, "PATTERN_BYTES", 4 * model.n_heads * 13**2 * 2)
     model.layer_module(0, "self_attn.q_proj").register_forward_pre_hook(lambda _, args: came.append(len(args[0])))
-    check(recorded(model, TEXTS_OF_IDS).tables(lambda _: None), eager_model("llama"), TEXTS_OF_IDS, [None, None])
+    list(read_batch(model, [(Rows(), None)], sequences(TEXTS_OF_IDS)))
     assert came == [2, 2, 1]
     list(read_batch(model, [(TriggerRecorder(CpuKeys(2, model.d_ffn, 3), 0), None)], sequences(TEXTS_OF_IDS)))
     assert came[3:] == [5]

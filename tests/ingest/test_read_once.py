@@ -110,8 +110,8 @@ def test_killed_between_the_shards_of_a_reading_it_ends_the_same_to_the_bit(
     assert rows(tmp_path / "killed.duckdb") == rows(tmp_path / "whole.duckdb")
 
 
-def test_who_listens_to_attention_is_loaded_last_and_changes_no_bit_of_a_resumed_ingest(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed when the sweep's shard of the first span is loaded, the fourth of all, and its heads' is not: that span is read again for the heads alone."""
+def test_a_span_that_is_read_again_for_one_of_two_changes_no_bit(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed when one of the two shards of the first span is loaded, the fourth of all, and the other is not."""
     ingest(tiny, tmp_path / "whole.duckdb", trace=0, head_statistics=True)
     killed_after(monkeypatch, 4, lambda: ingest(tiny, tmp_path / "killed.duckdb", trace=0, head_statistics=True))
     ingest(tiny, tmp_path / "killed.duckdb", trace=0, head_statistics=True)

@@ -1,0 +1,67 @@
+"""What heads look at in whole sequences, from the queries and keys that a forward pass computed.
+
+The weights of a sequence are made of some destinations and some heads at a time: all of them would be n_heads·seq² numbers. The forward pass itself is left
+as it is, with attention code that makes no weights at all.
+"""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from ingest.model.heads import behind_norms, by_head, for_each_head, rotated, scored
+from ingest.model.hooks import PROJECTED, LayerRecord
+from ingest.model.models import Model
+from ingest.recorders.attention_sums import N_OTHER, Places, first_moved_evenly, looked
+from ingest.recorders.moved import lengths, products
+
+ROWS = 128
+"""Destinations whose weights are held at once; the sources behind the last of them are left out."""
+
+AT_ONCE = 2**21
+"""Weights, of several heads, that are held at once; what is made of them on the way takes some times as many numbers."""
+
+TOKENS = 4096
+"""Of several sequences, padding included, whose queries, keys and values are held by head at once."""
+
+
+def n_bytes(model: Model, context: int) -> int:
+    """Memory that statistics of heads take beside a forward pass over sequences of so many tokens: of texts, at most.
+
+    Weights and what is made of them, queries and keys and values by head, sums at each distance, and which tokens are equal.
+    """
+    weights, vectors = max(AT_ONCE, ROWS * context), max(TOKENS, context) * model.n_heads * model.d_head
+    return 4 * (7 * weights + 8 * vectors) + 8 * model.n_layers * model.n_heads * context + 3 * context**2
+
+
+def layer_sums(model: Model, layer: int, record: LayerRecord, batch: tuple[Places, ...]) -> tuple[Tensor, Tensor]:
+    """Sums over the destinations of a batch: those of `looked`, [n_heads, N_OTHER + seq], and of `first_moved_evenly`, [n_heads]; float64."""
+    seq = record["q"].shape[1]
+    found = torch.zeros(model.n_heads, N_OTHER + seq, dtype=torch.float64, device=model.device)
+    evenly = torch.zeros_like(found[:, 0])
+    window, of_heads = model.architecture.attention.window(model.hf.config, layer), products(model, layer)
+    for some in torch.arange(len(batch)).split(max(1, TOKENS // seq)):
+        q, k, v = (by_head(model, record[part][some], part) for part in PROJECTED)
+        q, k = rotated(model, layer, *behind_norms(model, layer, q, k), torch.arange(seq, device=model.device))
+        moved = lengths(for_each_head(model, v), of_heads)
+        for i, at in enumerate(some.tolist()):
+            add_sequence(found, model, layer, q[:, i], k[:, i], moved[:, i], batch[at])
+            evenly += first_moved_evenly(moved[:, i, : batch[at].n], window)
+    return found, evenly
+
+
+def add_sequence(found: Tensor, model: Model, layer: int, q: Tensor, k: Tensor, moved: Tensor, there: Places) -> None:
+    """Add the sums of one sequence. q, k: [n_heads, seq, d_head], padding behind the sequence; moved: [n_heads, seq]."""
+    for heads, first, end in blocks(len(q), there.n):
+        destinations = torch.arange(first, end, device=q.device)
+        scores = scored(model, layer, q[heads, None, first:end], k[heads, None, :end], destinations, heads)[:, 0]
+        found[heads, : N_OTHER + end] += looked(scores, moved[heads, :end], first, there)
+
+
+def blocks(n_heads: int, n: int) -> Iterator[tuple[slice, int, int]]:
+    """Heads, first destination and the end of the destinations, so that all of a sequence come; index 0 looks at itself, and is none."""
+    for first in range(1, n, ROWS):
+        end = min(first + ROWS, n)
+        step = max(1, AT_ONCE // ((end - first) * end))
+        for head in range(0, n_heads, step):
+            yield slice(head, min(head + step, n_heads)), first, end
