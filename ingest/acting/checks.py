@@ -103,8 +103,8 @@ class Checks:
         assigned = [Assigned((change,), slice(row, row + 1), AT + 1, self.tokens.shape[1]) for row, change in enumerate(changes)]
         with acting(model, assigned), hooked(model, inputs, outputs, lambda *_: None):
             model.backbone(self.tokens)
-        lists = [list(taken[name].values()) for name in ("coefficient", "moved", "gathered", "written")]
-        return Seen(*lists, taken["last"][n - 1])
+        coefficient, moved, gathered, written = (list(taken[name].values()) for name in ("coefficient", "moved", "gathered", "written"))
+        return Seen(coefficient, moved, gathered, written, taken["last"][n - 1])
 
     def direction(self, layer: int, neuron: int) -> Tensor:
         """What one unit of a coefficient adds to what `Seen.moved` holds, [d_model]."""

@@ -11,10 +11,10 @@ from schema.interventions.reading import shown
 
 NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 FORM = re.compile(
-    rf"[Ll](?P<layer>\d{{1,9}})(?P<kind>[NnHh])(?P<unit>\d{{1,9}})"
+    rf"L(?P<layer>\d{{1,9}})(?P<kind>[NH])(?P<unit>\d{{1,9}})"
     rf"(?:=(?:(?P<strength>max|min|norm)\*)?(?P<set>{NUMBER})|\*=(?P<scale>{NUMBER})|\+=(?P<add>{NUMBER})|=(?P<mean>mean))"
-    rf"(?:@(?P<positions>\w{1, 10}|\d{1, 10}:\d{1, 10}))?",
-    re.ASCII,
+    r"(?:@(?P<positions>[a-z]{1,20}|\d{1,9}(?::\d{1,9})?))?",
+    re.ASCII | re.IGNORECASE,
 )
 EXAMPLES = "L20N630=max*0.5, L20N630=3.7, L20N630=mean, L20N630*=2, L20N630+=1, L9H3=0, L9H3*=0.5, with @last, @4 or @4:8 where not everywhere"
 
@@ -40,7 +40,7 @@ def op_of(found: dict[str, str], is_head: bool, corpus_id: int) -> dict[str, Any
     if "mean" in found:
         return {"op": "mean", "corpus_id": corpus_id}
     if "strength" in found:
-        kind, amount = found["strength"], float(found["set"])
+        kind, amount = found["strength"].lower(), float(found["set"])
         return {"op": "set", "strength": {"norm": amount} if kind == "norm" else {f"times_{kind}": amount, "corpus_id": corpus_id}}
     op = next(op for op in ("set", "scale", "add") if op in found)
     value = float(found[op])
@@ -50,8 +50,8 @@ def op_of(found: dict[str, str], is_head: bool, corpus_id: int) -> dict[str, Any
 def positions_of_short(text: str | None) -> dict[str, Any]:
     if text is None:
         return {"positions": "all", "skip_first": True}
-    if text in NAMED:
-        return {"positions": text}
+    if text.lower() in NAMED:
+        return {"positions": text.lower()}
     indices = [int(part) for part in text.split(":") if part.isdecimal()]
     if not indices:
         raise AtlasError(f"positions {shown(text)} are unknown; they are {', '.join(NAMED)}, an index such as 4, or a half-open range such as 4:8")
