@@ -71,7 +71,7 @@ def with_edges(model: Model, found: Sequence[Blocked], mask: Tensor | None, shap
     offset = start + seq - made.shape[-1]
     never: Any = False if made.dtype == torch.bool else torch.finfo(made.dtype).min
     for one, edges in here:
-        pairs = torch.tensor([(destination - start, source - offset) for destination, source in edges if source >= offset]).view(-1, 2)
+        pairs = torch.tensor([(destination - start, source - offset) for destination, source in edges if source >= offset], dtype=torch.long).view(-1, 2)
         heads = torch.tensor(one.heads if made.shape[1] > 1 else [0])
         made[one.rows][:, heads[:, None], pairs[:, 0], pairs[:, 1]] = never
     return made

@@ -61,7 +61,8 @@ def test_a_head_reads_as_if_the_edge_were_not_there(family: str, code: str) -> N
                 got = model.hf(PROMPT[None], use_cache=False).logits[0]
         oracle = Oracle(model)
         oracle.hf.set_attn_implementation("eager")
-        expected = by_hand(oracle.hf, PROMPT, [(Names(family).o(layer), "in", lambda _, new=gathered_by_hand(oracle, layer): new)])
+        gathered = gathered_by_hand(oracle, layer)
+        expected = by_hand(oracle.hf, PROMPT, [(Names(family).o(layer), "in", lambda _, new=gathered: new)])
         # transformers computes the softmax in float32 even here
         assert torch.allclose(got, expected, atol=2e-5), layer
         assert (got - by_hand(oracle.hf, PROMPT, [])).abs().max() > 1e-3
