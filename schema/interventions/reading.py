@@ -45,7 +45,7 @@ def require_shallow(text: str) -> None:
 def keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        twice = next(key for place, (key, _) in enumerate(pairs) if key in dict(pairs[:place]))
+        twice = next(key for key, _ in pairs if found.pop(key, pairs) is pairs)  # taken out already
         raise AtlasError(f"the key {shown(twice)} is given twice")
     return found
 
