@@ -317,8 +317,8 @@ def test_noise_is_of_a_position_and_its_seed_and_the_same_in_every_arm() -> None
     for index in (2, 5):
         alone = states([index], 1) - plain
         assert torch.equal(alone[index], whole[index]) and not alone[[i for i in range(N) if i != index]].any()
-    assert not torch.equal(whole[2], whole[3])
-    assert not torch.equal(states("all", 2) - plain, whole)
+    assert not torch.allclose(whole[2], whole[3], atol=1e-2)
+    assert not torch.allclose(states("all", 2) - plain, whole, atol=1e-2)
     # after gemma's factor √d_model, so that its standard deviation is the one asked for
     drawn = torch.cat([states("all", seed) - plain for seed in range(40)])
     assert float(drawn.std()) == pytest.approx(2, rel=0.05)
