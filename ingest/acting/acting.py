@@ -1,0 +1,136 @@
+"""Arms applied to every forward pass within a context, each to its rows of the batch.
+
+Hooks change a copy, and run before those that record. Positions count from the start of the sequence, with a cache and without.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ingest.acting.edges import blocked, with_edges
+from ingest.acting.edits import Assigned, Edit, edits
+from ingest.acting.places import Place, acting_place, module_at, state
+from ingest.model.hooks import first
+from ingest.model.models import Model
+from schema.errors import AtlasError
+from schema.interventions.compose import require_one_replacement
+
+
+class Acting:
+    """The forward pass that is running."""
+
+    def __init__(self, model: Model, assigned: Sequence[Assigned]) -> None:
+        self.model, self.assigned = model, assigned
+        self.edits: dict[Place, list[Edit]] = {}
+        self.watched: set[int] = set()
+        """Layers whose resid_pre is needed later in the block."""
+        for one in assigned:
+            require_one_replacement(one.arm, one.n_prompt)
+            for change, edit in edits(model, one, self.before):
+                self.edits.setdefault(acting_place(model, (change.site, change.layer)), []).append(edit)
+                if change.site == "resid_mid" and change.op == "patch" and change.layer is not None:
+                    self.watched.add(change.layer)
+        self.blocked = blocked(model, assigned)
+        self.resid_pre: dict[int, Tensor] = {}
+        self.shape, self.start, self.n_read = (0, 0), 0, 0
+        self.cache: object = None
+        self.fired: set[object] = set()
+
+    def before(self, layer: int, rows: slice, indices: list[int]) -> Tensor:
+        return self.resid_pre[layer][rows][:, [index - self.start for index in indices]]
+
+    def begin(self, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Where in the sequence this piece is. AtlasError for a cache that was not filled here, padding on the left, and rows that the batch has not."""
+        given: Tensor = args[0] if args else kwargs["input_ids"]
+        self.shape, cache, mask = (given.shape[0], given.shape[1]), kwargs.get("past_key_values"), kwargs.get("attention_mask")
+        n_cached = 0 if cache is None else cache.get_seq_length()
+        if n_cached and (cache is not self.cache or n_cached != self.n_read):
+            raise AtlasError(f"the cache holds {n_cached} positions that were not read under these arms; read them again")
+        if isinstance(mask, Tensor) and mask.dim() == 2 and not bool(mask[:, 0].all()):
+            raise AtlasError("a sequence is padded on the left, and positions count from its first token; pad on the right, or read equal lengths")
+        for one in self.assigned:
+            if one.rows.stop > self.shape[0]:
+                raise AtlasError(f"an arm acts on rows {one.rows.start} to {one.rows.stop - 1}; the batch has rows 0 to {self.shape[0] - 1}")
+        self.start = n_cached
+        self.fired.clear()
+
+    def end(self, _module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
+        """AtlasError if a module that is acted on was not called."""
+        self.cache, self.n_read = getattr(output, "past_key_values", None), self.start + self.shape[1]
+        self.resid_pre.clear()
+        expected = [*(place.path for place in self.edits), *(self.attention_path(layer) for layer in self.blocked)]
+        if missing := [path for path in expected if path not in self.fired]:
+            raise AtlasError(f"model {self.model.name}: nothing was changed at {', '.join(missing[:5])}: its code does not call the module acted on there")
+
+    def attention_path(self, layer: int) -> str:
+        return acting_place(self.model, ("attention", layer)).path
+
+    def edited(self, place: Place, x: Tensor) -> Tensor:
+        """A changed copy; what was given where nothing of this piece is changed."""
+        self.fired.add(place.path)
+        n, changed = self.shape[1], None
+        for edit in self.edits[place]:
+            indices = sorted(index for index in edit.indices if self.start <= index < self.start + n)
+            if not indices:
+                continue
+            changed = x.clone() if changed is None else changed
+            part = state(changed, self.shape)[edit.rows]
+            local = torch.tensor([index - self.start for index in indices], device=x.device)
+            at = (slice(None), local) if edit.columns is None else (slice(None), local[:, None], edit.columns.to(x.device))
+            part[at] = edit.new(part[at], indices)
+        return x if changed is None else changed
+
+    def input_hook(self, place: Place) -> Callable[..., Any]:
+        return lambda _module, args: (self.edited(place, args[0]), *args[1:])
+
+    def output_hook(self, place: Place) -> Callable[..., Any]:
+        def hook(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> Any:
+            changed = self.edited(place, first(output))
+            return (changed, *output[1:]) if isinstance(output, tuple) else changed
+
+        return hook
+
+    def watch_hook(self, layer: int) -> Callable[..., None]:
+        def hook(_module: nn.Module, args: tuple[Any, ...]) -> None:
+            self.resid_pre[layer] = state(args[0], self.shape)
+
+        return hook
+
+    def mask_hook(self, layer: int) -> Callable[..., Any]:
+        def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            self.fired.add(self.attention_path(layer))
+            mask = with_edges(self.model, self.blocked[layer], kwargs.get("attention_mask"), self.shape, self.start)
+            return args, kwargs | {"attention_mask": mask}
+
+        return hook
+
+
+@contextmanager
+def acting(model: Model, assigned: Sequence[Assigned]) -> Iterator[None]:
+    """Let arms act on every forward pass within the context; what they are goes however it ends.
+
+    Raises AtlasError for positions, prompts and vectors that are not there and for a cell that is replaced twice; and, after a forward pass, for a module
+    that was not called.
+    """
+    pass_ = Acting(model, assigned)
+    backbone = model.backbone_module
+    modules = {place: module_at(model, place) for place in pass_.edits}
+    attention = {layer: module_at(model, acting_place(model, ("attention", layer))) for layer in pass_.blocked}
+    watched = {layer: module_at(model, Place(model.layer_path(layer), False)) for layer in pass_.watched}
+    with ExitStack() as stack:
+        # each goes before those that there are, so that a block's input is changed before it is watched
+        for layer, module in watched.items():
+            stack.callback(module.register_forward_pre_hook(pass_.watch_hook(layer), prepend=True).remove)
+        for layer, module in attention.items():
+            stack.callback(module.register_forward_pre_hook(pass_.mask_hook(layer), prepend=True, with_kwargs=True).remove)
+        for place, module in modules.items():
+            if place.is_output:
+                stack.callback(module.register_forward_hook(pass_.output_hook(place), prepend=True).remove)
+            else:
+                stack.callback(module.register_forward_pre_hook(pass_.input_hook(place), prepend=True).remove)
+        stack.callback(backbone.register_forward_pre_hook(pass_.begin, prepend=True, with_kwargs=True).remove)
+        stack.callback(backbone.register_forward_hook(pass_.end).remove)
+        yield

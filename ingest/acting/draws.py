@@ -1,0 +1,26 @@
+"""What is drawn for a position: by a hash of the seed and the index alone, so that it is the same in every arm, with a cache and without."""
+
+from hashlib import sha256
+
+import torch
+from torch import Tensor
+
+from schema.errors import AtlasError
+
+
+def hashed(seed: int, index: int) -> int:
+    """Below 2^63."""
+    return int.from_bytes(sha256(f"{seed}:{index}".encode()).digest()[:8], "big") >> 1
+
+
+def noise(seed: int, index: int, width: int) -> Tensor:
+    """Standard normal, [width] float32."""
+    return torch.randn(width, generator=torch.Generator().manual_seed(hashed(seed, index)))
+
+
+def drawn_index(seed: int, index: int, n_positions: int) -> int:
+    """Another index of a prompt of n_positions, never 0, where many models keep a state like no other. AtlasError if there is none."""
+    others = [other for other in range(1, n_positions) if other != index]
+    if not others:
+        raise AtlasError(f"resample takes another position than {index}, and never the first; a prompt of {n_positions} positions has none")
+    return others[hashed(seed, index) % len(others)]

@@ -1,0 +1,162 @@
+"""Interventions at one site as operations on its tensor: some rows of the batch, positions and columns get new numbers."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+
+import torch
+from torch import Tensor
+
+from ingest.acting.draws import drawn_index, noise
+from ingest.acting.places import columns_of, stream_units
+from ingest.acting.runs import Run
+from ingest.model.models import Model
+from schema.errors import AtlasError
+from schema.interventions.intervention import Arm, Intervention
+
+New = Callable[[Tensor, list[int]], Tensor]
+"""(what is there, [rows, positions, columns], and the positions' indices) → what is to be there, in the same units, dtype and device."""
+
+Before = Callable[[int, slice, list[int]], Tensor]
+"""(layer, rows, indices) → resid_pre there in the forward pass that is running, [rows, positions, d_model]."""
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """An arm, resolved, and the rows of a batch that it acts on: one prompt of n_prompt tokens, and whatever is read after it."""
+
+    arm: Arm
+    rows: slice
+    n_prompt: int
+    n_positions: int
+    """Positions that will be read in all, what is generated included."""
+    runs: Mapping[int | None, Run] = field(default_factory=dict)
+    """Prompt → its own run, of what the arm takes from it; None is the prompt that is acted on."""
+    vectors: Mapping[str, Tensor] = field(default_factory=dict)
+    """SHA-256 → the vector, in the units of the stream."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    rows: slice
+    columns: Tensor | None
+    """None for all."""
+    indices: frozenset[int]
+    new: New
+
+
+def edits(model: Model, assigned: Assigned, before: Before) -> Iterator[tuple[Intervention, Edit]]:
+    """All of an arm but edges of attention, in order."""
+    for group in grouped([change for change in assigned.arm if change.op != "block"]):
+        change = group[0]
+        units = tuple(unit for one in group for unit in one.units or ())
+        columns = torch.tensor(columns_of(model, change.site, units)) if units else None
+        yield change, Edit(assigned.rows, columns, indices_of(change, assigned), new_of(model, assigned, group, columns, before))
+
+
+def grouped(changes: Sequence[Intervention]) -> Iterator[list[Intervention]]:
+    """Neighbours that differ in unit and value alone, so that a thousand neurons are one operation; a unit that comes again begins another."""
+    group: list[Intervention] = []
+    for change in changes:
+        if group and change.units not in (None, group[-1].units) and beside_unit(change) == beside_unit(group[0]):
+            group.append(change)
+            continue
+        if group:
+            yield group
+        group = [change]
+    if group:
+        yield group
+
+
+def beside_unit(change: Intervention) -> Intervention:
+    return replace(change, units=None, value=None, strength=None)
+
+
+def indices_of(change: Intervention, assigned: Assigned) -> frozenset[int]:
+    """AtlasError for a position that will not be read."""
+    positions, n = change.positions, assigned.n_positions
+    assert positions is not None
+    for _, end in positions.ranges:
+        if end > n:
+            raise AtlasError(f"{change.op} of {change.where}: position {end - 1} was asked for; the sequence has positions 0 to {n - 1}")
+    ranges = positions.within(assigned.n_prompt)
+    return frozenset(index for start, end in ranges for index in range(start, n if end is None else min(end, n)))
+
+
+def new_of(model: Model, assigned: Assigned, group: Sequence[Intervention], columns: Tensor | None, before: Before) -> New:
+    change = group[0]
+    if change.op in ("patch", "resample"):
+        return taken(model, assigned, change, columns, before)
+    if change.op == "noise":
+        return noised(change)
+    if change.vector is not None or change.of is not None:
+        return with_vector(model, assigned, change, len(group))
+    if change.op == "zero":
+        return lambda x, _: torch.zeros_like(x)
+    assert columns is not None
+    values = torch.tensor([one.value for one in group], dtype=torch.float64).repeat_interleave(len(columns) // len(group))
+    made: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"scale": torch.mul, "add": torch.add, "set": lambda x, v: v.expand_as(x)}
+    make = made["set" if change.op == "mean" else change.op]
+    return lambda x, _: make(x, values.to(x.device, x.dtype))
+
+
+def with_vector(model: Model, assigned: Assigned, change: Intervention, n_units: int) -> New:
+    """mean, add_vector and add_value."""
+    vector = model.values(change.of[0])[change.of[1]] if change.of is not None else given_vector(model, assigned, change)
+    vector = vector.double().repeat(n_units) * (1.0 if change.op == "mean" else change.value or 0.0) / stream_units(model, change.site)
+    if change.op == "mean":
+        return lambda x, _: vector.to(x.device, x.dtype).expand_as(x)
+    return lambda x, _: x + vector.to(x.device, x.dtype)
+
+
+def given_vector(model: Model, assigned: Assigned, change: Intervention) -> Tensor:
+    name, width = str(change.vector), model.d_head if change.site == "head" else model.d_model
+    if name not in assigned.vectors:
+        raise AtlasError(f"{change.op} of {change.where}: the vector {name} was not given")
+    vector = assigned.vectors[name]
+    if tuple(vector.shape) != (width,):
+        raise AtlasError(f"{change.op} of {change.where}: the vector {name} is of shape {list(vector.shape)}, and {width} numbers are needed")
+    if vector_sha256(vector) != name:
+        raise AtlasError(f"{change.op} of {change.where}: what was given as the vector {name} is another, {vector_sha256(vector)}")
+    return vector
+
+
+def vector_sha256(vector: Tensor) -> str:
+    """The name of a vector, [width]: what arms call it by."""
+    return sha256(vector.float().cpu().numpy().astype("<f4").tobytes()).hexdigest()
+
+
+def noised(change: Intervention) -> New:
+    assert change.seed is not None and change.value is not None
+    seed, deviation = change.seed, change.value
+    return lambda x, indices: x + deviation * torch.stack([noise(seed, index, x.shape[-1]) for index in indices]).to(x.device, x.dtype)
+
+
+def taken(model: Model, assigned: Assigned, change: Intervention, columns: Tensor | None, before: Before) -> New:
+    """patch and resample."""
+    assert change.source is not None
+    source, site = change.source, (change.site, change.layer)
+    if source.prompt_id not in assigned.runs:
+        raise AtlasError(f"{change.op} of {change.where}: prompt {source.prompt_id} was not given")
+    states = assigned.runs[source.prompt_id][site]
+    states = states if columns is None else states[:, columns.to(states.device)]
+
+    def from_index(index: int) -> int:
+        if change.op == "resample":
+            return drawn_index(change.seed or 0, index, len(states))
+        return index if source.index is None else source.index
+
+    froms = {index: from_index(index) for index in indices_of(change, assigned)}
+    if froms and max(froms.values()) >= len(states):
+        raise AtlasError(f"{change.op} of {change.where}: position {max(froms.values())} of prompt {source.prompt_id} was asked for; it has {len(states)}")
+
+    def new(x: Tensor, indices: list[int]) -> Tensor:
+        return states[[froms[index] for index in indices]].to(x.device, x.dtype).expand_as(x)
+
+    if change.site != "resid_mid":
+        return new
+    layer, rows, multiplier = change.layer, assigned.rows, stream_units(model, change.site)
+    assert layer is not None
+
+    # what attention has to write for resid_mid to be what it is to be
+    return lambda x, indices: (new(x, indices) - before(layer, rows, indices).to(x.device)) / multiplier

@@ -1,0 +1,64 @@
+"""Where in a model's code a site is changed, and where it is read."""
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from ingest.model.models import Model
+from ingest.model.modules import find
+from schema.interventions.resolve import Shape
+
+Site = tuple[str, int | None]
+"""Site and layer; no layer for the embedding."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The input or the output of a module (path from the backbone)."""
+
+    path: str
+    is_output: bool
+
+
+def shape_of(model: Model) -> Shape:
+    return Shape(model.name, model.n_layers, model.d_ffn, model.n_heads, model.is_gated, model.is_parallel)
+
+
+def acting_place(model: Model, site: Site) -> Place:
+    """Where a site is changed. No module holds resid_mid by itself: it becomes what it is to be where attention's output is changed to fit."""
+    name, layer = site
+    attention, ffn = model.architecture.attention, model.architecture.ffn
+    if layer is None:
+        return Place(model.architecture.stream.token_embedding, True)
+    inputs = {"resid_pre": "", "head": attention.o, "coefficient": ffn.down, "attention": attention.module}
+    outputs = {"attn_out": attention.write, "resid_mid": attention.write, "pre_activation": ffn.up, "ffn_out": ffn.write, "resid_post": ""}
+    module = inputs[name] if name in inputs else outputs[name]
+    return Place(f"{model.layer_path(layer)}.{module}".rstrip("."), name in outputs)
+
+
+def reading_place(model: Model, site: Site) -> Place:
+    """Where a site is read, in the units in which it is changed."""
+    if site[0] == "resid_mid" and site[1] is not None:
+        return Place(f"{model.layer_path(site[1])}.{model.architecture.ffn.read}", False)
+    return acting_place(model, site)
+
+
+def module_at(model: Model, place: Place) -> nn.Module:
+    return find(model.backbone_module, place.path)
+
+
+def stream_units(model: Model, site: str) -> float:
+    """What the stream takes up of one unit of what is changed: Granite multiplies what attention and FFN write."""
+    return model.residual_multiplier if site in ("attn_out", "resid_mid", "ffn_out") else 1.0
+
+
+def columns_of(model: Model, site: str, units: tuple[int, ...]) -> list[int]:
+    """The numbers of a position that units are: one of each neuron; of a head its d_head of what the output projection reads."""
+    if site != "head":
+        return list(units)
+    return [column for head in units for column in range(head * model.d_head, (head + 1) * model.d_head)]
+
+
+def state(x: Tensor, shape: tuple[int, int]) -> Tensor:
+    """[batch, seq, width]; OPT's FFN has both in one dimension."""
+    return x.view(*shape, x.shape[-1])

@@ -1,0 +1,43 @@
+"""What a prompt's own run shows of the sites that arms take states from."""
+
+from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from torch import Tensor, nn
+
+from ingest.acting.places import Site, module_at, reading_place, state
+from ingest.model.hooks import first
+from ingest.model.models import Model
+from schema.interventions.intervention import Arm
+
+Run = Mapping[Site, Tensor]
+"""Of one prompt without any intervention: site → [seq, width] in the model's dtype, in the units in which it is changed."""
+
+
+def wanted_sites(arms: Collection[Arm]) -> dict[int | None, set[Site]]:
+    """Prompt (None for the one that is acted on) → what arms take from its run."""
+    wanted: dict[int | None, set[Site]] = {}
+    for arm in arms:
+        for change in arm:
+            if change.source is not None:
+                wanted.setdefault(change.source.prompt_id, set()).add((change.site, change.layer))
+    return wanted
+
+
+def record_run(model: Model, token_ids: Tensor, wanted: Collection[Site]) -> Run:
+    """The run of one prompt, [seq]."""
+    found: dict[Site, Tensor] = {}
+
+    def taken(site: Site, is_output: bool) -> Callable[..., None]:
+        def hook(_module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+            found[site] = state(first(output) if is_output else args[0], (1, len(token_ids)))[0].clone()
+
+        return hook
+
+    with ExitStack() as stack:
+        for site in wanted:
+            place = reading_place(model, site)
+            stack.callback(module_at(model, place).register_forward_hook(taken(site, place.is_output)).remove)
+        model.backbone(token_ids[None])
+    return found

@@ -1,0 +1,136 @@
+"""From JSON to interventions. Each is checked by itself; messages say which one it is, what was asked, and what there is."""
+
+import re
+from typing import Any
+
+from schema.errors import AtlasError
+from schema.interventions.intervention import STRENGTHS, Intervention, Source, Strength
+from schema.interventions.positions import positions_of
+from schema.interventions.reading import number, read_json, shown, whole
+from schema.interventions.sites import keys
+
+MOST_INTERVENTIONS = 1024
+MOST_SEEDS = 2**63
+
+
+def parse_arm(text: str | bytes) -> tuple[Intervention, ...]:
+    """An arm's JSON. Raises AtlasError, one line, for what is not one."""
+    return arm_of(read_json(text))
+
+
+def arm_of(given: Any) -> tuple[Intervention, ...]:
+    """An arm from what its JSON says: a list of objects. An empty list is an arm too, and changes nothing."""
+    if not isinstance(given, list):
+        raise AtlasError(f"an arm is a list of interventions, not {shown(given)}")
+    if len(given) > MOST_INTERVENTIONS:
+        raise AtlasError(f"an arm of {len(given):,} interventions was given; it has at most {MOST_INTERVENTIONS:,}")
+    found = []
+    for place, item in enumerate(given):
+        try:
+            found.append(intervention_of(item))
+        except AtlasError as error:
+            raise AtlasError(f"intervention {place + 1} of {len(given)}: {error}") from None
+    return tuple(found)
+
+
+def intervention_of(item: Any) -> Intervention:
+    if not isinstance(item, dict):
+        raise AtlasError(f"it is {shown(item)}; an intervention is an object with site, layer, op and positions")
+    site, op = (word_of(item, key) for key in ("site", "op"))
+    require_keys(item, site, op)
+    positions = None if op == "block" else positions_of(item["positions"], item.get("skip_first", False))
+    found = Intervention(
+        site,
+        op,
+        layer=whole(item["layer"], "layer") if "layer" in item else None,
+        units=units_of(item["units"]) if "units" in item else None,
+        positions=positions,
+        value=number(item["value"], "value") if "value" in item else None,
+        strength=strength_of(item["strength"]) if "strength" in item else None,
+        source=source_of(op, item["from"]) if "from" in item else (Source(None, None) if op == "resample" else None),
+        of=of_value(item["of"]) if "of" in item else None,
+        vector=vector_of(item["vector"]) if "vector" in item else None,
+        seed=whole(item["seed"], "seed", MOST_SEEDS) if "seed" in item else None,
+        corpus_id=whole(item["corpus_id"], "corpus_id") if "corpus_id" in item else None,
+        edges=edges_of(item["edges"]) if "edges" in item else (),
+    )
+    if op == "noise" and (found.value or 0) < 0:
+        raise AtlasError(f"value is {found.value:g}; of noise it is the standard deviation, from 0 on")
+    return normalised(found)
+
+
+def normalised(found: Intervention) -> Intervention:
+    """resid_pre of a layer is resid_post of the layer before, and is written so."""
+    if found.site != "resid_pre" or not found.layer:
+        return found
+    return Intervention(**{**vars(found), "site": "resid_post", "layer": found.layer - 1})
+
+
+def word_of(item: dict[str, Any], key: str) -> str:
+    if not isinstance(item.get(key), str):
+        raise AtlasError(f"{key} is {shown(item.get(key))}; it is a word" if key in item else f"it has no {key}")
+    # a word is repeated in messages
+    return str(item[key]) if re.fullmatch(r"\w{1,40}", item[key]) else shown(item[key])
+
+
+def require_keys(item: dict[str, Any], site: str, op: str) -> None:
+    needed, allowed = keys(site, op)
+    if "strength" in allowed and "strength" in item:
+        needed, allowed = needed - {"value"}, allowed | {"value"}
+    if missing := sorted(needed - item.keys()):
+        raise AtlasError(f"{op} of {site} needs {', '.join(missing)}" + (" or strength" if missing == ["value"] and "strength" in allowed else ""))
+    if unknown := sorted(item.keys() - needed - allowed):
+        raise AtlasError(f"{op} of {site} has no key {shown(unknown[0])}; it has {', '.join(sorted(needed | allowed))}")
+
+
+def units_of(given: Any) -> tuple[int, ...] | None:
+    if given == "all":
+        return None
+    if not isinstance(given, list) or not given:
+        raise AtlasError(f"units are {shown(given)}; they are a list of neurons or heads, or all")
+    return tuple(sorted({whole(unit, "unit") for unit in given}))
+
+
+def strength_of(given: Any) -> Strength:
+    kinds = [kind for kind in STRENGTHS if isinstance(given, dict) and kind in given]
+    if len(kinds) != 1:
+        raise AtlasError(f"strength is {shown(given)}; it is an object with one of {', '.join(STRENGTHS)}")
+    kind = kinds[0]
+    needed = {kind} if kind == "norm" else {kind, "corpus_id"}
+    if given.keys() != needed:
+        raise AtlasError(f"strength is {shown(given)}; {kind} is given with {' and '.join(sorted(needed - {kind})) or 'nothing'} beside it")
+    return Strength(kind, number(given[kind], kind), None if kind == "norm" else whole(given["corpus_id"], "corpus_id"))
+
+
+def source_of(op: str, given: Any) -> Source:
+    """Of patch a prompt and, where one state goes everywhere, its index; of resample a prompt."""
+    allowed = {"prompt_id"} if op == "resample" else {"prompt_id", "index"}
+    if not isinstance(given, dict) or "prompt_id" not in given or not given.keys() <= allowed:
+        raise AtlasError(f"from is {shown(given)}; of {op} it is an object with {' and '.join(sorted(allowed, reverse=True))}")
+    return Source(whole(given["prompt_id"], "prompt_id"), whole(given["index"], "index") if "index" in given else None)
+
+
+def of_value(given: Any) -> tuple[int, int]:
+    if not isinstance(given, list) or len(given) != 2:
+        raise AtlasError(f"of is {shown(given)}; it is [layer, neuron], whose value is added")
+    return whole(given[0], "layer of a value"), whole(given[1], "neuron of a value")
+
+
+def vector_of(given: Any) -> str:
+    if not isinstance(given, str) or re.fullmatch("[0-9a-f]{64}", given) is None:
+        raise AtlasError(f"vector is {shown(given)}; it is the SHA-256 of a vector's float32 bytes, 64 hexadecimal digits")
+    return given
+
+
+def edges_of(given: Any) -> tuple[tuple[int, int], ...]:
+    if not isinstance(given, list) or not given:
+        raise AtlasError(f"edges are {shown(given)}; they are a list of [destination, source]")
+    found = set()
+    for edge in given:
+        if not isinstance(edge, list) or len(edge) != 2:
+            raise AtlasError(f"an edge is {shown(edge)}; it is [destination, source]")
+        destination, source = whole(edge[0], "destination"), whole(edge[1], "source")
+        if source > destination:
+            raise AtlasError(f"the edge {shown(edge)} reads ahead; it is [destination, source], and no position reads a later one")
+        found.add((destination, source))
+    return tuple(sorted(found))

@@ -1,0 +1,74 @@
+"""At which positions of a sequence an intervention acts, by index; the first P are the prompt's."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from schema.errors import AtlasError
+from schema.interventions.reading import shown, whole
+
+NAMED = ("all", "prompt", "generated", "last", "predicting")
+"""All; 0 … P-1; from P on; P-1; from P-1 on. The state at t predicts t + 1, so that `generated` leaves the first new token as it is."""
+
+Range = tuple[int, int | None]
+"""Half-open; None for no end."""
+
+
+@dataclass(frozen=True)
+class Positions:
+    """One of NAMED, or ranges that are apart and ascend; is_first_skipped: index 0, where many models keep a huge state, is left alone."""
+
+    named: str | None
+    ranges: tuple[tuple[int, int], ...] = ()
+    is_first_skipped: bool = False
+
+    def within(self, n_prompt: int) -> list[Range]:
+        """Half-open ranges of indices, for a prompt of so many tokens."""
+        last = n_prompt - 1
+        named: dict[str, Range] = {
+            "all": (0, None),
+            "prompt": (0, n_prompt),
+            "generated": (n_prompt, None),
+            "last": (last, n_prompt),
+            "predicting": (last, None),
+        }
+        found: list[Range] = list(self.ranges) if self.named is None else [named[self.named]]
+        if self.is_first_skipped:
+            found = [(max(start, 1), end) for start, end in found if end is None or end > 1]
+        return found
+
+    def as_json(self) -> str | list[int | list[int]]:
+        return self.named if self.named is not None else [start if end == start + 1 else [start, end] for start, end in self.ranges]
+
+
+def positions_of(given: Any, is_first_skipped: Any) -> Positions:
+    """A name, or a list of indices and half-open ranges [first, end]. Raises AtlasError for anything else, and for an empty list."""
+    if not isinstance(is_first_skipped, bool):
+        raise AtlasError(f"skip_first is {shown(is_first_skipped)}; it is true or false")
+    if isinstance(given, str) and given in NAMED:
+        return Positions(given, (), is_first_skipped)
+    if not isinstance(given, list) or not given:
+        raise AtlasError(f"positions are {shown(given)}; they are {', '.join(NAMED)}, or a list of indices and half-open ranges such as [4, [6, 9]]")
+    return Positions(None, merged([range_of(item) for item in given]), is_first_skipped)
+
+
+def range_of(item: Any) -> tuple[int, int]:
+    if isinstance(item, list):
+        if len(item) != 2:
+            raise AtlasError(f"a range of positions is {shown(item)}; it is [first, end], its end left out")
+        start, end = whole(item[0], "first position"), whole(item[1], "end of positions")
+        if end <= start:
+            raise AtlasError(f"the range of positions {shown(item)} is empty; it is [first, end], its end left out")
+        return start, end
+    start = whole(item, "position")
+    return start, start + 1
+
+
+def merged(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """The same indices in ranges that neither meet nor overlap, ascending."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        else:
+            found.append((start, end))
+    return tuple(found)

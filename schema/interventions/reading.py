@@ -1,0 +1,78 @@
+"""JSON that a stranger may have sent: bounded before it is parsed, and each number looked at."""
+
+import json
+import math
+import re
+from typing import Any, NoReturn
+
+from schema.errors import AtlasError
+
+MOST_BYTES = 256 * 1024
+MOST_DEPTH = 8
+LARGEST = 2**31
+"""Whole numbers of layers, units, positions and ids are below it."""
+
+STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+BRACKETS = re.compile(r"[\[\]{}]")
+
+
+def read_json(text: str | bytes) -> Any:
+    """What JSON says. AtlasError if it is too long or nested too deep, before anything is parsed; if it is no JSON, names a key twice, or holds NaN."""
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    if len(data) > MOST_BYTES:
+        raise AtlasError(f"interventions of {len(data):,} bytes were given; at most {MOST_BYTES:,} are read")
+    try:
+        found = data.decode("utf-8")
+        require_shallow(found)
+        return json.loads(found, object_pairs_hook=keys_once, parse_constant=no_number)
+    except UnicodeDecodeError as error:
+        raise AtlasError(f"interventions are JSON in UTF-8, and byte {error.start} is not") from None
+    except json.JSONDecodeError as error:
+        raise AtlasError(f"interventions are JSON, and this is none: {error.msg} at line {error.lineno}, column {error.colno}") from None
+    except ValueError:
+        # python reads whole numbers of some thousand digits and no more
+        raise AtlasError("interventions hold a number of too many digits") from None
+
+
+def require_shallow(text: str) -> None:
+    depth = 0
+    for bracket in BRACKETS.findall(STRINGS.sub("", text)):
+        depth += 1 if bracket in "[{" else -1
+        if depth > MOST_DEPTH:
+            raise AtlasError(f"interventions are nested deeper than {MOST_DEPTH}; an arm is a list of objects")
+
+
+def keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, _ in pairs if found.pop(key, pairs) is pairs)  # taken out already
+        raise AtlasError(f"the key {shown(twice)} is given twice")
+    return found
+
+
+def no_number(name: str) -> NoReturn:
+    raise AtlasError(f"{name} is no number that JSON has")
+
+
+def shown(given: Any) -> str:
+    """What was given, for a message: one line, without control characters, cut."""
+    text = json.dumps(given, default=str)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def whole(given: Any, what: str, limit: int = LARGEST) -> int:
+    """A whole number from 0 on, below a limit."""
+    if not isinstance(given, int) or isinstance(given, bool) or not 0 <= given < limit:
+        raise AtlasError(f"{what} is {shown(given)}; it is a whole number from 0 on, below {limit:,}")
+    return given
+
+
+def number(given: Any, what: str) -> float:
+    """A finite float64; 0 for -0."""
+    try:
+        found = float(given) if isinstance(given, int | float) and not isinstance(given, bool) else math.nan
+    except OverflowError:
+        found = math.inf
+    if not math.isfinite(found):
+        raise AtlasError(f"{what} is {shown(given)}; it is a finite number")
+    return found + 0.0

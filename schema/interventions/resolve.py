@@ -1,0 +1,131 @@
+"""An arm against a model and an atlas: what does not exist is refused, units are one each, and a strength becomes a value."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+from schema.errors import AtlasError
+from schema.interventions.intervention import Arm, Intervention
+from schema.interventions.sites import ORDER, WITH_UNITS
+
+MOST_CHANGES = 100_000
+"""Units that an arm changes, of all its interventions together."""
+
+AGREEMENT = 1e-6
+"""How far a value may be from the strength beside it, relatively: REAL columns hold seven digits."""
+
+LookUp = Callable[[str, int, int, int | None], float | None]
+"""(quantity, layer, neuron, corpus_id) → what an atlas has of it: max, min or mean coefficient of a corpus, or value_norm. None where it has none."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What of a model decides which interventions it can have."""
+
+    name: str
+    n_layers: int
+    d_ffn: int
+    n_heads: int
+    is_gated: bool
+    is_parallel: bool
+
+
+def resolve(arm: Arm, shape: Shape, look_up: LookUp) -> tuple[Intervention, ...]:
+    """One intervention a unit, each with its value, in the order of the forward pass and, at one layer, site and unit, of the list.
+
+    Raises AtlasError for a layer, unit or site that the model does not have, for an arm of more than MOST_CHANGES units, and where the atlas lacks what a
+    strength asks for.
+    """
+    found: list[Intervention] = []
+    for place, intervention in enumerate(arm):
+        try:
+            require_exists(intervention, shape)
+            for change in each_unit(intervention, shape):
+                if len(found) == MOST_CHANGES:
+                    raise AtlasError(f"the arm changes more than {MOST_CHANGES:,} units, and no arm may")
+                found.append(replace(change, value=value_of(change, look_up)))
+        except AtlasError as error:
+            raise AtlasError(f"intervention {place + 1} of {len(arm)}: {error}") from None
+    return tuple(sorted(found, key=place_in_pass))
+
+
+def place_in_pass(change: Intervention) -> tuple[int, int, int]:
+    layer = -1 if change.layer is None else change.layer
+    return layer, ORDER[change.site], change.units[0] if change.units else -1
+
+
+def require_exists(intervention: Intervention, shape: Shape) -> None:
+    site = intervention.site
+    if site == "pre_activation" and shape.is_gated:
+        raise AtlasError(f"{shape.name} has a gated FFN, whose coefficients are a product, so it has no pre_activation; set the coefficient")
+    if site == "resid_mid" and shape.is_parallel:
+        raise AtlasError(f"{shape.name} has parallel blocks, in which no part reads a resid_mid; act on attn_out, ffn_out or resid_post")
+    n_units = shape.d_ffn if WITH_UNITS.get(site) == "neuron" else shape.n_heads
+    if intervention.layer is not None:
+        require_below(intervention.layer, shape.n_layers, "layer", shape.name)
+    for unit in intervention.units or ():
+        require_below(unit, n_units, WITH_UNITS[site], f"layer {intervention.layer} of {shape.name}")
+    if intervention.of is not None:
+        require_below(intervention.of[0], shape.n_layers, "layer", shape.name)
+        require_below(intervention.of[1], shape.d_ffn, "neuron", f"layer {intervention.of[0]} of {shape.name}")
+
+
+def require_below(asked: int, n: int, what: str, where: str) -> None:
+    if asked >= n:
+        raise AtlasError(f"{what} {asked} was asked for; {where} has {what}s 0 to {n - 1}")
+
+
+def each_unit(intervention: Intervention, shape: Shape) -> Iterator[Intervention]:
+    if intervention.site not in WITH_UNITS:
+        yield intervention
+        return
+    n_units = shape.d_ffn if WITH_UNITS[intervention.site] == "neuron" else shape.n_heads
+    for unit in range(n_units) if intervention.units is None else intervention.units:
+        yield replace(intervention, units=(unit,))
+
+
+def value_of(change: Intervention, look_up: LookUp) -> float | None:
+    """The value that is given, or that a strength or a mean comes to. AtlasError where both are given and differ, or the atlas has not what is needed."""
+    if change.strength is None and not (change.op == "mean" and change.vector is None):
+        return change.value
+    if change.value is not None and change.strength is None:
+        return change.value
+    reckoned = reckoned_value(change, look_up)
+    if change.value is None:
+        return reckoned
+    if abs(change.value - reckoned) > AGREEMENT * abs(reckoned):
+        raise AtlasError(f"value {change.value:g} was given with a strength that comes to {reckoned:g}; give one of them")
+    return change.value
+
+
+def reckoned_value(change: Intervention, look_up: LookUp) -> float:
+    layer, neuron = change.of or (change.layer, change.units[0] if change.units else None)
+    assert layer is not None and neuron is not None
+
+    def looked_up(quantity: str, corpus_id: int | None) -> float:
+        found = look_up(quantity, layer, neuron, corpus_id)
+        if found is None:
+            of = "" if corpus_id is None else f" in corpus {corpus_id}"
+            raise AtlasError(f"the atlas has no {quantity} of L{layer}N{neuron}{of}")
+        return found
+
+    if change.strength is None:
+        return looked_up("mean", change.corpus_id)
+    kind, amount = change.strength.kind, change.strength.amount
+    if kind != "norm":
+        return amount * looked_up(kind.removeprefix("times_"), change.strength.corpus_id)
+    norm = looked_up("value_norm", None)
+    if norm == 0:
+        raise AtlasError(f"the value of L{layer}N{neuron} is zero, and no coefficient gives it a length")
+    return amount / norm
+
+
+def canonical_json(arm: Arm) -> str:
+    """What a resolved arm does, as the one JSON of all that do the same: keys sorted, shortest float64, no strength beside its value, no blanks."""
+    return json.dumps([replace(change, strength=None).as_json() for change in arm], sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def arm_sha256(arm: Arm) -> str:
+    """The identity of a resolved arm."""
+    return sha256(canonical_json(arm).encode()).hexdigest()
