@@ -7,7 +7,7 @@ a hook stayed silent raises: a module that a model's code goes round (a fused ke
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
@@ -28,7 +28,7 @@ CONTEXT = "context"
 ATTENDED = ("gathered", "attn_scale", CONTEXT)
 """What can be listened to where attention is as its entry says."""
 
-PROJECTED = ("q", "k", "v")
+PROJECTED: tuple[Literal["q"], Literal["k"], Literal["v"]] = ("q", "k", "v")
 """What can be listened to beside: what attention's projections give."""
 
 PATTERN = "pattern"
@@ -117,7 +117,7 @@ def input_modules(model: Model) -> dict[str, str]:
 def output_modules(model: Model) -> dict[str, str]:
     """What a hook sees → module of which it is the output."""
     attention = model.architecture.attention
-    projections = {part: getattr(attention, part) for part in PROJECTED}
+    projections: dict[str, str] = {part: getattr(attention, part) for part in PROJECTED}
     return {"attn_out": attention.write, "ffn_out": model.architecture.ffn.write, "resid_post": "", **projections}
 
 

@@ -294,6 +294,7 @@ WIDE = """
 import resource
 import torch
 from ingest.model.token_states import token_states
+from tests.ingest.peak import peak
 from tests.ingest.tiny_models import tiny_model
 torch.set_num_threads(1)
 model = tiny_model("llama", vocab_size=80000, hidden_size=256, num_attention_heads=8, num_key_value_heads=8, head_dim=32, num_hidden_layers=2)
@@ -302,5 +303,5 @@ with open("/proc/self/statm") as memory:
     before = resource.getpagesize() * int(memory.read().split()[1])
 with torch.inference_mode():
     states = token_states(model)
-print((1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / embedding)
+print((peak() - before) / embedding)
 """

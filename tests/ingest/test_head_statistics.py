@@ -112,12 +112,12 @@ def test_the_dry_run_says_how_much_memory_a_pass_takes() -> None:
 BESIDE = ["MB", "beside", "a", "forward", "pass"]
 
 LONG = """
-import resource
 import numpy as np, torch
 from ingest.recorders.attention_blocks import n_bytes
 from ingest.recorders.heads import CorpusHeadRecorder
 from ingest.recorders.reading import read_batch
 from ingest.text.sequences import Sequence
+from tests.ingest.peak import peak
 from tests.ingest.tiny_models import tiny_model
 torch.set_num_threads(1)
 changes = dict(hidden_size=128, num_attention_heads=32, num_key_value_heads=32, head_dim=4, num_hidden_layers=1, max_position_embeddings=4096)
@@ -126,7 +126,7 @@ batch = (Sequence(0, 0, 0, *[np.random.default_rng(0).integers(0, 250, 4096).ast
 peaks = []
 for others in ([], [(CorpusHeadRecorder(model, 4096, 0), None)]):
     list(read_batch(model, others, batch))
-    peaks.append(1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    peaks.append(peak())
 print(*peaks, n_bytes(model, 4096))
 """
 
