@@ -40,7 +40,7 @@ def test_what_a_model_without_a_circuit_run_lacks_is_named(tiny_copy: duckdb.Duc
         (("heads_at", "--position-id", "8"), "attribution", "--corpus … --trace 4000 --attribution"),
         (("prediction_parts", "--position-id", "8"), "attribution", "--corpus … --trace 4000 --attribution"),
         (("attention_sources", "--position-id", "8", "--layer", "0", "--head", "0"), "attribution", "--corpus … --trace 4000 --attribution"),
-        (("skip_trigrams_largest", "--layer", "0", "--head", "0"), "skip_trigram", "--skip-trigram 0"),
+        (("skip_trigrams_largest", "--layer", "0", "--head", "0"), "skip_trigram", "--corpus … --skip-trigram 0"),
     ],
 )
 def test_heads_asked_of_an_atlas_without_such_a_pass_name_it_and_its_command(
