@@ -53,7 +53,8 @@ def usage(pid: int) -> Usage:
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
         return Usage(pages * os.sysconf("SC_PAGE_SIZE") / 1e6, sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir()))
-    except (FileNotFoundError, ProcessLookupError):
+    # one that has ended and is not yet waited for shows its handles to root alone
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return Usage()
 
 

@@ -45,7 +45,8 @@ ADDED = {
 def unpacked(folder: Path, *names: str) -> Path:
     for name in ("version4", *names):
         with tarfile.open(Path(__file__).with_name(f"{name}.tar.gz")) as archive:
-            archive.extractall(folder, filter="data")
+            # Python 3.11.3 and older have no filters
+            archive.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     return folder / "older.duckdb"
 
 
