@@ -7,6 +7,7 @@ import duckdb
 
 from ingest.store.transaction import transaction
 from schema.build import create_tables, install_derived
+from schema.lake import quoted
 from schema.patient import patient
 from schema.release import release_digest
 from schema.store import open_writer
@@ -21,7 +22,6 @@ def lay_out(con: duckdb.DuckDBPyConnection, draft: Path, d_model: int) -> None:
     Built statement by statement they take longer than the rows of a small atlas, and twice the room in the file.
     """
     source = Path(f"{draft}.empty")
-    quoted = str(source).replace("'", "''")
     source.unlink(missing_ok=True)
     key = (release_digest(), d_model)
     if key not in BUILT:
@@ -30,7 +30,7 @@ def lay_out(con: duckdb.DuckDBPyConnection, draft: Path, d_model: int) -> None:
     else:
         source.write_bytes(BUILT[key])
     name = con.execute("SELECT current_database()").fetchall()[0][0]
-    con.execute(f"ATTACH '{quoted}' AS empty (READ_ONLY)")
+    con.execute(f"ATTACH '{quoted(str(source))}' AS empty (READ_ONLY)")
     con.execute(f'COPY FROM DATABASE empty TO "{name}" (SCHEMA)')
     con.execute("DETACH empty")
     source.unlink()

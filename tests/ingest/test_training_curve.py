@@ -32,7 +32,19 @@ def test_every_check_is_a_row(tmp_path: Path) -> None:
     assert rows == [CHECK, {**CHECK, "step": 200}] and done == [2]
 
 
-@pytest.mark.parametrize("text", ["{", "[1]", "3", '{"step": 1}', '[{"step": 1}]', json.dumps([{**CHECK, "induction": "much"}])])
+def checks_with(**changes: object) -> str:
+    return json.dumps([CHECK, {**CHECK, "step": 200, **changes}])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{", "[1]", "3", '{"step": 1}', '[{"step": 1}]', checks_with(induction="much"), checks_with(step=100), checks_with(step=2**31),
+        checks_with(step=float("inf")), checks_with(first_block=float("nan")), checks_with(previous_head=2**15), checks_with(induction_layer=-1),
+        "[" * 100_000, " " * 2**24 + "[]",
+    ],
+    ids=lambda text: text[:20].strip() or "long",
+)  # fmt: skip
 def test_a_file_that_is_no_curve_is_told_by_its_name(tmp_path: Path, text: str) -> None:
     (tmp_path / "curve.json").write_text(text)
     with pytest.raises(AtlasError, match=r"curve.json is no curve of a training that was probed: .*move it away"):

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +12,9 @@ from schema.errors import AtlasError
 
 FILE = "curve.json"
 """Beside the weights."""
+
+MOST_BYTES = 2**24
+"""Of such a file: some eighty thousand checks."""
 
 N_SEQUENCES, BLOCK = 10, 50
 
@@ -80,6 +84,22 @@ def read_curve(folder: Path) -> list[Probe]:
     if not file.is_file():
         return []
     try:
-        return [Probe(**{name: kind(row[name]) for name, kind in Probe.__annotations__.items()}) for row in json.loads(file.read_text())]
-    except (KeyError, TypeError, ValueError) as error:
+        if (size := file.stat().st_size) > MOST_BYTES:
+            raise ValueError(f"it has {size:,} bytes, and at most {MOST_BYTES:,} are read")
+        found = [Probe(**{name: kind(row[name]) for name, kind in Probe.__annotations__.items()}) for row in json.loads(file.read_text(encoding="utf-8"))]
+        require_checks(found)
+    except (ArithmeticError, KeyError, OSError, RecursionError, TypeError, ValueError) as error:
         raise AtlasError(f"{file} is no curve of a training that was probed: {type(error).__name__}: {error}; move it away to go on without it") from error
+    return found
+
+
+def require_checks(found: list[Probe]) -> None:
+    """Raise ValueError for steps that do not rise, and for numbers that no such probe has: a model's folder may be anybody's."""
+    for i, check in enumerate(found):
+        if not (found[i - 1].step if i else -1) < check.step < 2**31:
+            raise ValueError(f"check {i} is of step {check.step}, and steps rise")
+        for name, value in check._asdict().items():
+            if isinstance(value, float) and not isfinite(value):
+                raise ValueError(f"check {i} has {name} {value}")
+            if name.endswith(("_layer", "_head")) and not 0 <= value < 2**15:
+                raise ValueError(f"check {i} has {name} {value}")
