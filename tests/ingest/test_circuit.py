@@ -1,8 +1,5 @@
 """What the circuit pass stores of random models of every family, against matrices of the size of the stream and of the vocabulary."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -18,6 +15,8 @@ from ingest.recorders import composition, virtual_weights
 from schema.errors import AtlasError
 from tests.exact.heads_reference import Heads, centred, eigenvalues, ratio
 from tests.ingest.attention_oracle import eager_model
+from tests.ingest.peak import peak
+from tests.ingest.tiny_models import tiny_model
 
 torch.set_num_threads(1)
 
@@ -286,22 +285,7 @@ def test_what_rope_cannot_turn_is_said() -> None:
 
 def test_tokens_as_the_blocks_read_them_take_three_times_the_embedding_while_they_are_made() -> None:
     """A wide vocabulary: what is made on the way is held for some thousand tokens at a time."""
-    done = subprocess.run([sys.executable, "-c", WIDE], capture_output=True, text=True, check=True)
-    assert 2.9 < float(done.stdout) < 4.4
-
-
-WIDE = """
-import resource
-import torch
-from ingest.model.token_states import token_states
-from tests.ingest.peak import peak
-from tests.ingest.tiny_models import tiny_model
-torch.set_num_threads(1)
-model = tiny_model("llama", vocab_size=80000, hidden_size=256, num_attention_heads=8, num_key_value_heads=8, head_dim=32, num_hidden_layers=2)
-embedding = 4 * model.unembedding.numel()
-with open("/proc/self/statm") as memory:
-    before = resource.getpagesize() * int(memory.read().split()[1])
-with torch.inference_mode():
-    states = token_states(model)
-print((peak() - before) / embedding)
-"""
+    model = tiny_model("llama", vocab_size=80000, hidden_size=256, num_attention_heads=8, num_key_value_heads=8, head_dim=32, num_hidden_layers=2)
+    with torch.inference_mode():
+        made = peak(lambda: token_states(model))
+    assert 3 < made / (4 * model.unembedding.numel()) < 3.5

@@ -1,8 +1,5 @@
 """What heads look at, recorded, against sums by the letter over plain eager attention in float64."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -24,6 +21,7 @@ from ingest.text.sequences import Sequence
 from tests.ingest import head_oracle
 from tests.ingest.attention_oracle import eager_model
 from tests.ingest.head_oracle import distance_bin, expected
+from tests.ingest.peak import peak
 from tests.ingest.test_device import add_limit
 from tests.ingest.tiny_models import tiny_model
 
@@ -98,9 +96,12 @@ def test_the_forward_pass_is_left_as_it_is() -> None:
 
 def test_long_contexts_take_no_more_memory_than_the_dry_run_says() -> None:
     """32 heads over 4,096 positions would have 2 GiB of weights a layer, and attention code that gives them holds them about three times."""
-    done = subprocess.run([sys.executable, "-c", LONG], capture_output=True, text=True, check=True)
-    plain, beside, said = (int(n) for n in done.stdout.split())
-    assert 0 < beside - plain < said < 2**28
+    changes = {"hidden_size": 128, "num_attention_heads": 32, "num_key_value_heads": 32, "head_dim": 4, "num_hidden_layers": 1, "max_position_embeddings": 4096}
+    model = tiny_model("llama", **changes)
+    batch = (Sequence(0, 0, 0, *[np.random.default_rng(0).integers(0, 250, 4096).astype(np.int32)] * 4),)
+    plain = peak(lambda: list(read_batch(model, [], batch)))
+    beside = peak(lambda: list(read_batch(model, [(CorpusHeadRecorder(model, 4096, 0), None)], batch)))
+    assert 0 < beside - plain < n_bytes(model, 4096) < 2**28
 
 
 def test_the_dry_run_says_how_much_memory_a_pass_takes() -> None:
@@ -110,25 +111,6 @@ def test_the_dry_run_says_how_much_memory_a_pass_takes() -> None:
 
 
 BESIDE = ["MB", "beside", "a", "forward", "pass"]
-
-LONG = """
-import numpy as np, torch
-from ingest.recorders.attention_blocks import n_bytes
-from ingest.recorders.heads import CorpusHeadRecorder
-from ingest.recorders.reading import read_batch
-from ingest.text.sequences import Sequence
-from tests.ingest.peak import peak
-from tests.ingest.tiny_models import tiny_model
-torch.set_num_threads(1)
-changes = dict(hidden_size=128, num_attention_heads=32, num_key_value_heads=32, head_dim=4, num_hidden_layers=1, max_position_embeddings=4096)
-model = tiny_model("llama", **changes)
-batch = (Sequence(0, 0, 0, *[np.random.default_rng(0).integers(0, 250, 4096).astype(np.int32)] * 4),)
-peaks = []
-for others in ([], [(CorpusHeadRecorder(model, 4096, 0), None)]):
-    list(read_batch(model, others, batch))
-    peaks.append(peak())
-print(*peaks, n_bytes(model, 4096))
-"""
 
 
 def test_nothing_to_look_at_is_null_and_not_zero() -> None:
