@@ -21,6 +21,9 @@ from schema.terms import SITES
 N_LENS_TOKENS = 10
 N_SUB_UPDATES = 10
 
+RAW_SITES = ("ffn_out", "resid_post")
+"""Sites whose top token is kept by the raw projection as well."""
+
 
 @dataclass(frozen=True)
 class TracedStates:
@@ -96,9 +99,8 @@ def join_states(parts: list[TracedStates]) -> TracedStates:
 
 def raw_tops(model: Model, states: TracedStates, layer: int, scratch: Tensor) -> dict[str, Tensor]:
     """Top tokens by the raw projection E·z, as a value's is taken, of the sites that values are compared with; scratch as in `add_lens`."""
-    sites = ("ffn_out", "resid_post")
-    projected = model.unembed(torch.cat([states.sites[site][layer] for site in sites]), out=scratch.flatten(0, 1))
-    return {site: top_k(logits, 1)[1][:, 0] for site, logits in zip(sites, projected.chunk(len(sites)), strict=True)}
+    projected = model.unembed(torch.cat([states.sites[site][layer] for site in RAW_SITES]), out=scratch.flatten(0, 1))
+    return {site: top_k(logits, 1)[1][:, 0] for site, logits in zip(RAW_SITES, projected.chunk(len(RAW_SITES)), strict=True)}
 
 
 def of_next(states: TracedStates, values: Tensor) -> pa.Array:

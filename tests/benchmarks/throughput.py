@@ -18,7 +18,7 @@ from ingest.recorders.reading import flat, padded, read_batch
 from ingest.recorders.rows import statistics_rows, trigger_rows
 from ingest.recorders.torch_keys import TorchKeys, new_keys
 from ingest.recorders.trace_recorder import TraceRecorder
-from ingest.recorders.traces import TraceSettings, join_states, trace_tables
+from ingest.recorders.traces import RAW_SITES, TraceSettings, join_states, trace_tables
 from ingest.recorders.triggers import TriggerRecorder
 from ingest.store.load import load_shard
 from ingest.store.shards import write_shard
@@ -121,7 +121,7 @@ def bench_sweep(model: Model, folder: Path) -> CpuKeys | TorchKeys:
 
 
 def bench_trace(model: Model) -> None:
-    """Everything computed of 64 traced positions against the bare product of their states with the output embedding."""
+    """Everything computed of 64 traced positions against the bare products with the output embedding: each site normed, and two of them raw as well."""
     sequences = sequences_of(model, 16)
     sample = np.array([s.first_position_id + i for s in sequences for i in SAMPLED])
     recorder = TraceRecorder(model, np.empty(0), 0, TraceSettings(STREAM_SITES, 100, 0))
@@ -130,7 +130,7 @@ def bench_trace(model: Model) -> None:
     states = join_states(list(recorder.parts.values()))
     value_tops = np.zeros((model.n_layers, model.d_ffn), np.int64)
     settings = TraceSettings(STREAM_SITES, 100, 0)
-    layers = [torch.cat([states.sites[site][layer] for site in SITES]) for layer in range(model.n_layers)]
+    layers = [torch.cat([states.sites[site][layer] for site in (*SITES, *RAW_SITES)]) for layer in range(model.n_layers)]
 
     def project() -> None:
         with torch.inference_mode():
@@ -144,8 +144,9 @@ def bench_trace(model: Model) -> None:
     project(), trace()
     products, whole = zip(*((timed(project), timed(trace)) for _ in range(3)), strict=True)
     floor, cost = statistics.median(products), statistics.median(whole)
-    flop = 2 * len(sample) * model.n_layers * len(SITES) * model.d_model * model.d_vocab
-    print(f"\n(b) trace over its own projections: {len(sample)} positions, {model.n_layers} layers, {len(SITES)} sites, vocabulary {model.d_vocab}")
+    n_products = len(layers[0]) // len(sample)
+    flop = 2 * len(sample) * model.n_layers * n_products * model.d_model * model.d_vocab
+    print(f"\n(b) trace over its own projections: {len(sample)} positions, {model.n_layers} layers, {n_products} products, vocabulary {model.d_vocab}")
     print(f"    the projections alone        {1e3 * floor / len(sample):10.1f} ms a position ({flop / floor / 1e9:.0f} GFLOP/s)")
     print(f"    everything the trace keeps   {cost / floor:10.2f} times that")
 
