@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import duckdb
 
 from schema.definitions import digest, released
 from schema.errors import AtlasError
+from schema.installed import points
 from schema.lake import is_lake
 from schema.release import commented, stored_tables
 from schema.store import OPENING, is_sqlite, open_writer, own_name
@@ -60,7 +60,7 @@ def read_folder(folder: Path) -> dict[str, str]:
 @cache
 def kinds() -> tuple[Beside, ...]:
     """Every installed kind, by name."""
-    return tuple(sorted((point.load() for point in entry_points(group=GROUP)), key=lambda kind: kind.name))
+    return tuple(sorted((point.load() for point in points(GROUP)), key=lambda kind: kind.name))
 
 
 def kind_of(path: Path) -> Beside | None:

@@ -6,7 +6,6 @@ It is the label of a type, which is read and never run: before an atlas is locke
 import re
 from functools import cache
 from hashlib import sha256
-from importlib.metadata import entry_points
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import duckdb
 
 from schema.errors import AtlasError
+from schema.installed import points
 
 QUESTION_GROUP = "activation_atlas.questions"
 """Entry points that return SQL files of table macros, so that `schema` knows no layer above it."""
@@ -34,7 +34,7 @@ WHERE t.type_name = 'release_digest' AND t.schema_name = 'main' AND t.database_n
 @cache
 def question_sources() -> dict[str, str]:
     """Name → file of every installed question: its header, and the SQL of its table macro."""
-    return {name: sql for point in entry_points(group=QUESTION_GROUP) for name, sql in point.load()().items()}
+    return {name: sql for point in points(QUESTION_GROUP) for name, sql in point.load()().items()}
 
 
 def question_files() -> dict[str, str]:
@@ -63,7 +63,7 @@ def table_modules() -> list[str]:
 
 def added_modules() -> list[str]:
     """Those of other distributions, by name."""
-    return sorted({point.module for point in entry_points(group=TABLE_GROUP)})
+    return sorted({point.module for point in points(TABLE_GROUP)})
 
 
 def added_source(name: str) -> str:

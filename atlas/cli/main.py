@@ -5,12 +5,13 @@ import os
 import sys
 import traceback
 from importlib import import_module
-from importlib.metadata import entry_points, version
+from importlib.metadata import version
 
 import click
 
 from atlas.cli.near import did_you_mean
 from schema.errors import AtlasError
+from schema.installed import points
 
 COMMANDS = {
     "annotate": ("atlas.cli.annotate", "Say what keys and values have in common: sheets, proposals, agreement."),
@@ -48,15 +49,13 @@ class Commands(click.Group):
     """Loads a command when it is called, not when it is listed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        installed = {point.name for point in entry_points(group=PLUGIN_GROUP)}
+        installed = {point.name for point in points(PLUGIN_GROUP)}
         return sorted([*COMMANDS, *installed])
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name in COMMANDS:
             return import_module(COMMANDS[name][0]).command
-        for point in entry_points(group=PLUGIN_GROUP, name=name):
-            return point.load()
-        return None
+        return next((point.load() for point in points(PLUGIN_GROUP) if point.name == name), None)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         names = self.list_commands(ctx)

@@ -8,7 +8,6 @@ and test_heads.py), which need an edit only if weights have names that no family
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any
@@ -18,6 +17,7 @@ from transformers import AutoConfig, PretrainedConfig
 from ingest.model import families
 from ingest.model.facts import Architecture
 from schema.errors import AtlasError
+from schema.installed import points
 
 GROUP = "activation_atlas.architectures"
 """Entry points of other distributions; the value of each is a mapping from model_type to Architecture."""
@@ -34,7 +34,7 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
 def architectures() -> Mapping[str, Architecture]:
     """model_type → its facts, those of other distributions too; AtlasError if a model_type has two, or what an entry point names is no mapping of them."""
     found = dict(ARCHITECTURES)
-    for point in entry_points(group=GROUP):
+    for point in points(GROUP):
         added = point.load()
         if not isinstance(added, Mapping) or not all(isinstance(entry, Architecture) for entry in added.values()):
             raise AtlasError(f"entry point {point.name} of {GROUP}: {point.value} is no mapping from model_type to Architecture")

@@ -2,11 +2,11 @@
 
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from pkgutil import iter_modules
 
 from ingest.passes.base import Pass, RecordingPass
 from schema.errors import AtlasError
+from schema.installed import points
 
 GROUP = "activation_atlas.passes"
 """Entry points that name an object of class Pass."""
@@ -20,7 +20,7 @@ def passes() -> dict[str, Pass]:
     """
     modules = (import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__) if found.name != "base")
     found: dict[str, Pass] = {module.PASS.name: module.PASS for module in modules}
-    for point in entry_points(group=GROUP):
+    for point in points(GROUP):
         each = point.load()
         if each.name in found:
             raise AtlasError(f"entry point {point.name} of {GROUP}: {point.value} is a pass called {each.name}, which is there already")
