@@ -5,7 +5,7 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import polars as pl
 
@@ -24,6 +24,9 @@ from atlas.statement import statement
 from schema import store
 from schema.beside import attach_beside
 from schema.errors import AtlasError
+
+if TYPE_CHECKING:
+    from atlas.live import Live
 
 
 class Atlas:
@@ -89,6 +92,12 @@ class Atlas:
         check_arguments(self.con, {"layer": layer, "neuron": neuron})
         return read_card(self.con, layer, neuron)
 
+    def live(self) -> "Live":
+        """Prompts through the atlas's own model: `a.live().trace("The city council met")`. A process of its own holds it; the first prompt starts that."""
+        from atlas.live import Live  # with Arrow, which an atlas is opened without
+
+        return Live(self.con, self.path)
+
     def close(self) -> None:
         """Close the file; frames already returned stay usable."""
         self.con.close()
@@ -101,7 +110,7 @@ class Atlas:
 
     def __getattr__(self, name: str) -> Callable[..., pl.DataFrame]:
         if name.startswith("_") or name not in questions():
-            near = get_close_matches(name, [*questions(), "sql", "status", "schema", "questions", "neuron"], n=3, cutoff=0.4)
+            near = get_close_matches(name, [*questions(), "sql", "status", "schema", "questions", "neuron", "live"], n=3, cutoff=0.4)
             raise AttributeError(f"an atlas has no question or method '{name}'" + (f"; did you mean {', '.join(near)}?" if near else ""))
         return method(self, questions()[name])
 

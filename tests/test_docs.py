@@ -35,6 +35,9 @@ README, GLOSSARY = WRITTEN["README.md"], WRITTEN["GLOSSARY.md"]
 DEVELOPING, PAPERS = WRITTEN["docs/developing.md"], WRITTEN["docs/papers.md"]
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+LIVE = ".live()"
+"""In code that needs a model: tests/live/test_live_trace.py runs it."""
+
 TOUR = re.compile("<!-- tour -->.*<!-- /tour -->", re.DOTALL)
 
 
@@ -157,7 +160,7 @@ def test_the_questions_in_the_text_run(a: atlas.Atlas, sql: str) -> None:
     assert a.sql(sql).width > 0
 
 
-@pytest.mark.parametrize("code", blocks("python"))
+@pytest.mark.parametrize("code", [code for code in blocks("python") if LIVE not in code])
 def test_the_python_runs(code: str, tiny_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the tiny atlas, whose layer 0 stands in for every neuron it does not have."""
     shutil.copy(tiny_path, tmp_path / "demo.duckdb")

@@ -24,6 +24,7 @@ COMMANDS = {
     "sql": ("atlas.cli.sql", "Run one SELECT."),
     "status": ("atlas.cli.status", "Say what an atlas holds."),
     "tour": ("atlas.cli.tour", "Walk through an atlas in a minute."),
+    "trace": ("atlas.cli.trace", "Trace a prompt of yours, with parts of the model switched."),
     "verify": ("atlas.cli.verify", "Check every rule that the tables keep."),
 }
 """Name → module with a `command`, and its line in the help."""
@@ -34,6 +35,7 @@ PLUGINS = {
     "doctor": "Say what is wrong with an atlas or a stopped ingest, and mend it.",
     "ingest": "Read a model and a corpus into an atlas.",
     "into": "Take apart what a head or a neuron reads at a position.",
+    "live": "Hold an atlas's model in memory, for `atlas trace`.",
     "pull": "Copy a lake, or some layers of it, into an atlas file.",
     "ui": "Browse an atlas in the web browser.",
 }
@@ -89,7 +91,7 @@ def _distributions(package: str) -> list:
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=print_versions, help="Versions of this and what it runs on.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def cli(debug: bool) -> None:
-    """What a transformer's feed-forward layers do, as a database.
+    """How a transformer language model builds its predictions, as a database.
 
     Most commands read one atlas: give it with --db, or set ATLAS_DB.
 

@@ -38,6 +38,8 @@ class Acting:
         self.shape, self.start, self.n_read = (0, 0), 0, 0
         self.cache: object = None
         self.fired: set[object] = set()
+        self.changed = {row for one in assigned if any(change.op == "block" for change in one.arm) for row in range(one.rows.start, one.rows.stop)}
+        """Rows in which a bit was changed, or an edge blocked. Rows that are equal may differ by rounding: products add up some rows in another order."""
 
     def before(self, layer: int, rows: slice, indices: list[int]) -> Tensor:
         return self.resid_pre[layer][rows][:, [index - self.start for index in indices]]
@@ -80,7 +82,11 @@ class Acting:
             part = state(changed, self.shape)[edit.rows]
             local = torch.tensor([index - self.start for index in indices], device=x.device)
             at = (slice(None), local) if edit.columns is None else (slice(None), local[:, None], edit.columns.to(x.device))
-            part[at] = edit.new(part[at], indices)
+            given = part[at]
+            new = edit.new(given, indices)
+            same = (new == given).reshape(len(given), -1).all(1).tolist()
+            self.changed.update(row for row, is_same in zip(range(edit.rows.start, edit.rows.stop), same, strict=True) if not is_same)
+            part[at] = new
         return x if changed is None else changed
 
     def input_hook(self, place: Place) -> Callable[..., Any]:
@@ -109,8 +115,8 @@ class Acting:
 
 
 @contextmanager
-def acting(model: Model, assigned: Sequence[Assigned]) -> Iterator[None]:
-    """Let arms act on every forward pass within the context; what they are goes however it ends.
+def acting(model: Model, assigned: Sequence[Assigned]) -> Iterator[Acting]:
+    """Let arms act on every forward pass within the context; what they are goes however it ends. What it gives tells which rows they changed.
 
     Raises AtlasError for positions, prompts and vectors that are not there and for a cell that is replaced twice; and, after a forward pass, for a module
     that was not called.
@@ -133,4 +139,4 @@ def acting(model: Model, assigned: Sequence[Assigned]) -> Iterator[None]:
                 stack.callback(module.register_forward_pre_hook(pass_.input_hook(place), prepend=True).remove)
         stack.callback(backbone.register_forward_pre_hook(pass_.begin, prepend=True, with_kwargs=True).remove)
         stack.callback(backbone.register_forward_hook(pass_.end).remove)
-        yield
+        yield pass_

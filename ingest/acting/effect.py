@@ -46,8 +46,12 @@ def effect(
             raise AtlasError(f"states of prompt {other} were asked for; there are prompts {', '.join(map(str, sorted(prompts)))}")
         runs[other] = record_run(model, prompts[prompt_id if other is None else other], sites)
     assigned = [Assigned(arm, slice(row, row + 1), n, n, runs, vectors) for row, arm in enumerate(resolved, start=1)]
-    with acting(model, assigned), record_layers(model, sites=("resid_post",)) as records:
+    with acting(model, assigned) as acted, record_layers(model, sites=("resid_post",)) as records:
         model.backbone(token_ids.expand(1 + len(arms), -1))
     last = records[-1]["resid_post"].to(model.device)
-    same = [bool((last[row] == last[0]).all()) for row in range(1, len(last))]
-    return Effect(tuple(resolved), model.lens(last[:, list(indices)]), tuple(same))
+    same = tuple(row not in acted.changed for row in range(1, len(last)))
+    logits = model.lens(last[:, list(indices)])
+    for row, is_same in enumerate(same, start=1):
+        if is_same:
+            logits[row] = logits[0]
+    return Effect(tuple(resolved), logits, same)

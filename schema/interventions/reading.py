@@ -16,30 +16,30 @@ STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 BRACKETS = re.compile(r"[\[\]{}]")
 
 
-def read_json(text: str | bytes) -> Any:
-    """What JSON says. AtlasError if it is too long or nested too deep, before anything is parsed; if it is no JSON, names a key twice, or holds NaN."""
+def read_json(text: str | bytes, what: str = "interventions") -> Any:
+    """What JSON says; `what`: for messages. AtlasError if it is too long or deep, before it is parsed; if it is no JSON, names a key twice, or holds NaN."""
     data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     if len(data) > MOST_BYTES:
-        raise AtlasError(f"interventions of {len(data):,} bytes were given; at most {MOST_BYTES:,} are read")
+        raise AtlasError(f"{what} of {len(data):,} bytes were given; at most {MOST_BYTES:,} are read")
     try:
         found = data.decode("utf-8")
-        require_shallow(found)
+        require_shallow(found, what)
         return json.loads(found, object_pairs_hook=keys_once, parse_constant=no_number)
     except UnicodeDecodeError as error:
-        raise AtlasError(f"interventions are JSON in UTF-8, and byte {error.start} is not") from None
+        raise AtlasError(f"{what} are JSON in UTF-8, and byte {error.start} is not") from None
     except json.JSONDecodeError as error:
-        raise AtlasError(f"interventions are JSON, and this is none: {error.msg} at line {error.lineno}, column {error.colno}") from None
+        raise AtlasError(f"{what} are JSON, and this is none: {error.msg} at line {error.lineno}, column {error.colno}") from None
     except ValueError:
         # python reads whole numbers of some thousand digits and no more
-        raise AtlasError("interventions hold a number of too many digits") from None
+        raise AtlasError(f"{what} hold a number of too many digits") from None
 
 
-def require_shallow(text: str) -> None:
+def require_shallow(text: str, what: str) -> None:
     depth = 0
     for bracket in BRACKETS.findall(STRINGS.sub("", text)):
         depth += 1 if bracket in "[{" else -1
         if depth > MOST_DEPTH:
-            raise AtlasError(f"interventions are nested deeper than {MOST_DEPTH}; an arm is a list of objects")
+            raise AtlasError(f"{what} are nested deeper than {MOST_DEPTH}, and nothing that is asked is")
 
 
 def keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

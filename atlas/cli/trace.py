@@ -1,0 +1,131 @@
+"""`atlas trace "…"`: a prompt of yours through the atlas's own model, as it is and with parts of the model switched."""
+
+import sys
+from collections.abc import Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from atlas.cli.options import db_option, open_atlas, use_color
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import polars as pl
+
+    from atlas.live import LiveTrace
+    from atlas.live.asking import Progress
+
+N_TOKENS = 10
+N_SUB_UPDATES = 10
+
+
+@click.command()
+@click.argument("text")
+@db_option
+@click.option("--set", "switches", multiple=True, metavar="L20N630=max*0.5", help="Switch a neuron or a head; all of them together are one arm.")
+@click.option(
+    "--arm", "files", multiple=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE", help="A JSON list of interventions: an arm."
+)
+@click.option("--index", default=-1, show_default=True, help="Which token's prediction is taken apart, from 0; below it, from the end.")
+@click.option("--corpus", default=0, show_default=True, type=click.IntRange(0), help="The corpus whose largest coefficients --set multiplies.")
+def command(text: str, db: Path | None, switches: tuple[str, ...], files: tuple[Path, ...], index: int, corpus: int) -> None:
+    """Trace TEXT, a prompt: what the model predicts after each token, and what promotes it.
+
+    The model lives in a process of its own, which this starts (`atlas live`); the first prompt waits for the weights.
+
+    \b
+    atlas trace "The city council met on Monday to" --db demo.duckdb --set L20N630=max*0.5
+    """
+    from schema.interventions.parse import parse_arm
+
+    arms: list[Any] = [list(switches)] if switches else []
+    arms += [[change.as_json() for change in parse_arm(path.read_bytes())] for path in files]
+    names = [*([", ".join(switches)] if switches else []), *(str(path) for path in files)]
+    with open_atlas(db) as a, shown_progress() as progress:
+        found = a.live().trace(text, arms, corpus_id=corpus, progress=progress)
+        at = found.position_id(index)
+        progress({"stage": ""})
+        click.echo(page(found, names, at), color=None if use_color() else False)
+
+
+@contextmanager
+def shown_progress() -> "Iterator[Progress]":
+    """Says on a terminal what the process does, on one line that goes away."""
+    width = 0
+
+    def show(said: dict[str, Any]) -> None:
+        nonlocal width
+        words = f"{said['waiting']} before you in line" if "waiting" in said else said["stage"]
+        share = said.get("share", 0)
+        line = f"{words} {share:.0%}" if share else words
+        if sys.stderr.isatty():
+            click.echo(f"\r{line:<{width}}\r", nl=False, err=True)
+            width = len(line)
+
+    try:
+        yield show
+    finally:
+        show({"stage": ""})
+
+
+def page(found: "LiveTrace", names: Sequence[str], at: int) -> str:
+    from atlas.export.terminal import terminal_table
+
+    parts = [("", tokens(found))]
+    parts += [(f"arm {k}, {name}", arm(found, k)) for k, name in enumerate(names, start=1)]
+    index = found.positions.filter(position_id=at)["index"].item()
+    parts.append((f"after token {index}", leading(found, index)))
+    parts.append((f"what its prediction gets from neurons (frozen norm, logits), largest {N_SUB_UPDATES} of those kept", promoting(found, at)))
+    return "\n".join(line for title, frame in parts for line in (*([click.style(title, bold=True)] if title else []), terminal_table(frame)))
+
+
+def tokens(found: "LiveTrace") -> "pl.DataFrame":
+    return found.positions.filter(arm_id=0).drop("arm_id", "position_id")
+
+
+def arm(found: "LiveTrace", k: int) -> "pl.DataFrame":
+    return found.compare().filter(arm_id=k).drop("arm_id", "arm", "is_as_base")
+
+
+def leading(found: "LiveTrace", index: int) -> "pl.DataFrame":
+    """The most likely next tokens, of the base and of each arm side by side."""
+    import polars as pl
+
+    frame = found.sql(LEADING.format(index=index, n=N_TOKENS))
+    arms = frame["arm"].unique(maintain_order=True)
+    parts = [frame.filter(arm=name).select(pl.col("token").alias(name), pl.col("prob").alias(f"{name} prob")) for name in arms]
+    return pl.concat(parts, how="horizontal")
+
+
+LEADING = """
+SELECT a.name AS arm, k.text AS token, o.prob
+FROM live_outcome_token AS o
+INNER JOIN live_arm AS a ON o.arm_id = a.arm_id
+INNER JOIN token AS k ON o.token_id = k.token_id
+WHERE o.index = {index} AND o.rank <= {n}
+ORDER BY o.arm_id, o.rank
+"""
+
+
+def promoting(found: "LiveTrace", at: int) -> "pl.DataFrame":
+    return found.sql(PROMOTING.format(at=at, n=N_SUB_UPDATES))
+
+
+PROMOTING = """
+SELECT
+    'L' || u.layer || 'N' || u.neuron AS neuron, u.coefficient, u.coefficient / if(u.coefficient > 0, s.max, s.min) AS of_its_largest,
+    u.final_frozen_score, u.share,
+    (
+        SELECT list(k.text ORDER BY v.rank) FROM value_token AS v INNER JOIN token AS k ON v.token_id = k.token_id
+        WHERE
+            v.layer = u.layer AND v.neuron = u.neuron AND v.rank <= 5 AND v.direction = if(u.coefficient >= 0, 'promoted', 'suppressed')
+    ) AS promotes
+FROM dominant_sub_update AS u
+LEFT JOIN neuron_statistics AS s ON u.layer = s.layer AND u.neuron = s.neuron AND s.corpus_id = 0
+WHERE u.position_id = {at}
+ORDER BY abs(u.final_frozen_score) DESC, u.layer, u.neuron
+LIMIT {n}
+"""

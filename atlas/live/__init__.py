@@ -1,0 +1,5 @@
+"""Prompts through the atlas's own model, which a process of its own holds: answers are the atlas's tables."""
+
+from atlas.live.session import Live, LiveTrace
+
+__all__ = ["Live", "LiveTrace"]

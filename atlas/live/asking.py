@@ -1,0 +1,45 @@
+"""One request to the model process: what it says on the way, and the tables that it answers with."""
+
+import json
+from collections.abc import Callable
+from contextlib import closing
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from atlas.live.process import connected
+from schema import errors
+from schema.live import MOST_LINE
+
+Progress = Callable[[dict[str, Any]], None]
+"""Called with {"waiting": place in line} or {"stage": what is being done, "share": of it}."""
+
+
+def ask_process(atlas: Path, what: str, request: dict[str, Any], progress: Progress, visitor: str) -> dict[str, pa.Table]:
+    """Name → table. Raises AtlasError with the process's own words, or if it ended. A progress that raises ends the request.
+
+    visitor: who asks; a later request of theirs takes the place of one that waits.
+    """
+    with closing(connected(atlas)) as connection:
+        try:
+            headers = {"Content-Type": "application/json", "X-Visitor": visitor}
+            connection.request("POST", f"/{what}", json.dumps(request).encode(), headers)
+            with closing(connection.getresponse()) as response:
+                return read_answer(response, progress)
+        except (OSError, HTTPException) as error:
+            raise errors.AtlasError(
+                f"the model process of {atlas} ended before it answered ({error or type(error).__name__}); ask again to start another"
+            ) from error
+
+
+def read_answer(response: HTTPResponse, progress: Progress) -> dict[str, pa.Table]:
+    while data := response.readline(MOST_LINE):
+        said = json.loads(data)
+        if "error" in said:
+            raise getattr(errors, said["error"], errors.AtlasError)(said["message"])
+        if "tables" in said:
+            return {name: pa.ipc.open_stream(response.read(n)).read_all() for name, n in said["tables"].items()}
+        progress(said)
+    raise HTTPException("its answer has no end")

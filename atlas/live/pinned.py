@@ -1,0 +1,53 @@
+"""A cursor on which the tables of a live prompt stand beside the atlas's, under the same names."""
+
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+LIVE = "live_"
+"""Before a live table's own name."""
+
+ARRIVED = "arrived"
+
+OWN = """
+SELECT t.table_name FROM duckdb_tables() AS t WHERE t.database_name = current_database() AND t.schema_name = 'main' AND NOT t.temporary
+"""
+
+
+class Pinned:
+    """A cursor that gives itself for another: what is temporary is seen by the cursor alone that made it."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        self.own = cursor
+
+    def cursor(self) -> "Pinned":
+        return self
+
+    def close(self) -> None:
+        """Left open for the next statement; `own` is closed with the trace."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.own, name)
+
+
+def pinned(con: duckdb.DuckDBPyConnection, tables: dict[str, pa.Table]) -> Pinned:
+    """A cursor where each table of the atlas has the live rows too, and what the atlas has no table of stands alone.
+
+    Questions of a whole corpus count the live rows there, whose ids are negative; other cursors do not see them.
+    """
+    cursor = con.cursor()
+    ((catalog,),) = cursor.execute("SELECT current_database()").fetchall()
+    own = {name for (name,) in cursor.execute(OWN).fetchall()}
+    for name, table in tables.items():
+        # as tables of its own: a typed statement may read those, and no function that scans what Python holds
+        cursor.register(ARRIVED, table)
+        cursor.execute(f"CREATE TEMP TABLE {quoted(LIVE + name)} AS FROM {ARRIVED}")
+        cursor.unregister(ARRIVED)
+        both = f"SELECT * FROM {quoted(catalog)}.main.{quoted(name)} UNION ALL BY NAME " if name in own else ""
+        cursor.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(name)} AS {both}SELECT * FROM {quoted(LIVE + name)}")
+    return Pinned(cursor)
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,74 @@
+"""Reach the model process of an atlas, which is started if there is none."""
+
+import os
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from schema.errors import AtlasError
+from schema.live import UnixConnection, socket_path
+
+START = 30.0
+"""Seconds until a process that was started must answer; it loads the model afterwards."""
+
+ANSWER = 30.0
+"""Seconds without a word after which a process is taken for dead; it says every second what it does."""
+
+PAUSE = 0.05
+
+PROGRAM = "import sys; sys.path.append(sys.argv.pop(1)); from atlas.cli import main; main()"
+
+TOLD = 2000
+"""Characters of what a process that ended has said."""
+
+
+def connected(atlas: Path) -> UnixConnection:
+    """A connection to the atlas's model process. Raises AtlasError, with what it said, if it does not start."""
+    target = socket_path(atlas)
+    connection = UnixConnection(target, ANSWER)
+    with suppress(OSError):
+        connection.connect()
+        return connection
+    log = target.with_suffix(".log")
+    process = started(atlas, log)
+    end = time.monotonic() + START
+    while time.monotonic() < end:
+        with suppress(OSError):
+            connection.connect()
+            return connection
+        # another may have been started at the same moment, and have the socket
+        if process.poll() not in (None, 0) and not has_owner(target):
+            raise AtlasError(f"the model process of {atlas} did not start: {last_words(log)}")
+        time.sleep(PAUSE)
+    raise AtlasError(f"the model process of {atlas} did not answer within {START:.0f} seconds; {log} has what it said")
+
+
+def started(atlas: Path, log: Path) -> subprocess.Popen[bytes]:
+    """A process that outlives this one, and is in the way of none of its signals."""
+    command = [sys.executable, "-P", "-c", PROGRAM, str(Path(__file__).parents[2]), "live", os.fspath(atlas)]
+    with os.fdopen(os.open(log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as said:
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True)
+
+
+def has_owner(target: Path) -> bool:
+    """Whether a process holds the socket's lock."""
+    import fcntl
+
+    try:
+        lock = os.open(target.with_suffix(".lock"), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def last_words(log: Path) -> str:
+    said = log.read_text(errors="replace")[-TOLD:].strip().splitlines()
+    return said[-1] if said else "it said nothing"

@@ -1,0 +1,118 @@
+"""`a.live()`: prompts through the atlas's own model, answered by the same questions as its corpora."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from uuid import uuid4
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+
+from atlas import guard
+from atlas.arguments import bind
+from atlas.frames import fetch
+from atlas.live.asking import Progress, ask_process
+from atlas.live.pinned import pinned
+from atlas.questions import question
+from atlas.ranges import check_arguments
+from atlas.statement import statement
+from schema.errors import AtlasError
+from schema.interventions.short import intervention_from
+
+ArmText = Sequence[str | Mapping[str, Any]] | str
+"""Interventions, each an object or its short form, such as L20N630=max*0.5."""
+
+COMPARED = """
+SELECT
+    o.arm_id, a.name AS arm, o.index, i.text AS token, b.text AS base_top_token, k.text AS top_token, o.top_prob,
+    o.answer_logprob - f.answer_logprob AS answer_logprob_change, o.answer_rank, o.kl_from_base, a.is_as_base
+FROM outcome AS o
+INNER JOIN outcome AS f ON o.prompt_id = f.prompt_id AND o.index = f.index AND f.arm_id = 0
+INNER JOIN arm AS a ON o.arm_id = a.arm_id
+INNER JOIN live_position AS p ON o.index = p.index
+INNER JOIN live_sequence AS s ON p.sequence_id = s.sequence_id
+INNER JOIN live_document AS d ON s.document_id = d.document_id AND d.corpus_id = -1
+INNER JOIN token AS i ON p.token_id = i.token_id
+INNER JOIN token AS b ON f.top_token_id = b.token_id
+INNER JOIN token AS k ON o.top_token_id = k.token_id
+WHERE o.arm_id > 0
+ORDER BY o.arm_id, o.index
+"""
+
+
+POSITIONS = """
+SELECT -1 - d.corpus_id AS arm_id, p.position_id, p.index, i.text AS token, k.text AS final_token, t.final_prob
+FROM live_position AS p
+INNER JOIN live_sequence AS s ON p.sequence_id = s.sequence_id
+INNER JOIN live_document AS d ON s.document_id = d.document_id
+INNER JOIN live_trace AS t ON p.position_id = t.position_id
+INNER JOIN token AS i ON p.token_id = i.token_id
+INNER JOIN token AS k ON t.final_token_id = k.token_id
+ORDER BY arm_id, p.index
+"""
+
+
+class Live:
+    """The model process of an atlas. It is started by the first prompt, and ends by itself when nobody asks."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, path: Path) -> None:
+        self.con, self.path, self.visitor = con, path, uuid4().hex
+
+    def trace(self, text: str, arms: Sequence[ArmText] = (), *, corpus_id: int = 0, progress: Progress = lambda _: None) -> "LiveTrace":
+        """Trace a prompt at every position, as it is and under each arm.
+
+        Raises AtlasError for what the model or the atlas has not, if the process has other weights than the atlas, or does not start.
+        """
+        sha256 = fetch(self.con, "SELECT m.weights_sha256 FROM model AS m")
+        if sha256.is_empty():
+            raise AtlasError("this atlas is empty: it has no model yet. `atlas ingest` fills it.")
+        request = {"text": text, "arms": [arm_json(arm, corpus_id) for arm in arms], "weights_sha256": sha256.item()}
+        return LiveTrace(self.con, text, ask_process(self.path, "trace", request, progress, self.visitor))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """The process stays for the next: it ends by itself."""
+
+
+def arm_json(arm: ArmText, corpus_id: int) -> list[dict[str, Any]]:
+    parts = [arm] if isinstance(arm, str) else arm
+    return [intervention_from(part, corpus_id).as_json() if isinstance(part, str) else dict(part) for part in parts]
+
+
+class LiveTrace:
+    """A prompt's tables: every question answers for its positions, whose ids are negative, as for those of a corpus."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, text: str, tables: dict[str, pa.Table]) -> None:
+        self.text, self.tables = text, tables
+        self.con: Any = pinned(con, tables)
+
+    @property
+    def positions(self) -> pl.DataFrame:
+        """One row per token of the prompt, base first, then under each arm: position_id, index, token, and what is predicted there."""
+        return fetch(self.con, POSITIONS)
+
+    def position_id(self, index: int = -1, arm: int = 0) -> int:
+        """Of a token of the prompt, from its end where index is negative. Raises AtlasError for one that there is not."""
+        found = self.positions.filter(pl.col("arm_id") == arm)["position_id"].to_list()
+        if not -len(found) <= index < len(found):
+            raise AtlasError(f"no token {index} under arm {arm}: the prompt has {len(found)} tokens" if found else f"no arm {arm} was asked for")
+        return int(found[index])
+
+    def ask(self, name: str, *args: object, **kwargs: object) -> pl.DataFrame:
+        """Ask a question as of the atlas, the prompt's rows beside the corpora's. Raises what `Atlas.ask` raises."""
+        q = question(name)
+        arguments = bind(q, args, kwargs)
+        check_arguments(self.con, arguments, q.sql)
+        return fetch(self.con, statement(q, arguments))
+
+    def sql(self, query: str) -> pl.DataFrame:
+        """Run one SELECT over the atlas's tables with the prompt's rows; live_trace, live_position and so on hold these alone."""
+        return guard.run_select(self.con, query).frame
+
+    def compare(self) -> pl.DataFrame:
+        """One row per arm and token: the most likely next token without and with the arm, what became of the first, KL(base ‖ arm) in nats."""
+        return fetch(self.con, COMPARED)

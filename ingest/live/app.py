@@ -1,0 +1,108 @@
+"""The model process's answers: Starlette on a Unix socket. Limits come before parsing; nothing is ever unpickled."""
+
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pyarrow as pa
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from ingest.live.engine import Engine
+from ingest.live.jobs import Busy, Cancelled, Jobs, Tell
+from ingest.live.request import parse_request
+from schema.errors import AtlasError
+from schema.live import MOST_BODY
+
+LONGEST_MESSAGE = 10_000
+
+
+class TooLarge(AtlasError):
+    """A body of more than MOST_BODY bytes."""
+
+
+class Process:
+    """The application, and when it was last asked for anything."""
+
+    def __init__(self, engine: Engine, stop: Callable[[], None]) -> None:
+        self.engine, self.stop, self.jobs = engine, stop, Jobs()
+        self.last_asked = time.monotonic()
+        routes = [
+            Route("/", self.status, methods=["GET"]),
+            Route("/trace", self.trace, methods=["POST"]),
+            Route("/stop", self.end, methods=["POST"]),
+        ]
+        self.app = Starlette(routes=routes)
+
+    async def status(self, _: Request) -> Response:
+        model = self.engine.model
+        return JSONResponse({"model": None if model is None else model.name, "in_line": len(self.jobs.line)})
+
+    async def end(self, _: Request) -> Response:
+        self.stop()
+        return JSONResponse({"stopped": True})
+
+    async def trace(self, request: Request) -> Response:
+        self.last_asked = time.monotonic()
+        try:
+            if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+                raise AtlasError("a request is JSON: its content type is application/json")
+            asked = parse_request(await body_of(request))
+            visitor = request.headers.get("x-visitor", "")[:64]
+            ticket, future = self.jobs.enter(visitor, lambda tell: encoded(self.engine.trace(asked, tell), tell))
+        except AtlasError as error:
+            return JSONResponse(refusal(error), status_code=429 if isinstance(error, Busy) else 413 if isinstance(error, TooLarge) else 400)
+        return StreamingResponse(self.answer(self.jobs.events(ticket, future)), media_type="application/x-ndjson")
+
+    async def answer(self, events: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes]:
+        try:
+            async for event in events:
+                if "result" not in event:
+                    yield line(event)
+                    continue
+                streams = event["result"]
+                yield line({"tables": {name: len(data) for name, data in streams.items()}})
+                for data in streams.values():
+                    yield data
+        except (AtlasError, Cancelled) as error:
+            yield line(refusal(error))
+        except MemoryError:
+            yield line(refusal(AtlasError("there was not enough memory for this: give a shorter prompt, or fewer arms")))
+        finally:
+            await events.aclose()  # type: ignore[attr-defined]
+            self.last_asked = time.monotonic()
+            if self.engine.is_lost:
+                self.stop()
+
+
+async def body_of(request: Request) -> bytes:
+    """Raises TooLarge as soon as more than MOST_BODY bytes came."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > MOST_BODY:
+            raise TooLarge(f"a request has at most {MOST_BODY:,} bytes")
+    return bytes(body)
+
+
+def refusal(error: Exception) -> dict[str, str]:
+    return {"error": type(error).__name__, "message": str(error)[:LONGEST_MESSAGE]}
+
+
+def line(event: dict[str, Any]) -> bytes:
+    return json.dumps(event).encode() + b"\n"
+
+
+def encoded(tables: dict[str, pa.Table], tell: Tell) -> dict[str, bytes]:
+    """Each table as an Arrow stream."""
+    found: dict[str, bytes] = {}
+    for name, table in tables.items():
+        tell("sending", len(found) / len(tables))
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as stream:
+            stream.write_table(table)
+        found[name] = sink.getvalue().to_pybytes()
+    return found

@@ -1,0 +1,109 @@
+"""The loaded model of one atlas, and what is answered with it. Used by one thread at a time."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+
+from ingest.live.request import Asked
+from schema.errors import AtlasError
+from schema.interventions.resolve import LookUp
+from schema.store import open_reader
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ingest.live.tracing import Tell
+    from ingest.model.models import Model
+
+BOS = """
+SELECT coalesce(max(c.source ->> 'bos'), 'auto') FROM corpus AS c WHERE c.corpus_id = (SELECT min(i.corpus_id) FROM corpus AS i)
+"""
+
+QUANTITIES = {"max": "s.max", "min": "s.min", "mean": "s.mean"}
+
+
+class Engine:
+    """Loads the model at the first request, so that the process answers at once, and says what it is doing."""
+
+    def __init__(self, path: Path, source: str | None, device: str) -> None:
+        self.path, self.source, self.device = path, source, device
+        self.model: Model | None = None
+        self.is_lost = False
+        """The model cannot be had: whoever named it can name it anew, to another process."""
+
+    def load(self, tell: "Tell") -> "Model":
+        """The model, loaded and checked. Raises AtlasError if it is not the atlas's, or its identities do not hold."""
+        if self.model is None:
+            try:
+                self.model = self.loaded(tell)
+            except AtlasError:
+                self.is_lost = True
+                raise
+        return self.model
+
+    def loaded(self, tell: "Tell") -> "Model":
+        tell("starting torch", 0.0)
+        from ingest.acting.checks import check_acting
+        from ingest.live.weights import load_wanted, wanted_model
+        from ingest.model.checks import check_identities
+
+        with closing(open_reader(self.path)) as con:
+            wanted = wanted_model(con)
+        model = load_wanted(wanted, self.source, self.device, lambda stage: tell(stage, 0.0))
+        tell("checking that what is recorded and changed adds up", 0.0)
+        check_identities(model)
+        check_acting(model)
+        return model
+
+    def trace(self, asked: Asked, tell: "Tell") -> dict[str, pa.Table]:
+        """Tables of the prompt, its ids negative, and under arms: those of a trace, and `outcome` and `outcome_token` of base and arms.
+
+        Raises AtlasError for what the model or the atlas has not.
+        """
+        model = self.load(tell)
+        from ingest.live.arms import arm_tables
+        from ingest.live.outcomes import outcome_tables
+        from ingest.live.prompt import cut_prompt, prompt_tables, under_arms
+        from ingest.live.tracing import read_prompts, resolved_arms, traced_tables
+
+        if asked.weights_sha256 != model.weights_sha256:
+            raise AtlasError("the atlas has another model than when its model process was started; end that with `atlas live --stop`, and ask again")
+        with closing(open_reader(self.path)) as con:
+            bos, value_tops = bos_rule(con), read_value_tops(con, model)
+            arms = resolved_arms(model, asked.arms, look_up(con))
+        prompts = under_arms(cut_prompt(model, asked.text, bos), len(arms))
+        traced = read_prompts(model, prompts, arms, tell)
+        import torch
+
+        with torch.inference_mode():
+            tables = traced_tables(model, traced, value_tops, tell)
+            tell("what each arm predicts", 0.0)
+            outcomes = outcome_tables(model, traced)
+        return prompt_tables(prompts, bos) | tables | outcomes | arm_tables(traced)
+
+
+def bos_rule(con: duckdb.DuckDBPyConnection) -> str:
+    """Of the atlas's first corpus."""
+    rows = con.execute(BOS).fetchall()
+    return rows[0][0] if rows else "auto"
+
+
+def read_value_tops(con: duckdb.DuckDBPyConnection, model: "Model") -> "np.ndarray":
+    from ingest.recorders.reads import top_tokens
+
+    return top_tokens(con, model.n_layers)
+
+
+def look_up(con: duckdb.DuckDBPyConnection) -> LookUp:
+    def found(quantity: str, layer: int, neuron: int, corpus_id: int | None) -> float | None:
+        if quantity == "value_norm":
+            rows = con.execute("SELECT n.value_norm FROM neuron AS n WHERE n.layer = ? AND n.neuron = ?", [layer, neuron]).fetchall()
+        else:
+            sql = f"SELECT {QUANTITIES[quantity]} FROM neuron_statistics AS s WHERE s.corpus_id = ? AND s.layer = ? AND s.neuron = ?"
+            rows = con.execute(sql, [corpus_id, layer, neuron]).fetchall()
+        return None if not rows else rows[0][0]
+
+    return found

@@ -1,0 +1,75 @@
+"""What a prompt and each arm predict, beside each other: rows of `outcome` and `outcome_token`, as in a file of experiments."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from ingest.live.tracing import MOST_LOGITS, Traced
+from ingest.model.models import Model
+from ingest.model.ranking import rank_of, top_k
+
+N_TOKENS = 10
+
+
+def outcome_tables(model: Model, traced: Traced, prompt_id: int = 0) -> dict[str, pa.Table]:
+    """Of every position of the base (arm 0) and of each arm. The answer is the base's most likely token at the position, the foil its second.
+
+    kl_from_base is KL(base ‖ arm) in nats; answer_logprob and entropy are in nats, logit_difference is answer minus foil.
+    """
+    n_arms, n = traced.last.shape[:2]
+    size = max(1, MOST_LOGITS // (model.d_vocab * 4 * n_arms))
+    outcomes, tokens = [], []
+    for start in range(0, n, size):
+        indices = range(start, min(start + size, n))
+        base = model.lens(traced.last[0, indices.start : indices.stop])
+        for arm_id in range(n_arms):
+            logits = base if arm_id == 0 else model.lens(traced.last[arm_id, indices.start : indices.stop])
+            place = {"arm_id": np.full(len(indices), arm_id, np.int32), "prompt_id": np.full(len(indices), prompt_id, np.int32)}
+            outcomes.append(pa.table({**place, "index": np.array(indices, np.int32), **outcome(base, logits)}))
+            tokens.append(pa.table(outcome_tokens(logits, arm_id, prompt_id, indices)))
+    return {"outcome": pa.concat_tables(outcomes), "outcome_token": pa.concat_tables(tokens)}
+
+
+def outcome(base: Tensor, logits: Tensor) -> dict[str, np.ndarray]:
+    """Columns of one arm at some positions; base and logits: [n, d_vocab]."""
+    first, log_probs = base.double().log_softmax(-1), logits.double().log_softmax(-1)
+    answers = top_k(base, 2)[1]
+    best = top_k(logits, 1)[1]
+    answer = answers[:, :1]
+    pair = logits.gather(1, answers)
+    return {
+        "top_token_id": ints(best[:, 0]),
+        "top_prob": log_probs.gather(1, best)[:, 0].exp().float().cpu().numpy(),
+        "answer_logprob": log_probs.gather(1, answer)[:, 0].cpu().numpy(),
+        "answer_rank": ints(rank_of(logits, answer[:, 0])),
+        "logit_difference": (pair[:, 0] - pair[:, -1]).double().cpu().numpy(),
+        "kl_from_base": divergence(first, log_probs).cpu().numpy(),
+        "entropy": -torch.xlogy(log_probs.exp(), log_probs.exp()).sum(-1).cpu().numpy(),
+    }
+
+
+def divergence(base: Tensor, log_probs: Tensor) -> Tensor:
+    """KL(base ‖ arm), nats, [n]; both [n, d_vocab] log probabilities. A token that the base cannot predict adds nothing; rounding takes none below 0."""
+    weights = base.exp()
+    return torch.where(weights > 0, weights * (base - log_probs), 0).sum(-1).clamp_min(0)
+
+
+def outcome_tokens(logits: Tensor, arm_id: int, prompt_id: int, indices: Sequence[int]) -> dict[str, np.ndarray]:
+    _, tokens = top_k(logits, N_TOKENS)
+    probs = logits.softmax(-1).gather(1, tokens)
+    n, k = tokens.shape
+    return {
+        "arm_id": np.full(n * k, arm_id, np.int32),
+        "prompt_id": np.full(n * k, prompt_id, np.int32),
+        "index": np.repeat(np.array(indices, np.int32), k),
+        "rank": np.tile(np.arange(1, k + 1, dtype=np.int16), n),
+        "token_id": ints(tokens).ravel(),
+        "prob": probs.float().cpu().numpy().ravel(),
+    }
+
+
+def ints(x: Tensor) -> np.ndarray:
+    return x.cpu().numpy().astype(np.int32)

@@ -1,0 +1,70 @@
+"""A live prompt as a corpus of one document: cut as a corpus is, its ids negative, so that they meet none of the atlas."""
+
+import json
+from dataclasses import replace
+from hashlib import sha256
+
+import numpy as np
+import pyarrow as pa
+
+from ingest.model.models import Model
+from ingest.recorders.rows import text_tables
+from ingest.text.corpora import Document
+from ingest.text.sequences import CutDocument, Sequence, cut
+from schema.errors import AtlasError
+from schema.live import MOST_PROMPT_TOKENS
+
+BASE_CORPUS = -1
+"""corpus_id of the prompt as it is; of the prompt under arm k, counted from 1, it is -1 - k."""
+
+
+def cut_prompt(model: Model, text: str, bos: str) -> CutDocument:
+    """The prompt as one sequence. Raises AtlasError for one of no tokens, or of more than the model reads."""
+    most = min(MOST_PROMPT_TOKENS, model.max_context or MOST_PROMPT_TOKENS)
+    document = Document("prompt", text, {})
+    # one more than there may be, so that what is too long shows
+    found = next(cut([document], model.tokenizer, corpus_id=BASE_CORPUS, context=most + 1, bos=bos, by="tokens"))
+    if not found.sequences:
+        raise AtlasError("the prompt is empty: give it some text")
+    n = sum(len(s.token_ids) for s in found.sequences)
+    if n > most:
+        raise AtlasError(f"the prompt has {n:,} tokens; {most:,} are read of {model.name}")
+    strange = [int(i) for i in found.sequences[0].token_ids if not 0 <= i < model.n_embeddings]
+    if strange:
+        raise AtlasError(f"model {model.name}: its tokenizer makes token {strange[0]} of the prompt, and the model has no embedding of it")
+    return found
+
+
+def under_arms(found: CutDocument, n_arms: int) -> list[CutDocument]:
+    """The prompt once for itself and once for each arm, each time with ids of its own."""
+    return [moved(found, k) for k in range(n_arms + 1)]
+
+
+def moved(found: CutDocument, k: int) -> CutDocument:
+    by = k << 40
+    name = "prompt" if k == 0 else f"prompt under arm {k}"
+    sequences = tuple(
+        Sequence(s.sequence_id - by, s.document_id - by, s.first_position_id - by, s.token_ids, s.next_token_ids, s.char_starts, s.char_ends)
+        for s in found.sequences
+    )
+    return CutDocument(found.document_id - by, replace(found.document, name=name), sequences)
+
+
+def prompt_tables(prompts: list[CutDocument], bos: str) -> dict[str, pa.Table]:
+    """Rows of corpus, document, sequence and position."""
+    parts = [text_tables([prompt], BASE_CORPUS - k) for k, prompt in enumerate(prompts)]
+    tables = {name: pa.concat_tables([part[name] for part in parts]) for name in parts[0]}
+    digest = sha256(prompts[0].document.text.encode()).hexdigest()
+    lengths = [sum(len(s.token_ids) for s in prompt.sequences) for prompt in prompts]
+    n = len(prompts)
+    corpus = {
+        "corpus_id": np.arange(BASE_CORPUS, BASE_CORPUS - n, -1, dtype=np.int32),
+        "name": [prompt.document.name for prompt in prompts],
+        "split": ["live"] * n,
+        "source": [json.dumps({"live": True, "bos": bos})] * n,
+        "revision": pa.nulls(n, pa.string()),
+        "sha256": [digest] * n,
+        "n_documents": np.ones(n, np.int64),
+        "n_positions": np.array(lengths, np.int64),
+    }
+    return {"corpus": pa.table(corpus), **tables}

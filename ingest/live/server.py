@@ -1,0 +1,74 @@
+"""The process: one for each atlas, on a Unix socket in a folder that nobody else can enter; it ends by itself when nobody asks."""
+
+import asyncio
+import fcntl
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import uvicorn
+
+from ingest.live.app import Process
+from ingest.live.engine import Engine
+from schema.live import IDLE, socket_path
+
+LOOKED = 1.0
+"""Seconds between looks at whether anybody still asks."""
+
+
+def serve(path: Path, source: str | None, device: str, *, idle: float = IDLE) -> bool:
+    """Answer until idle or told to stop; False if another process answers for this atlas already."""
+    target = socket_path(path)
+    with claimed(target) as listener:
+        if listener is None:
+            return False
+        asyncio.run(answer(Engine(path, source, device), listener, idle))
+    return True
+
+
+@contextmanager
+def claimed(target: Path) -> Iterator[socket.socket | None]:
+    """The listening socket; None if another process has it. Who holds the lock beside it owns it, so that what a killed process left is taken over."""
+    lock = os.open(target.with_suffix(".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield None
+            return
+        with suppress(FileNotFoundError):
+            target.unlink()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.bind(str(target))
+            target.chmod(0o600)
+            listener.listen(64)
+            try:
+                yield listener
+            finally:
+                with suppress(FileNotFoundError):
+                    target.unlink()
+    finally:
+        os.close(lock)
+
+
+async def answer(engine: Engine, listener: socket.socket, idle: float) -> None:
+    def stop() -> None:
+        server.should_exit = True
+
+    process = Process(engine, stop)
+    server = uvicorn.Server(uvicorn.Config(process.app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=5))
+
+    async def watch() -> None:
+        while not server.should_exit:
+            await asyncio.sleep(LOOKED)
+            if not process.jobs.line and time.monotonic() - process.last_asked > idle:
+                stop()
+
+    watching = asyncio.create_task(watch())
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        watching.cancel()

@@ -1,0 +1,122 @@
+"""A prompt, as it is and under arms, traced at every position: the tables of a trace, and what each arm changes.
+
+Base and arms are rows of one batch; an arm that changes no bit has the base's own states.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from ingest.acting.acting import acting
+from ingest.acting.edits import Assigned
+from ingest.acting.places import shape_of
+from ingest.acting.runs import record_run, wanted_sites
+from ingest.model.hooks import RECORDED, LayerRecord, Listener, listen
+from ingest.model.models import Model
+from ingest.recorders.reading import flat, padded
+from ingest.recorders.trace_recorder import traced_states
+from ingest.recorders.traces import RAW_SITES, TracedStates, TraceSettings, trace_tables
+from ingest.text.sequences import CutDocument
+from schema.errors import AtlasError
+from schema.interventions.intervention import Arm
+from schema.interventions.resolve import LookUp, resolve
+from schema.terms import SITES, STREAM_SITES
+
+MOST_LOGITS = 1 << 26
+"""Logits that are held at once."""
+
+N_COEFFICIENTS = 100
+
+Tell = Callable[[str, float], None]
+"""Told what is being done and which share of it is; raises what ends the work."""
+
+
+@dataclass(frozen=True, eq=False)
+class Traced:
+    """arms: resolved. is_as_base: of each, whether it changed no bit. states: of the prompt, then of each arm; last: [1 + arms, seq, d_model] resid_post."""
+
+    arms: tuple[Arm, ...]
+    is_as_base: tuple[bool, ...]
+    states: TracedStates
+    last: Tensor
+
+
+def resolved_arms(model: Model, arms: Sequence[Arm], look_up: LookUp) -> tuple[Arm, ...]:
+    """Arms as they act on this model. Raises AtlasError for what the model or the atlas has not, and for states of a prompt that is not there."""
+    found = tuple(resolve(arm, shape_of(model), look_up) for arm in arms)
+    if others := sorted(prompt for prompt in wanted_sites(found) if prompt):
+        raise AtlasError(f"states of prompt {others[0]} were asked for; there is prompt 0, the live one, alone")
+    if any(change.vector is not None for arm in found for change in arm):
+        raise AtlasError("a vector was given by its SHA-256; the model process has none, so add a value (add_value) or patch a state")
+    return found
+
+
+def read_prompts(model: Model, prompts: Sequence[CutDocument], arms: tuple[Arm, ...], tell: Tell) -> Traced:
+    """One forward pass over the prompt and its arms. Raises AtlasError if memory does not suffice."""
+    sequences = tuple(prompt.sequences[0] for prompt in prompts)
+    ids, batch = padded(sequences, model.input_device)
+    n = ids.shape[1]
+    runs = {prompt: record_run(model, ids[0], sites) for prompt, sites in wanted_sites(arms).items()}
+    assigned = [Assigned(arm, slice(row, row + 1), n, n, runs) for row, arm in enumerate(arms, start=1)]
+    layers: list[LayerRecord] = []
+
+    def take(_: int, record: LayerRecord) -> None:
+        layers.append(record)
+        tell("forward pass", len(layers) / model.n_layers)
+
+    try:
+        with acting(model, assigned) as acted, listen(model, [Listener(frozenset(RECORDED), take, partial(on_device, model))]):
+            model.backbone(ids)
+    except (torch.OutOfMemoryError, MemoryError) as error:
+        raise AtlasError(f"there is no memory for a prompt of {n:,} tokens under {len(arms)} arms: give fewer of either") from error
+    same = tuple(row not in acted.changed for row in range(1, len(prompts)))
+    states = as_base(traced_states(layers, batch), same, n)
+    return Traced(arms, same, states, states.sites["resid_post"][-1].unflatten(0, (len(prompts), n)))
+
+
+def as_base(states: TracedStates, same: tuple[bool, ...], n: int) -> TracedStates:
+    """States of arms that changed nothing are the base's own, rounding included; n: positions of the prompt."""
+    rows = np.arange(n * (1 + len(same)))
+    for k, is_same in enumerate(same, start=1):
+        if is_same:
+            rows[k * n : (k + 1) * n] = np.arange(n)
+    return replace(chosen(states, rows), position_ids=states.position_ids, next_token_ids=states.next_token_ids) if any(same) else states
+
+
+def on_device(model: Model, x: Tensor) -> Tensor:
+    """[batch, seq, width] to [batch·seq, width] float32."""
+    return flat(x).to(model.device).float()
+
+
+def traced_tables(model: Model, traced: Traced, value_tops: np.ndarray, tell: Tell) -> dict[str, pa.Table]:
+    """Rows of a trace's tables, a stretch of positions at a time."""
+    settings = TraceSettings(STREAM_SITES, N_COEFFICIENTS, 0)
+    n = len(traced.states.position_ids)
+    size = max(1, MOST_LOGITS // (model.d_vocab * (len(SITES) + len(RAW_SITES))))
+    stretches = [range(start, min(start + size, n)) for start in range(0, n, size)]
+    done, parts = 0.0, []
+
+    def progress(share: float, of: int) -> None:
+        nonlocal done
+        done += share * of
+        tell("logit lens and sub-updates", done / n)
+
+    for rows in stretches:
+        states = chosen(traced.states, slice(rows.start, rows.stop))
+        parts.append(trace_tables(model, states, value_tops, -1, settings, partial(progress, of=len(rows))))
+    return {name: pa.concat_tables([part[name] for part in parts]) for name in parts[0]}
+
+
+def chosen(states: TracedStates, rows: slice | np.ndarray) -> TracedStates:
+    return TracedStates(
+        {site: of[:, rows] for site, of in states.sites.items()},
+        states.coefficients[:, rows],
+        states.ffn_scale[:, rows],
+        states.position_ids[rows],
+        states.next_token_ids[rows],
+    )

@@ -1,0 +1,106 @@
+"""The atlas's own model, from wherever its weights are; a GGUF file's are kept as they are used, so that they load in seconds the next time."""
+
+import copy
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import duckdb
+
+from ingest.model.models import Model, load_model
+from ingest.model.sources import PACKAGE, package_source
+from schema.errors import AtlasError
+
+GGUF = ".gguf"
+
+Tell = Callable[[str], None]
+
+
+class Wanted(NamedTuple):
+    """The model that an atlas is of."""
+
+    name: str
+    revision: str
+    dtype: str
+    weights_sha256: str
+
+
+def cache_folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "activation-atlas" / "weights"
+
+
+def wanted_model(con: duckdb.DuckDBPyConnection) -> Wanted:
+    """Raises AtlasError for an atlas without a model."""
+    rows = con.execute("SELECT m.name, m.revision, m.dtype, m.weights_sha256 FROM model AS m LIMIT 1").fetchall()
+    if not rows:
+        raise AtlasError("this atlas is empty: it has no model yet. `atlas ingest` fills it.")
+    return Wanted(*rows[0])
+
+
+def load_wanted(wanted: Wanted, source: str | None, device: str, tell: Tell) -> Model:
+    """The model with the atlas's weights. `source`: as for `atlas ingest`; None for where the atlas says.
+
+    Raises AtlasError if it is not found, or has other weights: every join with the atlas would be wrong.
+    """
+    kept = cache_folder() / wanted.weights_sha256
+    if kept.is_dir() and (model := load_kept(kept, wanted, device, tell)):
+        return model
+    tell("reading the weights")
+    model = load_named(wanted, source, device)
+    if model.weights_sha256 != wanted.weights_sha256:
+        raise AtlasError(
+            f"the weights of {source or wanted.name} have SHA-256 {model.weights_sha256[:12]}…; the atlas was made from {wanted.name} with "
+            f"{wanted.weights_sha256[:12]}…: name the atlas's own model with --model"
+        )
+    if model.name.endswith(GGUF):
+        tell("keeping the weights as they are used")
+        keep(model, kept)
+    return model
+
+
+def load_kept(folder: Path, wanted: Wanted, device: str, tell: Tell) -> Model | None:
+    """None, and nothing kept, if what was kept is not what is wanted."""
+    tell("reading the weights that were kept")
+    with suppress(AtlasError):
+        model = load_model(str(folder), revision=None, dtype=wanted.dtype, device=device)
+        if model.weights_sha256 == wanted.weights_sha256:
+            return replace(model, name=wanted.name, revision=wanted.revision)
+    shutil.rmtree(folder, ignore_errors=True)
+    return None
+
+
+def load_named(wanted: Wanted, source: str | None, device: str) -> Model:
+    if source is not None:
+        return load_model(source, revision=None, dtype=wanted.dtype, device=device)
+    with suppress(AtlasError):
+        if wanted.name == package_source().name:
+            return load_model(PACKAGE, revision=None, dtype=wanted.dtype, device=device)
+    # what is local has digits of its weights as its revision
+    revision = None if wanted.weights_sha256.startswith(wanted.revision) else wanted.revision
+    try:
+        return load_model(wanted.name, revision=revision, dtype=wanted.dtype, device=device)
+    except AtlasError as error:
+        raise AtlasError(f"the atlas's model {wanted.name} was not found; start `atlas live` with --model, as for `atlas ingest` ({error})") from error
+
+
+def keep(model: Model, folder: Path) -> None:
+    """Write the weights under their digest. A folder appears whole or not at all; where it cannot be written, the next start takes as long as this one."""
+    config = copy.deepcopy(model.hf.config)
+    # transformers does not save what it dequantised: a fresh model takes the weights, and says nothing of how they came
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
+    hf: Any = type(model.hf)(config)
+    hf.to(model.dtype).load_state_dict(model.hf.state_dict())
+    with suppress(OSError):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".new-") as new:
+            whole = Path(new) / "model"
+            hf.save_pretrained(whole)
+            model.tokenizer.save_pretrained(whole)
+            whole.rename(folder)

@@ -1,0 +1,48 @@
+"""`atlas live`: the model in a process of its own, which answers for one atlas."""
+
+from pathlib import Path
+
+import click
+
+from schema.errors import AtlasError
+
+
+@click.command()
+@click.argument("target", type=click.Path(path_type=Path))
+@click.option("--model", help="The atlas's own model, named as for `atlas ingest`; needed where it is not found under the name that the atlas has.")
+@click.option("--device", default="cpu", show_default=True, help="cpu, cuda or cuda:N.")
+@click.option("--idle", default=15.0, show_default=True, type=click.FloatRange(0.01), help="Minutes without a request after which it ends.")
+@click.option("--stop", is_flag=True, help="End the process that answers for this atlas.")
+def live(target: Path, model: str | None, device: str, idle: float, stop: bool) -> None:
+    """Hold the model of the atlas TARGET in memory, and trace prompts with it for `atlas trace`, Python and the pages.
+
+    They start it by themselves; start it yourself for another device, or where the weights must be named. It listens on a Unix socket in a folder of
+    yours, and on no port.
+    """
+    from schema.live import socket_path
+    from schema.store import open_reader
+
+    if stop:
+        click.echo(f"ended the process that answered for {target}" if end_process(target) else f"no process answers for {target}", err=True)
+        return
+    open_reader(target).close()
+    from ingest.live.server import serve
+
+    click.echo(f"answering for {target} at {socket_path(target)}; ends after {idle:g} minutes without a request", err=True)
+    if not serve(target, model, device, idle=60 * idle):
+        raise AtlasError(f"another process answers for {target} already; `atlas live {target} --stop` ends it")
+
+
+def end_process(target: Path) -> bool:
+    """Whether there was one."""
+    from contextlib import closing
+    from http.client import HTTPException
+
+    from schema.live import UnixConnection, socket_path
+
+    with closing(UnixConnection(socket_path(target), timeout=10)) as connection:
+        try:
+            connection.request("POST", "/stop")
+            return connection.getresponse().status == 200
+        except (OSError, HTTPException):
+            return False

@@ -1,0 +1,77 @@
+"""What the model process and those who ask it agree on: where its socket is, how much it takes, and how it answers.
+
+A request is one JSON object. The answer is lines of JSON, each what is being done, until one that has `tables` (name → bytes), behind whose line break the
+tables follow as Arrow streams in that order; or one that has `error`.
+"""
+
+import hashlib
+import os
+import socket
+import stat
+import tempfile
+from http.client import HTTPConnection
+from pathlib import Path
+
+from schema.errors import AtlasError
+
+MOST_BODY = 256 << 10
+"""Bytes of a request."""
+
+MOST_PROMPT_TOKENS = 1024
+MOST_NEW_TOKENS = 256
+MOST_ARMS = 64
+
+MOST_FORWARDS = 4096
+"""Sequences that one request may have read, new tokens times arms among them."""
+
+QUEUE = 8
+"""Requests that wait while one is answered; a visitor has one of them at most."""
+
+IDLE = 15 * 60.0
+"""Seconds without a request after which the process ends."""
+
+LONGEST_PATH = 107
+"""Bytes of a Unix socket's path."""
+
+MOST_LINE = 1 << 20
+"""Bytes of one line of an answer."""
+
+
+def socket_path(atlas: Path | str) -> Path:
+    """The socket of the atlas's model process. Raises AtlasError if its folder is not ours alone: whoever may write there can be who answers."""
+    name = os.fspath(atlas)
+    identity = name if "://" in name else str(Path(atlas).resolve())
+    path = private_folder() / f"{hashlib.sha256(identity.encode()).hexdigest()[:16]}.sock"
+    if len(os.fsencode(path)) > LONGEST_PATH:
+        raise AtlasError(f"{path} is longer than a socket's path may be ({LONGEST_PATH} bytes): set XDG_RUNTIME_DIR or TMPDIR to a shorter folder")
+    return path
+
+
+def private_folder() -> Path:
+    """A folder for sockets that nobody else can enter, made if there is none."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    parent = Path(runtime) if runtime and Path(runtime).is_dir() else Path(tempfile.gettempdir())
+    folder = parent / f"activation-atlas-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
+        raise AtlasError(f"{folder} is to hold the socket of the model process, and others can enter it; remove it, or set XDG_RUNTIME_DIR to one of yours")
+    return folder
+
+
+class UnixConnection(HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: Path, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self.path = path
+
+    def connect(self) -> None:
+        connecting = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connecting.settimeout(self.timeout)
+            connecting.connect(str(self.path))
+        except OSError:
+            connecting.close()
+            raise
+        self.sock = connecting

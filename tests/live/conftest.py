@@ -1,0 +1,85 @@
+"""A tiny model, an atlas of it, and its model process, on a socket in a folder of the test's own."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from schema.live import UnixConnection, socket_path
+from tests.exact.tiny import D_FFN, Tiny, make, run, tiny_request
+
+PROMPT = "The first of the people of the world"
+STARTED = 120.0
+"""Seconds that a process may take on a busy machine."""
+
+
+@dataclass(frozen=True)
+class World:
+    tiny: Tiny
+    atlas: Path
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """The prompt is the whole of its corpus, and every position of it is traced."""
+    folder = tmp_path_factory.mktemp("live")
+    tiny = make(folder, "llama")
+    corpus = folder / "prompt"
+    corpus.mkdir()
+    (corpus / "prompt.txt").write_text(PROMPT)
+    request = tiny_request(tiny.folder, corpus / "*.txt", folder / "live.duckdb", trace=1000, coefficients=D_FFN, vectors=(), paper=False, context=64)
+    return World(tiny, run(request))
+
+
+@contextmanager
+def private_sockets() -> Iterator[Path]:
+    """Its path is short, as a socket's must be."""
+    before = {name: os.environ.get(name) for name in ("XDG_RUNTIME_DIR", "XDG_CACHE_HOME")}
+    with TemporaryDirectory(prefix="al-") as folder:
+        os.environ["XDG_RUNTIME_DIR"], os.environ["XDG_CACHE_HOME"] = folder, f"{folder}/cache"
+        try:
+            yield Path(folder)
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
+
+
+@contextmanager
+def live_process(world: World, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that was started by hand, once it answers."""
+    command = [sys.executable, "-c", "from atlas.cli import main; main()", "live", str(world.atlas), "--model", str(world.tiny.folder), *options]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE)
+    try:
+        wait_until_answering(world.atlas, process)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stderr is not None
+        process.stderr.close()
+
+
+def wait_until_answering(atlas: Path, process: subprocess.Popen[bytes] | None = None) -> None:
+    end = time.monotonic() + STARTED
+    while time.monotonic() < end and (process is None or process.poll() is None):
+        with suppress(OSError):
+            connection = UnixConnection(socket_path(atlas), 5)
+            connection.connect()
+            connection.close()
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"the process does not answer: {process and process.poll()}")
+
+
+@pytest.fixture(scope="module")
+def process(world: World) -> Iterator[World]:
+    """One for all tests of a file that do not end it."""
+    with private_sockets(), live_process(world):
+        yield world

@@ -1,0 +1,99 @@
+"""The line of requests, without a model: places, the end of those that nobody waits for, and when it is full."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from ingest.live.jobs import Busy, Cancelled, Jobs, Tell
+from schema.live import QUEUE
+
+
+async def said(jobs: Jobs, visitor: str, job: Any) -> list[dict[str, Any]]:
+    ticket, future = jobs.enter(visitor, job)
+    return [event async for event in jobs.events(ticket, future)]
+
+
+def test_one_is_served_at_a_time_and_places_are_told() -> None:
+    running, most = 0, 0
+
+    def job(tell: Tell) -> str:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        for step in range(5):
+            tell("working", step / 5)
+            threading.Event().wait(0.03)
+        running -= 1
+        return "done"
+
+    async def run() -> list[list[dict[str, Any]]]:
+        jobs = Jobs()
+        return await asyncio.gather(*(said(jobs, str(i), job) for i in range(3)))
+
+    found = asyncio.run(run())
+    assert most == 1
+    assert [events[-1] for events in found] == [{"result": "done"}] * 3
+    places = [[event["waiting"] for event in events if "waiting" in event] for events in found]
+    assert (places[0], sorted(set(places[2]))) == ([], [1, 2])
+    assert {"stage": "working", "share": 0.8} in found[0]
+
+
+def test_a_job_that_nobody_waits_for_ends_at_its_next_step() -> None:
+    steps = []
+
+    def job(tell: Tell) -> None:
+        for step in range(1000):
+            tell("working", 0.0)
+            steps.append(step)
+            threading.Event().wait(0.01)
+
+    async def run() -> list[dict[str, Any]]:
+        jobs = Jobs()
+        ticket, future = jobs.enter("a", job)
+        events = jobs.events(ticket, future)
+        async for event in events:
+            if event.get("stage") == "working":
+                break
+        await events.aclose()  # type: ignore[attr-defined]
+        return await said(jobs, "b", lambda _: "next")
+
+    assert asyncio.run(run())[-1] == {"result": "next"}
+    assert len(steps) < 500
+
+
+def test_a_later_request_of_a_visitor_takes_the_place_of_the_one_that_waits() -> None:
+    free = threading.Event()
+
+    async def run() -> tuple[Any, Any]:
+        jobs = Jobs()
+        first = asyncio.create_task(said(jobs, "a", lambda _: free.wait(10)))
+        await asyncio.sleep(0.05)
+        waiting = asyncio.create_task(said(jobs, "a", lambda _: "second"))
+        await asyncio.sleep(0.05)
+        later = asyncio.create_task(said(jobs, "a", lambda _: "third"))
+        await asyncio.sleep(0.05)
+        free.set()
+        return await asyncio.gather(first, waiting, later, return_exceptions=True)
+
+    first, waiting, later = asyncio.run(run())
+    assert first[-1] == {"result": True}
+    assert isinstance(waiting, Cancelled)
+    assert later[-1] == {"result": "third"}
+
+
+def test_a_full_line_says_so() -> None:
+    free = threading.Event()
+
+    async def run() -> None:
+        jobs = Jobs()
+        tickets = [jobs.enter(str(i), lambda _: free.wait(10)) for i in range(QUEUE + 1)]
+        with pytest.raises(Busy, match=f"{QUEUE} requests are in line"):
+            jobs.enter("late", lambda _: None)
+        free.set()
+        await asyncio.gather(*(future for _, future in tickets))
+        await asyncio.sleep(0.05)
+        assert jobs.line == []
+
+    asyncio.run(run())

@@ -1,0 +1,222 @@
+"""The model process under attack and accident: nobody else gets in, nothing leaks, and the next request is answered."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import atlas
+from atlas.live.asking import ask_process
+from schema.errors import AtlasError
+from schema.live import MOST_BODY, UnixConnection, private_folder, socket_path
+from tests.live.conftest import PROMPT, STARTED, World, live_process, private_sockets, wait_until_answering
+
+
+@pytest.fixture
+def sockets() -> Iterator[Path]:
+    with private_sockets() as folder:
+        yield folder
+
+
+def kept(world: World, cache: Path) -> None:
+    """Lay the model where one that was dequantised is kept, so that a process finds it by itself."""
+    with atlas.open(world.atlas) as a:
+        sha256 = a.sql("SELECT weights_sha256 FROM model").item()
+    shutil.copytree(world.tiny.folder, cache / "cache" / "activation-atlas" / "weights" / sha256)
+
+
+def post(world: World, body: bytes, content_type: str = "application/json", path: str = "/trace") -> tuple[int, dict]:
+    with closing(UnixConnection(socket_path(world.atlas), STARTED)) as connection:
+        connection.request("POST", path, body, {"Content-Type": content_type})
+        response = connection.getresponse()
+        return response.status, json.loads(response.readline() or b"{}")
+
+
+def works(world: World) -> bool:
+    with atlas.open(world.atlas) as a:
+        return a.live().trace(PROMPT).positions.height > 5
+
+
+REFUSED = {
+    b"": (400, "requests are JSON, and this is none"),
+    b"not json": (400, "requests are JSON, and this is none"),
+    b"\xff\xfe": (400, "requests are JSON in UTF-8"),
+    b"[]": (400, "a request is an object with"),
+    b'{"text": "x"}': (400, "a request is an object with"),
+    b'{"text": 3, "weights_sha256": ""}': (400, "text is 3; it is a prompt"),
+    b'{"text": "x", "weights_sha256": "", "arms": 3}': (400, "arms are 3"),
+    b'{"text": "x", "weights_sha256": "", "path": "/etc/passwd"}': (400, "a request is an object with"),
+    b'{"text": "x", "weights_sha256": "", "arms": [[]' + b", []" * 64 + b"]}": (400, "65 arms were given; at most 64"),
+    b"[" * 5000: (400, "requests are nested deeper than 8"),
+    b'{"text": "' + b"x" * MOST_BODY + b'"}': (413, "a request has at most 262,144 bytes"),
+}
+
+
+@pytest.mark.parametrize("body", REFUSED, ids=lambda body: repr(body[:30]))
+def test_bodies_that_are_no_request(process: World, body: bytes) -> None:
+    status, said = post(process, body)
+    assert (status, REFUSED[body][1] in said["message"]) == (REFUSED[body][0], True), said
+    assert "\n" not in said["message"]
+
+
+def test_other_content_types_methods_and_paths(process: World) -> None:
+    assert post(process, b"{}", "text/plain")[0] == 400
+    with closing(UnixConnection(socket_path(process.atlas), STARTED)) as connection:
+        connection.request("GET", "/trace")
+        assert connection.getresponse().status == 405
+    with closing(UnixConnection(socket_path(process.atlas), STARTED)) as connection:
+        connection.request("GET", "/../../etc/passwd")
+        assert connection.getresponse().status == 404
+
+
+def test_other_weights_are_refused(process: World) -> None:
+    with pytest.raises(AtlasError, match="the atlas has another model than when its model process was started"):
+        ask_process(process.atlas, "trace", {"text": "x", "weights_sha256": "0" * 64}, lambda _: None, "visitor")
+
+
+def test_whoever_goes_away_ends_their_request(process: World) -> None:
+    class Gone(Exception):
+        pass
+
+    def leave(_: object) -> None:
+        raise Gone
+
+    with atlas.open(process.atlas) as a:
+        for _ in range(5):
+            with pytest.raises(Gone):
+                a.live().trace(PROMPT, progress=leave)
+    assert works(process)
+
+
+def test_many_at_once_are_answered_or_told_to_wait(process: World) -> None:
+    """One is served and eight wait; of one visitor, one waits."""
+    said: list[str] = []
+    with atlas.open(process.atlas) as a:
+        sha256 = a.sql("SELECT weights_sha256 FROM model").item()
+
+    def ask(visitor: str) -> None:
+        try:
+            tables = ask_process(process.atlas, "trace", {"text": PROMPT, "weights_sha256": sha256}, lambda _: None, visitor)
+            said.append("answered" if tables["trace"].num_rows > 5 else "short")
+        except AtlasError as error:
+            said.append(str(error))
+
+    threads = [threading.Thread(target=ask, args=(str(i),)) for i in range(50)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = Counter(said)
+    assert found["answered"] >= 9
+    assert set(found) <= {"answered", "8 requests are in line, and no more can wait: ask again in a moment"}
+    assert found.total() == 50
+    assert works(process)
+
+
+def test_it_is_started_on_demand_and_starts_again_after_a_kill(world: World, sockets: Path) -> None:
+    kept(world, sockets)
+    assert works(world)
+    folder = private_folder()
+    assert (folder.stat().st_mode & 0o777, socket_path(world.atlas).stat().st_mode & 0o777) == (0o700, 0o600)
+    pids = [kill_process(world)]
+    for _ in range(3):
+        killer = threading.Timer(0.3, lambda: pids.append(kill_process(world)))
+        started = threading.Thread(target=killer.start)
+        started.start()
+        try:
+            with atlas.open(world.atlas) as a:
+                a.live().trace(PROMPT)
+        except AtlasError as error:
+            assert "ended before it answered" in str(error) or "did not start" in str(error)  # noqa: PT017
+        killer.join()
+    assert works(world)
+    kill_process(world)
+    assert len(set(pids)) > 1
+
+
+def kill_process(world: World) -> int:
+    """SIGKILL to whoever holds the socket."""
+    import socket
+    import struct
+
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(socket_path(world.atlas)))
+            pid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+    except OSError:
+        return 0
+    os.kill(pid, signal.SIGKILL)
+    end = time.monotonic() + 10
+    while Path(f"/proc/{pid}/stat").exists() and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z" and time.monotonic() < end:
+        time.sleep(0.02)
+    return pid
+
+
+def test_a_model_that_is_not_found_is_one_line_and_ends_the_process(world: World, sockets: Path) -> None:
+    with atlas.open(world.atlas) as a, pytest.raises(AtlasError, match=r"model tiny-llama was not found; start `atlas live` with --model") as caught:
+        a.live().trace("x")
+    assert "\n" not in str(caught.value)
+    end = time.monotonic() + 20
+    while socket_path(world.atlas).exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    with live_process(world):
+        assert works(world)
+
+
+def test_one_process_an_atlas_and_stop_ends_it(world: World, sockets: Path) -> None:
+    command = [sys.executable, "-c", "from atlas.cli import main; main()", "live", str(world.atlas)]
+    with live_process(world) as process:
+        second = subprocess.run(command, capture_output=True, text=True)
+        assert (second.returncode, "another process answers for" in second.stderr) == (1, True)
+        assert works(world)
+        assert "ended the process" in subprocess.run([*command, "--stop"], capture_output=True, text=True).stderr
+        process.wait(STARTED)
+    assert not socket_path(world.atlas).exists()
+    assert "no process answers" in subprocess.run([*command, "--stop"], capture_output=True, text=True).stderr
+
+
+def test_it_ends_when_nobody_asks(world: World, sockets: Path) -> None:
+    with live_process(world, "--idle", "0.01") as process:
+        assert process.wait(STARTED) == 0
+    assert not socket_path(world.atlas).exists()
+
+
+def test_what_a_killed_process_left_is_taken_over(world: World, sockets: Path) -> None:
+    with live_process(world) as process:
+        process.kill()
+        process.wait()
+        assert socket_path(world.atlas).exists()
+    with live_process(world):
+        wait_until_answering(world.atlas)
+        assert works(world)
+
+
+def test_a_folder_that_others_can_enter_is_refused(world: World, sockets: Path) -> None:
+    folder = private_folder()
+    folder.chmod(0o755)
+    with pytest.raises(AtlasError, match="others can enter it"):
+        socket_path(world.atlas)
+    folder.rmdir()
+    elsewhere = sockets / "elsewhere"
+    elsewhere.mkdir(mode=0o700)
+    folder.symlink_to(elsewhere)
+    with pytest.raises(AtlasError, match="others can enter it"):
+        socket_path(world.atlas)
+
+
+def test_a_path_that_no_socket_can_have_is_said(world: World, sockets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = sockets / ("x" * 100)
+    long.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(long))
+    with pytest.raises(AtlasError, match="longer than a socket's path may be"):
+        socket_path(world.atlas)

@@ -1,0 +1,197 @@
+"""A live prompt's rows against those that an ingest of the same text brings, and against plain transformers in float64; questions over it unchanged."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from click.testing import CliRunner
+
+import atlas
+from atlas.cli.main import cli
+from atlas.live import LiveTrace
+from schema.errors import AtlasError
+from schema.live import socket_path
+from tests.live.conftest import PROMPT, World
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "live.md"
+
+TRACED = ("trace", "logit_lens", "logit_lens_token", "residual_state", "coefficient", "layer_activity")
+"""sub_update too, but for the random ones, which are drawn by position_id."""
+
+ZEROED = {"site": "coefficient", "layer": 1, "units": [3, 7], "op": "zero", "positions": "all"}
+
+
+@pytest.fixture(scope="module")
+def opened(process: World) -> Iterator[atlas.api.Atlas]:
+    with atlas.open(process.atlas) as a:
+        yield a
+
+
+@pytest.fixture(scope="module")
+def traced(opened: atlas.api.Atlas) -> LiveTrace:
+    return opened.live().trace(PROMPT, [[ZEROED], []])
+
+
+def keyed(frame: pl.DataFrame) -> pl.DataFrame:
+    """position_id by index in the prompt, sorted by all that says which row it is."""
+    first = frame["position_id"].min()
+    keys = [c for c in ("position_id", "layer", "site", "selection", "rank", "neuron") if c in frame.columns]
+    return frame.with_columns(pl.col("position_id") - first).drop("run_id", strict=False).sort([k for k in keys if k != "neuron" or "rank" not in keys])
+
+
+@pytest.mark.parametrize("table", [*TRACED, "sub_update"])
+def test_rows_are_those_of_an_ingest_of_the_same_text(opened: atlas.api.Atlas, traced: LiveTrace, table: str) -> None:
+    only = " WHERE selection = 'dominant'" if table == "sub_update" else ""
+    stored = keyed(opened.sql(f"FROM {table}{only}"))
+    live = traced.sql(f"FROM live_{table}{only}").join(traced.positions.filter(arm_id=0).select("position_id"), on="position_id", how="semi")
+    live = keyed(live).select(stored.columns)
+    assert stored.height == live.height > 0
+    for name, column in live.to_dict().items():
+        expected = stored[name]
+        if column.dtype.is_float():
+            np.testing.assert_allclose(column.to_numpy(), expected.to_numpy(), rtol=2e-5, atol=2e-6)
+        elif column.dtype == pl.Array:
+            np.testing.assert_allclose(column.to_numpy(), expected.to_numpy(), rtol=2e-4, atol=2e-5)
+        else:
+            assert column.to_list() == expected.to_list(), name
+
+
+@contextmanager
+def without(hf: torch.nn.Module, layer: int, units: list[int]) -> Iterator[None]:
+    """By hand: what the down projection reads, those units at 0."""
+
+    def hook(_: torch.nn.Module, args: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor]:
+        changed = args[0].clone()
+        changed[..., units] = 0
+        return (changed,)
+
+    handle = hf.model.layers[layer].mlp.down_proj.register_forward_pre_hook(hook)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+TOKENS = """
+SELECT p.token_id FROM live_position AS p JOIN live_sequence USING (sequence_id) JOIN live_document AS d USING (document_id)
+WHERE d.corpus_id = -1 ORDER BY p.index
+"""
+
+
+def test_outcomes_are_what_plain_transformers_says(process: World, traced: LiveTrace) -> None:
+    hf = process.tiny.hf.double()
+    ids = torch.tensor([traced.sql(TOKENS)["token_id"].to_list()])
+    with torch.no_grad():
+        base = hf(ids).logits[0].log_softmax(-1)
+        with without(hf, 1, [3, 7]):
+            arm = hf(ids).logits[0].log_softmax(-1)
+    hf.float()
+    found = traced.sql("FROM live_outcome ORDER BY arm_id, index").partition_by("arm_id")
+    answers = base.argmax(-1)
+    np.testing.assert_allclose(found[0]["top_prob"], base.max(-1).values.exp(), rtol=1e-5)
+    np.testing.assert_allclose(found[1]["answer_logprob"], arm.gather(1, answers[:, None])[:, 0], rtol=1e-5)
+    np.testing.assert_allclose(found[1]["kl_from_base"], (base.exp() * (base - arm)).sum(-1), rtol=1e-3, atol=1e-9)
+    np.testing.assert_allclose(found[1]["entropy"], -(arm.exp() * arm).sum(-1), rtol=1e-5)
+    assert found[1]["top_token_id"].to_list() == arm.argmax(-1).tolist()
+    ranks = 1 + (arm > arm.gather(1, answers[:, None])).sum(-1)
+    assert found[1]["answer_rank"].to_list() == ranks.tolist()
+
+
+def test_an_arm_that_changes_nothing_says_so(traced: LiveTrace) -> None:
+    arms = traced.sql("SELECT arm_id, is_as_base FROM live_arm ORDER BY arm_id")
+    assert arms.rows() == [(0, True), (1, False), (2, True)]
+    assert traced.sql("SELECT max(kl_from_base) FROM live_outcome WHERE arm_id IN (0, 2)").item() == 0.0
+
+
+def test_questions_answer_for_the_prompt_and_the_atlas_does_not_see_it(opened: atlas.api.Atlas, traced: LiveTrace) -> None:
+    at = traced.position_id()
+    stored = opened.sql("SELECT max(position_id) AS p FROM trace").item()
+    for name, arguments in {
+        "prediction_trace": (), "dominant_sub_updates": (1,), "position_events": (), "position_tokens": (), "nearest_states": (1,),
+    }.items():  # fmt: skip
+        live, corpus = traced.ask(name, at, *arguments), opened.ask(name, stored, *arguments)
+        assert live.columns == corpus.columns
+        assert live.height == corpus.height > 0 or name == "nearest_states"
+    assert traced.ask("token_context", [at])["text_before"].item() == PROMPT.removesuffix("ld")
+    assert traced.ask("nearest_states", at, 1, n=3)["corpus_id"].to_list()[-1] in (-3, -2, 0)
+    with pytest.raises(AtlasError, match="is not traced"):
+        opened.prediction_trace(at)
+    assert opened.sql("SELECT min(position_id) FROM trace").item() == 0
+
+
+def test_the_command_shows_the_prompt_and_the_arm(process: World, tmp_path: Path) -> None:
+    arm = tmp_path / "arm.json"
+    arm.write_text(json.dumps([ZEROED]))
+    done = CliRunner().invoke(cli, ["trace", PROMPT, "--db", str(process.atlas), "--set", "L1N3=0", "--arm", str(arm)])
+    assert done.exit_code == 0, done.output
+    assert "arm 1, L1N3=0" in done.output
+    assert f"arm 2, {arm}" in done.output
+    assert "kl_from_base" in done.output
+
+
+def test_a_trace_of_one_token(opened: atlas.api.Atlas) -> None:
+    found = opened.live().trace("x")
+    assert found.positions.height == found.positions["index"].max() + 1
+    with pytest.raises(AtlasError, match="no token 99 under arm 0"):
+        found.position_id(99)
+    with pytest.raises(AtlasError, match="no arm 3 was asked for"):
+        found.position_id(0, arm=3)
+
+
+BAD = {
+    "": "the prompt is empty",
+    " \n": "the prompt is empty",
+    "x " * 100: "the prompt has 204 tokens; 64 are read of",
+    "\ud800": "character 0 of the prompt is half of a pair",
+}
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_prompts_that_cannot_be_read(opened: atlas.api.Atlas, text: str) -> None:
+    with pytest.raises(AtlasError, match=BAD[text]) as caught:
+        opened.live().trace(text)
+    assert "\n" not in str(caught.value)
+
+
+BAD_ARMS = {
+    "L9N1=0": "layer 9 was asked for; .* has layers 0 to 2",
+    "L1N99=0": "neuron 99 was asked for",
+    "L1H9=0": "head 9 was asked for",
+    "L1N1=max*1": None,
+    "nonsense": "is no intervention",
+}
+
+
+@pytest.mark.parametrize("short", BAD_ARMS)
+def test_arms_that_the_model_has_not(opened: atlas.api.Atlas, short: str) -> None:
+    if BAD_ARMS[short] is None:
+        assert opened.live().trace("x y", [short]).sql("SELECT value FROM live_arm_change").item() > 0
+        return
+    with pytest.raises(AtlasError, match=BAD_ARMS[short]):
+        opened.live().trace("x", [short])
+
+
+def test_control_characters_are_text_like_any(opened: atlas.api.Atlas) -> None:
+    with closing(opened.con.cursor()):
+        assert opened.live().trace("\x00\x1b[31m\u202e").positions.height >= 3
+
+
+def test_the_code_of_the_document_runs(process: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Layers, neurons and heads that the tiny model has stand for those of the demo's."""
+    (code,) = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
+    for larger, smaller in {"L20N630": "L1N30", "L9H3": "L2H3", "L9H4": "L2H0", ", 20)": ", 2)"}.items():
+        code = code.replace(larger, smaller)
+    shutil.copy(process.atlas, tmp_path / "demo.duckdb")
+    socket_path(tmp_path / "demo.duckdb").symlink_to(socket_path(process.atlas))
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"atlas": atlas}
+    exec(code, names)
+    assert names["found"].tables["arm"]["arm_id"].to_pylist() == [0, 1, 2]
