@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from ingest.acting.acting import acting
-from ingest.acting.decoding import Decoding, Generated, OnToken, chosen
+from ingest.acting.decoding import Decoding, Generated, OnToken, chosen, go_on
 from ingest.acting.edits import Assigned
 from ingest.acting.effect import effect
 from ingest.acting.generation import continued, eos_ids, generate
@@ -13,6 +13,7 @@ from ingest.model.architectures import ARCHITECTURES
 from ingest.model.models import Model
 from schema.errors import AtlasError
 from schema.interventions.parse import arm_of
+from tests.ingest.acting_oracle import hashed
 from tests.ingest.test_acting import PROMPT, N, assigned, exact, n_hooks, resolved
 from tests.ingest.tiny_models import tiny_model, token_batch
 
@@ -85,6 +86,13 @@ def test_rows_of_one_batch_and_one_seed_are_each_as_it_is_alone() -> None:
     assert len({*alone(model, prompts[:1].expand(6, -1), [1, 1, 2, 3, 4, 5])}) == 5
     flat = alone(model, prompts[:1], [1], Decoding("sample", 1e6))
     assert len(set(flat[0])) > 1
+
+
+def test_what_is_drawn_is_a_hash_of_seed_and_step() -> None:
+    """Of a thousand tokens that are alike the one at the place of the hash: rows of one seed draw the same, and each step draws anew."""
+    found = go_on(lambda _: torch.zeros(3, 1000), PROMPT.expand(3, -1), 4, Decoding("sample"), [8, 9, 8], frozenset(), False, {}, no)
+    expected = [tuple(int(hashed(seed, step) * 1000 / 2**63) for step in range(4)) for seed in (8, 9, 8)]
+    assert [one.token_ids for one in found] == expected and len({*expected[0], *expected[1]}) == 8
 
 
 def test_generated_leaves_the_first_new_token_and_predicting_does_not() -> None:
