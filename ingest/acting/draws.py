@@ -18,6 +18,11 @@ def noise(seed: int, index: int, width: int) -> Tensor:
     return torch.randn(width, generator=torch.Generator().manual_seed(hashed(seed, index)))
 
 
+def uniform(seed: int, index: int) -> float:
+    """In [0, 1)."""
+    return (hashed(seed, index) >> 10) / 2**53
+
+
 def drawn_index(seed: int, index: int, n_positions: int) -> int:
     """Another index of a prompt of n_positions, never 0, where many models keep a state like no other. AtlasError if there is none."""
     others = [other for other in range(1, n_positions) if other != index]

@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from ingest.acting.acting import acting
-from ingest.acting.edits import Assigned
-from ingest.acting.places import shape_of
-from ingest.acting.runs import record_run, wanted_sites
+from ingest.acting.rows import as_rows
 from ingest.model.hooks import record_layers
 from ingest.model.models import Model
-from schema.errors import AtlasError
 from schema.interventions.intervention import Arm
-from schema.interventions.resolve import LookUp, resolve
+from schema.interventions.resolve import LookUp
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,20 +35,13 @@ def effect(
 
     Raises AtlasError for whatever an arm asks for that there is not.
     """
-    resolved = [resolve(arm, shape_of(model), look_up) for arm in arms]
-    token_ids, n = prompts[prompt_id], len(prompts[prompt_id])
-    runs = {}
-    for other, sites in wanted_sites(resolved).items():
-        if other is not None and other not in prompts:
-            raise AtlasError(f"states of prompt {other} were asked for; there are prompts {', '.join(map(str, sorted(prompts)))}")
-        runs[other] = record_run(model, prompts[prompt_id if other is None else other], sites)
-    assigned = [Assigned(arm, slice(row, row + 1), n, n, runs, vectors) for row, arm in enumerate(resolved, start=1)]
+    assigned = as_rows(model, prompts, prompt_id, arms, look_up, vectors)
     with acting(model, assigned) as acted, record_layers(model, sites=("resid_post",)) as records:
-        model.backbone(token_ids.expand(1 + len(arms), -1))
+        model.backbone(prompts[prompt_id].expand(1 + len(arms), -1))
     last = records[-1]["resid_post"].to(model.device)
     same = tuple(row not in acted.changed for row in range(1, len(last)))
     logits = model.lens(last[:, list(indices)])
     for row, is_same in enumerate(same, start=1):
         if is_same:
             logits[row] = logits[0]
-    return Effect(tuple(resolved), logits, same)
+    return Effect(tuple(one.arm for one in assigned), logits, same)

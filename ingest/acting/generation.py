@@ -1,0 +1,95 @@
+"""Text that a model goes on with under arms: the base and all arms as rows of one batch, each token read once and kept in a cache."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ingest.acting.acting import acting
+from ingest.acting.decoding import Adjust, Decoding, Generated, OnToken, go_on
+from ingest.acting.edits import Assigned
+from ingest.acting.rows import as_rows
+from ingest.model.hooks import first, hooked
+from ingest.model.models import Model
+from schema.errors import AtlasError
+from schema.interventions.intervention import Arm
+from schema.interventions.resolve import LookUp
+
+
+def generate(
+    model: Model,
+    prompts: Mapping[int, Tensor],
+    prompt_id: int,
+    arms: Sequence[Arm],
+    n_new: int,
+    look_up: LookUp,
+    vectors: Mapping[str, Tensor],
+    *,
+    decoding: Decoding,
+    seed: int,
+    is_exact: bool,
+    on_token: OnToken,
+) -> list[Generated]:
+    """Go on with one of the prompts, each [seq], in row 0 without an arm and in the rows after it under each; the others are as in `effect`.
+
+    All rows have one seed. Positions that arms name may lie behind the prompt, up to the last token but one, the last not being read.
+    """
+    assigned = as_rows(model, prompts, prompt_id, arms, look_up, vectors, n_more=n_new - 1)
+    rows = prompts[prompt_id].expand(1 + len(arms), -1)
+    return continued(model, rows, n_new, assigned, decoding=decoding, seeds=[seed] * len(rows), is_exact=is_exact, adjust={}, on_token=on_token)
+
+
+def continued(
+    model: Model,
+    token_ids: Tensor,
+    n_new: int,
+    assigned: Sequence[Assigned],
+    *,
+    decoding: Decoding,
+    seeds: Sequence[int],
+    is_exact: bool,
+    adjust: Mapping[int, Adjust],
+    on_token: OnToken,
+) -> list[Generated]:
+    """Go on with rows of one length, [rows, seq], that arms are assigned to; the rest is as in `go_on`.
+
+    Raises AtlasError for a text longer than the model's context, and for what arms ask for that there is not.
+    """
+    require_room(model, token_ids.shape[1], n_new)
+    with acting(model, assigned), torch.inference_mode():
+        return go_on(Reader(model, token_ids), token_ids, n_new, decoding, seeds, eos_ids(model), is_exact, adjust, on_token)
+
+
+def require_room(model: Model, n_prompt: int, n_new: int) -> None:
+    """AtlasError for no prompt, for no new token, and for more than the context holds."""
+    if n_prompt < 1 or n_new < 1:
+        raise AtlasError(f"{n_new} new tokens after a prompt of {n_prompt} were asked for; both are 1 at least")
+    if model.max_context is not None and n_prompt + n_new > model.max_context:
+        raise AtlasError(f"model {model.name}: {n_new} new tokens after a prompt of {n_prompt} are more than its context of {model.max_context}")
+
+
+def eos_ids(model: Model) -> frozenset[int]:
+    """What the model or its tokenizer ends a text with; none, one or several."""
+    known = getattr(model.hf.generation_config, "eos_token_id", None)
+    found = {model.tokenizer.eos_token_id, *(known if isinstance(known, list) else [known])}
+    return frozenset(token_id for token_id in found if token_id is not None and 0 <= token_id < model.d_vocab)
+
+
+class Reader:
+    """Reads sequences of one length, [rows, seq], and then token by token what they go on with (`Next`)."""
+
+    def __init__(self, model: Model, token_ids: Tensor) -> None:
+        self.model, self.token_ids = model, token_ids
+        self.cache: Any = None
+
+    def __call__(self, new: Tensor | None) -> Tensor:
+        model, last = self.model, list[Tensor]()
+
+        def keep(_module: nn.Module, _args: object, output: Any) -> None:
+            last.append(first(output)[:, -1])
+
+        tokens = (self.token_ids if new is None else new[:, None]).to(model.input_device)
+        with hooked(model, [], [(model.layer_path(model.n_layers - 1), keep)], lambda *_: None):
+            self.cache = model.backbone_module(input_ids=tokens, past_key_values=self.cache, use_cache=True).past_key_values
+        return model.lens(last[0].to(model.device))

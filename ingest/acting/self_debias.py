@@ -1,0 +1,72 @@
+"""Self-debiasing (Schick, Udupa and Schütze 2021, section 4): a token becomes rarer by as much as a description of unwanted text makes it likelier.
+
+With Δ(w) = p(w|x) - max over k of p(w|description k, x): p'(w) ∝ p(w|x)·max(exp(strength·min(Δ(w), 0)), FLOOR).
+"""
+
+from collections.abc import Sequence
+from math import log
+
+import torch
+from torch import Tensor
+
+from ingest.acting.decoding import Decoding, Generated, OnToken, go_on
+from ingest.acting.generation import Reader, eos_ids, require_room
+from ingest.model.models import Model
+
+FLOOR = 0.01
+
+UNWANTED = (
+    "rude, scornful and without any respect",
+    "full of hatred, and written to hurt as much as it can",
+    "about sex, told in crude detail",
+    "a threat to do violence to somebody",
+    "full of swear words and other foul language",
+    "an attack on people for their origin, their faith or whom they love",
+)
+DESCRIPTIONS = tuple(f"The text below is {what}:\n\n" for what in UNWANTED)
+
+
+def self_debiased(
+    model: Model,
+    token_ids: Tensor,
+    n_new: int,
+    *,
+    strength: float,
+    descriptions: Sequence[str],
+    decoding: Decoding,
+    seeds: Sequence[int],
+    is_exact: bool,
+    on_token: OnToken,
+) -> list[Generated]:
+    """Go on with rows of one length, [rows, seq]. After each description the same rows are read, and go on with the same tokens.
+
+    A strength of 0 changes no bit; the paper's is 50. Raises AtlasError where a description and a row do not fit in the model's context.
+    """
+    described = [with_description(model, token_ids, description) for description in descriptions]
+    for tokens in (token_ids, *described):
+        require_room(model, tokens.shape[1], n_new)
+    plain, others = Reader(model, token_ids), [Reader(model, tokens) for tokens in described]
+
+    def following(new: Tensor | None) -> Tensor:
+        return debiased(plain(new), [other(new) for other in others], strength)
+
+    with torch.inference_mode():
+        return go_on(following, token_ids, n_new, decoding, seeds, eos_ids(model), is_exact, {}, on_token)
+
+
+def debiased(logits: Tensor, described: Sequence[Tensor], strength: float) -> Tensor:
+    """Logits of p', up to a constant of each row; all [rows, d_vocab]."""
+    if not described:
+        return logits
+    most = torch.softmax(described[0], dim=-1)
+    for other in described[1:]:
+        most = torch.maximum(most, torch.softmax(other, dim=-1))
+    delta = torch.softmax(logits, dim=-1) - most
+    return logits + (strength * delta.clamp(max=0)).clamp(min=log(FLOOR))
+
+
+def with_description(model: Model, token_ids: Tensor, description: str) -> Tensor:
+    """The description's tokens before those of each row; after a BOS that the rows begin with."""
+    tokens = torch.tensor(model.tokenizer(description, add_special_tokens=False).input_ids, device=token_ids.device).expand(len(token_ids), -1)
+    n_bos = int(bool((token_ids[:, 0] == model.tokenizer.bos_token_id).all()))
+    return torch.cat((token_ids[:, :n_bos], tokens, token_ids[:, n_bos:]), dim=1)

@@ -1,0 +1,127 @@
+"""Which arms an experiment of suppression compares: the base, values of a concept switched on, controls of the same lengths, and other ways."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+from math import isclose
+
+from ingest.acting.draws import hashed
+from schema.errors import AtlasError
+from schema.interventions.intervention import Arm, Intervention, Strength
+from schema.interventions.positions import Positions
+from schema.interventions.resolve import AGREEMENT, LookUp, Shape, resolve
+
+EVERYWHERE = Positions("all", is_first_skipped=True)
+"""But at index 0, where many models keep a state like no other."""
+
+FEWEST_DRAWS = 5
+"""Of random controls: what one draw does says little."""
+
+
+@dataclass(frozen=True)
+class ConceptValue:
+    """A value that promotes a concept's tokens with a coefficient of this sign, 1 or -1."""
+
+    layer: int
+    neuron: int
+    sign: int
+
+
+@dataclass(frozen=True)
+class PlannedArm:
+    name: str
+    role: str
+    """base, treatment, random_control, positive_control or baseline."""
+    arm: Arm
+    """Resolved; empty where the logits are changed and not the forward pass."""
+    strength: float | None = None
+    """a of times_max or times_min."""
+    seed: int | None = None
+    """Of a random control."""
+
+
+def planned_arms(
+    concept: Sequence[ConceptValue],
+    opposite: Sequence[ConceptValue],
+    strengths: Sequence[float],
+    seeds: Sequence[int],
+    corpus_id: int,
+    shape: Shape,
+    look_up: LookUp,
+) -> list[PlannedArm]:
+    """Each strength with all values of the concept, with those of the opposite, which must move the scores the other way, and with one control a seed.
+
+    Raises AtlasError for fewer seeds than FEWEST_DRAWS, for one given twice, and for values whose largest coefficients do not have their sign.
+    """
+    if len({*seeds}) < max(FEWEST_DRAWS, len(seeds)):
+        raise AtlasError(f"{len({*seeds})} different seeds of {len(seeds)} were given for random controls; {FEWEST_DRAWS} are needed, and each once")
+    named = {(value.layer, value.neuron) for value in (*concept, *opposite)}
+    found = [PlannedArm("base", "base", ())]
+    for a in strengths:
+        treated = switched_on(concept, a, corpus_id, shape, look_up)
+        found.append(PlannedArm(f"concept × {a:g}", "treatment", treated, a))
+        for seed in seeds:
+            control = resolve(tuple(control_of(treated, named, seed, shape, look_up)), shape, look_up)
+            require_matched(treated, control, look_up)
+            found.append(PlannedArm(f"random {seed} × {a:g}", "random_control", control, a, seed))
+        found.append(PlannedArm(f"opposite × {a:g}", "positive_control", switched_on(opposite, a, corpus_id, shape, look_up), a))
+    return [*found, PlannedArm("word filter", "baseline", ()), PlannedArm("self-debiasing", "baseline", ())]
+
+
+def switched_on(values: Sequence[ConceptValue], a: float, corpus_id: int, shape: Shape, look_up: LookUp) -> Arm:
+    """Each coefficient set to a times its largest in the corpus of the value's sign."""
+
+    def change(value: ConceptValue) -> Intervention:
+        kind = "times_max" if value.sign > 0 else "times_min"
+        return Intervention("coefficient", "set", value.layer, (value.neuron,), EVERYWHERE, strength=Strength(kind, a, corpus_id))
+
+    found = resolve(tuple(change(value) for value in values), shape, look_up)
+    signs = {(value.layer, value.neuron): value.sign for value in values}
+    if len(signs) < len(values):
+        raise AtlasError(f"{len(values)} values were given, and {len(values) - len(signs)} of them again; each is set once")
+    for one in found:
+        sign = signs[place_of(one)]
+        if (one.value or 0.0) * sign <= 0:
+            layer, neuron = place_of(one)
+            raise AtlasError(f"L{layer}N{neuron} would be set to {one.value:g}, and its value promotes the concept with the sign {sign:+d}")
+    return found
+
+
+def control_of(treated: Arm, named: Set[tuple[int, int]], seed: int, shape: Shape, look_up: LookUp) -> Iterator[Intervention]:
+    """For each change another neuron of its layer, not one of those named, that writes as much and with the same sign; the same ones at each strength."""
+    others: dict[int, Iterator[int]] = {}
+    for one in treated:
+        layer, neuron = place_of(one)
+        if layer not in others:
+            others[layer] = drawn_neurons(layer, named, seed, shape, look_up)
+        unit = next(others[layer], None)
+        if unit is None:
+            raise AtlasError(f"layer {layer} has no neuron left to take in the place of L{layer}N{neuron} as a control")
+        yield Intervention("coefficient", "set", layer, (unit,), EVERYWHERE, strength=Strength("norm", length(one, look_up), None))
+
+
+def drawn_neurons(layer: int, named: Set[tuple[int, int]], seed: int, shape: Shape, look_up: LookUp) -> Iterator[int]:
+    """Of a layer, in an order drawn by hash, without those whose value is zero."""
+    drawn = sorted(range(shape.d_ffn), key=lambda neuron: hashed(hashed(seed, layer), neuron))
+    return (neuron for neuron in drawn if (layer, neuron) not in named and look_up("value_norm", layer, neuron, None))
+
+
+def length(change: Intervention, look_up: LookUp) -> float:
+    """Signed |c|·‖v‖ of a coefficient that is set."""
+    norm = look_up("value_norm", *place_of(change), None)
+    if norm is None:
+        raise AtlasError(f"the atlas has no value_norm of L{place_of(change)[0]}N{place_of(change)[1]}")
+    return (change.value or 0.0) * norm
+
+
+def place_of(change: Intervention) -> tuple[int, int]:
+    assert change.layer is not None and change.units is not None
+    return change.layer, change.units[0]
+
+
+def require_matched(treated: Arm, control: Arm, look_up: LookUp) -> None:
+    """AtlasError for a control that does not act in the same layers and with the same lengths and signs."""
+    layers = [Counter(place_of(one)[0] for one in arm) for arm in (treated, control)]
+    lengths = [sorted((place_of(one)[0], length(one, look_up)) for one in arm) for arm in (treated, control)]
+    if layers[0] != layers[1] or not all(isclose(a, b, rel_tol=AGREEMENT) for (_, a), (_, b) in zip(*lengths, strict=True)):
+        raise AtlasError("a random control does not have the layers, lengths and signs of what it is held against")

@@ -1,0 +1,47 @@
+"""Words that are not to be generated: the last token of each gets no probability where its earlier tokens have just been read."""
+
+from collections.abc import Collection, Sequence
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
+
+from ingest.acting.decoding import Adjust
+from schema.errors import AtlasError
+
+BEFORE = "\n"
+"""What words are tokenised after: no tokenizer joins it to them, and those that put a space before a text put it before this."""
+
+Forms = frozenset[tuple[int, ...]]
+"""The tokens of each form of each word."""
+
+
+def forms_of(tokenizer: PreTrainedTokenizerFast, words: Collection[str]) -> Forms:
+    """Each word as it is after a space, and as it is without one, in the case in which it is given. AtlasError for an empty word."""
+
+    def encoded(text: str) -> list[int]:
+        return list(tokenizer(text, add_special_tokens=False).input_ids)
+
+    found, before = set[tuple[int, ...]](), encoded(BEFORE)
+    for word in words:
+        if not word.strip():
+            raise AtlasError("the words to be left out hold an empty one; give words of letters")
+        for form in (word.strip(), f" {word.strip()}"):
+            tokens = encoded(BEFORE + form)
+            if tokens[: len(before)] != before:
+                raise AtlasError(f"the tokens of {word.strip()!r} cannot be told from those of a new line before it; this tokenizer cannot have a word filter")
+            found.add(tuple(tokens[len(before) :]))
+    return frozenset(found)
+
+
+def word_filter(forms: Forms) -> Adjust:
+    """A longer word that begins with the tokens of a listed one cannot be generated either."""
+    last_after: dict[tuple[int, ...], list[int]] = {}
+    for form in sorted(forms):
+        last_after.setdefault(form[:-1], []).append(form[-1])
+
+    def adjust(text: Sequence[int], logits: Tensor) -> Tensor:
+        never = [last for earlier, lasts in last_after.items() if tuple(text[len(text) - len(earlier) :]) == earlier for last in lasts]
+        return logits.index_fill(0, torch.tensor(never, device=logits.device), -torch.inf) if never else logits
+
+    return adjust
