@@ -29,9 +29,11 @@ N_SUB_UPDATES = 10
 @click.option(
     "--arm", "files", multiple=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE", help="A JSON list of interventions: an arm."
 )
+@click.option("--generate", "n_new", default=0, type=click.IntRange(0), metavar="N", help="Go on with N tokens, the likeliest each time.")
+@click.option("--seed", type=click.IntRange(0), help="Draw them instead.")
 @click.option("--index", default=-1, show_default=True, help="Which token's prediction is taken apart, from 0; below it, from the end.")
 @click.option("--corpus", default=0, show_default=True, type=click.IntRange(0), help="The corpus whose largest coefficients --set multiplies.")
-def command(text: str, db: Path | None, switches: tuple[str, ...], files: tuple[Path, ...], index: int, corpus: int) -> None:
+def command(text: str, db: Path | None, switches: tuple[str, ...], files: tuple[Path, ...], n_new: int, seed: int | None, index: int, corpus: int) -> None:
     """Trace TEXT, a prompt: what the model predicts after each token, and what promotes it.
 
     The model lives in a process of its own, which this starts (`atlas live`); the first prompt waits for the weights.
@@ -45,7 +47,7 @@ def command(text: str, db: Path | None, switches: tuple[str, ...], files: tuple[
     arms += [[change.as_json() for change in parse_arm(path.read_bytes())] for path in files]
     names = [*([", ".join(switches)] if switches else []), *(str(path) for path in files)]
     with open_atlas(db) as a, shown_progress() as progress:
-        found = a.live().trace(text, arms, corpus_id=corpus, progress=progress)
+        found = a.live().trace(text, arms, n_new=n_new, seed=seed, corpus_id=corpus, progress=progress)
         at = found.position_id(index)
         progress({"stage": ""})
         click.echo(page(found, names, at), color=None if use_color() else False)
@@ -79,6 +81,8 @@ def page(found: "LiveTrace", names: Sequence[str], at: int) -> str:
     index = found.positions.filter(position_id=at)["index"].item()
     parts.append((f"after token {index}", leading(found, index)))
     parts.append((f"what its prediction gets from neurons (frozen norm, logits), largest {N_SUB_UPDATES} of those kept", promoting(found, at)))
+    if (texts := found.continuations).height:
+        parts.append(("it goes on", texts.drop("arm_id")))
     return "\n".join(line for title, frame in parts for line in (*([click.style(title, bold=True)] if title else []), terminal_table(frame)))
 
 

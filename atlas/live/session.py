@@ -60,15 +60,18 @@ class Live:
     def __init__(self, con: duckdb.DuckDBPyConnection, path: Path) -> None:
         self.con, self.path, self.visitor = con, path, uuid4().hex
 
-    def trace(self, text: str, arms: Sequence[ArmText] = (), *, corpus_id: int = 0, progress: Progress = lambda _: None) -> "LiveTrace":
-        """Trace a prompt at every position, as it is and under each arm.
+    def trace(
+        self, text: str, arms: Sequence[ArmText] = (), *, n_new: int = 0, seed: int | None = None, corpus_id: int = 0, progress: Progress = lambda _: None
+    ) -> "LiveTrace":
+        """Trace a prompt at every position, as it is and under each arm, and go on with `n_new` tokens: the likeliest, or drawn by a seed.
 
+        corpus_id: whose largest and mean coefficients a short form such as L20N630=max*0.5 means.
         Raises AtlasError for what the model or the atlas has not, if the process has other weights than the atlas, or does not start.
         """
         sha256 = fetch(self.con, "SELECT m.weights_sha256 FROM model AS m")
         if sha256.is_empty():
             raise AtlasError("this atlas is empty: it has no model yet. `atlas ingest` fills it.")
-        request = {"text": text, "arms": [arm_json(arm, corpus_id) for arm in arms], "weights_sha256": sha256.item()}
+        request = {"text": text, "arms": [arm_json(arm, corpus_id) for arm in arms], "weights_sha256": sha256.item(), "n_new": n_new, "seed": seed}
         return LiveTrace(self.con, text, ask_process(self.path, "trace", request, progress, self.visitor))
 
     def __enter__(self) -> Self:
@@ -101,6 +104,11 @@ class LiveTrace:
         if not -len(found) <= index < len(found):
             raise AtlasError(f"no token {index} under arm {arm}: the prompt has {len(found)} tokens" if found else f"no arm {arm} was asked for")
         return int(found[index])
+
+    @property
+    def continuations(self) -> pl.DataFrame:
+        """What the prompt goes on with, as it is (arm 0) and under each arm; finish is eos where the text ends there."""
+        return fetch(self.con, "SELECT g.arm_id, a.name AS arm, g.text, g.finish FROM live_generation AS g JOIN live_arm AS a USING (arm_id) ORDER BY g.arm_id")
 
     def ask(self, name: str, *args: object, **kwargs: object) -> pl.DataFrame:
         """Ask a question as of the atlas, the prompt's rows beside the corpora's. Raises what `Atlas.ask` raises."""

@@ -15,7 +15,7 @@ from schema.store import open_reader
 if TYPE_CHECKING:
     import numpy as np
 
-    from ingest.live.tracing import Tell
+    from ingest.live.jobs import Tell
     from ingest.model.models import Model
 
 BOS = """
@@ -65,6 +65,7 @@ class Engine:
         """
         model = self.load(tell)
         from ingest.live.arms import arm_tables
+        from ingest.live.continuing import generation_table
         from ingest.live.outcomes import outcome_tables
         from ingest.live.prompt import cut_prompt, prompt_tables, under_arms
         from ingest.live.tracing import read_prompts, resolved_arms, traced_tables
@@ -82,7 +83,8 @@ class Engine:
             tables = traced_tables(model, traced, value_tops, tell)
             tell("what each arm predicts", 0.0)
             outcomes = outcome_tables(model, traced)
-        return prompt_tables(prompts, bos) | tables | outcomes | arm_tables(traced)
+            generation = {"generation": generation_table(model, prompts[0], arms, asked, tell)}
+        return prompt_tables(prompts, bos) | tables | outcomes | arm_tables(traced) | generation
 
 
 def bos_rule(con: duckdb.DuckDBPyConnection) -> str:

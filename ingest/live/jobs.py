@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Protocol
 
 from schema.errors import AtlasError
 from schema.live import QUEUE
@@ -16,7 +16,12 @@ LOOKED = 0.02
 """Seconds between looks at what there is to say."""
 
 Event = dict[str, Any]
-Tell = Callable[[str, float], None]
+
+
+class Tell(Protocol):
+    """Told what is being done, which share of it is, and more to show; raises what ends the work."""
+
+    def __call__(self, stage: str, share: float, **more: object) -> None: ...
 
 
 class Cancelled(Exception):
@@ -35,11 +40,11 @@ class Ticket:
         self.gone = threading.Event()
         self.stage: Event = {"stage": "waiting", "share": 0.0}
 
-    def tell(self, stage: str, share: float) -> None:
+    def tell(self, stage: str, share: float, **more: object) -> None:
         """Called by the thread that works, between layers and tables. Raises Cancelled if nobody waits for the answer."""
         if self.gone.is_set():
             raise Cancelled("a later request of yours took the place of this one")
-        self.stage = {"stage": stage, "share": round(share, 4)}
+        self.stage = {"stage": stage, "share": round(share, 4), **more}
 
     def begin(self, job: Callable[[Tell], Any]) -> Any:
         self.tell("begun", 0.0)

@@ -5,28 +5,37 @@ from typing import Any
 
 from schema.errors import AtlasError
 from schema.interventions.intervention import Arm
-from schema.interventions.parse import arm_of
-from schema.interventions.reading import read_json, shown
-from schema.live import MOST_ARMS
+from schema.interventions.parse import MOST_SEEDS, arm_of
+from schema.interventions.reading import read_json, shown, whole
+from schema.live import MOST_ARMS, MOST_FORWARDS, MOST_NEW_TOKENS
 
-KEYS = {"text", "arms", "weights_sha256"}
+NEEDED = {"text", "weights_sha256"}
+KEYS = NEEDED | {"arms", "n_new", "seed"}
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A prompt to trace, as it is and under arms. weights_sha256: of the atlas that its answer is joined with."""
+    """A prompt to trace, as it is and under arms. weights_sha256: of the atlas that its answer is joined with.
+
+    n_new: tokens that it goes on with, the likeliest each time; drawn, where there is a seed.
+    """
 
     text: str
     arms: tuple[Arm, ...]
     weights_sha256: str
+    n_new: int = 0
+    seed: int | None = None
 
 
 def parse_request(body: bytes) -> Asked:
     """Raises AtlasError, one line, for what is no request."""
     given = read_json(body, "requests")
-    if not isinstance(given, dict) or not given.keys() <= KEYS or not given.keys() >= KEYS - {"arms"}:
+    if not isinstance(given, dict) or not given.keys() <= KEYS or not given.keys() >= NEEDED:
         raise AtlasError(f"a request is an object with {', '.join(sorted(KEYS))}, not {shown(given)}")
-    return Asked(text_of(given["text"]), arms_of(given.get("arms", [])), str(given["weights_sha256"]))
+    arms, n_new, seed = arms_of(given.get("arms", [])), given.get("n_new", 0), given.get("seed")
+    if whole(n_new, "n_new", MOST_NEW_TOKENS + 1) * (1 + len(arms)) > MOST_FORWARDS:
+        raise AtlasError(f"{n_new} new tokens under {len(arms)} arms were asked for; new tokens times prompts are at most {MOST_FORWARDS:,}")
+    return Asked(text_of(given["text"]), arms, str(given["weights_sha256"]), n_new, None if seed is None else whole(seed, "seed", MOST_SEEDS))
 
 
 def text_of(given: Any) -> str:

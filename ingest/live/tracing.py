@@ -3,7 +3,7 @@
 Base and arms are rows of one batch; an arm that changes no bit has the base's own states.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,6 +16,7 @@ from ingest.acting.acting import acting
 from ingest.acting.edits import Assigned
 from ingest.acting.places import shape_of
 from ingest.acting.runs import record_run, wanted_sites
+from ingest.live.jobs import Tell
 from ingest.model.hooks import RECORDED, LayerRecord, Listener, listen
 from ingest.model.models import Model
 from ingest.recorders.reading import flat, padded
@@ -31,9 +32,6 @@ MOST_LOGITS = 1 << 26
 """Logits that are held at once."""
 
 N_COEFFICIENTS = 100
-
-Tell = Callable[[str, float], None]
-"""Told what is being done and which share of it is; raises what ends the work."""
 
 
 @dataclass(frozen=True, eq=False)

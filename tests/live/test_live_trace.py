@@ -105,6 +105,30 @@ def test_outcomes_are_what_plain_transformers_says(process: World, traced: LiveT
     assert found[1]["answer_rank"].to_list() == ranks.tolist()
 
 
+def greedy(hf: torch.nn.Module, ids: torch.Tensor, n_new: int) -> list[int]:
+    """By hand and without a cache: the likeliest token, again and again, up to one that ends the text."""
+    for _ in range(n_new):
+        with torch.no_grad():
+            ids = torch.cat([ids, hf(ids).logits[:, -1:].argmax(-1)], 1)
+        if ids[0, -1] == hf.config.eos_token_id:
+            break
+    return ids[0, -n_new:].tolist()
+
+
+def test_continuations_are_those_of_plain_transformers(process: World, opened: atlas.api.Atlas) -> None:
+    said: list[dict[str, Any]] = []
+    found = opened.live().trace(PROMPT, [[ZEROED]], n_new=40, progress=said.append)
+    ids = torch.tensor([found.sql(TOKENS)["token_id"].to_list()])
+    base, arm = found.sql("SELECT token_ids FROM live_generation ORDER BY arm_id")["token_ids"].to_list()
+    assert base == greedy(process.tiny.hf, ids, 40)
+    with without(process.tiny.hf, 1, [3, 7]):
+        assert arm == greedy(process.tiny.hf, ids, 40)
+    texts = [event["texts"] for event in said if "texts" in event]
+    assert all(whole.startswith(part.rstrip("\ufffd")) for part, whole in zip(texts[-1], found.continuations["text"], strict=True))
+    again = [opened.live().trace(PROMPT, [[ZEROED]], n_new=12, seed=seed).continuations["text"].to_list() for seed in (5, 5, 6)]
+    assert (again[0] == again[1], again[0] == again[2]) == (True, False)
+
+
 def test_an_arm_that_changes_nothing_says_so(traced: LiveTrace) -> None:
     arms = traced.sql("SELECT arm_id, is_as_base FROM live_arm ORDER BY arm_id")
     assert arms.rows() == [(0, True), (1, False), (2, True)]
