@@ -1,10 +1,14 @@
 """`atlas live`: the model in a process of its own, which answers for one atlas."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from schema.errors import AtlasError
+
+if TYPE_CHECKING:
+    from ingest.live.server import Port
 
 
 @click.command()
@@ -12,12 +16,13 @@ from schema.errors import AtlasError
 @click.option("--model", help="The atlas's own model, named as for `atlas ingest`; needed where it is not found under the name that the atlas has.")
 @click.option("--device", default="cpu", show_default=True, help="cpu, cuda or cuda:N.")
 @click.option("--idle", default=15.0, show_default=True, type=click.FloatRange(0.01), help="Minutes without a request after which it ends.")
+@click.option("--tcp", metavar="127.0.0.1:PORT", help="Listen on a port of this machine too; who asks there has a token.")
 @click.option("--stop", is_flag=True, help="End the process that answers for this atlas.")
-def live(target: Path, model: str | None, device: str, idle: float, stop: bool) -> None:
+def live(target: Path, model: str | None, device: str, idle: float, tcp: str | None, stop: bool) -> None:
     """Hold the model of the atlas TARGET in memory, and trace prompts with it for `atlas trace`, Python and the pages.
 
     They start it by themselves; start it yourself for another device, or where the weights must be named. It listens on a Unix socket in a folder of
-    yours, and on no port.
+    yours, and on no port but that of --tcp, for a model behind an SSH tunnel: there ATLAS_LIVE=127.0.0.1:PORT and ATLAS_LIVE_TOKEN reach it.
     """
     from schema.live import socket_path
     from schema.store import open_reader
@@ -28,9 +33,21 @@ def live(target: Path, model: str | None, device: str, idle: float, stop: bool) 
     open_reader(target).close()
     from ingest.live.server import serve
 
+    port = None if tcp is None else open_port(target, tcp)
     click.echo(f"answering for {target} at {socket_path(target)}; ends after {idle:g} minutes without a request", err=True)
-    if not serve(target, model, device, idle=60 * idle):
+    if not serve(target, model, device, 60 * idle, port):
         raise AtlasError(f"another process answers for {target} already; `atlas live {target} --stop` ends it")
+
+
+def open_port(target: Path, address: str) -> "Port":
+    """Listen, and say where the token is."""
+    from ingest.live.server import Port
+    from ingest.live.tcp import listening, new_token
+
+    listener = listening(address)
+    token, path = new_token(target)
+    click.echo(f"answering at {address} too, for who has the token in {path}", err=True)
+    return Port(address, listener, token)
 
 
 def end_process(target: Path) -> bool:

@@ -27,9 +27,6 @@ MOST_FORWARDS = 4096
 QUEUE = 8
 """Requests that wait while one is answered; a visitor has one of them at most."""
 
-IDLE = 15 * 60.0
-"""Seconds without a request after which the process ends."""
-
 LONGEST_PATH = 107
 """Bytes of a Unix socket's path."""
 
@@ -57,6 +54,10 @@ def private_folder() -> Path:
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
         raise AtlasError(f"{folder} is to hold the socket of the model process, and others can enter it; remove it, or set XDG_RUNTIME_DIR to one of yours")
     return folder
+
+
+ADDRESS, TOKEN = "ATLAS_LIVE", "ATLAS_LIVE_TOKEN"
+"""Environment variables of who asks a process on a port: HOST:PORT, and its token."""
 
 
 class UnixConnection(HTTPConnection):

@@ -1,6 +1,7 @@
 """One request to the model process: what it says on the way, and the tables that it answers with."""
 
 import json
+import os
 from collections.abc import Callable
 from contextlib import closing
 from http.client import HTTPException, HTTPResponse
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from atlas.live.process import connected
 from schema import errors
-from schema.live import MOST_LINE
+from schema.live import MOST_LINE, TOKEN
 
 Progress = Callable[[dict[str, Any]], None]
 """Called with {"waiting": place in line} or {"stage": what is being done, "share": of it}."""
@@ -25,6 +26,8 @@ def ask_process(atlas: Path, what: str, request: dict[str, Any], progress: Progr
     with closing(connected(atlas)) as connection:
         try:
             headers = {"Content-Type": "application/json", "X-Visitor": visitor}
+            if token := os.environ.get(TOKEN):
+                headers["Authorization"] = f"Bearer {token}"
             connection.request("POST", f"/{what}", json.dumps(request).encode(), headers)
             with closing(connection.getresponse()) as response:
                 return read_answer(response, progress)

@@ -5,10 +5,11 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from http.client import HTTPConnection
 from pathlib import Path
 
 from schema.errors import AtlasError
-from schema.live import UnixConnection, socket_path
+from schema.live import ADDRESS, UnixConnection, socket_path
 
 START = 30.0
 """Seconds until a process that was started must answer; it loads the model afterwards."""
@@ -24,8 +25,10 @@ TOLD = 2000
 """Characters of what a process that ended has said."""
 
 
-def connected(atlas: Path) -> UnixConnection:
-    """A connection to the atlas's model process. Raises AtlasError, with what it said, if it does not start."""
+def connected(atlas: Path) -> HTTPConnection:
+    """A connection to the atlas's model process, or to the one that ATLAS_LIVE names. Raises AtlasError, with what it said, if it does not start."""
+    if address := os.environ.get(ADDRESS):
+        return connected_to(address)
     target = socket_path(atlas)
     connection = UnixConnection(target, ANSWER)
     with suppress(OSError):
@@ -43,6 +46,18 @@ def connected(atlas: Path) -> UnixConnection:
             raise AtlasError(f"the model process of {atlas} did not start: {last_words(log)}")
         time.sleep(PAUSE)
     raise AtlasError(f"the model process of {atlas} did not answer within {START:.0f} seconds; {log} has what it said")
+
+
+def connected_to(address: str) -> HTTPConnection:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise AtlasError(f"{ADDRESS} is {address!r}; it is HOST:PORT")
+    connection = HTTPConnection(host.strip("[]"), int(port), timeout=ANSWER)
+    try:
+        connection.connect()
+    except OSError as error:
+        raise AtlasError(f"no model process answers at {address} ({ADDRESS}): {error.strerror or error}") from error
+    return connection
 
 
 def started(atlas: Path, log: Path) -> subprocess.Popen[bytes]:

@@ -7,25 +7,37 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from ingest.live.app import Process
 from ingest.live.engine import Engine
-from schema.live import IDLE, socket_path
+from ingest.live.tcp import Guarded
+from schema.live import socket_path
 
 LOOKED = 1.0
 """Seconds between looks at whether anybody still asks."""
 
 
-def serve(path: Path, source: str | None, device: str, *, idle: float = IDLE) -> bool:
+@dataclass(frozen=True)
+class Port:
+    """A port of this machine, and the secret of those who may ask there."""
+
+    address: str
+    listener: socket.socket
+    token: str
+
+
+def serve(path: Path, source: str | None, device: str, idle: float, port: Port | None = None) -> bool:
     """Answer until idle or told to stop; False if another process answers for this atlas already."""
     target = socket_path(path)
     with claimed(target) as listener:
         if listener is None:
             return False
-        asyncio.run(answer(Engine(path, source, device), listener, idle))
+        asyncio.run(answer(Engine(path, source, device), listener, idle, port))
     return True
 
 
@@ -54,21 +66,28 @@ def claimed(target: Path) -> Iterator[socket.socket | None]:
         os.close(lock)
 
 
-async def answer(engine: Engine, listener: socket.socket, idle: float) -> None:
+async def answer(engine: Engine, listener: socket.socket, idle: float, port: Port | None) -> None:
+    """On the Unix socket whoever can enter its folder, and on a port whoever has the token."""
+
     def stop() -> None:
-        server.should_exit = True
+        for server, _ in servers:
+            server.should_exit = True
 
     process = Process(engine, stop)
-    server = uvicorn.Server(uvicorn.Config(process.app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=5))
+    servers = [(server_of(process.app), listener)]
+    if port is not None:
+        servers.append((server_of(Guarded(process.app, port.address, port.token)), port.listener))
 
     async def watch() -> None:
-        while not server.should_exit:
+        while not any(server.should_exit for server, _ in servers):
             await asyncio.sleep(LOOKED)
             if not process.jobs.line and time.monotonic() - process.last_asked > idle:
-                stop()
+                break
+        # a signal reaches one of them
+        stop()
 
-    watching = asyncio.create_task(watch())
-    try:
-        await server.serve(sockets=[listener])
-    finally:
-        watching.cancel()
+    await asyncio.gather(watch(), *(server.serve(sockets=[taken]) for server, taken in servers))
+
+
+def server_of(app: ASGIApp) -> uvicorn.Server:
+    return uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=5))

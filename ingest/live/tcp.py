@@ -1,0 +1,69 @@
+"""The same answers on a port of this machine alone, where there are no Unix sockets or the model is behind an SSH tunnel: whoever asks has the token.
+
+A port can be reached by every user of the machine and by pages in a browser, so the host and the origin must be its own, and the token is a secret.
+"""
+
+import hmac
+import os
+import secrets
+import socket
+from pathlib import Path
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from schema.errors import AtlasError
+from schema.live import socket_path
+
+LOOPBACK = {"127.0.0.1": socket.AF_INET, "[::1]": socket.AF_INET6}
+
+
+def listening(address: str) -> socket.socket:
+    """A socket on HOST:PORT of this machine. Raises AtlasError for any other address, and for a port that is taken."""
+    host, _, port = address.rpartition(":")
+    if host not in LOOPBACK or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise AtlasError(f"--tcp is {address!r}; it is 127.0.0.1:PORT or [::1]:PORT, which this machine alone reaches")
+    listener = socket.socket(LOOPBACK[host], socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host.strip("[]"), int(port)))
+        listener.listen(64)
+    except OSError as error:
+        listener.close()
+        raise AtlasError(f"cannot listen on {address}: {error.strerror}") from error
+    return listener
+
+
+def new_token(atlas: Path) -> tuple[str, Path]:
+    """256 bits, and the file that holds them, which nobody else can read."""
+    path, token = socket_path(atlas).with_suffix(".token"), secrets.token_hex(32)
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600), "w") as file:
+        file.write(token)
+    return token, path
+
+
+class Guarded:
+    """Lets through who names this host, comes from no other origin, and has the token."""
+
+    def __init__(self, app: ASGIApp, address: str, token: str) -> None:
+        self.app, self.address, self.token = app, address, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        said = self.objection(Headers(scope=scope))
+        if said is None:
+            await self.app(scope, receive, send)
+            return
+        code, message = said
+        await JSONResponse({"error": "AtlasError", "message": message}, status_code=code)(scope, receive, send)
+
+    def objection(self, headers: Headers) -> tuple[int, str] | None:
+        if headers.getlist("host") != [self.address]:
+            return 421, f"this is {self.address}, and another host was asked for"
+        if headers.getlist("origin") not in ([], [f"http://{self.address}"]):
+            return 403, "pages of other origins may not ask"
+        given = headers.getlist("authorization")
+        if len(given) != 1 or not hmac.compare_digest(given[0].encode(), f"Bearer {self.token}".encode()):
+            return 401, "the token is missing or wrong: give the one that `atlas live --tcp` has written, in ATLAS_LIVE_TOKEN"
+        return None

@@ -1,0 +1,93 @@
+"""The port: who names another host, comes from another origin or has no token gets nothing."""
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
+
+import pytest
+
+import atlas
+from ingest.live.tcp import listening
+from schema.errors import AtlasError
+from schema.live import ADDRESS, TOKEN, socket_path
+from tests.live.conftest import PROMPT, World, live_process, private_sockets
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def port(world: World) -> Iterator[int]:
+    with private_sockets():
+        found = free_port()
+        with live_process(world, "--tcp", f"127.0.0.1:{found}"):
+            yield found
+
+
+@pytest.fixture
+def token(port: int, world: World) -> str:
+    path = socket_path(world.atlas).with_suffix(".token")
+    assert path.stat().st_mode & 0o777 == 0o600
+    return path.read_text()
+
+
+def status(port: int, *headers: tuple[str, str]) -> tuple[int, dict]:
+    with closing(HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+        connection.putrequest("GET", "/", skip_host=True)
+        for name, value in headers:
+            connection.putheader(name, value)
+        connection.endheaders()
+        response = connection.getresponse()
+        return response.status, json.loads(response.read() or b"{}") if response.status != 400 else {}
+
+
+def test_only_its_own_host_no_other_origin_and_the_token_pass(port: int, token: str) -> None:
+    host, right = ("Host", f"127.0.0.1:{port}"), ("Authorization", f"Bearer {token}")
+    assert len(token) == 64
+    assert status(port, host, right)[0] == 200
+    assert status(port, host, right, ("Origin", f"http://127.0.0.1:{port}"))[0] == 200
+    for strange in (f"localhost:{port}", "evil.example", f"evil.example:{port}", "127.0.0.1", f"127.0.0.1:{port}."):
+        assert status(port, ("Host", strange), right)[0] == 421
+    assert status(port, right)[0] in (400, 421)
+    assert status(port, host, host, right)[0] in (400, 421)
+    for origin in ("http://evil.example", "null", f"https://127.0.0.1:{port}", f"http://127.0.0.1:{port}/"):
+        assert status(port, host, right, ("Origin", origin))[0] == 403
+    for wrong in ("", "Bearer", f"Bearer {token[:-1]}", f"Bearer {token}0", f"bearer {token}", f"Basic {token}", "Bearer é"):
+        code, said = status(port, host, ("Authorization", wrong))
+        assert (code, "ATLAS_LIVE_TOKEN" in said["message"], token in said["message"]) == (401, True, False)
+    assert status(port, host)[0] == 401
+    assert status(port, host, right, right)[0] == 401
+
+
+def test_whoever_has_the_token_asks_as_on_the_socket(port: int, token: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ADDRESS, f"127.0.0.1:{port}")
+    with atlas.open(world.atlas) as a:
+        with pytest.raises(AtlasError, match="the token is missing or wrong"):
+            a.live().trace(PROMPT)
+        monkeypatch.setenv(TOKEN, token)
+        assert a.live().trace(PROMPT).positions.height > 5
+        monkeypatch.setenv(ADDRESS, f"127.0.0.1:{free_port()}")
+        with pytest.raises(AtlasError, match="no model process answers at"):
+            a.live().trace(PROMPT)
+        monkeypatch.setenv(ADDRESS, "nonsense")
+        with pytest.raises(AtlasError, match="it is HOST:PORT"):
+            a.live().trace(PROMPT)
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:80", ":80", "localhost:80", "127.0.0.1", "127.0.0.1:http", "127.0.0.1:99999", "192.168.0.1:80", "[::]:80"])
+def test_other_addresses_are_refused(address: str) -> None:
+    with pytest.raises(AtlasError, match="which this machine alone reaches"):
+        listening(address)
+
+
+def test_a_port_that_is_taken_is_said() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(AtlasError, match="cannot listen on"):
+            listening(f"127.0.0.1:{taken.getsockname()[1]}")
