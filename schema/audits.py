@@ -4,17 +4,21 @@ Most follow from the metadata (schema/metadata_audits.py); what a table cannot s
 """
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from importlib.resources import files
 
 import duckdb
 
+from schema.build import create_tables
 from schema.errors import AtlasError
 from schema.interruptible import interruptible
 from schema.metadata_audits import Audit, metadata_audits
 from schema.older import width
 from schema.release import question_files, view_files
 from schema.tables import metadata
+
+OWN = "c.database_name = current_database() AND c.schema_name = 'main'"
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,24 @@ def derived_audits() -> Iterator[Audit]:
         yield Audit(f"{kind}s: present", f"every {kind} of this version is in the file", sql)
 
 
+def column_audit(d_model: int) -> Audit:
+    """Every column of this version is in the file with its type: whoever wrote another would have questions fail, or answer otherwise."""
+    with closing(duckdb.connect()) as con:
+        create_tables(con, d_model)
+        # under the names that DuckDB itself gives types
+        columns = con.execute(f"SELECT c.table_name, c.column_name, c.data_type FROM duckdb_columns() AS c WHERE {OWN} ORDER BY ALL").fetchall()
+    values = ", ".join(f"('{table}', '{column}', '{kind}')" for table, column, kind in columns)
+    sql = f"""
+        SELECT w.table_name, w.column_name, w.data_type, c.data_type AS found
+        FROM (VALUES {values}) AS w (table_name, column_name, data_type)
+        LEFT JOIN duckdb_columns() AS c ON w.table_name = c.table_name AND w.column_name = c.column_name AND {OWN}
+        WHERE c.data_type IS DISTINCT FROM w.data_type
+            -- how long a vector is, the model says
+            AND (EXISTS (FROM model) OR regexp_replace(c.data_type, '\\d+', '') IS DISTINCT FROM regexp_replace(w.data_type, '\\d+', ''))
+    """
+    return Audit("columns: types", "every column of this version is in the file, with its type", sql)
+
+
 def file_audits() -> Iterator[Audit]:
     """One audit for each file of schema/audits; the first line of a file is its rule."""
     folder = files("schema") / "audits"
@@ -48,7 +70,7 @@ def file_audits() -> Iterator[Audit]:
 
 def audits(d_model: int) -> list[Audit]:
     """Every audit of an atlas whose residual stream is `d_model` wide."""
-    return [*metadata_audits(metadata(d_model)), *file_audits(), *derived_audits()]
+    return [column_audit(d_model), *metadata_audits(metadata(d_model)), *file_audits(), *derived_audits()]
 
 
 def run_audits(con: duckdb.DuckDBPyConnection) -> Iterator[Finding]:

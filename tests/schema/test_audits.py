@@ -79,6 +79,7 @@ BREAKS = {
     "run.corpus_id: reference": "UPDATE run SET corpus_id = 7 WHERE run_id = 4",
     "trigger: range": "UPDATE trigger SET neuron = 4 WHERE neuron = 3",
     "logit_lens: range": "UPDATE logit_lens SET layer = 3 WHERE layer = 2",
+    "columns: types": "ALTER TABLE trace ALTER final_prob TYPE DOUBLE",
     "views: present": "DROP VIEW saturation",
     "questions: present": "DROP MACRO TABLE top_triggers",
 }
