@@ -1,10 +1,10 @@
 -- title:  Where does putting a state back bring the answer back?
 -- source: Meng et al. 2022, section 2 (causal tracing)
--- grain:  window, layer, index
+-- grain:  window_layers, layer, index
 -- param:  experiment (integer): experiment_id of a tracing; experiment_summary() lists them
 -- param:  prompt (integer): prompt_id, from 0
 -- param:  site (text, 'resid_post'): which states were put back: resid_post, attn_out or ffn_out
--- column: window: layers put back together, half-open around the layer and cut at the ends
+-- column: window_layers: layers put back together, half-open around the layer and cut at the ends
 -- column: layer: transformer block, from 0
 -- column: index: index of the token whose state was put back, from 0
 -- column: token: that token
@@ -22,7 +22,7 @@
 -- It says where information is carried. It does not say where editing the model would change it (Hase et al. 2023).
 CREATE OR REPLACE MACRO experiments.causal_trace(experiment, prompt, site := 'resid_post') AS TABLE
 SELECT
-    f.window,
+    f.window AS window_layers,
     f.layer,
     f.index,
     k.text AS token,

@@ -9,8 +9,7 @@
 -- column: n_clusters: templates of the texts; a text without one counts by itself
 -- column: n_arms: arms, the base among them
 -- column: author: who made it; null where they did not say
--- column: started_at: UTC
--- column: finished_at: UTC; null while it runs
+-- column: started: date and time, UTC
 -- chart:  card
 CREATE OR REPLACE MACRO experiments.experiment_summary() AS TABLE
 WITH
@@ -40,8 +39,7 @@ SELECT
     coalesce(p.n_clusters, 0) AS n_clusters,
     coalesce(a.n_arms, 0) AS n_arms,
     e.author,
-    e.started_at,
-    e.finished_at
+    strftime(make_timestamp(epoch_us(e.started_at)), '%Y-%m-%d %H:%M') AS started
 FROM experiments.experiment AS e
 LEFT JOIN asked AS p ON e.experiment_id = p.experiment_id
 LEFT JOIN done AS a ON e.experiment_id = a.experiment_id

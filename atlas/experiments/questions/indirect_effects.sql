@@ -1,10 +1,10 @@
 -- title:  Where does putting a state back bring answers back on average, by the token's role?
 -- source: Meng et al. 2022, section 2 (average indirect effects)
--- grain:  site, window, role, layer
+-- grain:  site, window_layers, role, layer
 -- n:      n_prompts
 -- param:  experiment (integer): experiment_id of a tracing; experiment_summary() lists them
 -- column: site: which states were put back
--- column: window: layers put back together
+-- column: window_layers: layers put back together
 -- column: role: what the token is to its prompt
 -- column: layer: transformer block, from 0
 -- column: n_prompts: prompts that have a token of the role; of several tokens of a role in one prompt the mean counts
@@ -35,7 +35,7 @@ of_prompt AS (
 
 SELECT
     o.site,
-    o.window,
+    o.window AS window_layers,
     o.role,
     o.layer,
     count(*) AS n_prompts,

@@ -1,10 +1,10 @@
 -- title:  Which tokens must the last position read, layer by layer?
 -- source: Geva et al. 2023, section 5 (attention knockout)
--- grain:  sources, window, layer
+-- grain:  sources, window_layers, layer
 -- n:      n_prompts
 -- param:  experiment (integer): experiment_id of a knockout; experiment_summary() lists them
 -- column: sources: what the last position could not read: subject, non_subject or last
--- column: window: layers in which it could not, half-open around the layer and cut at the ends
+-- column: window_layers: layers in which it could not, half-open around the layer and cut at the ends
 -- column: layer: transformer block, from 0
 -- column: n_prompts: prompts
 -- column: n_clusters: templates of these prompts; prompts of one count as one observation
@@ -14,7 +14,7 @@
 CREATE OR REPLACE MACRO experiments.knockout(experiment) AS TABLE
 SELECT
     f.sources,
-    f.window,
+    f.window AS window_layers,
     f.layer,
     count(*) AS n_prompts,
     count(DISTINCT coalesce(p.cluster, 'prompt ' || p.prompt_id)) AS n_clusters,

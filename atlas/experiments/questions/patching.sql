@@ -1,11 +1,11 @@
 -- title:  Which states carry what two prompts differ in?
 -- source: Zhang and Nanda 2023, section 2 (activation patching)
--- grain:  prompt, from_prompt, site, window, layer, index
+-- grain:  prompt, from_prompt, site, window_layers, layer, index
 -- param:  experiment (integer): experiment_id of a patching; experiment_summary() lists them
 -- column: prompt: prompt_id of the one that was run
 -- column: from_prompt: prompt_id of the one whose states were put in
 -- column: site: which states were put in
--- column: window: layers put in together, half-open around the layer and cut at the ends
+-- column: window_layers: layers put in together, half-open around the layer and cut at the ends
 -- column: layer: transformer block, from 0
 -- column: index: index of the token whose state was put in, from 0
 -- column: token: that token in the prompt that was run
@@ -22,7 +22,7 @@ SELECT
     f.prompt_id AS prompt,
     f.from_prompt_id AS from_prompt,
     f.site,
-    f.window,
+    f.window AS window_layers,
     f.layer,
     f.index,
     k.text AS token,
