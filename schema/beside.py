@@ -71,9 +71,7 @@ def kind_of(path: Path) -> Beside | None:
     return next((kind for kind in kinds() if f".{path.name}".lower().endswith(f".{kind.name}.duckdb")), None)
 
 
-def open_with_beside(
-    path: Path | str, *, memory: str = "4GB", config: Mapping[str, object] = MappingProxyType({})
-) -> duckdb.DuckDBPyConnection:
+def open_with_beside(path: Path | str, *, memory: str = "4GB", config: Mapping[str, object] = MappingProxyType({})) -> duckdb.DuckDBPyConnection:
     """Open an atlas as `open_reader` does, with what lies beside it attached. Raises AtlasError where that is of another model's weights."""
     con = open_reader(path, memory=memory, attach=attach_beside, config=config)
     try:

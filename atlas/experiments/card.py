@@ -1,6 +1,7 @@
 """One experiment on one page: how it was made, its prompts, its arms, and how many rows it brought."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -30,7 +31,7 @@ PARTS = ("outcome", "outcome_token", "generation", "generation_score", "arm_cost
 class Experiment:
     """`facts`: its row, by column; `prompts` and `arms`: one row each; `rows`: how many of each table are its."""
 
-    facts: dict[str, object]
+    facts: dict[str, Any]
     prompts: pl.DataFrame
     arms: pl.DataFrame
     rows: pl.DataFrame

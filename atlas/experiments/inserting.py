@@ -53,7 +53,7 @@ def model_of(path: Path | str) -> Model:
 
 
 def insert(con: duckdb.DuckDBPyConnection, experiment_id: int, tables: "Mapping[str, pa.Table]") -> None:
-    """Insert rows of any tables, all as of one experiment. Raises AtlasError for a table or column that there is not, and for a value that a column does not take."""
+    """Insert rows of any tables, all as of one experiment. Raises AtlasError for a table or column that there is not, and for values that it does not take."""
     n_bytes = sum(rows.nbytes for rows in tables.values())
     if n_bytes > MOST_BYTES:
         raise AtlasError(too_large(n_bytes))

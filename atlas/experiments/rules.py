@@ -83,7 +83,9 @@ def fault(text: str, sha256: str, rows: list[dict[str, Any]]) -> str | None:
     expected = change_rows(arm)
     if len(expected) != len(rows):
         return f"it has {len(expected)} interventions, and arm_change {len(rows)} of it"
-    return next((f"rank {row['rank']} of arm_change is not its intervention" for row, wanted in zip(rows, expected, strict=True) if not is_same(row, wanted)), None)
+    return next(
+        (f"rank {row['rank']} of arm_change is not its intervention" for row, wanted in zip(rows, expected, strict=True) if not is_same(row, wanted)), None
+    )
 
 
 def is_same(row: dict[str, Any], wanted: dict[str, Any]) -> bool:

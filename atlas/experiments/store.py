@@ -1,4 +1,4 @@
-"""NAME.experiments.duckdb, to be changed: an experiment is saved whole, or begun and added to arm by arm, and what breaks a rule leaves everything as it was."""
+"""NAME.experiments.duckdb, to be changed: an experiment is saved whole, or begun and added to arm by arm. What breaks a rule changes nothing."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -71,7 +71,9 @@ def remove(path: Path | str, experiment_id: int) -> None:
         require_status(con, experiment_id)
         for (table,) in con.execute(TABLES).fetchall():
             con.execute(f"DELETE FROM experiments.{table} WHERE experiment_id = $id", {"id": experiment_id})
-        con.execute("DELETE FROM experiments.token_text AS t WHERE t.token_id NOT IN (SELECT n.token_id FROM experiments.named_token AS n WHERE n.token_id IS NOT NULL)")
+        con.execute(
+            "DELETE FROM experiments.token_text AS t WHERE t.token_id NOT IN (SELECT n.token_id FROM experiments.named_token AS n WHERE n.token_id IS NOT NULL)"
+        )
 
     changed(path, take_out)
 
@@ -84,7 +86,9 @@ def put(con: duckdb.DuckDBPyConnection, experiment_id: int, tables: "Mapping[str
     keep_texts(con, experiment_id, model)
     for found in findings(con, experiment_id):
         if found.n_rows:
-            raise AtlasError(f"the experiment was not saved, for it breaks a rule: {found.audit.rule} ({found.audit.name}: {found.n_rows} rows, such as {found.example})")
+            raise AtlasError(
+                f"the experiment was not saved, for it breaks a rule: {found.audit.rule} ({found.audit.name}: {found.n_rows} rows, such as {found.example})"
+            )
     require_size(con)
 
 

@@ -9,6 +9,7 @@
 """
 
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,9 @@ CAT_SAT = prompt(
 
 
 def tables(row: dict[str, Any], prompts: list[tuple[dict[str, Any], list[dict[str, Any]]]], **others: list[dict[str, Any]]) -> Rows:
-    return {"experiment": [row], "prompt": [p for p, _ in prompts], "prompt_token": [t for _, found in prompts for t in found], **others}
+    """Rows of their own, which a test may spoil."""
+    asked = {"experiment": [row], "prompt": [p for p, _ in prompts], "prompt_token": [t for _, found in prompts for t in found]}
+    return deepcopy({**asked, **others})
 
 
 def arm(arm_id: int, name: str, role: str, *changes: Intervention, draw: int | None = None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
