@@ -3,7 +3,7 @@
 What tables and SQL say is checked by `schema.audits`, on the database `experiments`, beside which the atlas's table model is found.
 """
 
-import json
+from collections import defaultdict
 from collections.abc import Iterator
 from math import isclose
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 
 import duckdb
 
+from atlas.cursors import fetch_rows
 from schema.audits import Finding, run_audit
 from schema.beside import read_folder
 from schema.errors import AtlasError
@@ -26,11 +27,12 @@ FROM experiments.arm AS a
 WHERE $experiment IS NULL OR a.experiment_id = $experiment
 ORDER BY ALL
 """
-CHANGES = """
-SELECT c.rank, c.site, c.layer, c.unit, c.op, c.value, c.strength_kind, c.positions::TEXT AS positions, c.is_first_skipped
+COLUMNS = ("rank", "site", "layer", "unit", "op", "value", "positions", "is_first_skipped")
+CHANGES = f"""
+SELECT c.experiment_id, c.arm_id, {", ".join(f"c.{name}" for name in COLUMNS).replace("c.positions", "c.positions::TEXT")}
 FROM experiments.arm_change AS c
-WHERE c.experiment_id = $experiment AND c.arm_id = $arm
-ORDER BY c.rank
+WHERE $experiment IS NULL OR c.experiment_id = $experiment
+ORDER BY c.experiment_id, c.arm_id, c.rank
 """
 
 USED = 2.0**-8
@@ -62,12 +64,13 @@ def narrowed(audit: Audit, experiment_id: int) -> Audit:
 
 def arm_finding(con: duckdb.DuckDBPyConnection, experiment_id: int | None) -> Finding:
     """Python's part: what an arm's JSON says is not SQL's to read."""
+    asked = {"experiment": experiment_id}
+    rows: dict[tuple, list[dict[str, Any]]] = defaultdict(list)
+    for experiment, arm, *row in fetch_rows(con, CHANGES, asked):
+        rows[experiment, arm].append(dict(zip(COLUMNS, row, strict=True)))
     wrong = []
-    for experiment, arm, text, sha256 in con.execute(ARMS, {"experiment": experiment_id}).fetchall():
-        cursor = con.execute(CHANGES, {"experiment": experiment, "arm": arm})
-        names = [column[0] for column in cursor.description or []]
-        why = fault(text, sha256, [dict(zip(names, row, strict=True)) for row in cursor.fetchall()])
-        if why:
+    for experiment, arm, text, sha256 in fetch_rows(con, ARMS, asked):
+        if why := fault(text, sha256, rows[experiment, arm]):
             wrong.append({"experiment_id": experiment, "arm_id": arm, "fault": why})
     return Finding(RULE, len(wrong), wrong[0] if wrong else None)
 
@@ -90,8 +93,6 @@ def fault(text: str, sha256: str, rows: list[dict[str, Any]]) -> str | None:
 
 def is_same(row: dict[str, Any], wanted: dict[str, Any]) -> bool:
     """Whether a row of arm_change is an intervention, whose canonical JSON no longer has the strength."""
-    exact = ("rank", "site", "layer", "unit", "op", "is_first_skipped")
-    positions = [None if found["positions"] is None else json.loads(found["positions"]) for found in (row, wanted)]
     value, asked = row["value"], wanted["value"]
     is_value = value == asked if None in (value, asked) else isclose(value, asked, rel_tol=USED, abs_tol=1e-30)
-    return is_value and positions[0] == positions[1] and all(row[name] == wanted[name] for name in exact)
+    return is_value and all(row[name] == wanted[name] for name in COLUMNS if name != "value")

@@ -89,6 +89,16 @@ def test_a_file_of_another_version_is_refused(full_path: Path) -> None:
         save(full_path, arrow(live()))
 
 
+def test_what_a_stranger_defined_in_the_file_is_not_run(full_path: Path, tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    ends = f"SELECT 'ww' AS weights_sha256 FROM enable_logging('QueryLog', storage = 'file', storage_config = {{'path': '{logs}'}})"
+    rewritten(full_path, f"ALTER TABLE experiments.experiment RENAME TO kept; CREATE VIEW experiments.experiment AS {ends}")
+    with atlas.open(full_path) as a:
+        assert a.experiment_summary().is_empty()
+        assert a.sql("SELECT count(*) FROM experiments.arm").item() > 0
+    assert not logs.exists()
+
+
 def test_an_experiment_is_begun_and_added_to_arm_by_arm(path: Path) -> None:
     number = begun(path)
     rows = live()
