@@ -38,8 +38,8 @@ def declare_tables(declare: Declare) -> None:
         column("n_tokens", Integer, "Tokens of the prompt, BOS included."),
         column("has_bos", Boolean, "Its first token is BOS."),
         maybe("position_id", "Position of the atlas where the prompt ends; null for a text of its own.", BigInteger),
-        maybe("answer_token_id", "The token whose prediction is measured; the base arm's own where nobody named one.", Integer),
-        maybe("foil_token_id", "The token that the answer is held against in logit_difference; the base arm's runner-up where nobody named one.", Integer),
+        maybe("answer_token_id", "The token whose prediction is measured; null where it is, at each index, the one that the base arm has likeliest.", Integer),
+        maybe("foil_token_id", "The token that the answer is held against in logit_difference; null where it is the base arm's second likeliest.", Integer),
         comment="Texts that the model read.",
         grain=("experiment_id", "prompt_id"),
     )

@@ -57,8 +57,8 @@ COMMENT ON COLUMN experiments.prompt.cluster IS 'Prompts of one template, which 
 COMMENT ON COLUMN experiments.prompt.n_tokens IS 'Tokens of the prompt, BOS included.';
 COMMENT ON COLUMN experiments.prompt.has_bos IS 'Its first token is BOS.';
 COMMENT ON COLUMN experiments.prompt.position_id IS 'Position of the atlas where the prompt ends; null for a text of its own.';
-COMMENT ON COLUMN experiments.prompt.answer_token_id IS 'The token whose prediction is measured; the base arm''s own where nobody named one.';
-COMMENT ON COLUMN experiments.prompt.foil_token_id IS 'The token that the answer is held against in logit_difference; the base arm''s runner-up where nobody named one.';
+COMMENT ON COLUMN experiments.prompt.answer_token_id IS 'The token whose prediction is measured; null where it is, at each index, the one that the base arm has likeliest.';
+COMMENT ON COLUMN experiments.prompt.foil_token_id IS 'The token that the answer is held against in logit_difference; null where it is the base arm''s second likeliest.';
 CREATE TABLE experiments.prompt_token (
 	experiment_id INTEGER NOT NULL, 
 	prompt_id INTEGER NOT NULL, 
@@ -157,10 +157,10 @@ COMMENT ON COLUMN experiments.outcome.prompt_id IS 'The prompt, counted from 0 i
 COMMENT ON COLUMN experiments.outcome.index IS 'Index of the token that was read last; the prediction is of the next one.';
 COMMENT ON COLUMN experiments.outcome.top_token_id IS 'The likeliest next token.';
 COMMENT ON COLUMN experiments.outcome.top_prob IS 'Its probability, in [0, 1].';
-COMMENT ON COLUMN experiments.outcome.answer_logit IS 'Logit of the prompt''s answer token.';
-COMMENT ON COLUMN experiments.outcome.answer_logprob IS 'Log probability of the prompt''s answer token, in nats.';
-COMMENT ON COLUMN experiments.outcome.answer_rank IS 'Rank of the prompt''s answer token among all, from 1.';
-COMMENT ON COLUMN experiments.outcome.logit_difference IS 'Logit of the answer less that of the foil.';
+COMMENT ON COLUMN experiments.outcome.answer_logit IS 'Logit of the answer: the prompt''s, or at this index the base arm''s likeliest token where the prompt names none.';
+COMMENT ON COLUMN experiments.outcome.answer_logprob IS 'Log probability of the answer: the prompt''s, or at this index the base arm''s likeliest token where the prompt names none, in nats.';
+COMMENT ON COLUMN experiments.outcome.answer_rank IS 'Rank of the answer: the prompt''s, or at this index the base arm''s likeliest token where the prompt names none among all, from 1.';
+COMMENT ON COLUMN experiments.outcome.logit_difference IS 'Logit of the answer less that of the foil: the prompt''s, or the base arm''s second likeliest.';
 COMMENT ON COLUMN experiments.outcome.score IS 'What the sub-updates that the arm changes added to the answer''s logit in the base arm: Σ m_i·(e_w·v_i), raw projection, logits.';
 COMMENT ON COLUMN experiments.outcome.frozen_score IS 'The same by E·(gain ⊙ v) over what the final norm divided by in the base arm, logits.';
 COMMENT ON COLUMN experiments.outcome.kl_from_base IS 'KL(base ‖ arm) of the next token over the whole vocabulary, in nats; 0 of the base arm.';
