@@ -21,8 +21,7 @@ from atlas.inventory import Status, read_status, status_html
 from atlas.questions import Question, question, questions
 from atlas.ranges import check_arguments
 from atlas.statement import statement
-from schema import store
-from schema.beside import attach_beside
+from schema.beside import open_with_beside
 from schema.errors import AtlasError
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ class Atlas:
 
     def __init__(self, path: Path | str, *, memory: str = "4GB") -> None:
         self.path = Path(path)
-        self.con = store.open_reader(self.path, memory=memory, attach=attach_beside)
+        self.con = open_with_beside(self.path, memory=memory)
 
     def ask(self, name: str, *args: object, **kwargs: object) -> pl.DataFrame:
         """Ask a question by name; arguments in the order of its parameters, or by name.

@@ -11,13 +11,18 @@ from atlas.cursors import fetch_rows
 from atlas.reads import relations
 from atlas.statement import literal
 from schema.errors import AtlasError
+from schema.interventions.sites import OPS
 from schema.table_facts import facts, passes_of
 from schema.terms import BEHAVIOURS, SUBJECTS
 
-LEAST = {"n": ("rows", 1), "n_bins": ("quantiles", 1), "width": ("tokens", 0), "n_cells": ("cells", 1)}
+LEAST = {"n": ("rows", 1), "min_tokens": ("tokens", 1), "n_bins": ("quantiles", 1), "width": ("tokens", 0), "n_cells": ("cells", 1)}
 
-WORDS: Mapping[str, Mapping[str, Sequence[str]]] = {"behaviour": {"head_behaviour": BEHAVIOURS}, "subject": {"annotation": SUBJECTS}}
-"""Name of an argument → view, or table of annotations → the words that its column may hold."""
+WORDS: Mapping[str, Mapping[str, Sequence[str]]] = {
+    "behaviour": {"head_behaviour": BEHAVIOURS},
+    "subject": {"annotation": SUBJECTS},
+    "site": {"effect": tuple(OPS)},
+}
+"""Name of an argument → view, or table of a file beside an atlas → the words that its column may hold."""
 
 LARGEST = 2**63 - 1
 """Of what DuckDB takes as a number of rows or an identifier."""
@@ -40,11 +45,13 @@ def check_arguments(con: duckdb.DuckDBPyConnection, arguments: Mapping[str, obje
     for name, check in CHECKS.items():
         if name in given:
             check(con, given[name])
+    if "experiment" in given:
+        check_experiment(con, given)
 
 
 def words_of(name: str, sql: str) -> list[str]:
     """The words that an argument takes: those of the columns of its name in the tables that a question reads, of all where these have none."""
-    of_tables: Mapping[str, Sequence[str]] = WORDS.get(name) or facts().words.get(name, {})
+    of_tables: Mapping[str, Sequence[str]] = {**facts().words.get(name, {}), **WORDS.get(name, {})}
     read = relations(sql) & of_tables.keys() if len(of_tables) > 1 else set()
     return list(dict.fromkeys(word for table, words in of_tables.items() if table in read or not read for word in words))
 
@@ -122,6 +129,24 @@ def check_annotator(con: duckdb.DuckDBPyConnection, annotator: object) -> None:
     names = [name for (name,) in fetch_rows(con, "SELECT DISTINCT annotator FROM annotations.annotation ORDER BY annotator")]
     if annotator not in names:
         raise AtlasError(f"no annotator {annotator!r}; they are {', '.join(names) or 'none yet: `atlas annotate sheet` begins'}")
+
+
+def check_experiment(con: duckdb.DuckDBPyConnection, given: Mapping[str, object]) -> None:
+    """The experiment, and what is asked for of it."""
+    asked = given["experiment"]
+    titles = dict(fetch_rows(con, "SELECT experiment_id, title FROM experiments.experiment ORDER BY experiment_id"))
+    if asked not in titles:
+        raise AtlasError(f"no experiment {asked}; they are {named(titles) or 'none yet'} (atlas experiment list)")
+    for name, text in (("arm", "name"), ("prompt", "text")):
+        sql = f"SELECT {name}_id, {text} FROM experiments.{name} WHERE experiment_id = {literal(asked)} ORDER BY {name}_id"
+        if name in given and given[name] not in (found := dict(fetch_rows(con, sql))):
+            raise AtlasError(f"no {name} {given[name]} in experiment {asked}; they are {named(found) or 'none'}")
+
+
+def named(found: Mapping[int, str]) -> str:
+    """The first few of what there is, by number."""
+    shown = [f"{i}: {text if len(text) <= 40 else text[:39] + '…'}" for i, text in list(found.items())[:8]]
+    return ", ".join(shown + (["…"] if len(found) > len(shown) else []))
 
 
 def missing_run(con: duckdb.DuckDBPyConnection, sql: str) -> str | None:

@@ -56,15 +56,14 @@ def answered(asked: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     """The line to write, and the rows if there are any."""
     from atlas.guard import select_table
     from atlas.weight import weight
-    from schema.beside import attach_beside
+    from schema.beside import open_with_beside
     from schema.errors import AtlasError
     from schema.lake import is_lake
-    from schema.store import open_reader
 
     path, megabytes = Path(asked["path"]), int(asked["memory"] * DUCKDB_SHARE) >> 20
     try:
         config = {"temp_directory": "", "threads": min(THREADS, os.cpu_count() or 1)}
-        con = open_reader(path, memory=f"{megabytes}MB", attach=attach_beside, config=config)
+        con = open_with_beside(path, memory=f"{megabytes}MB", config=config)
         # what the answer needs is loaded by an answer, as no file can be opened afterwards
         select_table(con, "FROM model", None, 1)
         give_away(asked["memory"], is_file=not is_lake(path))

@@ -8,3 +8,6 @@ SCHEMA_VERSION = 4
 
 ANNOTATION_VERSION = 1
 """Version of the tables of annotations (schema/annotation_tables.py). A file of another version is refused, never half read."""
+
+EXPERIMENT_VERSION = 1
+"""Version of the tables of experiments (schema/experiments/). As above."""

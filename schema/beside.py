@@ -7,11 +7,12 @@ alone; it holds its own views and questions, because a macro of the atlas cannot
 import hashlib
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 import duckdb
 
@@ -20,7 +21,7 @@ from schema.errors import AtlasError
 from schema.installed import points
 from schema.lake import is_lake
 from schema.release import commented, stored_tables
-from schema.store import OPENING, is_sqlite, open_writer, own_name
+from schema.store import OPENING, is_sqlite, open_reader, open_writer, own_name
 
 GROUP = "activation_atlas.beside"
 """Entry points that are a `Beside`."""
@@ -32,7 +33,8 @@ class Beside:
 
     `name` is the database's, what messages call what is in it, and part of the file's. `tables` is a file of SQL that creates its tables in that database,
     `label` among them, of one row (version, derived_sha256). `folder` has its views and questions, a file each. `changed_by` and `told_by` are the
-    commands that change it and say what is in it; `again` is how to come by it where it is lost.
+    commands that change it and say what is in it; `again` is how to come by it where it is lost. `of_model` is the table whose weights_sha256 must be the
+    atlas's; '' where what lies there may be of another model.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Beside:
     changed_by: str
     told_by: str
     again: str
+    of_model: str = ""
 
     def path(self, atlas: Path | str) -> Path:
         """Where the file of the atlas at that path is."""
@@ -66,6 +69,33 @@ def kinds() -> tuple[Beside, ...]:
 def kind_of(path: Path) -> Beside | None:
     """The kind that a file of this name is of; None of an atlas's."""
     return next((kind for kind in kinds() if f".{path.name}".lower().endswith(f".{kind.name}.duckdb")), None)
+
+
+def open_with_beside(path: Path | str, *, memory: str = "4GB", config: Mapping[str, object] = MappingProxyType({})) -> duckdb.DuckDBPyConnection:
+    """Open an atlas as `open_reader` does, with what lies beside it attached. Raises AtlasError where that is of another model's weights."""
+    con = open_reader(path, memory=memory, attach=attach_beside, config=config)
+    try:
+        for kind in kinds():
+            require_same_model(con, Path(path), kind)
+    except BaseException:
+        con.close()
+        raise
+    return con
+
+
+def require_same_model(con: duckdb.DuckDBPyConnection, path: Path, kind: Beside) -> None:
+    if not kind.of_model:
+        return
+    others = f"FROM {kind.name}.{kind.of_model} AS o WHERE o.weights_sha256 NOT IN (SELECT m.weights_sha256 FROM model AS m)"
+    try:
+        found = con.execute(f"SELECT o.weights_sha256 {others} LIMIT 1").fetchall()
+    except duckdb.Error as error:
+        raise unreadable(kind.path(path), kind, error) from error
+    if found:
+        raise AtlasError(
+            f"{kind.path(path)} holds {kind.name} with another model, whose weights begin with {str(found[0][0])[:12]}, than that of {path}. "
+            "Move the file away to go on without them."
+        )
 
 
 def attach_beside(con: duckdb.DuckDBPyConnection, path: Path) -> Callable[[], None]:

@@ -81,6 +81,15 @@ class Counts(UserDefinedType):
         return "BIGINT[]"
 
 
+class TokenIds(UserDefinedType):
+    """INTEGER[]: a list of token_ids."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: object) -> str:
+        return "INTEGER[]"
+
+
 class Levels(UserDefinedType):
     """TINYINT[]: a list of numbers from -127 to 127, in units that another column of the row gives."""
 

@@ -22,28 +22,29 @@ def grain_audit(table: Table) -> Audit:
     grain = table.info["grain"]
     columns = ", ".join(f"t.{c}" for c in grain)
     sql = (
-        f"SELECT {columns}, count(*) AS n_rows FROM {table.name} AS t GROUP BY {columns} HAVING count(*) > 1"
+        f"SELECT {columns}, count(*) AS n_rows FROM {table.fullname} AS t GROUP BY {columns} HAVING count(*) > 1"
         if grain
-        else f"SELECT count(*) AS n_rows FROM {table.name} AS t HAVING count(*) > 1"
+        else f"SELECT count(*) AS n_rows FROM {table.fullname} AS t HAVING count(*) > 1"
     )
-    return Audit(f"{table.name}: grain", f"one row per {', '.join(grain) or 'atlas'}", sql)
+    return Audit(f"{table.fullname}: grain", f"one row per {', '.join(grain) or 'atlas'}", sql)
 
 
 def reference_audit(column: Column) -> Audit:
     """Every value is found in the column it refers to; null refers to nothing."""
     target, key = column.info["references"].split(".")
+    schema = f"{column.table.schema}." if column.table.schema else ""
     sql = (
-        f"SELECT t.{column.name}, count(*) AS n_rows FROM {column.table.name} AS t "
-        f"WHERE t.{column.name} IS NOT NULL AND t.{column.name} NOT IN (SELECT r.{key} FROM {target} AS r) GROUP BY t.{column.name}"
+        f"SELECT t.{column.name}, count(*) AS n_rows FROM {column.table.fullname} AS t "
+        f"WHERE t.{column.name} IS NOT NULL AND t.{column.name} NOT IN (SELECT r.{key} FROM {schema}{target} AS r) GROUP BY t.{column.name}"
     )
-    return Audit(f"{column.table.name}.{column.name}: reference", f"every value is in {column.info['references']}", sql)
+    return Audit(f"{column.table.fullname}.{column.name}: reference", f"every value is in {column.info['references']}", sql)
 
 
 def null_audit(table: Table) -> Audit:
     """No nulls where the metadata allows none."""
     required = [c.name for c in table.columns if not c.nullable]
     nulls = " OR ".join(f't."{name}" IS NULL' for name in required)
-    return Audit(f"{table.name}: not null", f"no null in {', '.join(required)}", f"SELECT t.* FROM {table.name} AS t WHERE {nulls}")
+    return Audit(f"{table.fullname}: not null", f"no null in {', '.join(required)}", f"SELECT t.* FROM {table.fullname} AS t WHERE {nulls}")
 
 
 SIZES = {"layer": "n_layers", "neuron": "d_ffn", "head": "n_heads"}
@@ -53,8 +54,8 @@ SIZES = {"layer": "n_layers", "neuron": "d_ffn", "head": "n_heads"}
 def layer_audit(table: Table) -> Audit:
     """Layers, neurons and heads are those of the model."""
     conditions = [f"t.{name} NOT BETWEEN 0 AND m.{size} - 1" for name, size in SIZES.items() if name in table.columns]
-    sql = f"SELECT t.* FROM {table.name} AS t CROSS JOIN model AS m WHERE {' OR '.join(conditions)}"
-    return Audit(f"{table.name}: range", "layers, neurons and heads are those of the model", sql)
+    sql = f"SELECT t.* FROM {table.fullname} AS t CROSS JOIN model AS m WHERE {' OR '.join(conditions)}"
+    return Audit(f"{table.fullname}: range", "layers, neurons and heads are those of the model", sql)
 
 
 def finite_audit(table: Table) -> Audit:
@@ -63,7 +64,7 @@ def finite_audit(table: Table) -> Audit:
     # the sum of a vector is in float64, which finite float32 numbers cannot overflow
     summed = [f't."{c.name}"::FLOAT[]' for c in table.columns if isinstance(c.type, Vector)]
     wrong = " OR ".join(f"NOT isfinite({number})" for number in [*numbers, *(f"list_sum({vector})" for vector in summed)])
-    return Audit(f"{table.name}: finite", "no number is NaN or infinite", f"SELECT {shown(table, numbers)} FROM {table.name} AS t WHERE {wrong}")
+    return Audit(f"{table.fullname}: finite", "no number is NaN or infinite", f"SELECT {shown(table, numbers)} FROM {table.fullname} AS t WHERE {wrong}")
 
 
 def bounds_audit(table: Table) -> Audit:
@@ -71,7 +72,7 @@ def bounds_audit(table: Table) -> Audit:
     bounded = {f't."{c.name}"': c.info["bounds"] for c in table.columns if "bounds" in c.info}
     wrong = " OR ".join(f"{number} < {low}" + (f" OR {number} > {high}" if high is not None else "") for number, (low, high) in bounded.items())
     rule = "probabilities lie in [0, 1], and what cannot be negative is not"
-    return Audit(f"{table.name}: bounds", rule, f"SELECT {shown(table, list(bounded))} FROM {table.name} AS t WHERE {wrong}")
+    return Audit(f"{table.fullname}: bounds", rule, f"SELECT {shown(table, list(bounded))} FROM {table.fullname} AS t WHERE {wrong}")
 
 
 def shown(table: Table, columns: list[str]) -> str:
@@ -82,8 +83,8 @@ def shown(table: Table, columns: list[str]) -> str:
 def rows_audit(table: Table) -> Audit:
     """What the shards brought is there, and nothing else."""
     counted = f"(SELECT coalesce(sum((s.n_rows ->> '{table.name}')::BIGINT), 0) FROM shard AS s)"
-    sql = f"FROM (SELECT {counted} AS n_counted, count(*) AS n_found FROM {table.name}) AS n WHERE n.n_counted <> n.n_found"
-    return Audit(f"{table.name}: shard rows", "the table has the rows that the manifest of the shards counts", sql)
+    sql = f"FROM (SELECT {counted} AS n_counted, count(*) AS n_found FROM {table.fullname}) AS n WHERE n.n_counted <> n.n_found"
+    return Audit(f"{table.fullname}: shard rows", "the table has the rows that the manifest of the shards counts", sql)
 
 
 def metadata_audits(tables: MetaData) -> Iterator[Audit]:

@@ -60,6 +60,31 @@ PATTERN_KINDS = ("shallow", "semantic", "syntactic", "names")
 ANNOTATION_CATALOG = "annotations"
 """Name under which NAME.annotations.duckdb is attached."""
 
+EXPERIMENT_CATALOG = "experiments"
+"""Name under which NAME.experiments.duckdb is attached."""
+
+EXPERIMENT_KINDS = ("live", "generation", "tracing", "patching", "knockout", "saliency", "suppression")
+"""What was done to a model's forward passes, or asked of them."""
+
+ARM_ROLES = ("base", "treatment", "random_control", "positive_control", "baseline")
+"""What an arm is there for: the model as it is; what is tried; the same at random; what must have an effect if the measure is any good; another method."""
+
+TOKEN_ROLES = ("subject_first", "subject_middle", "subject_last", "after_subject", "last", "other")
+"""What a token is to its prompt; a subject of one token is its last."""
+
+BLOCKED_SOURCES = ("subject", "non_subject", "last")
+"""What the last position may not read in a knockout."""
+
+DECODINGS = ("greedy", "sample", "beam")
+
+FINISHES = ("length", "eos", "cancelled")
+"""Why a continuation ends."""
+
+ATTRIBUTION_METHODS = ("gradient_input", "integrated_gradients", "occlusion")
+
+ATTRIBUTION_SCORES = ("logit_difference", "logprob", "prob")
+"""What is attributed to tokens: of the answer, its logit less the runner-up's, its log probability in nats, or its probability."""
+
 HEAD_SPECTRA = ("ov_token", "ov_effective", "stream", "matching")
 """Of which products of a head's weights the eigenvalues are kept."""
 

@@ -18,6 +18,7 @@ from schema import store
 from schema.build import create_tables, install_derived
 from schema.lake import Lake
 from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
+from tests.atlas.experiments.tiny_experiments import write_tiny_experiments
 from tests.atlas.tiny_atlas import write_tiny_atlas
 from tests.pdf import text_of
 
@@ -127,6 +128,7 @@ def tiny_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
         started = request.getfixturevalue("servers")
         path = push(path, path.with_suffix(".lake"), Lake(started.catalogue("tiny"), started.data("tiny")))
     write_tiny_annotations(path)
+    write_tiny_experiments(path)
     return path
 
 

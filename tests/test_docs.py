@@ -22,6 +22,7 @@ from ingest.model.architectures import ARCHITECTURES
 from ingest.passes import passes
 from schema import terms
 from schema.annotation_tables import annotation_metadata
+from schema.experiments.tables import experiment_metadata
 from schema.release import view_files
 from schema.tables import metadata
 from tests.docs import FOLDER, pages
@@ -61,7 +62,7 @@ def test_the_reference_is_what_the_code_says() -> None:
 
 
 def test_the_reference_lists_every_table() -> None:
-    assert table_names("table", REFERENCE["tables"]) == set(metadata(2).tables) | set(annotation_metadata().tables)
+    assert table_names("table", REFERENCE["tables"]) == {*metadata(2).tables, *annotation_metadata().tables, *experiment_metadata().tables}
 
 
 def test_the_reference_lists_every_view() -> None:
@@ -94,7 +95,12 @@ def test_papers_lists_every_question_of_theirs_with_what_it_must_be_given() -> N
     listed = {name for name in table_names("question", PAPERS) if name.endswith(")")}
     called = {f"{q.macro}({', '.join(p.name for p in q.parameters if p.is_required)})": q for q in questions().values()}
     assert listed <= set(called)
-    assert {call for call, q in called.items() if q.catalog or q.name.startswith("geva")} <= listed
+    assert {call for call, q in called.items() if q.catalog == terms.ANNOTATION_CATALOG or q.name.startswith("geva")} <= listed
+
+
+def test_experiments_lists_every_question_of_theirs_with_what_it_must_be_given() -> None:
+    called = {f"{q.macro}({', '.join(p.name for p in q.parameters if p.is_required)})" for q in questions().values() if q.catalog == terms.EXPERIMENT_CATALOG}
+    assert table_names("question", WRITTEN["docs/experiments.md"]) == called
 
 
 def test_readme_is_a_door() -> None:

@@ -9,8 +9,8 @@ import duckdb
 import pytest
 
 import atlas
-from atlas.annotations.kind import ANNOTATIONS
 from atlas.questions import macro_files, parse_question, question, questions
+from schema.beside import kinds
 from schema.errors import AtlasError
 
 EXPECTED = Path(__file__).parent / "questions"
@@ -89,7 +89,7 @@ def test_header_says_where_the_question_comes_from(name: str) -> None:
 def test_the_title_is_stored_as_the_macros_comment(a: atlas.Atlas) -> None:
     found = dict(a.sql("SELECT f.function_name, f.comment FROM duckdb_functions() AS f WHERE f.function_type = 'table_macro' AND NOT f.internal").iter_rows())
     assert found == {name: q.title for name, q in questions().items()}
-    assert {*macro_files(), *ANNOTATIONS.questions()} == set(NAMES)
+    assert set(macro_files()).union(*(kind.questions() for kind in kinds())) == set(NAMES)
 
 
 def test_unknown_question_is_answered_with_the_nearest() -> None:

@@ -14,6 +14,7 @@ import atlas
 from atlas.annotations.kind import ANNOTATIONS
 from atlas.cli.main import cli
 from atlas.dictionary import describe_blank
+from atlas.experiments.kind import EXPERIMENTS
 from ingest.store.doctor import findings
 from schema.beside import kind_of, kinds
 from schema.beside_change import changing
@@ -39,8 +40,8 @@ def tried(path: Path) -> Path:
     return path
 
 
-def test_there_is_one_kind_of_our_own() -> None:
-    assert kinds() == (ANNOTATIONS,)
+def test_there_are_two_kinds_of_our_own() -> None:
+    assert kinds() == (ANNOTATIONS, EXPERIMENTS)
 
 
 def test_without_a_file_its_tables_are_there_and_empty(path: Path) -> None:

@@ -1,0 +1,80 @@
+"""`atlas experiment`: what was done to a model's forward passes, beside its atlas."""
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from atlas.cli.options import chosen, db_option, emit, open_atlas, output_options, use_color
+
+if TYPE_CHECKING:
+    from atlas.experiments.card import Experiment
+
+
+@click.group()
+def command() -> None:
+    """List, show and remove experiments: prompts, what was changed in the forward pass, and what came of it.
+
+    \b
+    atlas experiment list --db demo.duckdb                 which there are
+    atlas experiment show 0 --db demo.duckdb               one of them: settings, prompts, arms
+    atlas ask arm_effects --experiment 0 --db demo.duckdb  what its arms did; also before_after, causal_trace, knockout, saliency, …
+
+    Experiments are kept beside the atlas, in demo.experiments.duckdb, and stay when it is ingested again. In SQL they are the
+    database experiments: FROM experiments.arm.
+    """
+
+
+@command.command(name="list")
+@db_option
+@output_options()
+def list_command(db: Path | None, **out: Any) -> None:
+    """List experiments: what was done, with how many prompts and arms, by whom and when."""
+    with open_atlas(db) as a:
+        from atlas.export.provenance import provenance
+        from atlas.questions import question
+
+        frame = a.ask("experiment_summary")
+        if frame.is_empty():
+            click.echo("note: no experiments yet", err=True)
+        sql = question("experiment_summary").sql
+        emit(frame, provenance=partial(provenance, a.con, a.path, sql=sql, n_rows=frame.height, question="experiment_summary"), **out)
+
+
+@command.command(name="show")
+@click.argument("experiment", type=int)
+@db_option
+def show_command(experiment: int, db: Path | None) -> None:
+    """Show one experiment on one page: how it was made, its prompts, its arms and what they change. EXPERIMENT is its number."""
+    with open_atlas(db) as a:
+        from atlas.experiments.card import read_experiment
+
+        click.echo(page(read_experiment(a.con, experiment)), color=None if use_color() else False)
+
+
+@command.command(name="remove")
+@click.argument("experiment", type=int)
+@db_option
+def remove_command(experiment: int, db: Path | None) -> None:
+    """Remove one experiment with everything that is of it. EXPERIMENT is its number; those of the others stay as they are."""
+    from atlas.experiments.store import remove
+
+    path = chosen(db)
+    open_atlas(path).close()
+    remove(path, experiment)
+    click.echo(f"experiment {experiment} is removed", err=True)
+
+
+def page(found: "Experiment") -> str:
+    """The experiment as text with terminal styles."""
+    from atlas.export.terminal import terminal_table
+    from atlas.export.visible import visible_line
+
+    title = f"experiment {found.facts['experiment_id']}: {visible_line(found.facts['title'])}"
+    width = max(len(name) for name in found.facts)
+    facts = [f"{name.ljust(width)}  {visible_line(str(value))}" for name, value in found.facts.items() if value is not None]
+    lines = [click.style(title, bold=True), *facts]
+    for name, frame in (("prompts", found.prompts), ("arms", found.arms), ("rows", found.rows)):
+        lines += ["", click.style(name, bold=True), terminal_table(frame).rstrip()] if frame.height else []
+    return "\n".join(lines)

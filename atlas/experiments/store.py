@@ -1,0 +1,115 @@
+"""NAME.experiments.duckdb, to be changed: an experiment is saved whole, or begun and added to arm by arm. What breaks a rule changes nothing."""
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import duckdb
+
+from atlas.experiments.inserting import Model, insert, keep_texts, model_of, require_size
+from atlas.experiments.kind import EXPERIMENTS
+from schema import beside_change
+from schema.errors import AtlasError, Locked
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
+
+PATIENCE = 60.0
+"""Seconds to wait for another process that changes the file, since what is to be saved took longer to compute."""
+
+FINISH = "UPDATE experiments.experiment SET status = 'finished', finished_at = now() WHERE experiment_id = $id"
+STATUS = "SELECT e.status FROM experiments.experiment AS e WHERE e.experiment_id = $id"
+TABLES = (
+    "SELECT DISTINCT c.table_name FROM duckdb_columns() AS c INNER JOIN duckdb_tables() AS t ON c.table_oid = t.table_oid AND c.database_oid = t.database_oid "
+    "WHERE c.database_name = 'experiments' AND c.column_name = 'experiment_id'"
+)
+
+
+def save(path: Path | str, tables: "Mapping[str, pa.Table]") -> int:
+    """Keep an experiment beside the atlas at `path`, and return its id.
+
+    tables: rows by table of the file; `experiment` has one. No row needs an experiment_id, which is given here. An experiment whose status is running can be
+    added to. Raises AtlasError for what breaks a rule, for one with another model than the atlas's, and if the file would grow too large; Locked if other
+    processes change the file all the while.
+    """
+    n = tables["experiment"].num_rows if "experiment" in tables else 0
+    if n != 1:
+        raise AtlasError(f"one experiment is saved at a time: the table experiment has {n} rows")
+    model = model_of(path)
+
+    def add_whole(con: duckdb.DuckDBPyConnection) -> int:
+        (experiment_id,) = con.execute("SELECT coalesce(max(e.experiment_id), -1) + 1 FROM experiments.experiment AS e").fetchall()[0]
+        put(con, experiment_id, tables, model)
+        return int(experiment_id)
+
+    return changed(path, add_whole)
+
+
+def add(path: Path | str, experiment_id: int, tables: "Mapping[str, pa.Table]", *, is_last: bool) -> None:
+    """Add rows, most often those of an arm, to an experiment that is running; with `is_last` it is then finished. Raises as `save` does."""
+    if "experiment" in tables:
+        raise AtlasError(f"experiment {experiment_id} has its row in the table experiment already: add to the others")
+    model = model_of(path)
+
+    def add_part(con: duckdb.DuckDBPyConnection) -> None:
+        if require_status(con, experiment_id) != "running":
+            raise AtlasError(f"experiment {experiment_id} is finished, and nothing is added to it: save another")
+        if is_last:
+            con.execute(FINISH, {"id": experiment_id})
+        put(con, experiment_id, tables, model)
+
+    changed(path, add_part)
+
+
+def remove(path: Path | str, experiment_id: int) -> None:
+    """Remove an experiment with everything that is of it. Raises AtlasError if there is none of that id."""
+
+    def take_out(con: duckdb.DuckDBPyConnection) -> None:
+        require_status(con, experiment_id)
+        for (table,) in con.execute(TABLES).fetchall():
+            con.execute(f"DELETE FROM experiments.{table} WHERE experiment_id = $id", {"id": experiment_id})
+        con.execute(
+            "DELETE FROM experiments.token_text AS t WHERE t.token_id NOT IN (SELECT n.token_id FROM experiments.named_token AS n WHERE n.token_id IS NOT NULL)"
+        )
+
+    changed(path, take_out)
+
+
+def put(con: duckdb.DuckDBPyConnection, experiment_id: int, tables: "Mapping[str, pa.Table]", model: Model) -> None:
+    """Insert rows, and raise AtlasError unless the experiment keeps the rules with them."""
+    from atlas.experiments.rules import findings  # with SQLAlchemy, which a removal goes without
+
+    insert(con, experiment_id, tables)
+    keep_texts(con, experiment_id, model)
+    for found in findings(con, experiment_id):
+        if found.n_rows:
+            raise AtlasError(
+                f"the experiment was not saved, for it breaks a rule: {found.audit.rule} ({found.audit.name}: {found.n_rows} rows, such as {found.example})"
+            )
+    require_size(con)
+
+
+def require_status(con: duckdb.DuckDBPyConnection, experiment_id: int) -> str:
+    found = con.execute(STATUS, {"id": experiment_id}).fetchall()
+    if not found:
+        ids = [str(i) for (i,) in con.execute("SELECT e.experiment_id FROM experiments.experiment AS e ORDER BY e.experiment_id").fetchall()]
+        raise AtlasError(f"no experiment {experiment_id}; they are {', '.join(ids) or 'none yet'}")
+    return str(found[0][0])
+
+
+def changed(path: Path | str, change: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
+    """Change the file as a whole; what DuckDB cannot write leaves it as it was."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            with beside_change.changing(EXPERIMENTS, path) as con:
+                return change(con)
+        except Locked:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.05)
+        except duckdb.Error as error:
+            raise AtlasError(f"{EXPERIMENTS.path(Path(path))} is as it was, for it cannot be written: {str(error).splitlines()[0]}") from error

@@ -1,0 +1,47 @@
+"""A resolved arm as rows, and read back from its canonical JSON."""
+
+import json
+from typing import Any
+
+from schema.errors import AtlasError
+from schema.interventions.intervention import Arm, Intervention
+from schema.interventions.parse import intervention_of
+from schema.interventions.reading import no_number, require_shallow
+from schema.interventions.resolve import MOST_CHANGES, canonical_json, place_in_pass
+from schema.interventions.sites import WITH_UNITS
+
+
+def change_rows(arm: Arm) -> list[dict[str, Any]]:
+    """Rows of experiments.arm_change of a resolved arm, by column, without what tells which arm it is, and without sub_update_norm, which needs the weights."""
+    return [{"rank": rank, **change_row(change)} for rank, change in enumerate(arm, start=1)]
+
+
+def change_row(change: Intervention) -> dict[str, Any]:
+    return {
+        "site": change.site,
+        "layer": change.layer,
+        "unit": change.units[0] if change.units else None,
+        "op": change.op,
+        "value": change.value,
+        "strength_kind": None if change.strength is None else change.strength.kind,
+        "strength": None if change.strength is None else change.strength.amount,
+        "positions": None if change.positions is None else json.dumps(change.positions.as_json(), separators=(",", ":")),
+        "is_first_skipped": change.positions is not None and change.positions.is_first_skipped,
+    }
+
+
+def resolved_arm(text: str) -> tuple[Intervention, ...]:
+    """The arm whose canonical JSON this is, of any number of units that an arm may change. Raises AtlasError for any other text."""
+    require_shallow(text)
+    try:
+        items = json.loads(text, parse_constant=no_number)
+    except ValueError as error:
+        raise AtlasError(f"interventions are JSON, and these are none: {error}") from None
+    if not isinstance(items, list) or len(items) > MOST_CHANGES:
+        raise AtlasError(f"an arm is a list of at most {MOST_CHANGES:,} interventions")
+    found = tuple(intervention_of(item) for item in items)
+    if canonical_json(found) != text:
+        raise AtlasError("interventions are not in their canonical JSON: see schema.interventions.resolve.canonical_json")
+    if any(change.site in WITH_UNITS and len(change.units or ()) != 1 for change in found) or list(found) != sorted(found, key=place_in_pass):
+        raise AtlasError("interventions are not resolved: one unit each, in the order of the forward pass")
+    return found
