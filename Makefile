@@ -25,7 +25,7 @@ REFERENCE := $(BIN)/atlas ingest reference.duckdb --model reference --corpus sot
 .DEFAULT_GOAL := help
 # an interrupted ingest leaves a good snapshot, and goes on when it is run again
 .PRECIOUS: demo.duckdb reference.duckdb
-.PHONY: help install packages demo demo-papers ui test test-fast docs lint format lane-2 lake hostile bench scale kill-loop soak clean
+.PHONY: help install packages demo demo-live demo-papers ui test test-fast docs lint format lane-2 lake hostile bench scale kill-loop soak clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-10s %s\n' "$$name" "$$text"; done
@@ -59,6 +59,13 @@ demo: .venv/.installed ## make demo.duckdb, a real model over real text, and pri
 
 ui: demo.duckdb ## browse the demo in the web browser: keys, predictions, figures, SQL
 	$(BIN)/atlas ui demo.duckdb
+
+demo-live: demo.duckdb ## a prompt through the demo's model, a neuron switched off, what it goes on with, kept and asked in SQL
+	$(BIN)/atlas trace "The city council met on Monday to" --db demo.duckdb --set L29N1512=0 --generate 20 --save "L29N1512 off"
+	$(BIN)/atlas experiment list --db demo.duckdb
+	$(BIN)/atlas sql --db demo.duckdb "SELECT experiment_id, a.name, o.answer_rank, o.answer_logprob, o.kl_from_base, g.text \
+		FROM experiments.arm AS a JOIN experiments.outcome AS o USING (experiment_id, arm_id) \
+		JOIN experiments.generation AS g USING (experiment_id, arm_id) WHERE o.index = 6 ORDER BY ALL"
 
 demo.duckdb: | .venv/.installed
 	$(DEMO)

@@ -16,6 +16,7 @@ from schema.interruptible import interruptible
 from schema.metadata_audits import Audit, metadata_audits
 from schema.older import width
 from schema.release import question_files, view_files
+from schema.store import open_writer
 from schema.tables import metadata
 
 OWN = "c.database_name = current_database() AND c.schema_name = 'main'"
@@ -43,7 +44,7 @@ def derived_audits() -> Iterator[Audit]:
 
 def column_audit(d_model: int) -> Audit:
     """Every column of this version is in the file with its type: whoever wrote another would have questions fail, or answer otherwise."""
-    with closing(duckdb.connect()) as con:
+    with closing(open_writer(":memory:")) as con:
         create_tables(con, d_model)
         # under the names that DuckDB itself gives types
         columns = con.execute(f"SELECT c.table_name, c.column_name, c.data_type FROM duckdb_columns() AS c WHERE {OWN} ORDER BY ALL").fetchall()

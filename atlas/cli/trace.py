@@ -31,9 +31,12 @@ N_SUB_UPDATES = 10
 )
 @click.option("--generate", "n_new", default=0, type=click.IntRange(0), metavar="N", help="Go on with N tokens, the likeliest each time.")
 @click.option("--seed", type=click.IntRange(0), help="Draw them instead.")
+@click.option("--save", "title", metavar="TITLE", help="Keep what came of it as an experiment beside the atlas.")
 @click.option("--index", default=-1, show_default=True, help="Which token's prediction is taken apart, from 0; below it, from the end.")
 @click.option("--corpus", default=0, show_default=True, type=click.IntRange(0), help="The corpus whose largest coefficients --set multiplies.")
-def command(text: str, db: Path | None, switches: tuple[str, ...], files: tuple[Path, ...], n_new: int, seed: int | None, index: int, corpus: int) -> None:
+def command(
+    text: str, db: Path | None, switches: tuple[str, ...], files: tuple[Path, ...], n_new: int, seed: int | None, title: str | None, index: int, corpus: int
+) -> None:
     """Trace TEXT, a prompt: what the model predicts after each token, and what promotes it.
 
     The model lives in a process of its own, which this starts (`atlas live`); the first prompt waits for the weights.
@@ -45,12 +48,15 @@ def command(text: str, db: Path | None, switches: tuple[str, ...], files: tuple[
 
     arms: list[Any] = [list(switches)] if switches else []
     arms += [[change.as_json() for change in parse_arm(path.read_bytes())] for path in files]
-    names = [*([", ".join(switches)] if switches else []), *(str(path) for path in files)]
+    names = [*([", ".join(switches)] if switches else []), *map(str, files)]
     with open_atlas(db) as a, shown_progress() as progress:
         found = a.live().trace(text, arms, n_new=n_new, seed=seed, corpus_id=corpus, progress=progress)
         at = found.position_id(index)
         progress({"stage": ""})
         click.echo(page(found, names, at), color=None if use_color() else False)
+        if title is not None:
+            number = found.save(title)
+            click.echo(f"kept as experiment {number}: atlas ask before_after --experiment {number} --prompt 0 --arm 1 --db {db}", err=True)
 
 
 @contextmanager

@@ -42,6 +42,9 @@ ORDER BY o.arm_id, o.index
 """
 
 
+KEPT = ("experiment", "prompt", "prompt_token", "arm", "arm_change", "outcome", "outcome_token", "generation")
+"""Tables of a live trace that a file of experiments has too."""
+
 POSITIONS = """
 SELECT -1 - d.corpus_id AS arm_id, p.position_id, p.index, i.text AS token, k.text AS final_token, t.final_prob
 FROM live_position AS p
@@ -72,7 +75,10 @@ class Live:
         if sha256.is_empty():
             raise AtlasError("this atlas is empty: it has no model yet. `atlas ingest` fills it.")
         request = {"text": text, "arms": [arm_json(arm, corpus_id) for arm in arms], "weights_sha256": sha256.item(), "n_new": n_new, "seed": seed}
-        return LiveTrace(self.con, text, ask_process(self.path, "trace", request, progress, self.visitor))
+        tables = ask_process(self.path, "trace", request, progress, self.visitor)
+        names = pa.array(["base", *(name_of(arm, k) for k, arm in enumerate(arms, start=1))])
+        tables["arm"] = tables["arm"].set_column(tables["arm"].column_names.index("name"), "name", names)
+        return LiveTrace(self.con, self.path, text, tables)
 
     def __enter__(self) -> Self:
         return self
@@ -86,11 +92,17 @@ def arm_json(arm: ArmText, corpus_id: int) -> list[dict[str, Any]]:
     return [intervention_from(part, corpus_id).as_json() if isinstance(part, str) else dict(part) for part in parts]
 
 
+def name_of(arm: ArmText, k: int) -> str:
+    """What people call it: its short forms, or its number."""
+    parts = [arm] if isinstance(arm, str) else arm
+    return ", ".join(part for part in parts if isinstance(part, str)) or f"arm {k}"
+
+
 class LiveTrace:
     """A prompt's tables: every question answers for its positions, whose ids are negative, as for those of a corpus."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, text: str, tables: dict[str, pa.Table]) -> None:
-        self.text, self.tables = text, tables
+    def __init__(self, con: duckdb.DuckDBPyConnection, path: Path, text: str, tables: dict[str, pa.Table]) -> None:
+        self.path, self.text, self.tables = path, text, tables
         self.con: Any = pinned(con, tables)
 
     @property
@@ -120,6 +132,19 @@ class LiveTrace:
     def sql(self, query: str) -> pl.DataFrame:
         """Run one SELECT over the atlas's tables with the prompt's rows; live_trace, live_position and so on hold these alone."""
         return guard.run_select(self.con, query).frame
+
+    def save(self, title: str, author: str | None = None) -> int:
+        """Keep prompt, arms, what they predict and the continuations as an experiment beside the atlas, and return its number; the traced states are not kept.
+
+        Whoever opens the atlas afterwards finds it: `experiments.before_after(number, 0, 1)`. Raises AtlasError if it cannot be written.
+        """
+        from atlas.experiments.store import save  # what writes DuckDB files, which reading goes without
+
+        kept = {name: self.tables[name] for name in KEPT}
+        kept["arm"] = kept["arm"].drop_columns("is_as_base")
+        said = {"title": pa.array([title]), "author": pa.array([author], pa.string())}
+        kept["experiment"] = pa.table({**dict(zip(kept["experiment"].column_names, kept["experiment"].columns, strict=True)), **said})
+        return save(self.path, kept)
 
     def compare(self) -> pl.DataFrame:
         """One row per arm and token: the most likely next token without and with the arm, what became of the first, KL(base ‖ arm) in nats."""

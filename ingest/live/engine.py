@@ -1,6 +1,7 @@
 """The loaded model of one atlas, and what is answered with it. Used by one thread at a time."""
 
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,11 +64,12 @@ class Engine:
 
         Raises AtlasError for what the model or the atlas has not.
         """
-        model = self.load(tell)
+        model, started_at = self.load(tell), datetime.now(UTC)
         from ingest.live.arms import arm_tables
         from ingest.live.continuing import generation_table
         from ingest.live.outcomes import outcome_tables
         from ingest.live.prompt import cut_prompt, prompt_tables, under_arms
+        from ingest.live.record import record_tables
         from ingest.live.tracing import read_prompts, resolved_arms, traced_tables
 
         if asked.weights_sha256 != model.weights_sha256:
@@ -84,7 +86,7 @@ class Engine:
             tell("what each arm predicts", 0.0)
             outcomes = outcome_tables(model, traced)
             generation = {"generation": generation_table(model, prompts[0], arms, asked, tell)}
-        return prompt_tables(prompts, bos) | tables | outcomes | arm_tables(traced) | generation
+        return prompt_tables(prompts, bos) | tables | outcomes | arm_tables(traced) | generation | record_tables(model, prompts[0], asked, bos, started_at)
 
 
 def bos_rule(con: duckdb.DuckDBPyConnection) -> str:

@@ -44,6 +44,7 @@ def outcome(base: Tensor, logits: Tensor) -> dict[str, np.ndarray]:
         "top_token_id": ints(best[:, 0]),
         "top_prob": log_probs.gather(1, best)[:, 0].exp().float().cpu().numpy(),
         "answer_logprob": log_probs.gather(1, answer)[:, 0].cpu().numpy(),
+        "answer_logit": pair[:, 0].cpu().numpy(),
         "answer_rank": ints(rank_of(logits, answer[:, 0])),
         "logit_difference": (pair[:, 0] - pair[:, -1]).double().cpu().numpy(),
         "kl_from_base": divergence(first, log_probs).cpu().numpy(),

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 import atlas
 from atlas.cli.main import cli
 from atlas.live import LiveTrace
+from schema.audits import run_audits
 from schema.errors import AtlasError
 from schema.live import socket_path
 from tests.live.conftest import PROMPT, World
@@ -159,6 +160,33 @@ def test_the_command_shows_the_prompt_and_the_arm(process: World, tmp_path: Path
     assert "arm 1, L1N3=0" in done.output
     assert f"arm 2, {arm}" in done.output
     assert "kl_from_base" in done.output
+
+
+def test_what_is_saved_is_what_the_trace_said(process: World, tmp_path: Path) -> None:
+    """On a copy, whose process is the same."""
+    copy = tmp_path / "copy.duckdb"
+    shutil.copy(process.atlas, copy)
+    socket_path(copy).symlink_to(socket_path(process.atlas))
+    with atlas.open(copy) as a:
+        found = a.live().trace(PROMPT, [[ZEROED], "L1N3=max*0.5"], n_new=3)
+        of_arm = found.sql("SELECT max(kl_from_base) FROM live_outcome WHERE arm_id = 1").item()
+        assert (found.save("first"), found.save("second", author="somebody")) == (0, 1)
+    with atlas.open(copy) as a:
+        stored = a.sql("FROM experiments.outcome WHERE experiment_id = 1 ORDER BY arm_id, index")
+        live = found.tables["outcome"]
+        for name in ("top_token_id", "answer_rank"):
+            assert stored[name].to_list() == live[name].to_pylist()
+        np.testing.assert_allclose(stored["kl_from_base"], live["kl_from_base"].to_numpy())
+        assert a.sql("SELECT title, author, status FROM experiments.experiment ORDER BY experiment_id").rows() == [
+            ("first", None, "finished"), ("second", "somebody", "finished"),
+        ]  # fmt: skip
+        assert a.sql("SELECT name FROM experiments.arm WHERE experiment_id = 0 ORDER BY arm_id")["name"].to_list() == ["base", "arm 1", "L1N3=max*0.5"]
+        assert a.sql("SELECT strength_kind, strength FROM experiments.arm_change WHERE experiment_id = 0 AND unit = 3 AND arm_id = 2").rows() == [
+            ("times_max", 0.5)
+        ]
+        assert 0 < a.before_after(0, 0, 1)["kl_from_base"].max() <= of_arm
+        assert a.sql("SELECT count(*) FROM experiments.generation").item() == 6
+        assert [f.audit.name for f in run_audits(a.con) if f.n_rows] == []
 
 
 def test_a_trace_of_one_token(opened: atlas.api.Atlas) -> None:
