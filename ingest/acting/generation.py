@@ -33,11 +33,23 @@ def generate(
 ) -> list[Generated]:
     """Go on with one of the prompts, each [seq], in row 0 without an arm and in the rows after it under each; the others are as in `effect`.
 
-    All rows have one seed. Positions that arms name may lie behind the prompt, up to the last token but one, the last not being read.
+    All rows have one seed, and an arm that has changed nothing yet goes on as the base does. Positions that arms name may lie behind the prompt, up to the
+    last token but one, the last not being read.
     """
+    require_room(model, len(prompts[prompt_id]), n_new)
     assigned = as_rows(model, prompts, prompt_id, arms, look_up, vectors, n_more=n_new - 1)
     rows = prompts[prompt_id].expand(1 + len(arms), -1)
-    return continued(model, rows, n_new, assigned, decoding=decoding, seeds=[seed] * len(rows), is_exact=is_exact, adjust={}, on_token=on_token)
+    with acting(model, assigned) as acted, torch.inference_mode():
+        read = Reader(model, rows)
+
+        def following(new: Tensor | None) -> Tensor:
+            logits = read(new)
+            for row in set(range(1, len(rows))) - acted.changed:
+                # equal rows may differ by rounding
+                logits[row] = logits[0]
+            return logits
+
+        return go_on(following, rows, n_new, decoding, [seed] * len(rows), eos_ids(model), is_exact, {}, on_token)
 
 
 def continued(

@@ -52,9 +52,11 @@ def text_losses(model: Model, token_ids: Tensor, arms: Sequence[Arm], look_up: L
 def losses_of(model: Model, piece: Tensor, arms: Sequence[Arm], look_up: LookUp, vectors: Mapping[str, Tensor]) -> Tensor:
     """Of the base and each arm, in nats, summed over all tokens of the piece but the first: [1 + arms] float64."""
     assigned = [replace(one, n_prompt=1) for one in as_rows(model, {0: piece}, 0, arms, look_up, vectors)]
-    with acting(model, assigned), record_layers(model, sites=("resid_post",)) as records:
+    with acting(model, assigned) as acted, record_layers(model, sites=("resid_post",)) as records:
         model.backbone(piece.expand(1 + len(arms), -1))
-    return torch.stack([nats(model, states[:-1].to(model.device), piece[1:].to(model.device)) for states in records[-1]["resid_post"]])
+    found = [nats(model, states[:-1].to(model.device), piece[1:].to(model.device)) for states in records[-1]["resid_post"]]
+    # equal rows may differ by rounding
+    return torch.stack([one if row in acted.changed else found[0] for row, one in enumerate(found)])
 
 
 def nats(model: Model, states: Tensor, following: Tensor) -> Tensor:

@@ -112,6 +112,23 @@ def test_generated_leaves_the_first_new_token_and_predicting_does_not() -> None:
     assert first.argmax(-1).tolist() == [base[0], predicting[0]]
 
 
+def test_an_arm_that_changes_nothing_is_the_base_to_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the products of a larger model do, equal rows here differ by rounding, so that of two tokens that are alike each row takes another."""
+    model = exact("llama")
+    lens = Model.lens
+
+    def rounded(self: Model, z: Tensor, out: Tensor | None = None) -> Tensor:
+        logits = lens(self, z, out)
+        return logits if z.dim() < 2 else logits + 50 * torch.eye(*logits.shape, dtype=logits.dtype).roll(9, 1)
+
+    monkeypatch.setattr(Model, "lens", rounded)
+    same = {"site": "coefficient", "layer": 1, "units": "all", "op": "scale", "value": 1, "positions": "all"}
+    late = {"site": "resid_post", "layer": 1, "op": "zero", "positions": [N + 1]}
+    base, empty, unchanged, later = (one.token_ids for one in go(model, [], [same], [late]))
+    assert base == (9,) * N_NEW == empty == unchanged
+    assert later == (9, 9, *(12,) * (N_NEW - 2))
+
+
 def test_a_text_ends_at_its_end_or_has_as_many_tokens_as_were_asked_for() -> None:
     model = exact("llama")
     whole = go(model)[0].token_ids

@@ -9,6 +9,7 @@ from scipy import stats
 from torch import Tensor
 from transformers import NoBadWordsLogitsProcessor, PreTrainedTokenizerFast
 
+from ingest.acting import perplexity
 from ingest.acting.bootstrap import paired_difference
 from ingest.acting.decoding import Decoding
 from ingest.acting.generation import continued, eos_ids
@@ -154,6 +155,15 @@ def test_an_arm_that_takes_states_of_its_own_text_takes_them_from_the_whole_wind
     assert text_losses(model, text, [], *NONE, window=11)[0].n_tokens == 10
     with pytest.raises(AtlasError, match="a text of 1 tokens was given to predict"):
         text_losses(model, text[:1], [], *NONE)
+
+
+def test_the_loss_of_an_arm_that_changes_nothing_is_the_bases_to_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal rows of a batch may differ by rounding, as they do here."""
+    calls = itertools.count()
+    monkeypatch.setattr(perplexity, "nats", lambda *_: torch.tensor(float(next(calls)), dtype=torch.float64))
+    late = {"site": "resid_post", "layer": 1, "op": "zero", "positions": "generated"}
+    base, empty, arm = text_losses(tiny_model("llama"), token_batch(1, 12)[0], [(), arm_of([late])], *NONE)
+    assert empty == base != arm
 
 
 def test_repetition_is_the_share_of_bigrams_that_differ() -> None:
