@@ -1,12 +1,8 @@
 """The file of experiments: saved whole, added to arm by arm, and left as it was by whatever goes wrong."""
 
-import os
-import random
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -217,33 +213,53 @@ def test_who_waits_too_long_is_told(path: Path, monkeypatch: pytest.MonkeyPatch)
         other.communicate("\n")
 
 
+KILLED = """
+import os, random, signal, sys, time
+import atlas.experiments.rules
+from atlas.experiments.store import save
+from tests.atlas.experiments.tiny_experiments import arrow, tracing
+
+draw = random.Random(0)
+
+def saving():
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        rows = arrow(tracing())
+        while True:
+            os.write(writer, b"%d\\n" % save(sys.argv[1], rows))
+    os.close(writer)
+    return child, os.fdopen(reader)
+
+def killed(child, said):
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    print(said.read(), end="", flush=True)
+
+start = time.monotonic()
+child, said = saving()
+print(said.readline(), end="")
+took = time.monotonic() - start
+killed(child, said)
+for _ in range(24):
+    child, said = saving()
+    time.sleep(draw.uniform(0, took))
+    killed(child, said)
+"""
+"""A process that has opened nothing forks others, which save until it kills them, a few dozen, and prints the ids of what they say that they saved."""
+
+
+@pytest.mark.slow
 def test_killed_at_any_moment_the_last_good_file_is_there(path: Path) -> None:
-    """A process forked from this one saves until it is killed, a few dozen times over."""
-    draw, kept = random.Random(0), []
-    rows, start = arrow(tracing()), time.monotonic()
-    begun(path)
-    took = time.monotonic() - start
-    for _ in range(30):
-        reader, writer = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.close(reader)
-            while True:
-                os.write(writer, f"{save(path, rows)}\n".encode())
-        os.close(writer)
-        time.sleep(draw.uniform(0, 1.5 * took))
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        with os.fdopen(reader) as said:
-            kept += [int(line) for line in said]
+    ran = subprocess.run([sys.executable, "-c", KILLED, str(path)], capture_output=True, text=True, cwd=ROOT, check=True)
+    kept = [int(line) for line in ran.stdout.split()]
     with atlas.open(path) as a:
         there = a.experiment_summary()["experiment"].to_list()
         cells = a.sql("SELECT experiment_id, count(*) AS n FROM experiments.effect GROUP BY ALL ORDER BY ALL").rows()
     # one that was saved and not yet said to be may be there too
-    assert kept
-    assert set(kept) <= set(there) and there == list(range(len(there)))
-    assert cells == [(i, len(tracing()["effect"])) for i in there[1:]]
-    assert save(path, rows) == len(there)
+    assert kept and set(kept) <= set(there) and there == list(range(len(there)))
+    assert cells == [(i, len(tracing()["effect"])) for i in there]
+    assert save(path, arrow(tracing())) == len(there)
     assert sorted(p.name for p in path.parent.glob("tiny*")) == ["tiny.duckdb", "tiny.experiments.duckdb"]
 
 
