@@ -1,10 +1,11 @@
 """Facts to trace: a prompt, the subject within it and the answer that is to follow, as text, and as a model's tokens.
 
-`facts.jsonl` holds some that SmolLM2-135M-Instruct knows. Each has a lead-in, so that its subject is not at index 0.
+`facts.jsonl` holds some that SmolLM2-135M-Instruct knows. Each has a lead-in, so that its subject is not at index 0. They were chosen because it answers them,
+so what it answers of them says nothing of how much it knows.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from transformers import PreTrainedTokenizerFast
@@ -18,20 +19,21 @@ FILE = Path(__file__).with_name("facts.jsonl")
 
 @dataclass(frozen=True)
 class Fact:
-    """subject: part of the prompt, where it comes first. answer: with the space before it, if there is one."""
+    """subject: part of the prompt, where it comes first. answer: with the space before it, if there is one. cluster: facts that are put in the same words."""
 
     prompt: str
     subject: str
     answer: str
+    cluster: str
 
 
 def read_facts(text: str) -> list[Fact]:
-    """One JSON object a line, with prompt, subject and answer. AtlasError that names the line for anything else."""
+    """One JSON object a line, with prompt, subject, answer and cluster. AtlasError that names the line for anything else."""
     return [fact_of(line, number) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
 
 
 def fact_of(line: str, number: int) -> Fact:
-    names = ("prompt", "subject", "answer")
+    names = [field.name for field in fields(Fact)]
     try:
         given = json.loads(line)
     except ValueError as error:

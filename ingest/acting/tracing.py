@@ -99,9 +99,7 @@ class Traces:
     n_skipped: int
 
 
-def trace_all(
-    model: Model, prompts: Sequence[tuple[Prompt, Subject]], sites: Sequence[str], *, n_draws: int, seed: int, progress: Progress
-) -> Traces:
+def trace_all(model: Model, prompts: Sequence[tuple[Prompt, Subject]], sites: Sequence[str], *, n_draws: int, seed: int, progress: Progress) -> Traces:
     """Every state of every prompt at these sites, under noise as wide as all the subjects ask for. progress: counts the cells of all prompts."""
     deviation = noise_deviation(model, [[prompt.token_ids[index] for index in subject] for prompt, subject in prompts])
     cells = [cells_of(model, len(prompt.token_ids), sites) for prompt, _ in prompts]
