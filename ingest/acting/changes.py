@@ -25,7 +25,7 @@ CPU_TOKENS = 1024
 """Of a forward pass on the CPU: more make it no faster, and whoever wants to stop it waits for its end."""
 
 Progress = Callable[[int, int], None]
-"""(changes read, changes in all). What it raises ends the work."""
+"""(what is done, what there is to do). What it raises ends the work."""
 
 
 def first_layer(change: Arm, n_layers: int) -> int:
@@ -44,8 +44,8 @@ def answers_under(
 ) -> tuple[Tensor, Tensor]:
     """How likely the answer is under each base arm, [bases, 2], and under each change made on top of each, [changes, bases, 2]: `Answer.readings`.
 
-    token_ids: [seq], of which the last positions predict the answer's tokens. donor: the run that changes take states from, as prompt DONOR. A pass that
-    begins higher up is exact up to rounding. Raises AtlasError for layers, heads and positions that there are not.
+    token_ids: [seq], of which the last positions predict the answer's tokens. bases: act on the embedding, or not at all. donor: the run that changes take
+    states from, as prompt DONOR. A pass that begins higher up is exact up to rounding. Raises AtlasError for layers, heads and positions that there are not.
     """
     shape, n_last = shape_of(model), len(answer.tokens)
     bases, changes = ([resolve(arm, shape, lambda *_: None) for arm in arms] for arms in (bases, changes))
@@ -64,7 +64,7 @@ def answers_under(
 
     def read(places: tuple[int, ...]) -> None:
         start = first_layer(changes[places[0]], model.n_layers)
-        arms = [(*(one for one in base if start == 0 or (one.layer or 0) >= start), *changes[place]) for place in places for base in bases]
+        arms = [(*(base if start == 0 else ()), *changes[place]) for place in places for base in bases]
         states = streams[start - 1].repeat(len(places), 1, 1)
         with acting(model, assigned(arms)), starting_at(model, start, states, True in kinds), record_layers(model, last, ("resid_post",)) as above:
             model.backbone(token_ids.expand(len(arms), -1))

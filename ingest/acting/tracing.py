@@ -31,18 +31,13 @@ Subject = range
 @dataclass(frozen=True, eq=False)
 class Trace:
     """clean: [2], and corrupted: [draws, 2], are `Answer.readings`. is_first_noised: the noise hits index 0, where many models keep a state that no single
-    one restores, so that the effects say little. effects: rows of `effect`; their effect is the indirect one, p with the state restored - p*."""
+    one restores, so that the effects say little. effects: rows of `effect`, the indirect ones: p with a state restored - p*; total_effect is p - p*."""
 
     answer: Answer
     clean: Tensor
     corrupted: Tensor
     is_first_noised: bool
     effects: pa.Table
-
-    @property
-    def total_effect(self) -> float:
-        """p - p*, draws averaged."""
-        return float(self.clean[0].exp() - self.corrupted[:, 0].exp().mean())
 
 
 def noise_deviation(model: Model, subjects: Sequence[Sequence[int]]) -> float:
@@ -85,9 +80,9 @@ def trace(
     donor = record_run(model, prompt.read, sites_read(cells, model.n_layers))
     changes = [putting_in(cell, model.n_layers) for cell in cells]
     corrupted, restored = answers_under(model, prompt.read, noise_arms(subject, deviation, n_draws, seed), changes, donor, answer, progress)
-    total = float(clean[0].exp() - corrupted[:, 0].exp().mean())
-    effects = restored[..., 0].exp().mean(1) - corrupted[:, 0].exp().mean()
-    return Trace(answer, clean, corrupted, subject.start == 0, effect_rows(cells, restored, effects, total))
+    p, p_corrupted = clean[0].exp(), corrupted[:, 0].exp().mean()
+    rows = effect_rows(cells, restored, restored[..., 0].exp().mean(1) - p_corrupted, float(p - p_corrupted))
+    return Trace(answer, clean, corrupted, subject.start == 0, rows)
 
 
 @dataclass(frozen=True, eq=False)

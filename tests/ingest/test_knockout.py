@@ -10,7 +10,7 @@ from ingest.model.architectures import ARCHITECTURES
 from ingest.model.models import Model
 from schema.errors import AtlasError
 from tests.ingest.acting_oracle import Names, by_hand
-from tests.ingest.test_tracing import N, SUBJECT, TOKENS, answered, exact, unheard
+from tests.ingest.prompts import SUBJECT, TOKENS, N, answered, exact, unheard
 
 torch.set_num_threads(1)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import polars as pl
 import pytest
 import torch
 from torch import Tensor
@@ -15,45 +14,25 @@ from ingest.acting.patching import LEAST, patch
 from ingest.acting.runs import record_run
 from ingest.acting.tracing import Trace, noise_arms, noise_deviation, trace, trace_all
 from ingest.model.architectures import ARCHITECTURES
-from ingest.model.models import Model, wrap
+from ingest.model.models import Model
 from schema.errors import AtlasError
 from schema.interventions.intervention import Intervention, Source
 from schema.interventions.positions import Positions
 from tests.ingest.acting_oracle import Hand, Names, by_hand, hashed, put, seen
-from tests.ingest.tiny_models import randomise, tiny_hf, tiny_model, tiny_tokenizer, token_batch
+from tests.ingest.prompts import OTHER, SUBJECT, TOKENS, N, answered, exact, unheard
+from tests.ingest.tiny_models import tiny_model
 
 torch.set_num_threads(1)
 
 every_family = pytest.mark.parametrize("family", ARCHITECTURES)
 
-N = 7
-TOKENS, OTHER = token_batch(2, N, seed=3)
-SUBJECT, DEVIATION, SEED, DRAWS = range(1, 3), 0.8, 5, 2
+DEVIATION, SEED, DRAWS = 0.8, 5, 2
 CELLS = [
     Cell(site, window, layer, index)
     for site, window in (("resid_post", 1), ("attn_out", 1), ("ffn_out", 1), ("attn_out", 2), ("ffn_out", 10))
     for layer in (0, 1)
     for index in (0, 2, N - 1)
 ]
-
-
-def unheard(_n: int, _of: int) -> None:
-    pass
-
-
-def exact(family: str, **changes: object) -> Model:
-    """Gemma-2's logits are let out of a cap so tight that all are alike, and Bloom's come as far apart as others'."""
-    more = changes | ({"final_logit_softcapping": 20.0} if family == "gemma2" else {})
-    hf = tiny_hf(family, dtype=torch.float64, **more)
-    return wrap(randomise(hf, std=0.8) if family == "bloom" else hf, tiny_tokenizer(), f"exact-{family}")
-
-
-def answered(model: Model, n_tokens: int = 1) -> Prompt:
-    """The prompt with what the model says after it."""
-    tokens = TOKENS
-    for _ in range(n_tokens):
-        tokens = torch.cat((tokens, by_hand(model.hf, tokens, [])[-1].argmax()[None]))
-    return Prompt(tuple(TOKENS.tolist()), tuple(tokens[N:].tolist()))
 
 
 def traced(model: Model, prompt: Prompt, cells: Sequence[Cell] = CELLS) -> Trace:
@@ -114,7 +93,6 @@ def test_cells_in_batches_that_begin_higher_up_are_cells_read_one_by_one(family:
             "effect": p.mean() - corrupted[0].exp().mean(), "total_effect": total,
         }  # fmt: skip
         assert row == {key: value if isinstance(value, str) else pytest.approx(float(value), abs=3e-5) for key, value in expected.items()}
-    assert found.total_effect == pytest.approx(float(total), abs=1e-5)
     assert not found.is_first_noised
     assert torch.tensor([row["logit_difference"] for row in rows]).std() > 1e-3
 
@@ -261,11 +239,15 @@ def test_patching_is_what_cells_read_one_by_one_are(family: str) -> None:
     assert (forth + back - 1).abs().max() > 1e-2
 
 
-def test_prompts_that_the_logits_do_not_tell_apart_have_no_effect() -> None:
+def test_prompts_that_the_logits_hardly_tell_apart_have_no_effect() -> None:
     model = exact("llama")
-    found = patch(model, TOKENS, TOKENS, Answer((3,), 4), CELLS[:4], unheard)
-    assert pl.DataFrame(found.effects)["effect"].to_list() == [None] * 4
-    assert found.effects["total_effect"].to_pylist() == [0.0] * 4
+    own, theirs = (by_hand(model.hf, tokens, [])[-1] for tokens in (TOKENS, OTHER))
+    apart = (theirs - theirs[3]) - (own - own[3])
+    for a, is_enough in ((int((apart.abs() - 0.49).abs().argmin()), False), (int((apart.abs() - 0.51).abs().argmin()), True)):
+        assert (float(apart[a].abs()) >= LEAST) is is_enough and abs(float(apart[a].abs()) - LEAST) < 0.05
+        found = patch(model, TOKENS, OTHER, Answer((a,), 3), CELLS[:4], unheard)
+        assert [effect is not None for effect in found.effects["effect"].to_pylist()] == [is_enough] * 4
+        assert found.effects["total_effect"].to_pylist() == pytest.approx([float(apart[a])] * 4, abs=1e-5)
 
 
 def test_prompts_of_unequal_length_and_answers_of_several_tokens_are_refused() -> None:
