@@ -20,9 +20,10 @@ WINDOWS = {"resid_post": 1, "attn_out": 10, "ffn_out": 10}
 EFFECT = pa.schema(
     [
         pa.field("site", pa.string(), nullable=False),
-        pa.field("window", pa.int32(), nullable=False),
-        pa.field("layer", pa.int32(), nullable=False),
+        pa.field("window", pa.int16(), nullable=False),
+        pa.field("layer", pa.int16(), nullable=False),
         pa.field("index", pa.int32()),
+        pa.field("sources", pa.string()),
         pa.field("n_draws", pa.int32(), nullable=False),
         pa.field("prob", pa.float32(), nullable=False),
         pa.field("prob_se", pa.float32()),
@@ -41,7 +42,10 @@ class Cell:
     site: str
     window: int
     layer: int
-    index: int
+    index: int | None
+    """None where it is edges of attention that are changed."""
+    sources: str | None = None
+    """Which edges."""
 
     def layers(self, n_layers: int) -> range:
         return window_of(self.layer, self.window, n_layers)
@@ -62,6 +66,7 @@ def cells_of(model: Model, n_positions: int, sites: Sequence[str] = tuple(WINDOW
 
 def putting_in(cell: Cell, n_layers: int) -> Arm:
     """The states of prompt DONOR's own run, at the cell."""
+    assert cell.index is not None
     there = Positions(None, ((cell.index, cell.index + 1),))
     return tuple(Intervention(cell.site, "patch", layer, positions=there, source=Source(DONOR, None)) for layer in cell.layers(n_layers))
 
@@ -81,6 +86,7 @@ def effect_rows(cells: Sequence[Cell], readings: Tensor, effects: Tensor, total_
         "window": [cell.window for cell in cells],
         "layer": [cell.layer for cell in cells],
         "index": [cell.index for cell in cells],
+        "sources": [cell.sources for cell in cells],
         "n_draws": [n_draws] * len(cells),
         "prob": prob.mean(1).tolist(),
         "prob_se": without_nan(se),

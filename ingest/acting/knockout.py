@@ -1,30 +1,26 @@
 """Attention knockout (Geva et al. 2023, section 5): which tokens the last position must read, and in which layers."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 from torch import Tensor
 
 from ingest.acting.answers import Answer, Prompt, predicted, with_runner_up
-from ingest.acting.cells import EFFECT, Cell, effect_rows, window_of
+from ingest.acting.cells import Cell, effect_rows
 from ingest.acting.changes import Progress, answers_under
 from ingest.acting.tracing import Subject
 from ingest.model.models import Model
 from schema.errors import AtlasError
 from schema.interventions.intervention import Arm, Intervention
+from schema.terms import BLOCKED_SOURCES
 
 WINDOW = 9
 """Layers in which edges are blocked together."""
 
-SOURCES = ("subject", "non_subject", "last")
-
-KNOCKOUT = pa.schema([pa.field("sources", pa.string(), nullable=False), *EFFECT])
-
 
 @dataclass(frozen=True, eq=False)
 class Knockout:
-    """clean: [2], `Answer.readings`. effects: rows of `effect` with the sources that are not read beside them; their index is null."""
+    """clean: [2], `Answer.readings`. effects: rows of `effect`, their index null."""
 
     answer: Answer
     clean: Tensor
@@ -39,7 +35,7 @@ def source_edges(prompt: Prompt, subject: Subject) -> dict[str, tuple[tuple[int,
     last = len(prompt.token_ids) - 1
     predicting = range(last, last + len(prompt.answer))
     sources = {"subject": [*subject], "non_subject": [index for index in range(last) if index not in subject], "last": [*predicting]}
-    edges = {name: tuple((to, source) for to in predicting for source in sources[name] if source <= to) for name in SOURCES}
+    edges = {name: tuple((to, source) for to in predicting for source in sources[name] if source <= to) for name in BLOCKED_SOURCES}
     return {name: found for name, found in edges.items() if found}
 
 
@@ -55,18 +51,12 @@ def knock_out(model: Model, prompt: Prompt, subject: Subject, progress: Progress
     logits = predicted(model, prompt)
     answer, edges = with_runner_up(logits, prompt), source_edges(prompt, subject)
     clean = answer.readings(logits[None])[0].cpu()
-    asked = [(name, layer) for name in edges for layer in range(model.n_layers)]
-    changes = [blocking(edges[name], layer, model.n_layers) for name, layer in asked]
+    cells = [Cell("attention", WINDOW, layer, None, name) for name in edges for layer in range(model.n_layers)]
+    changes = [blocking(edges[str(cell.sources)], cell, model.n_layers) for cell in cells]
     _, found = answers_under(model, prompt.read, [()], changes, {}, answer, progress)
     prob = clean[0].exp()
-    rows = effect_rows([Cell("attention", WINDOW, layer, -1) for _, layer in asked], found, (found[:, 0, 0].exp() - prob) / prob, None)
-    return Knockout(answer, clean, with_sources(rows, [name for name, _ in asked]))
+    return Knockout(answer, clean, effect_rows(cells, found, (found[:, 0, 0].exp() - prob) / prob, None))
 
 
-def blocking(edges: tuple[tuple[int, int], ...], layer: int, n_layers: int) -> Arm:
-    return tuple(Intervention("attention", "block", one, edges=edges) for one in window_of(layer, WINDOW, n_layers))
-
-
-def with_sources(rows: pa.Table, sources: list[str]) -> pa.Table:
-    columns: dict[str, Any] = {name: rows[name] for name in rows.column_names}
-    return pa.table(columns | {"sources": sources, "index": [None] * len(rows)}, schema=KNOCKOUT)
+def blocking(edges: tuple[tuple[int, int], ...], cell: Cell, n_layers: int) -> Arm:
+    return tuple(Intervention("attention", "block", layer, edges=edges) for layer in cell.layers(n_layers))

@@ -14,15 +14,13 @@ from ingest.acting.integral import Integral, Scores, gradients, integrated_gradi
 from ingest.acting.places import acting_place, module_at
 from ingest.model.models import Model
 from schema.errors import AtlasError
-
-SCORES = ("logit_difference", "logprob", "prob")
-"""Logit of the answer's first token less that of the model's most likely other; log p of the answer, nats; p."""
+from schema.terms import ATTRIBUTION_SCORES
 
 ATTRIBUTION = pa.schema(
     [
         pa.field("method", pa.string(), nullable=False),
         pa.field("score", pa.string(), nullable=False),
-        pa.field("baseline", pa.int32()),
+        pa.field("baseline", pa.string(), nullable=False),
         pa.field("index", pa.int32(), nullable=False),
         pa.field("attribution", pa.float32()),
     ]
@@ -35,7 +33,6 @@ ATTRIBUTION_TOTAL = pa.schema(
         pa.field("at_baseline", pa.float32()),
         pa.field("sum", pa.float32(), nullable=False),
         pa.field("completeness_error", pa.float32()),
-        pa.field("is_complete", pa.bool_()),
     ]
 )
 
@@ -53,10 +50,11 @@ def saliency(model: Model, prompt: Prompt, score: str, baseline: int, progress: 
 
     baseline: the token that others are held against; gradient × input takes none. Integrated gradients hold index 0 at its own embedding, since many models
     keep a state there of which the path to another token's has no smooth gradient; it has no attribution by them, and occlusion is what speaks of it. The
-    answer's own tokens are held too. progress: of each method by itself. Raises AtlasError for a score or a token that there is not.
+    answer's own tokens are held too. A completeness error above BOUND is one that MOST_STEPS did not mend. progress: of each method by itself. Raises
+    AtlasError for a score or a token that there is not.
     """
-    if score not in SCORES:
-        raise AtlasError(f"score '{score}' is unknown; there are {', '.join(SCORES)}")
+    if score not in ATTRIBUTION_SCORES:
+        raise AtlasError(f"score '{score}' is unknown; there are {', '.join(ATTRIBUTION_SCORES)}")
     if not 0 <= baseline < model.n_embeddings:
         raise AtlasError(f"token {baseline} was asked for as the baseline; {model.name} reads tokens 0 to {model.n_embeddings - 1}")
     answer = with_runner_up(predicted(model, prompt), prompt)
@@ -68,22 +66,23 @@ def saliency(model: Model, prompt: Prompt, score: str, baseline: int, progress: 
     by_gradient = (gradient[0].double() * own.double()).sum(-1)[:n]
     integral = integrated_gradients(scores, own, theirs, progress)
     occluded = occlude(model, prompt, answer, score, baseline, progress)
+    name = model.tokenizer.convert_ids_to_tokens(baseline) or f"token {baseline}"
     found = {
-        ("gradient_input", None): by_gradient.tolist(),
-        ("integrated_gradients", baseline): [None, *integral.attribution[1:n].tolist()],
-        ("occlusion", baseline): (at_input.cpu() - occluded).tolist(),
+        ("gradient_input", "none"): by_gradient.tolist(),
+        ("integrated_gradients", name): [None, *integral.attribution[1:n].tolist()],
+        ("occlusion", name): (at_input.cpu() - occluded).tolist(),
     }
     rows = [(method, score, token, index, value) for (method, token), values in found.items() for index, value in enumerate(values)]
     totals = [(method, score, token, float(at_input), values) for (method, token), values in found.items()]
     return table(ATTRIBUTION, rows), table(ATTRIBUTION_TOTAL, [total_row(*total, integral) for total in totals])
 
 
-def total_row(method: str, score: str, baseline: int | None, at_input: float, values: list[float | None], integral: Integral) -> tuple[Any, ...]:
+def total_row(method: str, score: str, baseline: str, at_input: float, values: list[float | None], integral: Integral) -> tuple[Any, ...]:
     """Only integrated gradients are to sum to anything."""
     found = sum(value or 0.0 for value in values)
     if method != "integrated_gradients":
-        return method, score, baseline, None, at_input, None, found, None, None
-    return method, score, baseline, integral.n_steps, at_input, integral.at_baseline, found, integral.error, integral.is_complete
+        return method, score, baseline, None, at_input, None, found, None
+    return method, score, baseline, integral.n_steps, at_input, integral.at_baseline, found, integral.error
 
 
 def table(schema: pa.Schema, rows: list[tuple[Any, ...]]) -> pa.Table:
