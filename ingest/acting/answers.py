@@ -1,0 +1,68 @@
+"""How likely a model finds an answer: its log p, and its logit's lead over another token's."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ingest.model.hooks import record_layers
+from ingest.model.models import Model
+from schema.errors import AtlasError
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """token_ids: what is read. answer: what is to follow, one token or several; all but its last are read too, so that each is predicted from those before."""
+
+    token_ids: tuple[int, ...]
+    answer: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.token_ids or not self.answer:
+            raise AtlasError(f"a prompt of {len(self.token_ids)} tokens with an answer of {len(self.answer)} was given; each has at least one")
+
+    @property
+    def read(self) -> Tensor:
+        """[seq]"""
+        return torch.tensor(self.token_ids + self.answer[:-1])
+
+
+@dataclass(frozen=True)
+class Answer:
+    """tokens: the answer's. foil: the token that its first competes with."""
+
+    tokens: tuple[int, ...]
+    foil: int
+
+    def logprob(self, logits: Tensor) -> Tensor:
+        """Summed over the answer's tokens, nats: [rows, tokens, d_vocab] → [rows] float64."""
+        return logits.double().log_softmax(-1)[:, range(len(self.tokens)), self.tokens].sum(-1)
+
+    def logit_difference(self, logits: Tensor) -> Tensor:
+        """Of the answer's first token to the foil: [rows, tokens, d_vocab] → [rows] float64."""
+        first = logits[:, 0].double()
+        return first[:, self.tokens[0]] - first[:, self.foil]
+
+    def readings(self, logits: Tensor) -> Tensor:
+        """Both, [rows, 2]."""
+        return torch.stack((self.logprob(logits), self.logit_difference(logits)), dim=-1)
+
+
+def predicted(model: Model, prompt: Prompt) -> Tensor:
+    """Logits that a model without any intervention gives the answer's tokens, [tokens, d_vocab] float32."""
+    n = len(prompt.answer)
+    with record_layers(model, lambda x: x[:, -n:], ("resid_post",)) as records:
+        model.backbone(prompt.read[None])
+    return model.lens(records[-1]["resid_post"][0].to(model.device))
+
+
+def is_top(logits: Tensor, prompt: Prompt) -> bool:
+    """Whether each of the answer's tokens is what the model finds most likely, [tokens, d_vocab]."""
+    return logits.argmax(-1).tolist() == list(prompt.answer)
+
+
+def with_runner_up(logits: Tensor, prompt: Prompt) -> Answer:
+    """The answer against the token that is the most likely beside it, [tokens, d_vocab]."""
+    others = logits[0].clone()
+    others[prompt.answer[0]] = -torch.inf
+    return Answer(prompt.answer, int(others.argmax()))

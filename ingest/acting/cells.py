@@ -1,0 +1,102 @@
+"""Cells of a map, a site at a layer and a position, into which the state of another run is put; and what that does, as rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from ingest.acting.changes import DONOR
+from ingest.acting.places import Site
+from ingest.model.models import Model
+from schema.errors import AtlasError
+from schema.interventions.intervention import Arm, Intervention, Source
+from schema.interventions.positions import Positions
+
+WINDOWS = {"resid_post": 1, "attn_out": 10, "ffn_out": 10}
+"""Site → layers put in together. Of resid_post one has all that the layers before it did; one layer's update alone is too little to see (Meng et al. 2022)."""
+
+EFFECT = pa.schema(
+    [
+        pa.field("site", pa.string(), nullable=False),
+        pa.field("window", pa.int16(), nullable=False),
+        pa.field("layer", pa.int16(), nullable=False),
+        pa.field("index", pa.int32()),
+        pa.field("sources", pa.string()),
+        pa.field("n_draws", pa.int32(), nullable=False),
+        pa.field("prob", pa.float32(), nullable=False),
+        pa.field("prob_se", pa.float32()),
+        pa.field("logprob", pa.float32(), nullable=False),
+        pa.field("logit_difference", pa.float32(), nullable=False),
+        pa.field("effect", pa.float32()),
+        pa.field("total_effect", pa.float32()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """window: layers that are put in together, half-open from layer - window // 2 on, without those that the model does not have."""
+
+    site: str
+    window: int
+    layer: int
+    index: int | None
+    """None where it is edges of attention that are changed."""
+    sources: str | None = None
+    """Which edges."""
+
+    def layers(self, n_layers: int) -> range:
+        return window_of(self.layer, self.window, n_layers)
+
+
+def window_of(layer: int, window: int, n_layers: int) -> range:
+    """Half-open from layer - window // 2 on, cut at both ends: [l - 5, l + 5) for 10, [l - 4, l + 5) for 9. AtlasError for a layer that there is not."""
+    if not 0 <= layer < n_layers:
+        raise AtlasError(f"layer {layer} was asked for; the model has layers 0 to {n_layers - 1}")
+    start = layer - window // 2
+    return range(max(0, start), min(n_layers, start + window))
+
+
+def cells_of(model: Model, n_positions: int, sites: Sequence[str] = tuple(WINDOWS)) -> list[Cell]:
+    """All positions of all layers, site by site."""
+    return [Cell(site, WINDOWS[site], layer, index) for site in sites for layer in range(model.n_layers) for index in range(n_positions)]
+
+
+def putting_in(cell: Cell, n_layers: int) -> Arm:
+    """The states of prompt DONOR's own run, at the cell."""
+    assert cell.index is not None
+    there = Positions(None, ((cell.index, cell.index + 1),))
+    return tuple(Intervention(cell.site, "patch", layer, positions=there, source=Source(DONOR, None)) for layer in cell.layers(n_layers))
+
+
+def sites_read(cells: Sequence[Cell], n_layers: int) -> set[Site]:
+    """What of a donor's run cells take."""
+    return {(cell.site, layer) for cell in cells for layer in cell.layers(n_layers)}
+
+
+def effect_rows(cells: Sequence[Cell], readings: Tensor, effects: Tensor, total_effect: float | None) -> pa.Table:
+    """Rows of `effect`. readings: [cells, draws, 2], as `Answer.readings`. effects: [cells], NaN where there is none."""
+    prob = readings[..., 0].exp()
+    n_draws = prob.shape[1]
+    se = prob.std(dim=1) / n_draws**0.5 if n_draws > 1 else torch.full((len(cells),), torch.nan)
+    columns = {
+        "site": [cell.site for cell in cells],
+        "window": [cell.window for cell in cells],
+        "layer": [cell.layer for cell in cells],
+        "index": [cell.index for cell in cells],
+        "sources": [cell.sources for cell in cells],
+        "n_draws": [n_draws] * len(cells),
+        "prob": prob.mean(1).tolist(),
+        "prob_se": without_nan(se),
+        "logprob": readings[..., 0].mean(1).tolist(),
+        "logit_difference": readings[..., 1].mean(1).tolist(),
+        "effect": without_nan(effects),
+        "total_effect": [total_effect] * len(cells),
+    }
+    return pa.table(columns, schema=EFFECT)
+
+
+def without_nan(x: Tensor) -> list[float | None]:
+    return [None if number != number else number for number in x.tolist()]

@@ -1,0 +1,92 @@
+"""Many changes to one prompt, each made on top of the same arms: a forward pass begins where the first of its changes does."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+
+import torch
+from torch import Tensor
+
+from ingest.acting.acting import acting
+from ingest.acting.answers import Answer
+from ingest.acting.edits import Assigned
+from ingest.acting.places import shape_of
+from ingest.acting.runs import Run
+from ingest.acting.starting import output_kinds, starting_at
+from ingest.model.device import USUAL_TOKENS, in_parts
+from ingest.model.hooks import record_layers
+from ingest.model.models import Model
+from schema.interventions.intervention import Arm, Intervention
+from schema.interventions.resolve import resolve
+
+DONOR = 0
+"""The prompt whose states changes put in."""
+
+CPU_TOKENS = 1024
+"""Of a forward pass on the CPU: more make it no faster, and whoever wants to stop it waits for its end."""
+
+Progress = Callable[[int, int], None]
+"""(what is done, what there is to do). What it raises ends the work."""
+
+
+def first_layer(change: Arm, n_layers: int) -> int:
+    """The first block that reads something else than without the change, or is itself another; n_layers for one that no block reads."""
+    return min((layer_from(one) for one in change), default=n_layers)
+
+
+def layer_from(one: Intervention) -> int:
+    if one.layer is None:
+        return 0
+    return one.layer + 1 if one.site == "resid_post" else one.layer
+
+
+def answers_under(
+    model: Model, token_ids: Tensor, bases: Sequence[Arm], changes: Sequence[Arm], donor: Run, answer: Answer, progress: Progress
+) -> tuple[Tensor, Tensor]:
+    """How likely the answer is under each base arm, [bases, 2], and under each change made on top of each, [changes, bases, 2]: `Answer.readings`.
+
+    token_ids: [seq], of which the last positions predict the answer's tokens. bases: act on the embedding, or not at all. donor: the run that changes take
+    states from, as prompt DONOR. A pass that begins higher up is exact up to rounding. Raises AtlasError for layers, heads and positions that there are not.
+    """
+    shape, n_last = shape_of(model), len(answer.tokens)
+    bases, changes = ([resolve(arm, shape, lambda *_: None) for arm in arms] for arms in (bases, changes))
+
+    def assigned(arms: Sequence[Arm]) -> list[Assigned]:
+        n = len(token_ids)
+        return [Assigned(arm, slice(row, row + 1), n - n_last + 1, n, {DONOR: donor}) for row, arm in enumerate(arms)]
+
+    def readings(states: Tensor) -> Tensor:
+        return answer.readings(model.lens(states[:, -n_last:].to(model.device))).cpu()
+
+    with acting(model, assigned(bases)), output_kinds(model) as kinds, record_layers(model, sites=("resid_post",)) as records:
+        model.backbone(token_ids.expand(len(bases), -1))
+    streams = [record["resid_post"] for record in records]
+    found = torch.empty(len(changes), len(bases), 2, dtype=torch.float64)
+
+    def read(places: tuple[int, ...]) -> None:
+        start = first_layer(changes[places[0]], model.n_layers)
+        arms = [(*(base if start == 0 else ()), *changes[place]) for place in places for base in bases]
+        states = streams[start - 1].repeat(len(places), 1, 1)
+        with acting(model, assigned(arms)), starting_at(model, start, states, True in kinds), record_layers(model, last, ("resid_post",)) as above:
+            model.backbone(token_ids.expand(len(arms), -1))
+        found[list(places)] = readings(above[-1]["resid_post"]).view(len(places), len(bases), 2)
+
+    def last(x: Tensor) -> Tensor:
+        return x[:, -n_last:]
+
+    n_tokens, n_read = len(bases) * len(token_ids), 0
+    for batch in batches(changes, model, n_tokens):
+        for _ in in_parts(model, batch, lambda _: n_tokens, read):
+            pass
+        for _ in batch:
+            n_read += 1
+            progress(n_read, len(changes))
+    return readings(streams[-1]), found
+
+
+def batches(changes: Sequence[Arm], model: Model, n_tokens: int) -> Iterator[tuple[int, ...]]:
+    """Places of changes that begin at the same layer, as many as a forward pass takes with n_tokens each."""
+    n = max(1, (CPU_TOKENS if model.device.type == "cpu" else USUAL_TOKENS) // n_tokens)
+    starts = [first_layer(change, model.n_layers) for change in changes]
+    for _, group in groupby(sorted(range(len(changes)), key=starts.__getitem__), key=starts.__getitem__):
+        places = list(group)
+        yield from (tuple(places[begin : begin + n]) for begin in range(0, len(places), n))

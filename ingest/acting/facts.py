@@ -1,0 +1,61 @@
+"""Facts to trace: a prompt, the subject within it and the answer that is to follow, as text, and as a model's tokens.
+
+`facts.jsonl` holds some that SmolLM2-135M-Instruct knows. Each has a lead-in, so that its subject is not at index 0. They were chosen because it answers them,
+so what it answers of them says nothing of how much it knows.
+"""
+
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from transformers import PreTrainedTokenizerFast
+
+from ingest.acting.answers import Prompt
+from ingest.text.sequences import bos_token
+from schema.errors import AtlasError
+
+FILE = Path(__file__).with_name("facts.jsonl")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """subject: part of the prompt, where it comes first. answer: with the space before it, if there is one. cluster: facts that are put in the same words."""
+
+    prompt: str
+    subject: str
+    answer: str
+    cluster: str
+
+
+def read_facts(text: str) -> list[Fact]:
+    """One JSON object a line, with prompt, subject, answer and cluster. AtlasError that names the line for anything else."""
+    return [fact_of(line, number) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+
+
+def fact_of(line: str, number: int) -> Fact:
+    names = [field.name for field in fields(Fact)]
+    try:
+        given = json.loads(line)
+    except ValueError as error:
+        raise AtlasError(f"line {number} of the facts is no JSON: {error}") from None
+    if not isinstance(given, dict) or given.keys() != set(names) or not all(isinstance(given[name], str) and given[name] for name in names):
+        raise AtlasError(f"line {number} of the facts is to be an object with {', '.join(names)}, each a text")
+    if given["subject"] not in given["prompt"]:
+        raise AtlasError(f"line {number} of the facts: its prompt does not hold its subject")
+    return Fact(**given)
+
+
+def tokens_of(fact: Fact, tokenizer: PreTrainedTokenizerFast, bos: str) -> tuple[Prompt, range]:
+    """The prompt, and where its subject's tokens lie; a token that holds any of the subject counts. bos: a rule of `BOS_RULES`.
+
+    Raises AtlasError where the answer's beginning is part of the prompt's last token, so that the prompt alone would be read otherwise.
+    """
+    first, start = bos_token(tokenizer, bos), fact.prompt.index(fact.subject)
+    encoded = tokenizer(fact.prompt, add_special_tokens=False, return_offsets_mapping=True)
+    token_ids: list[int] = encoded["input_ids"]
+    both: list[int] = tokenizer(fact.prompt + fact.answer, add_special_tokens=False)["input_ids"]
+    if both[: len(token_ids)] != token_ids or len(both) == len(token_ids):
+        raise AtlasError(f"'{fact.prompt}' and '{fact.answer}' share a token; begin the answer where a token begins, most often with its space")
+    n_first = int(first is not None)
+    held = [n_first + i for i, (begin, end) in enumerate(encoded["offset_mapping"]) if begin < start + len(fact.subject) and end > start and end > begin]
+    return Prompt((*([] if first is None else [first]), *token_ids), tuple(both[len(token_ids) :])), range(held[0], held[-1] + 1)

@@ -1,0 +1,75 @@
+"""Integrated gradients (Sundararajan et al. 2017) of any function of vectors, with steps until they are complete."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ingest.acting.changes import Progress
+
+Scores = Callable[[Tensor], Tensor]
+"""[rows, seq, width] → [rows], rows apart from each other."""
+
+FIRST_STEPS, MOST_STEPS = 32, 512
+BOUND = 0.05
+LEAST_DIFFERENCE = 0.1
+"""In units of the score: what a difference is at least held for, so that an error is not over nothing."""
+
+GRADIENT_TOKENS = 256
+"""Of a pass: what it computes is kept until its gradients are."""
+
+
+@dataclass(frozen=True, eq=False)
+class Integral:
+    """attribution: [seq] float64. error: the completeness error, |sum of attribution - (at_input - at_baseline)| over that difference's size."""
+
+    attribution: Tensor
+    n_steps: int
+    at_input: float
+    at_baseline: float
+
+    @property
+    def error(self) -> float:
+        difference = self.at_input - self.at_baseline
+        return abs(float(self.attribution.sum()) - difference) / max(abs(difference), LEAST_DIFFERENCE)
+
+    @property
+    def is_complete(self) -> bool:
+        return self.error <= BOUND
+
+
+def gradients(scores: Scores, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores, [rows] float64, and their gradients, as x, of x [rows, seq, width], even where the caller computes none."""
+    with torch.inference_mode(False), torch.enable_grad():
+        leaf = x.clone().requires_grad_()
+        found = scores(leaf)
+        (gradient,) = torch.autograd.grad(found.sum(), leaf)
+    return found.detach().double(), gradient
+
+
+def integrate(scores: Scores, x: Tensor, baseline: Tensor, n_steps: int, progress: Progress) -> Tensor:
+    """(x - baseline)·∫∂s/∂x on the straight line between them, by Gauss-Legendre: [seq, width] both, to [seq] float64."""
+    nodes, weights = np.polynomial.legendre.leggauss(n_steps)
+    total, rows = torch.zeros(x.shape, dtype=torch.float64, device=x.device), max(1, GRADIENT_TOKENS // len(x))
+    for begin in range(0, n_steps, rows):
+        part = slice(begin, begin + rows)
+        alphas, shares = (torch.tensor(found[part], device=x.device) for found in ((nodes + 1) / 2, weights / 2))
+        points = baseline.double() + alphas[:, None, None] * (x.double() - baseline.double())
+        _, gradient = gradients(scores, points.to(x.dtype))
+        total += torch.einsum("r,rsw->sw", shares, gradient.double())
+        progress(min(begin + rows, n_steps), n_steps)
+    return (total * (x.double() - baseline.double())).sum(-1)
+
+
+def integrated_gradients(scores: Scores, x: Tensor, baseline: Tensor, progress: Progress) -> Integral:
+    """With twice the steps until the error is within BOUND, or MOST_STEPS are taken."""
+    with torch.no_grad():
+        at_input, at_baseline = (float(scores(end[None])[0]) for end in (x, baseline))
+    n_steps = FIRST_STEPS
+    while True:
+        found = Integral(integrate(scores, x, baseline, n_steps, progress), n_steps, at_input, at_baseline)
+        if found.is_complete or n_steps >= MOST_STEPS:
+            return found
+        n_steps *= 2

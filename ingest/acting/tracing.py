@@ -1,0 +1,112 @@
+"""Causal tracing (Meng et al. 2022, section 2): noise on a subject's embeddings, and which clean states, put back one at a time, bring the answer back.
+
+It says where what the answer needs is carried. Where a fact can be edited is another matter (Hase et al. 2023), and neither follows from the other.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from ingest.acting.answers import Answer, Prompt, is_top, predicted, with_runner_up
+from ingest.acting.cells import Cell, cells_of, effect_rows, putting_in, sites_read
+from ingest.acting.changes import Progress, answers_under
+from ingest.acting.draws import hashed
+from ingest.acting.places import acting_place, module_at
+from ingest.acting.runs import record_run
+from ingest.model.models import Model
+from schema.errors import AtlasError
+from schema.interventions.intervention import Arm, Intervention
+from schema.interventions.positions import Positions
+
+DEVIATIONS = 3.0
+"""The noise's standard deviation, in those of the subjects' embeddings (Meng et al. 2022, appendix B)."""
+
+Subject = range
+"""Indices of a prompt's tokens."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """clean: [2], and corrupted: [draws, 2], are `Answer.readings`. is_first_noised: the noise hits index 0, where many models keep a state that no single
+    one restores, so that the effects say little. effects: rows of `effect`, the indirect ones: p with a state restored - p*; total_effect is p - p*."""
+
+    answer: Answer
+    clean: Tensor
+    corrupted: Tensor
+    is_first_noised: bool
+    effects: pa.Table
+
+
+def noise_deviation(model: Model, subjects: Sequence[Sequence[int]]) -> float:
+    """Three times the one standard deviation of all numbers that the embedding module gives for the tokens of all subjects.
+
+    Of its output, not of its weights: Gemma multiplies by √d_model. Raises AtlasError where there are no two numbers.
+    """
+    token_ids = [token_id for subject in subjects for token_id in subject]
+    if not token_ids:
+        raise AtlasError("the noise is measured on the subjects' tokens, and no subject has any")
+    with torch.inference_mode():
+        embedded = module_at(model, acting_place(model, ("embedding", None)))(torch.tensor(token_ids, device=model.input_device))
+    return DEVIATIONS * float(embedded.double().std())
+
+
+def noise_arms(subject: Subject, deviation: float, n_draws: int, seed: int) -> list[Arm]:
+    """One arm a draw. What is drawn hangs on draw and index alone, so that every cell has the same noise."""
+    there = Positions(None, ((subject.start, subject.stop),))
+    return [(Intervention("embedding", "noise", positions=there, value=deviation, seed=hashed(seed, draw)),) for draw in range(n_draws)]
+
+
+def trace(
+    model: Model, prompt: Prompt, subject: Subject, deviation: float, cells: Sequence[Cell], *, n_draws: int, seed: int, progress: Progress
+) -> Trace | None:
+    """The effect of each cell; None where the answer is not what the model finds most likely.
+
+    deviation: the noise's, as `noise_deviation` finds it for a set of prompts. Raises AtlasError for a subject that is empty or not in the prompt, and
+    for cells that there are not.
+    """
+    n = len(prompt.token_ids)
+    if not 0 <= subject.start < subject.stop <= n:
+        raise AtlasError(f"the subject is positions {subject.start} to {subject.stop - 1}; the prompt has positions 0 to {n - 1}")
+    if n_draws < 1:
+        raise AtlasError(f"{n_draws} draws of noise were asked for; give one or more")
+    logits = predicted(model, prompt)
+    if not is_top(logits, prompt):
+        return None
+    answer = with_runner_up(logits, prompt)
+    clean = answer.readings(logits[None])[0].cpu()
+    donor = record_run(model, prompt.read, sites_read(cells, model.n_layers))
+    changes = [putting_in(cell, model.n_layers) for cell in cells]
+    corrupted, restored = answers_under(model, prompt.read, noise_arms(subject, deviation, n_draws, seed), changes, donor, answer, progress)
+    p, p_corrupted = clean[0].exp(), corrupted[:, 0].exp().mean()
+    rows = effect_rows(cells, restored, restored[..., 0].exp().mean(1) - p_corrupted, float(p - p_corrupted))
+    return Trace(answer, clean, corrupted, subject.start == 0, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Traces:
+    """traces: place of a prompt → its trace. n_skipped: prompts of which the answer is not what the model finds most likely."""
+
+    deviation: float
+    traces: dict[int, Trace]
+    n_skipped: int
+
+
+def trace_all(model: Model, prompts: Sequence[tuple[Prompt, Subject]], sites: Sequence[str], *, n_draws: int, seed: int, progress: Progress) -> Traces:
+    """Every state of every prompt at these sites, under noise as wide as all the subjects ask for. progress: counts the cells of all prompts."""
+    deviation = noise_deviation(model, [[prompt.token_ids[index] for index in subject] for prompt, subject in prompts])
+    cells = [cells_of(model, len(prompt.token_ids), sites) for prompt, _ in prompts]
+    n_cells, n_before, traces = sum(map(len, cells)), 0, dict[int, Trace]()
+    for place, ((prompt, subject), own) in enumerate(zip(prompts, cells, strict=True)):
+        before = n_before
+
+        def read(n_read: int, _n: int, before: int = before) -> None:
+            progress(before + n_read, n_cells)
+
+        found = trace(model, prompt, subject, deviation, own, n_draws=n_draws, seed=seed, progress=read)
+        n_before += len(own)
+        if found is not None:
+            traces[place] = found
+    return Traces(deviation, traces, len(prompts) - len(traces))
