@@ -67,7 +67,14 @@ def old(path: Path) -> Iterator[atlas.Atlas]:
         yield a
 
 
-@pytest.mark.parametrize("name", sorted(questions()))
+@pytest.mark.parametrize("name", [name for name, q in sorted(questions().items()) if any(p.name == "experiment" for p in q.parameters)])
+def test_of_experiments_it_says_that_there_are_none(old: atlas.Atlas, name: str) -> None:
+    given = {"experiment": 0, "prompt": 0, "arm": 0}
+    with pytest.raises(AtlasError, match="no experiment 0; they are none yet"):
+        old.ask(name, **{p.name: given[p.name] for p in questions()[name].parameters if p.is_required})
+
+
+@pytest.mark.parametrize("name", [name for name, q in sorted(questions().items()) if not any(p.name == "experiment" for p in q.parameters)])
 def test_every_question_answers(old: atlas.Atlas, name: str) -> None:
     position = old.sql("SELECT min(position_id) FROM trace").item()
     given = {"layer": 1, "neuron": 2, "head": 0, "position_id": position, "at_position": position, "position_ids": [position], "words": "the", "token": " the"}
