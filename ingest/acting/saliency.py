@@ -66,8 +66,7 @@ def saliency(model: Model, prompt: Prompt, score: str, baseline: int, progress: 
     by_gradient = (gradient[0].double() * own.double()).sum(-1)[:n]
     integral = integrated_gradients(scores, own, theirs, progress)
     occluded = occlude(model, prompt, answer, score, baseline, progress)
-    # of one id it gives one, which its type does not say; None where no token has it
-    name = str(model.tokenizer.convert_ids_to_tokens(baseline) or f"token {baseline}")
+    name = model.tokenizer.convert_ids_to_tokens([baseline])[0] or f"token {baseline}"
     found = {
         ("gradient_input", "none"): by_gradient.tolist(),
         ("integrated_gradients", name): [None, *integral.attribution[1:n].tolist()],
