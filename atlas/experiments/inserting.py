@@ -47,8 +47,8 @@ def model_of(path: Path | str) -> Model:
     """Raises AtlasError as opening the atlas does."""
     with closing(open_reader(path)) as con:
         return Model(
-            con.execute("SELECT m.weights_sha256, m.n_layers, m.d_ffn, m.n_heads FROM model AS m").to_arrow_table(),
-            con.execute("SELECT t.token_id, t.text FROM token AS t").to_arrow_table(),
+            con.sql("SELECT m.weights_sha256, m.n_layers, m.d_ffn, m.n_heads FROM model AS m").to_arrow_table(),
+            con.sql("SELECT t.token_id, t.text FROM token AS t").to_arrow_table(),
         )
 
 
