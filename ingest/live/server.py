@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 
 from ingest.live.app import Process
 from ingest.live.engine import Engine
+from ingest.live.patient import OPTIONS
 from ingest.live.tcp import Guarded
 from schema.live import socket_path
 
@@ -90,4 +91,4 @@ async def answer(engine: Engine, listener: socket.socket, idle: float, port: Por
 
 
 def server_of(app: ASGIApp) -> uvicorn.Server:
-    return uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=5))
+    return uvicorn.Server(uvicorn.Config(app, log_level="critical", access_log=False, lifespan="off", timeout_graceful_shutdown=5, **OPTIONS))
