@@ -94,6 +94,7 @@ def read_prompts(model: Model, prompts: Sequence[CutDocument], arms: tuple[Arm, 
     return Traced(arms, same, states, states.sites["resid_post"][-1].unflatten(0, (len(prompts), n)))
 
 
+@torch.inference_mode()
 def as_base(states: TracedStates, same: tuple[bool, ...], n: int) -> TracedStates:
     """States of arms that changed nothing become the base's own, rounding included; n: positions of the prompt."""
     for k, is_same in enumerate(same, start=1):

@@ -206,9 +206,9 @@ def test_arms_that_the_model_has_not(opened: atlas.api.Atlas, short: str) -> Non
 
 def test_what_arms_add_up_to_is_bounded(opened: atlas.api.Atlas) -> None:
     """Each by itself is within its limit."""
-    scaled = {"site": "coefficient", "layer": 0, "units": "all", "op": "scale", "value": 1.0, "positions": "last"}
+    zeroed = {"site": "coefficient", "layer": 0, "units": "all", "op": "zero", "positions": "all"}
     with pytest.raises(AtlasError, match=r"the arms change more than 100,000 units together"):
-        opened.live().trace("x y", [[scaled] * 500] * (2 + 100_000 // (500 * D_FFN)))
+        opened.live().trace("x y", [[zeroed] * (100_000 // (3 * D_FFN) + 1)] * 3)
     with pytest.raises(AtlasError, match=r"under 64 arms is [\d,]+ positions; at most 1,024 are traced at once"):
         opened.live().trace(PROMPT, [[]] * 64)
 
