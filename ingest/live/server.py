@@ -1,6 +1,7 @@
 """The process: one for each atlas, on a Unix socket in a folder that nobody else can enter; it ends by itself when nobody asks."""
 
 import asyncio
+import ctypes
 import fcntl
 import os
 import socket
@@ -23,6 +24,13 @@ LOOKED = 1.0
 """Seconds between looks at whether anybody still asks."""
 
 
+MMAP_THRESHOLD = -3
+"""M_MMAP_THRESHOLD of glibc's malloc.h; elsewhere there is no mallopt."""
+
+MAPPED = 1 << 17
+"""Bytes from which an array is mapped. Set, it stays; by itself it would grow to 32 MB."""
+
+
 @dataclass(frozen=True)
 class Port:
     """A port of this machine, and the secret of those who may ask there."""
@@ -35,11 +43,18 @@ class Port:
 def serve(path: Path, source: str | None, device: str, idle: float, port: Port | None = None) -> bool:
     """Answer until idle or told to stop; False if another process answers for this atlas already."""
     target = socket_path(path)
+    give_back()
     with claimed(target) as listener:
         if listener is None:
             return False
         asyncio.run(answer(Engine(path, source, device), listener, idle, port))
     return True
+
+
+def give_back() -> None:
+    """Let the C library map what is large by itself, and unmap it once it is free: in heaps, short-lived arrays between rows that are kept cost gigabytes."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, MAPPED)
 
 
 @contextmanager
