@@ -9,6 +9,7 @@ import os
 import socket
 import stat
 import tempfile
+from contextlib import suppress
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -21,8 +22,14 @@ MOST_PROMPT_TOKENS = 1024
 MOST_NEW_TOKENS = 256
 MOST_ARMS = 64
 
+MOST_POSITIONS = 1024
+"""Tokens that are traced at once, those of the prompt again under each arm: what is kept of each takes half a megabyte in a small model."""
+
 MOST_FORWARDS = 4096
 """Sequences that one request may have read, new tokens times arms among them."""
+
+LONGEST = 600.0
+"""Seconds that a request may take once it is its turn and the model is there."""
 
 QUEUE = 8
 """Requests that wait while one is answered; a visitor has one of them at most."""
@@ -49,8 +56,14 @@ def private_folder() -> Path:
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     parent = Path(runtime) if runtime and Path(runtime).is_dir() else Path(tempfile.gettempdir())
     folder = parent / f"activation-atlas-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
+    try:
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        found = folder.lstat()
+    except OSError as error:
+        raise AtlasError(
+            f"{folder} is to hold the socket of the model process, and cannot: {error.strerror}; set XDG_RUNTIME_DIR to a folder of yours"
+        ) from error
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
         raise AtlasError(f"{folder} is to hold the socket of the model process, and others can enter it; remove it, or set XDG_RUNTIME_DIR to one of yours")
     return folder

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from atlas.cli.options import db_option, open_atlas, use_color
+from atlas.export.visible import visible_line
+from schema.errors import AtlasError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,11 +46,9 @@ def command(
     \b
     atlas trace "The city council met on Monday to" --db demo.duckdb --set L20N630=max*0.5
     """
-    from schema.interventions.parse import parse_arm
-
     arms: list[Any] = [list(switches)] if switches else []
-    arms += [[change.as_json() for change in parse_arm(path.read_bytes())] for path in files]
-    names = [*([", ".join(switches)] if switches else []), *map(str, files)]
+    arms += [arm_in(path) for path in files]
+    names = [*([", ".join(switches)] if switches else []), *(visible_line(str(path)) for path in files)]
     with open_atlas(db) as a, shown_progress() as progress:
         found = a.live().trace(text, arms, n_new=n_new, seed=seed, corpus_id=corpus, progress=progress)
         at = found.position_id(index)
@@ -57,6 +57,20 @@ def command(
         if title is not None:
             number = found.save(title)
             click.echo(f"kept as experiment {number}: atlas ask before_after --experiment {number} --prompt 0 --arm 1 --db {db}", err=True)
+
+
+def arm_in(path: Path) -> list[dict[str, Any]]:
+    """Raises AtlasError, with the file's name, for one that cannot be read or is no arm. Of a file that is too long no more is read than shows it."""
+    from schema.interventions.parse import parse_arm
+    from schema.interventions.reading import MOST_BYTES
+
+    try:
+        with path.open("rb") as file:
+            return [change.as_json() for change in parse_arm(file.read(MOST_BYTES + 1))]
+    except OSError as error:
+        raise AtlasError(f"{path} cannot be read: {error.strerror}") from error
+    except AtlasError as error:
+        raise AtlasError(f"{path}: {error}") from error
 
 
 @contextmanager
@@ -70,6 +84,7 @@ def shown_progress() -> "Iterator[Progress]":
         share = said.get("share", 0)
         line = f"{words} {share:.0%}" if share else words
         if sys.stderr.isatty():
+            line = visible_line(line)
             click.echo(f"\r{line:<{width}}\r", nl=False, err=True)
             width = len(line)
 

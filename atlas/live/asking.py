@@ -31,6 +31,8 @@ def ask_process(atlas: Path, what: str, request: dict[str, Any], progress: Progr
             connection.request("POST", f"/{what}", json.dumps(request).encode(), headers)
             with closing(connection.getresponse()) as response:
                 return read_answer(response, progress)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise errors.AtlasError(f"what answers for {atlas} is no model process, or one of another release: it said no line of the protocol") from error
         except (OSError, HTTPException) as error:
             raise errors.AtlasError(
                 f"the model process of {atlas} ended before it answered ({error or type(error).__name__}); ask again to start another"
@@ -41,7 +43,8 @@ def read_answer(response: HTTPResponse, progress: Progress) -> dict[str, pa.Tabl
     while data := response.readline(MOST_LINE):
         said = json.loads(data)
         if "error" in said:
-            raise getattr(errors, said["error"], errors.AtlasError)(said["message"])
+            kind = vars(errors).get(said["error"])
+            raise (kind if isinstance(kind, type) and issubclass(kind, errors.AtlasError) else errors.AtlasError)(said["message"])
         if "tables" in said:
             return {name: pa.ipc.open_stream(response.read(n)).read_all() for name, n in said["tables"].items()}
         progress(said)

@@ -12,7 +12,10 @@ ARRIVED = "arrived"
 
 OWN = """
 SELECT t.table_name FROM duckdb_tables() AS t WHERE t.database_name = current_database() AND t.schema_name = 'main' AND NOT t.temporary
+UNION ALL
+SELECT v.view_name FROM duckdb_views() AS v WHERE v.database_name = current_database() AND v.schema_name = 'main' AND NOT v.temporary AND NOT v.internal
 """
+"""Tables, and what stands in for them in atlases of an older release and in lakes."""
 
 
 class Pinned:

@@ -63,8 +63,11 @@ def connected_to(address: str) -> HTTPConnection:
 def started(atlas: Path, log: Path) -> subprocess.Popen[bytes]:
     """A process that outlives this one, and is in the way of none of its signals."""
     command = [sys.executable, "-P", "-c", PROGRAM, str(Path(__file__).parents[2]), "live", os.fspath(atlas)]
-    with os.fdopen(os.open(log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as said:
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True)
+    try:
+        with os.fdopen(os.open(log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as said:
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True)
+    except OSError as error:
+        raise AtlasError(f"the model process of {atlas} cannot be started, its words written to {log}: {error.strerror}") from error
 
 
 def has_owner(target: Path) -> bool:

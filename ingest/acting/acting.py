@@ -22,8 +22,8 @@ from schema.interventions.compose import require_one_replacement
 class Acting:
     """The forward pass that is running."""
 
-    def __init__(self, model: Model, assigned: Sequence[Assigned]) -> None:
-        self.model, self.assigned = model, assigned
+    def __init__(self, model: Model, assigned: Sequence[Assigned], between: Callable[[], None]) -> None:
+        self.model, self.assigned, self.between = model, assigned, between
         self.edits: dict[Place, list[Edit]] = {}
         self.watched: set[int] = set()
         """Layers whose resid_pre is needed later in the block."""
@@ -75,6 +75,7 @@ class Acting:
         self.fired.add(place.path)
         n, changed = self.shape[1], None
         for edit in self.edits[place]:
+            self.between()
             indices = sorted(index for index in edit.indices if self.start <= index < self.start + n)
             if not indices:
                 continue
@@ -115,13 +116,14 @@ class Acting:
 
 
 @contextmanager
-def acting(model: Model, assigned: Sequence[Assigned]) -> Iterator[Acting]:
+def acting(model: Model, assigned: Sequence[Assigned], between: Callable[[], None] = lambda: None) -> Iterator[Acting]:
     """Let arms act on every forward pass within the context; what they are goes however it ends. What it gives tells which rows they changed.
 
+    between: called before each change; what it raises ends the pass.
     Raises AtlasError for positions, prompts and vectors that are not there and for a cell that is replaced twice; and, after a forward pass, for a module
     that was not called.
     """
-    pass_ = Acting(model, assigned)
+    pass_ = Acting(model, assigned, between)
     backbone = model.backbone_module
     modules = {place: module_at(model, place) for place in pass_.edits}
     attention = {layer: module_at(model, acting_place(model, ("attention", layer))) for layer in pass_.blocked}

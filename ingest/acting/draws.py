@@ -25,7 +25,9 @@ def uniform(seed: int, index: int) -> float:
 
 def drawn_index(seed: int, index: int, n_positions: int) -> int:
     """Another index of a prompt of n_positions, never 0, where many models keep a state like no other. AtlasError if there is none."""
-    others = [other for other in range(1, n_positions) if other != index]
-    if not others:
+    is_among = 1 <= index < n_positions
+    n_others = n_positions - 1 - is_among
+    if n_others < 1:
         raise AtlasError(f"resample takes another position than {index}, and never the first; a prompt of {n_positions} positions has none")
-    return others[hashed(seed, index) % len(others)]
+    drawn = 1 + hashed(seed, index) % n_others
+    return drawn + (is_among and drawn >= index)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from hashlib import sha256
 
 import torch
@@ -13,6 +14,7 @@ from ingest.acting.runs import Run
 from ingest.model.models import Model
 from schema.errors import AtlasError
 from schema.interventions.intervention import Arm, Intervention
+from schema.interventions.positions import Positions
 
 New = Callable[[Tensor, list[int]], Tensor]
 """(what is there, [rows, positions, columns], and the positions' indices) → what is to be there, in the same units, dtype and device."""
@@ -79,8 +81,13 @@ def indices_of(change: Intervention, assigned: Assigned) -> frozenset[int]:
     for _, end in positions.ranges:
         if end > n:
             raise AtlasError(f"{change.op} of {change.where}: position {end - 1} was asked for; the sequence has positions 0 to {n - 1}")
-    ranges = positions.within(assigned.n_prompt)
-    return frozenset(index for start, end in ranges for index in range(start, n if end is None else min(end, n)))
+    return indices_within(positions, assigned.n_prompt, n)
+
+
+@lru_cache(64)
+def indices_within(positions: Positions, n_prompt: int, n: int) -> frozenset[int]:
+    """One set for all interventions at the same positions, of which an arm may have a hundred thousand."""
+    return frozenset(index for start, end in positions.within(n_prompt) for index in range(start, n if end is None else min(end, n)))
 
 
 def new_of(model: Model, assigned: Assigned, group: Sequence[Intervention], columns: Tensor | None, before: Before) -> New:

@@ -1,13 +1,14 @@
 """The model process's answers: Starlette on a Unix socket. Limits come before parsing; nothing is ever unpickled."""
 
 import json
+import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
@@ -18,6 +19,12 @@ from schema.errors import AtlasError
 from schema.live import MOST_BODY
 
 LONGEST_MESSAGE = 10_000
+
+PIECE = 1 << 18
+"""Bytes of an answer that are sent at once."""
+
+SENT_WITHIN = 300.0
+"""Seconds until an answer that is not taken is given up."""
 
 
 class TooLarge(AtlasError):
@@ -52,10 +59,12 @@ class Process:
                 raise AtlasError("a request is JSON: its content type is application/json")
             asked = parse_request(await body_of(request))
             visitor = request.headers.get("x-visitor", "")[:64]
-            ticket, future = self.jobs.enter(visitor, lambda tell: encoded(self.engine.trace(asked, tell), tell))
+            ticket = self.jobs.enter(visitor, lambda tell: encoded(self.engine.trace(asked, tell), tell))
         except AtlasError as error:
             return JSONResponse(refusal(error), status_code=429 if isinstance(error, Busy) else 413 if isinstance(error, TooLarge) else 400)
-        return StreamingResponse(self.answer(self.jobs.events(ticket, future)), media_type="application/x-ndjson")
+        except ClientDisconnect:
+            return Response(status_code=400)
+        return StreamingResponse(self.answer(self.jobs.events(ticket)), media_type="application/x-ndjson")
 
     async def answer(self, events: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes]:
         try:
@@ -63,14 +72,19 @@ class Process:
                 if "result" not in event:
                     yield line(event)
                     continue
-                streams = event["result"]
-                yield line({"tables": {name: len(data) for name, data in streams.items()}})
-                for data in streams.values():
-                    yield data
+                sizes, file = event["result"]
+                yield line({"tables": sizes})
+                end = time.monotonic() + SENT_WITHIN
+                with file:
+                    while time.monotonic() < end and (piece := file.read(PIECE)):
+                        yield piece
         except (AtlasError, Cancelled) as error:
             yield line(refusal(error))
         except MemoryError:
             yield line(refusal(AtlasError("there was not enough memory for this: give a shorter prompt, or fewer arms")))
+        except Exception as error:
+            words = f"{type(error).__name__}: {error}".partition("\n")[0]
+            yield line(refusal(AtlasError(f"the model process could not answer this ({words}); others it answers as before")))
         finally:
             await events.aclose()  # type: ignore[attr-defined]
             self.last_asked = time.monotonic()
@@ -96,13 +110,15 @@ def line(event: dict[str, Any]) -> bytes:
     return json.dumps(event).encode() + b"\n"
 
 
-def encoded(tables: dict[str, pa.Table], tell: Tell) -> dict[str, bytes]:
-    """Each table as an Arrow stream."""
-    found: dict[str, bytes] = {}
+def encoded(tables: dict[str, pa.Table], tell: Tell) -> tuple[dict[str, int], IO[bytes]]:
+    """Each table as an Arrow stream: bytes of each, and all of them in a file that has no name. However long who asked takes, no memory waits for them."""
+    sizes: dict[str, int] = {}
+    file = tempfile.TemporaryFile()  # noqa: SIM115 (closed by who sends it)
     for name, table in tables.items():
-        tell("sending", len(found) / len(tables))
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as stream:
+        tell("sending", len(sizes) / len(tables))
+        start = file.tell()
+        with pa.ipc.new_stream(file, table.schema) as stream:
             stream.write_table(table)
-        found[name] = sink.getvalue().to_pybytes()
-    return found
+        sizes[name] = file.tell() - start
+    file.seek(0)
+    return sizes, file

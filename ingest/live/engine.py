@@ -2,15 +2,18 @@
 
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
 
+from ingest.live.jobs import within
 from ingest.live.request import Asked
 from schema.errors import AtlasError
 from schema.interventions.resolve import LookUp
+from schema.live import LONGEST
 from schema.store import open_reader
 
 if TYPE_CHECKING:
@@ -65,10 +68,11 @@ class Engine:
         Raises AtlasError for what the model or the atlas has not.
         """
         model, started_at = self.load(tell), datetime.now(UTC)
+        tell = within(LONGEST, tell)
         from ingest.live.arms import arm_tables
         from ingest.live.continuing import generation_table
         from ingest.live.outcomes import outcome_tables
-        from ingest.live.prompt import cut_prompt, prompt_tables, under_arms
+        from ingest.live.prompt import cut_prompt, prompt_tables, require_few, under_arms
         from ingest.live.record import record_tables
         from ingest.live.tracing import read_prompts, resolved_arms, traced_tables
 
@@ -76,17 +80,20 @@ class Engine:
             raise AtlasError("the atlas has another model than when its model process was started; end that with `atlas live --stop`, and ask again")
         with closing(open_reader(self.path)) as con:
             bos, value_tops = bos_rule(con), read_value_tops(con, model)
-            arms = resolved_arms(model, asked.arms, look_up(con))
+            arms = resolved_arms(model, asked.arms, look_up(con), tell)
         prompts = under_arms(cut_prompt(model, asked.text, bos), len(arms))
+        require_few(prompts)
         traced = read_prompts(model, prompts, arms, tell)
         import torch
 
         with torch.inference_mode():
             tables = traced_tables(model, traced, value_tops, tell)
             tell("what each arm predicts", 0.0)
-            outcomes = outcome_tables(model, traced)
-            generation = {"generation": generation_table(model, prompts[0], arms, asked, tell)}
-        return prompt_tables(prompts, bos) | tables | outcomes | arm_tables(traced) | generation | record_tables(model, prompts[0], asked, bos, started_at)
+            tables |= outcome_tables(model, traced) | arm_tables(traced)
+            # a gigabyte of states, which what follows has no need of
+            del traced
+            tables |= {"generation": generation_table(model, prompts[0], arms, asked, tell)}
+        return prompt_tables(prompts, bos) | tables | record_tables(model, prompts[0], asked, bos, started_at)
 
 
 def bos_rule(con: duckdb.DuckDBPyConnection) -> str:
@@ -102,12 +109,13 @@ def read_value_tops(con: duckdb.DuckDBPyConnection, model: "Model") -> "np.ndarr
 
 
 def look_up(con: duckdb.DuckDBPyConnection) -> LookUp:
-    def found(quantity: str, layer: int, neuron: int, corpus_id: int | None) -> float | None:
-        if quantity == "value_norm":
-            rows = con.execute("SELECT n.value_norm FROM neuron AS n WHERE n.layer = ? AND n.neuron = ?", [layer, neuron]).fetchall()
-        else:
-            sql = f"SELECT {QUANTITIES[quantity]} FROM neuron_statistics AS s WHERE s.corpus_id = ? AND s.layer = ? AND s.neuron = ?"
-            rows = con.execute(sql, [corpus_id, layer, neuron]).fetchall()
-        return None if not rows else rows[0][0]
+    """Reads a layer at a time: arms may name every neuron of it."""
 
-    return found
+    @cache
+    def of_layer(quantity: str, layer: int, corpus_id: int | None) -> dict[int, float | None]:
+        if quantity == "value_norm":
+            return dict(con.execute("SELECT n.neuron, n.value_norm FROM neuron AS n WHERE n.layer = ?", [layer]).fetchall())
+        sql = f"SELECT s.neuron, {QUANTITIES[quantity]} FROM neuron_statistics AS s WHERE s.corpus_id = ? AND s.layer = ?"
+        return dict(con.execute(sql, [corpus_id, layer]).fetchall())
+
+    return lambda quantity, layer, neuron, corpus_id: of_layer(quantity, layer, corpus_id).get(neuron)

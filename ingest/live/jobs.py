@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
@@ -15,6 +16,8 @@ HEARTBEAT = 1.0
 LOOKED = 0.02
 """Seconds between looks at what there is to say."""
 
+REPLACED = "a later request of yours took the place of this one"
+
 Event = dict[str, Any]
 
 
@@ -22,6 +25,18 @@ class Tell(Protocol):
     """Told what is being done, which share of it is, and more to show; raises what ends the work."""
 
     def __call__(self, stage: str, share: float, **more: object) -> None: ...
+
+
+def within(seconds: float, tell: Tell) -> Tell:
+    """Tells, until so many seconds have gone by; raises AtlasError then."""
+    end = time.monotonic() + seconds
+
+    def told(stage: str, share: float, **more: object) -> None:
+        if time.monotonic() > end:
+            raise AtlasError(f"this takes longer than {seconds:g} seconds, and is ended: give a shorter prompt, or fewer arms or new tokens")
+        tell(stage, share, **more)
+
+    return told
 
 
 class Cancelled(Exception):
@@ -37,13 +52,14 @@ class Ticket:
 
     def __init__(self, visitor: str) -> None:
         self.visitor = visitor
-        self.gone = threading.Event()
+        self.gone, self.has_begun = threading.Event(), False
+        self.future: asyncio.Future[Any]
         self.stage: Event = {"stage": "waiting", "share": 0.0}
 
     def tell(self, stage: str, share: float, **more: object) -> None:
         """Called by the thread that works, between layers and tables. Raises Cancelled if nobody waits for the answer."""
         if self.gone.is_set():
-            raise Cancelled("a later request of yours took the place of this one")
+            raise Cancelled(REPLACED)
         self.stage = {"stage": stage, "share": round(share, 4), **more}
 
     def begin(self, job: Callable[[Tell], Any]) -> Any:
@@ -52,23 +68,35 @@ class Ticket:
 
 
 class Jobs:
-    """A line of at most QUEUE tickets behind the one that is served."""
+    """A line of at most QUEUE tickets behind the one that is served, those whose answer is still being sent among them."""
 
     def __init__(self) -> None:
         self.line: list[Ticket] = []
-        self.executor = ThreadPoolExecutor(1)
+        self.n_untaken = 0
+        self.turn, self.executor = asyncio.Lock(), ThreadPoolExecutor(1)
 
-    def enter(self, visitor: str, job: Callable[[Tell], Any]) -> tuple[Ticket, asyncio.Future[Any]]:
+    def enter(self, visitor: str, job: Callable[[Tell], Any]) -> Ticket:
         """Put a job in line, in the place of one of the same visitor's that waits. Raises Busy if the line is full."""
         for ticket in self.line[1:]:
             if ticket.visitor == visitor:
-                ticket.gone.set()
-        if sum(not ticket.gone.is_set() for ticket in self.line) > QUEUE:
+                self.drop(ticket)
+        if sum(not ticket.gone.is_set() for ticket in self.line) + self.n_untaken > QUEUE:
             raise Busy(f"{QUEUE} requests are in line, and no more can wait: ask again in a moment")
         self.line.append(ticket := Ticket(visitor))
-        future = asyncio.get_running_loop().run_in_executor(self.executor, ticket.begin, job)
-        future.add_done_callback(lambda done: self.leave(ticket, done))
-        return ticket, future
+        ticket.future = asyncio.ensure_future(self.served(ticket, job))
+        ticket.future.add_done_callback(lambda done: self.leave(ticket, done))
+        return ticket
+
+    async def served(self, ticket: Ticket, job: Callable[[Tell], Any]) -> Any:
+        async with self.turn:
+            ticket.has_begun = True
+            return await asyncio.get_running_loop().run_in_executor(self.executor, ticket.begin, job)
+
+    def drop(self, ticket: Ticket) -> None:
+        """Nobody waits for it: it ends at its next step, and leaves the line at once if it has not begun."""
+        ticket.gone.set()
+        if not ticket.has_begun:
+            ticket.future.cancel()
 
     def leave(self, ticket: Ticket, done: asyncio.Future[Any]) -> None:
         self.line.remove(ticket)
@@ -80,18 +108,24 @@ class Jobs:
         place = self.line.index(ticket) if ticket in self.line else 0
         return {"waiting": place} if place else ticket.stage
 
-    async def events(self, ticket: Ticket, future: asyncio.Future[Any]) -> AsyncIterator[Event]:
+    async def events(self, ticket: Ticket) -> AsyncIterator[Event]:
         """What becomes of a ticket: its place in line, what is being done, and at last {"result": …}. Raises what the job raises.
 
         When it is closed, the job ends at its next step, and the next waits for that.
         """
         try:
-            while not future.done():
+            while not ticket.future.done():
                 yield (said := self.news(ticket))
                 for _ in range(round(HEARTBEAT / LOOKED)):
-                    await asyncio.wait([future], timeout=LOOKED)
-                    if future.done() or self.news(ticket) != said:
+                    await asyncio.wait([ticket.future], timeout=LOOKED)
+                    if ticket.future.done() or self.news(ticket) != said:
                         break
-            yield {"result": future.result()}
+            if ticket.future.cancelled():
+                raise Cancelled(REPLACED)
+            self.n_untaken += 1
+            try:
+                yield {"result": ticket.future.result()}
+            finally:
+                self.n_untaken -= 1
         finally:
-            ticket.gone.set()
+            self.drop(ticket)

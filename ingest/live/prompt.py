@@ -12,7 +12,7 @@ from ingest.recorders.rows import text_tables
 from ingest.text.corpora import Document
 from ingest.text.sequences import CutDocument, Sequence, cut
 from schema.errors import AtlasError
-from schema.live import MOST_PROMPT_TOKENS
+from schema.live import MOST_POSITIONS, MOST_PROMPT_TOKENS
 
 BASE_CORPUS = -1
 """corpus_id of the prompt as it is; of the prompt under arm k, counted from 1, it is -1 - k."""
@@ -38,6 +38,16 @@ def cut_prompt(model: Model, text: str, bos: str) -> CutDocument:
 def under_arms(found: CutDocument, n_arms: int) -> list[CutDocument]:
     """The prompt once for itself and once for each arm, each time with ids of its own."""
     return [moved(found, k) for k in range(n_arms + 1)]
+
+
+def require_few(prompts: list[CutDocument]) -> None:
+    """AtlasError for more positions, those under arms among them, than are held at once."""
+    n = len(prompts[0].sequences[0].token_ids)
+    if n * len(prompts) > MOST_POSITIONS:
+        raise AtlasError(
+            f"a prompt of {n:,} tokens under {len(prompts) - 1} arms is {n * len(prompts):,} positions; at most {MOST_POSITIONS:,} are traced at once: "
+            "give a shorter prompt, or fewer arms"
+        )
 
 
 def moved(found: CutDocument, k: int) -> CutDocument:

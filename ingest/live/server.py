@@ -1,6 +1,7 @@
 """The process: one for each atlas, on a Unix socket in a folder that nobody else can enter; it ends by itself when nobody asks."""
 
 import asyncio
+import ctypes
 import fcntl
 import os
 import socket
@@ -15,11 +16,19 @@ from starlette.types import ASGIApp
 
 from ingest.live.app import Process
 from ingest.live.engine import Engine
+from ingest.live.patient import OPTIONS
 from ingest.live.tcp import Guarded
 from schema.live import socket_path
 
 LOOKED = 1.0
 """Seconds between looks at whether anybody still asks."""
+
+
+MMAP_THRESHOLD = -3
+"""M_MMAP_THRESHOLD of glibc's malloc.h; elsewhere there is no mallopt."""
+
+MAPPED = 1 << 17
+"""Bytes from which an array is mapped. Set, it stays; by itself it would grow to 32 MB."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +43,18 @@ class Port:
 def serve(path: Path, source: str | None, device: str, idle: float, port: Port | None = None) -> bool:
     """Answer until idle or told to stop; False if another process answers for this atlas already."""
     target = socket_path(path)
+    give_back()
     with claimed(target) as listener:
         if listener is None:
             return False
         asyncio.run(answer(Engine(path, source, device), listener, idle, port))
     return True
+
+
+def give_back() -> None:
+    """Let the C library map what is large by itself, and unmap it once it is free: in heaps, short-lived arrays between rows that are kept cost gigabytes."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, MAPPED)
 
 
 @contextmanager
@@ -90,4 +106,4 @@ async def answer(engine: Engine, listener: socket.socket, idle: float, port: Por
 
 
 def server_of(app: ASGIApp) -> uvicorn.Server:
-    return uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=5))
+    return uvicorn.Server(uvicorn.Config(app, log_level="critical", access_log=False, lifespan="off", timeout_graceful_shutdown=5, **OPTIONS))

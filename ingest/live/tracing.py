@@ -4,7 +4,7 @@ Base and arms are rows of one batch; an arm that changes no bit has the base's o
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -20,15 +20,14 @@ from ingest.live.jobs import Tell
 from ingest.model.hooks import RECORDED, LayerRecord, Listener, listen
 from ingest.model.models import Model
 from ingest.recorders.reading import flat, padded
-from ingest.recorders.trace_recorder import traced_states
 from ingest.recorders.traces import RAW_SITES, TracedStates, TraceSettings, trace_tables
 from ingest.text.sequences import CutDocument
 from schema.errors import AtlasError
 from schema.interventions.intervention import Arm
-from schema.interventions.resolve import LookUp, resolve
+from schema.interventions.resolve import MOST_CHANGES, LookUp, resolve
 from schema.terms import SITES, STREAM_SITES
 
-MOST_LOGITS = 1 << 26
+MOST_LOGITS = 1 << 24
 """Logits that are held at once."""
 
 N_COEFFICIENTS = 100
@@ -44,9 +43,16 @@ class Traced:
     last: Tensor
 
 
-def resolved_arms(model: Model, arms: Sequence[Arm], look_up: LookUp) -> tuple[Arm, ...]:
-    """Arms as they act on this model. Raises AtlasError for what the model or the atlas has not, and for states of a prompt that is not there."""
-    found = tuple(resolve(arm, shape_of(model), look_up) for arm in arms)
+def resolved_arms(model: Model, arms: Sequence[Arm], look_up: LookUp, tell: Tell) -> tuple[Arm, ...]:
+    """Arms as they act on this model. Raises AtlasError for what the model or the atlas has not, for states of a prompt that is not there, and for arms that
+    change more than MOST_CHANGES units together.
+    """
+    found: tuple[Arm, ...] = ()
+    for arm in arms:
+        tell("reading the arms", len(found) / len(arms))
+        found += (resolve(arm, shape_of(model), look_up),)
+        if sum(map(len, found)) > MOST_CHANGES:
+            raise AtlasError(f"the arms change more than {MOST_CHANGES:,} units together; give fewer arms, or fewer units")
     if others := sorted(prompt for prompt in wanted_sites(found) if prompt):
         raise AtlasError(f"states of prompt {others[0]} were asked for; there is prompt 0, the live one, alone")
     if any(change.vector is not None for arm in found for change in arm):
@@ -61,29 +67,41 @@ def read_prompts(model: Model, prompts: Sequence[CutDocument], arms: tuple[Arm, 
     n = ids.shape[1]
     runs = {prompt: record_run(model, ids[0], sites) for prompt, sites in wanted_sites(arms).items()}
     assigned = [Assigned(arm, slice(row, row + 1), n, n, runs) for row, arm in enumerate(arms, start=1)]
-    layers: list[LayerRecord] = []
+    # filled layer by layer: records that are put together at the end are held twice
+    kept: dict[str, Tensor] = {}
+    share = 0.0
 
-    def take(_: int, record: LayerRecord) -> None:
-        layers.append(record)
-        tell("forward pass", len(layers) / model.n_layers)
+    def take(layer: int, record: LayerRecord) -> None:
+        nonlocal share
+        for name in RECORDED:
+            if name not in kept:
+                kept[name] = record[name].new_empty((model.n_layers, *record[name].shape))
+            kept[name][layer] = record[name]
+        share = (layer + 1) / model.n_layers
+        tell("forward pass", share)
 
     try:
-        with acting(model, assigned) as acted, listen(model, [Listener(frozenset(RECORDED), take, partial(on_device, model))]):
+        with (
+            acting(model, assigned, lambda: tell("forward pass", share)) as acted,
+            listen(model, [Listener(frozenset(RECORDED), take, partial(on_device, model))]),
+        ):
             model.backbone(ids)
     except (torch.OutOfMemoryError, MemoryError) as error:
         raise AtlasError(f"there is no memory for a prompt of {n:,} tokens under {len(arms)} arms: give fewer of either") from error
     same = tuple(row not in acted.changed for row in range(1, len(prompts)))
-    states = as_base(traced_states(layers, batch), same, n)
+    sites = {site: kept[site] for site in SITES}
+    states = as_base(TracedStates(sites, kept["coefficient"], kept["ffn_scale"], batch.position_ids, batch.next_token_ids), same, n)
     return Traced(arms, same, states, states.sites["resid_post"][-1].unflatten(0, (len(prompts), n)))
 
 
+@torch.inference_mode()
 def as_base(states: TracedStates, same: tuple[bool, ...], n: int) -> TracedStates:
-    """States of arms that changed nothing are the base's own, rounding included; n: positions of the prompt."""
-    rows = np.arange(n * (1 + len(same)))
+    """States of arms that changed nothing become the base's own, rounding included; n: positions of the prompt."""
     for k, is_same in enumerate(same, start=1):
         if is_same:
-            rows[k * n : (k + 1) * n] = np.arange(n)
-    return replace(chosen(states, rows), position_ids=states.position_ids, next_token_ids=states.next_token_ids) if any(same) else states
+            for of in (*states.sites.values(), states.coefficients, states.ffn_scale):
+                of[:, k * n : (k + 1) * n] = of[:, :n]
+    return states
 
 
 def on_device(model: Model, x: Tensor) -> Tensor:
@@ -110,7 +128,7 @@ def traced_tables(model: Model, traced: Traced, value_tops: np.ndarray, tell: Te
     return {name: pa.concat_tables([part[name] for part in parts]) for name in parts[0]}
 
 
-def chosen(states: TracedStates, rows: slice | np.ndarray) -> TracedStates:
+def chosen(states: TracedStates, rows: slice) -> TracedStates:
     return TracedStates(
         {site: of[:, rows] for site, of in states.sites.items()},
         states.coefficients[:, rows],

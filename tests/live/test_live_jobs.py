@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from ingest.live.jobs import Busy, Cancelled, Jobs, Tell
+from ingest.live.jobs import Busy, Cancelled, Jobs, Tell, within
+from schema.errors import AtlasError
 from schema.live import QUEUE
 
 
 async def said(jobs: Jobs, visitor: str, job: Any) -> list[dict[str, Any]]:
-    ticket, future = jobs.enter(visitor, job)
-    return [event async for event in jobs.events(ticket, future)]
+    return [event async for event in jobs.events(jobs.enter(visitor, job))]
 
 
 def test_one_is_served_at_a_time_and_places_are_told() -> None:
@@ -51,8 +51,7 @@ def test_a_job_that_nobody_waits_for_ends_at_its_next_step() -> None:
 
     async def run() -> list[dict[str, Any]]:
         jobs = Jobs()
-        ticket, future = jobs.enter("a", job)
-        events = jobs.events(ticket, future)
+        events = jobs.events(jobs.enter("a", job))
         async for event in events:
             if event.get("stage") == "working":
                 break
@@ -92,8 +91,41 @@ def test_a_full_line_says_so() -> None:
         with pytest.raises(Busy, match=f"{QUEUE} requests are in line"):
             jobs.enter("late", lambda _: None)
         free.set()
-        await asyncio.gather(*(future for _, future in tickets))
+        await asyncio.gather(*(ticket.future for ticket in tickets))
         await asyncio.sleep(0.05)
         assert jobs.line == []
 
     asyncio.run(run())
+
+
+def test_who_goes_away_or_asks_anew_leaves_the_line_at_once() -> None:
+    """Or thousands would pile up behind one long job."""
+    free = threading.Event()
+
+    async def run() -> int:
+        jobs = Jobs()
+        first = asyncio.create_task(said(jobs, "first", lambda _: free.wait(20)))
+        await asyncio.sleep(0.05)
+        waiting = [asyncio.create_task(said(jobs, "again and again", lambda _: None)) for _ in range(20)]
+        gone = [asyncio.create_task(said(jobs, str(i), lambda _: None)) for i in range(5)]
+        await asyncio.sleep(0.1)
+        for task in gone:
+            task.cancel()
+        await asyncio.sleep(0.2)
+        n = len(jobs.line)
+        assert [isinstance(task.exception(), Cancelled) for task in waiting[:-1]] == [True] * 19
+        free.set()
+        await asyncio.gather(first, waiting[-1])
+        return n
+
+    assert asyncio.run(run()) == 2
+
+
+def test_a_job_that_takes_too_long_is_ended() -> None:
+    told: list[str] = []
+    tell = within(0.05, lambda stage, share, **_: told.append(stage))
+    tell("working", 0.0)
+    threading.Event().wait(0.1)
+    with pytest.raises(AtlasError, match="this takes longer than 0.05 seconds"):
+        tell("working", 0.5)
+    assert told == ["working"]

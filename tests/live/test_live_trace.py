@@ -20,6 +20,7 @@ from atlas.live import LiveTrace
 from schema.audits import run_audits
 from schema.errors import AtlasError
 from schema.live import socket_path
+from tests.exact.tiny import D_FFN
 from tests.live.conftest import PROMPT, World
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "live.md"
@@ -229,6 +230,15 @@ def test_arms_that_the_model_has_not(opened: atlas.api.Atlas, short: str) -> Non
         return
     with pytest.raises(AtlasError, match=BAD_ARMS[short]):
         opened.live().trace("x", [short])
+
+
+def test_what_arms_add_up_to_is_bounded(opened: atlas.api.Atlas) -> None:
+    """Each by itself is within its limit."""
+    zeroed = {"site": "coefficient", "layer": 0, "units": "all", "op": "zero", "positions": "all"}
+    with pytest.raises(AtlasError, match=r"the arms change more than 100,000 units together"):
+        opened.live().trace("x y", [[zeroed] * (100_000 // (3 * D_FFN) + 1)] * 3)
+    with pytest.raises(AtlasError, match=r"under 64 arms is [\d,]+ positions; at most 1,024 are traced at once"):
+        opened.live().trace(PROMPT, [[]] * 64)
 
 
 def test_control_characters_are_text_like_any(opened: atlas.api.Atlas) -> None:
