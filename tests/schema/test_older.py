@@ -20,6 +20,7 @@ from atlas.annotations.adding import add
 from atlas.annotations.steps import status
 from atlas.annotations.subjects import Address, Pattern
 from atlas.cli.main import cli
+from atlas.live.pinned import pinned
 from atlas.papers.catalogue import PAPERS
 from atlas.papers.needs import kinds, missing
 from atlas.questions import questions
@@ -82,6 +83,15 @@ def test_every_question_answers(old: atlas.Atlas, name: str) -> None:
     q = questions()[name]
     required = {p.name: given[p.name] for p in q.parameters if p.is_required}
     assert old.ask(name, **required).columns == list(q.columns)
+
+
+def test_rows_of_a_live_prompt_stand_beside_its_own(old: atlas.Atlas) -> None:
+    n = old.sql("SELECT count(*) FROM trace").item()
+    live = old.sql("SELECT * REPLACE (-1 - position_id AS position_id) FROM trace LIMIT 2").to_arrow()
+    beside = pinned(old.con, {"trace": live})
+    assert beside.execute("SELECT count(*), count(*) FILTER (position_id < 0) FROM trace").fetchall() == [(n + 2, 2)]
+    beside.own.close()
+    assert old.sql("SELECT count(*) FROM trace").item() == n > 0
 
 
 def test_its_own_columns_are_as_they_were_and_those_it_lacks_are_null(path: Path, old: atlas.Atlas) -> None:
