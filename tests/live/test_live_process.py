@@ -19,6 +19,7 @@ import atlas
 from atlas.live.asking import ask_process
 from schema.errors import AtlasError
 from schema.live import MOST_BODY, UnixConnection, private_folder, socket_path
+from tests.exact.tiny import make
 from tests.live.conftest import PROMPT, STARTED, World, live_process, private_sockets, wait_until_answering
 
 
@@ -175,6 +176,13 @@ def test_a_model_that_is_not_found_is_one_line_and_ends_the_process(world: World
         time.sleep(0.05)
     with live_process(world):
         assert works(world)
+
+
+def test_a_model_of_other_weights_is_refused(world: World, sockets: Path, tmp_path: Path) -> None:
+    other = World(make(tmp_path, "gpt2"), world.atlas)
+    told = r"the weights of .* have SHA-256 .*; the atlas was made from tiny-llama with"
+    with live_process(other), atlas.open(world.atlas) as a, pytest.raises(AtlasError, match=told):
+        a.live().trace("x")
 
 
 def test_one_process_an_atlas_and_stop_ends_it(world: World, sockets: Path) -> None:
