@@ -41,9 +41,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 @contextmanager
 def private_sockets() -> Iterator[Path]:
     """Its path is short, as a socket's must be."""
-    before = {name: os.environ.get(name) for name in ("XDG_RUNTIME_DIR", "XDG_CACHE_HOME")}
     with TemporaryDirectory(prefix="al-") as folder:
-        os.environ["XDG_RUNTIME_DIR"], os.environ["XDG_CACHE_HOME"] = folder, f"{folder}/cache"
+        # without the hub, which is asked again and again where there is no network
+        changes = {"XDG_RUNTIME_DIR": folder, "XDG_CACHE_HOME": f"{folder}/cache", "HF_HUB_OFFLINE": "1"}
+        before = {name: os.environ.get(name) for name in changes}
+        os.environ |= changes
         try:
             yield Path(folder)
         finally:

@@ -116,7 +116,7 @@ def test_a_snapshot_is_told_by_its_file_and_what_lies_beside_it(tiny: Path) -> N
     tiny.with_name("tiny.annotations.duckdb").write_bytes(b"")
     third = latest(str(tiny))
     assert first.atlas != second.atlas and second.atlas == third.atlas
-    assert second.beside == (None,) and third.beside != (None,)
+    assert set(second.beside) == {None} and len(set(third.beside) - {None}) == 1
     tiny.unlink()
     with pytest.raises(NotAnAtlas, match="it has gone"):
         latest(str(tiny))
