@@ -53,7 +53,7 @@ def command(
         found = a.live().trace(text, arms, n_new=n_new, seed=seed, corpus_id=corpus, progress=progress)
         at = found.position_id(index)
         progress({"stage": ""})
-        click.echo(page(found, names, at), color=None if use_color() else False)
+        click.echo(page(found, names, at, corpus), color=None if use_color() else False)
         if title is not None:
             number = found.save(title)
             click.echo(f"kept as experiment {number}: atlas ask before_after --experiment {number} --prompt 0 --arm 1 --db {db}", err=True)
@@ -94,14 +94,14 @@ def shown_progress() -> "Iterator[Progress]":
         show({"stage": ""})
 
 
-def page(found: "LiveTrace", names: Sequence[str], at: int) -> str:
+def page(found: "LiveTrace", names: Sequence[str], at: int, corpus: int) -> str:
     from atlas.export.terminal import terminal_table
 
     parts = [("", tokens(found))]
     parts += [(f"arm {k}, {name}", arm(found, k)) for k, name in enumerate(names, start=1)]
     index = found.positions.filter(position_id=at)["index"].item()
     parts.append((f"after token {index}", leading(found, index)))
-    parts.append((f"what its prediction gets from neurons (frozen norm, logits), largest {N_SUB_UPDATES} of those kept", promoting(found, at)))
+    parts.append((f"what its prediction gets from neurons (frozen norm, logits), largest {N_SUB_UPDATES} of those kept", promoting(found, at, corpus)))
     if (texts := found.continuations).height:
         parts.append(("it goes on", texts.drop("arm_id")))
     return "\n".join(line for title, frame in parts for line in (*([click.style(title, bold=True)] if title else []), terminal_table(frame)))
@@ -135,8 +135,8 @@ ORDER BY o.arm_id, o.rank
 """
 
 
-def promoting(found: "LiveTrace", at: int) -> "pl.DataFrame":
-    return found.sql(PROMOTING.format(at=at, n=N_SUB_UPDATES))
+def promoting(found: "LiveTrace", at: int, corpus: int) -> "pl.DataFrame":
+    return found.sql(PROMOTING.format(at=at, n=N_SUB_UPDATES, corpus=corpus))
 
 
 PROMOTING = """
@@ -149,7 +149,7 @@ SELECT
             v.layer = u.layer AND v.neuron = u.neuron AND v.rank <= 5 AND v.direction = if(u.coefficient >= 0, 'promoted', 'suppressed')
     ) AS promotes
 FROM dominant_sub_update AS u
-LEFT JOIN neuron_statistics AS s ON u.layer = s.layer AND u.neuron = s.neuron AND s.corpus_id = 0
+LEFT JOIN neuron_statistics AS s ON u.layer = s.layer AND u.neuron = s.neuron AND s.corpus_id = {corpus}
 WHERE u.position_id = {at}
 ORDER BY abs(u.final_frozen_score) DESC, u.layer, u.neuron
 LIMIT {n}

@@ -28,9 +28,9 @@ COMPARED = """
 SELECT
     o.arm_id, a.name AS arm, o.index, i.text AS token, b.text AS base_top_token, k.text AS top_token, o.top_prob,
     o.answer_logprob - f.answer_logprob AS answer_logprob_change, o.answer_rank, o.kl_from_base, a.is_as_base
-FROM outcome AS o
-INNER JOIN outcome AS f ON o.prompt_id = f.prompt_id AND o.index = f.index AND f.arm_id = 0
-INNER JOIN arm AS a ON o.arm_id = a.arm_id
+FROM live_outcome AS o
+INNER JOIN live_outcome AS f ON o.prompt_id = f.prompt_id AND o.index = f.index AND f.arm_id = 0
+INNER JOIN live_arm AS a ON o.arm_id = a.arm_id
 INNER JOIN live_position AS p ON o.index = p.index
 INNER JOIN live_sequence AS s ON p.sequence_id = s.sequence_id
 INNER JOIN live_document AS d ON s.document_id = d.document_id AND d.corpus_id = -1

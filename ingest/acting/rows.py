@@ -27,8 +27,14 @@ def as_rows(
     prompts: each [seq]; one is acted on, and the others are those that arms take states from. Raises AtlasError for whatever an arm asks for that there is
     not.
     """
-    resolved, n = [resolve(arm, shape_of(model), look_up) for arm in arms], len(prompts[prompt_id])
-    runs = {}
+    return resolved_rows(model, prompts, prompt_id, [resolve(arm, shape_of(model), look_up) for arm in arms], vectors, n_more)
+
+
+def resolved_rows(
+    model: Model, prompts: Mapping[int, Tensor], prompt_id: int, resolved: Sequence[Arm], vectors: Mapping[str, Tensor], n_more: int = 0
+) -> list[Assigned]:
+    """The same of arms that are resolved."""
+    runs, n = {}, len(prompts[prompt_id])
     for other, sites in wanted_sites(resolved).items():
         if other is not None and other not in prompts:
             raise AtlasError(f"states of prompt {other} were asked for; there are prompts {', '.join(map(str, sorted(prompts)))}")

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from ingest.acting.acting import acting
-from ingest.acting.edits import Assigned
 from ingest.acting.places import shape_of
-from ingest.acting.runs import record_run, wanted_sites
+from ingest.acting.rows import resolved_rows
+from ingest.acting.runs import wanted_sites
 from ingest.live.jobs import Tell
 from ingest.model.hooks import RECORDED, LayerRecord, Listener, listen
 from ingest.model.models import Model
@@ -65,8 +65,7 @@ def read_prompts(model: Model, prompts: Sequence[CutDocument], arms: tuple[Arm, 
     sequences = tuple(prompt.sequences[0] for prompt in prompts)
     ids, batch = padded(sequences, model.input_device)
     n = ids.shape[1]
-    runs = {prompt: record_run(model, ids[0], sites) for prompt, sites in wanted_sites(arms).items()}
-    assigned = [Assigned(arm, slice(row, row + 1), n, n, runs) for row, arm in enumerate(arms, start=1)]
+    assigned = resolved_rows(model, {0: ids[0]}, 0, arms, {})
     # filled layer by layer: records that are put together at the end are held twice
     kept: dict[str, Tensor] = {}
     share = 0.0
