@@ -9,12 +9,11 @@ from torch import Tensor, nn
 from ingest.acting.acting import acting
 from ingest.acting.decoding import Adjust, Decoding, Generated, OnToken, go_on
 from ingest.acting.edits import Assigned
-from ingest.acting.rows import as_rows
+from ingest.acting.rows import resolved_rows
 from ingest.model.hooks import first, hooked
 from ingest.model.models import Model
 from schema.errors import AtlasError
 from schema.interventions.intervention import Arm
-from schema.interventions.resolve import LookUp
 
 
 def generate(
@@ -23,7 +22,6 @@ def generate(
     prompt_id: int,
     arms: Sequence[Arm],
     n_new: int,
-    look_up: LookUp,
     vectors: Mapping[str, Tensor],
     *,
     decoding: Decoding,
@@ -31,13 +29,13 @@ def generate(
     is_exact: bool,
     on_token: OnToken,
 ) -> list[Generated]:
-    """Go on with one of the prompts, each [seq], in row 0 without an arm and in the rows after it under each; the others are as in `effect`.
+    """Go on with one of the prompts, each [seq], in row 0 without an arm and in the rows after it under each (resolved); the others are as in `effect`.
 
     All rows have one seed, and an arm that has changed nothing yet goes on as the base does. Positions that arms name may lie behind the prompt, up to the
     last token but one, the last not being read.
     """
     require_room(model, len(prompts[prompt_id]), n_new)
-    assigned = as_rows(model, prompts, prompt_id, arms, look_up, vectors, n_more=n_new - 1)
+    assigned = resolved_rows(model, prompts, prompt_id, arms, vectors, n_more=n_new - 1)
     rows = prompts[prompt_id].expand(1 + len(arms), -1)
     with acting(model, assigned) as acted, torch.inference_mode():
         read = Reader(model, rows)

@@ -1,7 +1,5 @@
 """What a prompt goes on with, as it is and under each arm: rows of `generation`, and the texts so far while they come about."""
 
-from dataclasses import replace
-
 import pyarrow as pa
 import torch
 
@@ -33,10 +31,8 @@ def generation_table(model: Model, prompt: CutDocument, arms: tuple[Arm, ...], a
         new[row].append(token_id)
         tell("generating", max(map(len, new)) / asked.n_new, texts=[text_of(model, tokens) for tokens in new])
 
-    # each has its value, and the atlas is not asked again
-    valued = [[replace(change, strength=None) for change in arm] for arm in arms]
     found = generate(
-        model, {0: token_ids}, 0, valued, asked.n_new, nothing, {}, decoding=decoding, seed=asked.seed or 0, is_exact=False, on_token=on_token
+        model, {0: token_ids}, 0, arms, asked.n_new, {}, decoding=decoding, seed=asked.seed or 0, is_exact=False, on_token=on_token
     )  # fmt: skip
     rows = [
         {
@@ -51,7 +47,3 @@ def generation_table(model: Model, prompt: CutDocument, arms: tuple[Arm, ...], a
 def text_of(model: Model, token_ids: tuple[int, ...] | list[int]) -> str:
     # of one text it gives one, which its type does not say
     return str(model.tokenizer.decode(list(token_ids), clean_up_tokenization_spaces=False))
-
-
-def nothing(*_: object) -> None:
-    """What an atlas has that is not asked."""

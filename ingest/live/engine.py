@@ -69,6 +69,7 @@ class Engine:
         """
         model, started_at = self.load(tell), datetime.now(UTC)
         tell = within(LONGEST, tell)
+        from ingest.acting.generation import require_room
         from ingest.live.arms import arm_tables
         from ingest.live.continuing import generation_table
         from ingest.live.outcomes import outcome_tables
@@ -83,6 +84,9 @@ class Engine:
             arms = resolved_arms(model, asked.arms, look_up(con), tell)
         prompts = under_arms(cut_prompt(model, asked.text, bos), len(arms))
         require_few(prompts)
+        if asked.n_new:
+            # before the trace, which may take minutes
+            require_room(model, len(prompts[0].sequences[0].token_ids), asked.n_new)
         traced = read_prompts(model, prompts, arms, tell)
         import torch
 

@@ -9,10 +9,12 @@ from ingest.acting.decoding import Decoding, Generated, OnToken, chosen, go_on
 from ingest.acting.edits import Assigned
 from ingest.acting.effect import effect
 from ingest.acting.generation import continued, eos_ids, generate
+from ingest.acting.places import shape_of
 from ingest.model.architectures import ARCHITECTURES
 from ingest.model.models import Model
 from schema.errors import AtlasError
 from schema.interventions.parse import arm_of
+from schema.interventions.resolve import resolve
 from tests.ingest.acting_oracle import hashed
 from tests.ingest.test_acting import PROMPT, N, assigned, exact, n_hooks, resolved
 from tests.ingest.tiny_models import tiny_model, token_batch
@@ -39,7 +41,8 @@ def go(
     model: Model, *arms: list[dict], decoding: Decoding = GREEDY, seed: int = 0, is_exact: bool = True, on_token: OnToken = no, n_new: int = N_NEW
 ) -> list[Generated]:
     asked = [arm_of(arm) for arm in arms]
-    return generate(model, {0: PROMPT}, 0, asked, n_new, lambda *_: None, {}, decoding=decoding, seed=seed, is_exact=is_exact, on_token=on_token)
+    arms = [resolve(arm, shape_of(model), lambda *_: None) for arm in asked]
+    return generate(model, {0: PROMPT}, 0, arms, n_new, {}, decoding=decoding, seed=seed, is_exact=is_exact, on_token=on_token)
 
 
 def alone(model: Model, token_ids: Tensor, seeds: list[int], decoding: Decoding = SAMPLE, arms: list[Assigned] | None = None) -> list[tuple[int, ...]]:

@@ -241,6 +241,13 @@ def test_what_arms_add_up_to_is_bounded(opened: atlas.api.Atlas) -> None:
         opened.live().trace(PROMPT, [[]] * 64)
 
 
+def test_what_is_longer_than_the_context_is_refused_before_it_is_traced(opened: atlas.api.Atlas) -> None:
+    said: list[dict[str, Any]] = []
+    with pytest.raises(AtlasError, match="60 new tokens after a prompt of .* are more than its context of 64"):
+        opened.live().trace(PROMPT, n_new=60, progress=said.append)
+    assert not [event for event in said if event.get("stage") == "forward pass"]
+
+
 def test_control_characters_are_text_like_any(opened: atlas.api.Atlas) -> None:
     with closing(opened.con.cursor()):
         assert opened.live().trace("\x00\x1b[31m\u202e").positions.height >= 3
