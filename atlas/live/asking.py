@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,9 @@ def ask_process(atlas: Path, what: str, request: dict[str, Any], progress: Progr
             headers = {"Content-Type": "application/json", "X-Visitor": visitor}
             if token := os.environ.get(TOKEN):
                 headers["Authorization"] = f"Bearer {token}"
-            connection.request("POST", f"/{what}", json.dumps(request).encode(), headers)
+            # who refuses a request need not read the whole of it, and says why all the same
+            with suppress(BrokenPipeError):
+                connection.request("POST", f"/{what}", json.dumps(request).encode(), headers)
             with closing(connection.getresponse()) as response:
                 return read_answer(response, progress)
         except (ValueError, LookupError, TypeError, AttributeError) as error:

@@ -84,6 +84,22 @@ def test_other_content_types_methods_and_paths(process: World) -> None:
         assert connection.getresponse().status == 404
 
 
+def test_what_is_refused_before_it_was_read_says_why(process: World) -> None:
+    with pytest.raises(AtlasError, match="a request has at most 262,144 bytes"):
+        ask_process(process.atlas, "trace", {"text": "x" * (64 << 20), "weights_sha256": ""}, lambda _: None, "visitor")
+
+
+def test_a_request_that_is_sent_slowly_is_read_before_it_is_refused(process: World) -> None:
+    with closing(UnixConnection(socket_path(process.atlas), STARTED)) as connection:
+        connection.putrequest("POST", "/trace")
+        connection.putheader("Content-Type", "text/plain")
+        connection.putheader("Content-Length", "2")
+        connection.endheaders()
+        time.sleep(0.5)
+        connection.send(b"{}")
+        assert connection.getresponse().status == 400
+
+
 def test_other_weights_are_refused(process: World) -> None:
     with pytest.raises(AtlasError, match="the atlas has another model than when its model process was started"):
         ask_process(process.atlas, "trace", {"text": "x", "weights_sha256": "0" * 64}, lambda _: None, "visitor")
