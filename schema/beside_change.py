@@ -13,7 +13,7 @@ import duckdb
 
 from schema.beside import Beside, attach_blank, attach_file, filling, quoted, unreadable
 from schema.errors import AtlasError, Locked
-from schema.logs import check_log
+from schema.logs import check_log, refuse_strange
 from schema.release import stored_tables
 from schema.store import LOCKED, STORAGE_VERSION, open_writer
 
@@ -56,6 +56,7 @@ def attach_draft(con: duckdb.DuckDBPyConnection, draft: Path, kind: Beside) -> N
     """Attach an empty file for writing, which locks it."""
     if draft.is_symlink():
         draft.unlink()
+    refuse_strange(draft)
     attach = f"ATTACH '{quoted(draft)}' AS {kind.name} (STORAGE_VERSION '{STORAGE_VERSION}')"
     try:
         if not is_empty(con, attach, kind):

@@ -14,9 +14,16 @@ def log_of(path: Path) -> Path:
 
 
 def has_log(path: Path) -> bool:
-    """Whether a log with anything in it lies beside a database."""
+    """Whether a log with anything in it lies beside a database, or what is no file."""
     log = log_of(path)
-    return log.exists() and (log.is_dir() or log.stat().st_size > 0)
+    return log.exists() and (not log.is_file() or log.stat().st_size > 0)
+
+
+def refuse_strange(path: Path) -> None:
+    """Raise AtlasError where a pipe, a device or a folder is in the place of the database or its log: whoever opens a pipe may wait for it without end."""
+    for found in (path, log_of(path)):
+        if found.exists() and not found.is_file():
+            raise AtlasError(f"{found} is no file, so that {path} cannot be opened: move it away")
 
 
 def check_log(path: Path) -> None:
@@ -27,5 +34,7 @@ def check_log(path: Path) -> None:
 
 def ways(path: Path) -> str:
     """What can be done with a log."""
+    if not log_of(path).is_file():
+        return "it is no file: move it away"
     bring = f"bring it in with `python -c \"import duckdb; duckdb.connect({str(path)!r}).execute('CHECKPOINT')\"`"
     return f"{bring}, or remove the log to drop it" if path.exists() else "there is no such file any more: move the log away, or the file back"

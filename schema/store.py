@@ -16,6 +16,7 @@ from schema import SCHEMA_VERSION
 from schema.definitions import is_as_released
 from schema.errors import AtlasError, Locked, NotAnAtlas
 from schema.lake import is_lake, open_published
+from schema.logs import refuse_strange
 from schema.release import is_of_this_release, stored_tables
 
 STORAGE_VERSION = "v1.5.0"
@@ -125,8 +126,9 @@ def own_name(path: Path) -> Iterator[Path]:
 
     Within a process DuckDB hands out what it first opened under a name, for as long as that is open: not the snapshot that has been
     published since, nor what lies beside it and has changed. And what it opened stays among the paths that SQL may name when all others are shut
-    (`allowed_paths`): by then this one names nothing.
+    (`allowed_paths`): by then this one names nothing. Raises AtlasError for what is no file, and for such a log.
     """
+    refuse_strange(path)
     with ExitStack() as stack:
         name = path
         with suppress(OSError):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -22,6 +23,9 @@ from ingest.store.doctor_cli import doctor
 from ingest.store.shards import shard_of
 from ingest.store.work_file import open_work_file
 from schema.audits import run_audits
+from schema.beside import Beside
+from schema.beside_change import changing
+from schema.logs import log_of
 from schema.plain import check_plain
 from schema.release import question_files
 from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
@@ -291,6 +295,31 @@ def test_a_pipe_that_nobody_writes_to_is_waited_for_by_nobody(tmp_path: Path, ca
     (tmp_path / "a.duckdb.work").mkdir()
     with suppress(NotAnAtlas):
         assert "it is no file" in str(call(path))
+
+
+@pytest.mark.parametrize("kind", [None, ANNOTATIONS])
+def test_a_pipe_in_the_place_of_a_log_is_waited_for_by_nobody_and_nothing_is_moved_for_it(tiny_path: Path, tmp_path: Path, kind: Beside | None) -> None:
+    path = Path(shutil.copy(tiny_path, tmp_path / "a.duckdb"))
+    shutil.copy(ANNOTATIONS.path(tiny_path), ANNOTATIONS.path(path))
+    log = log_of(path if kind is None else kind.path(path))
+    os.mkfifo(log)
+    with pytest.raises(AtlasError, match=f"{re.escape(str(log))} is no file, so that .* cannot be opened: move it away"):
+        atlas.open(path)
+    (found,) = findings(path)
+    assert str(log) in found.what and found.repair is None
+    if kind is not None:
+        with pytest.raises(AtlasError, match="is no file"), changing(kind, path):
+            pass
+
+
+@pytest.mark.parametrize("end", [".tmp", ".tmp.wal"])
+def test_a_pipe_in_the_place_of_a_draft_is_waited_for_by_nobody(tiny_path: Path, tmp_path: Path, end: str) -> None:
+    path = Path(shutil.copy(tiny_path, tmp_path / "a.duckdb"))
+    pipe = Path(f"{ANNOTATIONS.path(path)}{end}")
+    os.mkfifo(pipe)
+    with pytest.raises(AtlasError, match=f"{re.escape(str(pipe))} is no file"), changing(ANNOTATIONS, path):
+        pass
+    assert pipe.is_fifo()
 
 
 @pytest.mark.parametrize("version", ["'garbage'", "99", "NULL"])
