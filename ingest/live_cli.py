@@ -24,7 +24,7 @@ def live(target: Path, model: str | None, device: str, idle: float, tcp: str | N
     They start it by themselves; start it yourself for another device, or where the weights must be named. It listens on a Unix socket in a folder of
     yours, and on no port but that of --tcp, for a model behind an SSH tunnel: there ATLAS_LIVE=127.0.0.1:PORT and ATLAS_LIVE_TOKEN reach it.
     """
-    from schema.live import socket_path
+    from schema.live import TAKEN, socket_path
     from schema.store import open_reader
 
     if stop:
@@ -36,7 +36,8 @@ def live(target: Path, model: str | None, device: str, idle: float, tcp: str | N
     port = None if tcp is None else open_port(target, tcp)
     click.echo(f"answering for {target} at {socket_path(target)}; ends after {idle:g} minutes without a request", err=True)
     if not serve(target, model, device, 60 * idle, port):
-        raise AtlasError(f"another process answers for {target} already; `atlas live {target} --stop` ends it")
+        click.echo(f"Error: another process answers for {target} already; `atlas live {target} --stop` ends it", err=True)
+        raise SystemExit(TAKEN)
 
 
 def open_port(target: Path, address: str) -> "Port":

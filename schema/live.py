@@ -34,6 +34,9 @@ LONGEST = 600.0
 QUEUE = 8
 """Requests that wait while one is answered; a visitor has one of them at most."""
 
+TAKEN = 75
+"""Exit status of a process that found another answering for its atlas."""
+
 LONGEST_PATH = 107
 """Bytes of a Unix socket's path."""
 

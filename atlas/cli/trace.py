@@ -1,31 +1,27 @@
 """`atlas trace "…"`: a prompt of yours through the atlas's own model, as it is and with parts of the model switched."""
 
-import sys
 from collections.abc import Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from atlas.cli.options import db_option, open_atlas, use_color
+from atlas.cli.options import chosen, db_option, open_atlas, use_color
+from atlas.cli.shown import shown_progress
 from atlas.export.visible import visible_line
 from schema.errors import AtlasError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import polars as pl
 
     from atlas.live import LiveTrace
-    from atlas.live.asking import Progress
 
 N_TOKENS = 10
 N_SUB_UPDATES = 10
 
 
 @click.command()
-@click.argument("text")
+@click.argument("texts", nargs=-1, required=True, metavar="TEXT")
 @db_option
 @click.option("--set", "switches", multiple=True, metavar="L20N630=max*0.5", help="Switch a neuron or a head; all of them together are one arm.")
 @click.option(
@@ -34,23 +30,46 @@ N_SUB_UPDATES = 10
 @click.option("--generate", "n_new", default=0, type=click.IntRange(0), metavar="N", help="Go on with N tokens, the likeliest each time.")
 @click.option("--seed", type=click.IntRange(0), help="Draw them instead.")
 @click.option("--save", "title", metavar="TITLE", help="Keep what came of it as an experiment beside the atlas.")
+@click.option(
+    "--switch-off",
+    "n_off",
+    type=click.IntRange(1, 100),
+    metavar="N",
+    help="Switch off the N largest sub-updates of each layer at --index instead, one at a time.",
+)
+@click.option("--layer", "layers", multiple=True, type=click.IntRange(0), metavar="L", help="Of these layers alone.")
 @click.option("--index", default=-1, show_default=True, help="Which token's prediction is taken apart, from 0; below it, from the end.")
 @click.option("--corpus", default=0, show_default=True, type=click.IntRange(0), help="The corpus whose largest coefficients --set multiplies.")
 def command(
-    text: str, db: Path | None, switches: tuple[str, ...], files: tuple[Path, ...], n_new: int, seed: int | None, title: str | None, index: int, corpus: int
-) -> None:
+    texts: tuple[str, ...], db: Path | None, switches: tuple[str, ...], files: tuple[Path, ...], n_new: int, seed: int | None, title: str | None,
+    n_off: int | None, layers: tuple[int, ...], index: int, corpus: int,
+) -> None:  # fmt: skip
     """Trace TEXT, a prompt: what the model predicts after each token, and what promotes it.
 
     The model lives in a process of its own, which this starts (`atlas live`); the first prompt waits for the weights.
 
+    With --switch-off there may be several prompts. What each sub-update's score foretells is then shown beside what the answer's logit loses without it.
+
     \b
     atlas trace "The city council met on Monday to" --db demo.duckdb --set L20N630=max*0.5
+    atlas trace "The city council met on Monday to" --db demo.duckdb --switch-off 10 --layer 29 --save "is a score an effect?"
     """
+    if n_off is not None:
+        if switches or files or n_new:
+            raise AtlasError("--switch-off makes the arms itself: leave out --set, --arm and --generate")
+        with open_atlas(db) as a, shown_progress() as progress:
+            switched = a.live().switch_off(texts, n_off, layers=layers or None, index=index, progress=progress)
+        from atlas.cli.switched import show_switched
+
+        show_switched(switched, chosen(db), title)
+        return
+    if len(texts) > 1 or layers:
+        raise AtlasError("several prompts, and --layer, are for --switch-off; without it one prompt is traced, in all layers")
     arms: list[Any] = [list(switches)] if switches else []
     arms += [arm_in(path) for path in files]
     names = [*([", ".join(switches)] if switches else []), *(visible_line(str(path)) for path in files)]
-    with open_atlas(db) as a, shown_progress() as progress:
-        found = a.live().trace(text, arms, n_new=n_new, seed=seed, corpus_id=corpus, progress=progress)
+    with open_atlas(db) as a, shown_progress(["base", *names]) as progress:
+        found = a.live().trace(texts[0], arms, n_new=n_new, seed=seed, corpus_id=corpus, progress=progress)
         at = found.position_id(index)
         progress({"stage": ""})
         click.echo(page(found, names, at, corpus), color=None if use_color() else False)
@@ -71,27 +90,6 @@ def arm_in(path: Path) -> list[dict[str, Any]]:
         raise AtlasError(f"{path} cannot be read: {error.strerror}") from error
     except AtlasError as error:
         raise AtlasError(f"{path}: {error}") from error
-
-
-@contextmanager
-def shown_progress() -> "Iterator[Progress]":
-    """Says on a terminal what the process does, on one line that goes away."""
-    width = 0
-
-    def show(said: dict[str, Any]) -> None:
-        nonlocal width
-        words = f"{said['waiting']} before you in line" if "waiting" in said else said["stage"]
-        share = said.get("share", 0)
-        line = f"{words} {share:.0%}" if share else words
-        if sys.stderr.isatty():
-            line = visible_line(line)
-            click.echo(f"\r{line:<{width}}\r", nl=False, err=True)
-            width = len(line)
-
-    try:
-        yield show
-    finally:
-        show({"stage": ""})
 
 
 def page(found: "LiveTrace", names: Sequence[str], at: int, corpus: int) -> str:

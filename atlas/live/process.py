@@ -9,7 +9,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 from schema.errors import AtlasError
-from schema.live import ADDRESS, UnixConnection, socket_path
+from schema.live import ADDRESS, TAKEN, UnixConnection, socket_path
 
 START = 30.0
 """Seconds until a process that was started must answer; it loads the model afterwards."""
@@ -41,8 +41,11 @@ def connected(atlas: Path) -> HTTPConnection:
         with suppress(OSError):
             connection.connect()
             return connection
-        # another may have been started at the same moment, and have the socket
+        # another may have been started at the same moment, and have the socket; and may have been killed since
         if process.poll() not in (None, 0) and not has_owner(target):
+            if process.returncode == TAKEN:
+                process = started(atlas, log)
+                continue
             raise AtlasError(f"the model process of {atlas} did not start: {last_words(log)}")
         time.sleep(PAUSE)
     raise AtlasError(f"the model process of {atlas} did not answer within {START:.0f} seconds; {log} has what it said")

@@ -15,6 +15,8 @@ from atlas.arguments import bind
 from atlas.frames import fetch
 from atlas.live.asking import Progress, ask_process
 from atlas.live.pinned import pinned
+from atlas.live.saving import save_answer
+from atlas.live.switching import SwitchedOff, switched_off
 from atlas.questions import question
 from atlas.ranges import check_arguments
 from atlas.statement import statement
@@ -40,10 +42,6 @@ INNER JOIN token AS k ON o.top_token_id = k.token_id
 WHERE o.arm_id > 0
 ORDER BY o.arm_id, o.index
 """
-
-
-KEPT = ("experiment", "prompt", "prompt_token", "arm", "arm_change", "outcome", "outcome_token", "generation")
-"""Tables of a live trace that a file of experiments has too."""
 
 POSITIONS = """
 SELECT -1 - d.corpus_id AS arm_id, p.position_id, p.index, i.text AS token, k.text AS final_token, t.final_prob
@@ -71,14 +69,34 @@ class Live:
         corpus_id: whose largest and mean coefficients a short form such as L20N630=max*0.5 means.
         Raises AtlasError for what the model or the atlas has not, if the process has other weights than the atlas, or does not start.
         """
+        tables = self.answer(text, arms, n_new=n_new, seed=seed, corpus_id=corpus_id, progress=progress)
+        return LiveTrace(self.con, self.path, text, tables)
+
+    def switch_off(
+        self, prompts: Sequence[str], n: int = 10, *, layers: Sequence[int] | None = None, index: int = -1, progress: Progress = lambda _: None
+    ) -> SwitchedOff:
+        """Switch off the n largest sub-updates of each layer (all, or those named) at a token of each prompt, one at a time, and there alone.
+
+        What comes of it holds each sub-update's score against what the answer's logit loses without it. Raises what `trace` raises.
+        """
+        return switched_off(self, prompts, n, layers, index, progress)
+
+    def answer(
+        self, text: str, arms: Sequence[ArmText], *, n_new: int = 0, seed: int | None = None, corpus_id: int = 0, is_traced: bool = True,
+        progress: Progress = lambda _: None,
+    ) -> dict[str, pa.Table]:  # fmt: skip
+        """Tables as the model process gives them; not is_traced: what the arms predict alone. Raises what `trace` raises."""
         sha256 = fetch(self.con, "SELECT m.weights_sha256 FROM model AS m")
         if sha256.is_empty():
             raise AtlasError("this atlas is empty: it has no model yet. `atlas ingest` fills it.")
-        request = {"text": text, "arms": [arm_json(arm, corpus_id) for arm in arms], "weights_sha256": sha256.item(), "n_new": n_new, "seed": seed}
+        request = {
+            "text": text, "arms": [arm_json(arm, corpus_id) for arm in arms], "weights_sha256": sha256.item(), "n_new": n_new, "seed": seed,
+            "is_traced": is_traced,
+        }  # fmt: skip
         tables = ask_process(self.path, "trace", request, progress, self.visitor)
         names = pa.array(["base", *(name_of(arm, k) for k, arm in enumerate(arms, start=1))])
         tables["arm"] = tables["arm"].set_column(tables["arm"].column_names.index("name"), "name", names)
-        return LiveTrace(self.con, self.path, text, tables)
+        return tables
 
     def __enter__(self) -> Self:
         return self
@@ -138,13 +156,7 @@ class LiveTrace:
 
         Whoever opens the atlas afterwards finds it: `experiments.before_after(number, 0, 1)`. Raises AtlasError if it cannot be written.
         """
-        from atlas.experiments.store import save  # what writes DuckDB files, which reading goes without
-
-        kept = {name: self.tables[name] for name in KEPT}
-        kept["arm"] = kept["arm"].drop_columns("is_as_base")
-        said = {"title": pa.array([title]), "author": pa.array([author], pa.string())}
-        kept["experiment"] = pa.table({**dict(zip(kept["experiment"].column_names, kept["experiment"].columns, strict=True)), **said})
-        return save(self.path, kept)
+        return save_answer(self.path, self.tables, title, author)
 
     def compare(self) -> pl.DataFrame:
         """One row per arm and token: the most likely next token without and with the arm, what became of the first, KL(base ‖ arm) in nats."""

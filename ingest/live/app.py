@@ -1,27 +1,23 @@
 """The model process's answers: Starlette on a Unix socket. Limits come before parsing; nothing is ever unpickled."""
 
 import json
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import IO, Any
+from typing import Any
 
-import pyarrow as pa
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from ingest.live.engine import Engine
-from ingest.live.jobs import Busy, Cancelled, Jobs, Tell
+from ingest.live.jobs import Busy, Cancelled, Jobs
 from ingest.live.request import parse_request
+from ingest.live.spooled import spooled
 from schema.errors import AtlasError
 from schema.live import MOST_BODY
 
 LONGEST_MESSAGE = 10_000
-
-PIECE = 1 << 18
-"""Bytes of an answer that are sent at once."""
 
 SENT_WITHIN = 300.0
 """Seconds until an answer that is not taken is given up."""
@@ -61,7 +57,7 @@ class Process:
                 raise AtlasError("a request is JSON: its content type is application/json")
             asked = parse_request(body)
             visitor = request.headers.get("x-visitor", "")[:64]
-            ticket = self.jobs.enter(visitor, lambda tell: encoded(self.engine.trace(asked, tell), tell))
+            ticket = self.jobs.enter(visitor, lambda tell: spooled(self.engine.trace(asked, tell), tell))
         except AtlasError as error:
             return JSONResponse(refusal(error), status_code=429 if isinstance(error, Busy) else 413 if isinstance(error, TooLarge) else 400)
         except ClientDisconnect:
@@ -74,11 +70,12 @@ class Process:
                 if "result" not in event:
                     yield line(event)
                     continue
-                sizes, file = event["result"]
-                yield line({"tables": sizes})
-                end = time.monotonic() + SENT_WITHIN
-                with file:
-                    while time.monotonic() < end and (piece := file.read(PIECE)):
+                with event["result"] as found:
+                    yield line({"tables": found.sizes})
+                    end = time.monotonic() + SENT_WITHIN
+                    for piece in found.pieces():
+                        if time.monotonic() > end:
+                            break
                         yield piece
         except (AtlasError, Cancelled) as error:
             yield line(refusal(error))
@@ -110,17 +107,3 @@ def refusal(error: Exception) -> dict[str, str]:
 
 def line(event: dict[str, Any]) -> bytes:
     return json.dumps(event).encode() + b"\n"
-
-
-def encoded(tables: dict[str, pa.Table], tell: Tell) -> tuple[dict[str, int], IO[bytes]]:
-    """Each table as an Arrow stream: bytes of each, and all of them in a file that has no name. However long who asked takes, no memory waits for them."""
-    sizes: dict[str, int] = {}
-    file = tempfile.TemporaryFile()  # noqa: SIM115 (closed by who sends it)
-    for name, table in tables.items():
-        tell("sending", len(sizes) / len(tables))
-        start = file.tell()
-        with pa.ipc.new_stream(file, table.schema) as stream:
-            stream.write_table(table)
-        sizes[name] = file.tell() - start
-    file.seek(0)
-    return sizes, file

@@ -26,10 +26,12 @@ def generation_table(model: Model, prompt: CutDocument, arms: tuple[Arm, ...], a
     decoding = Decoding() if asked.seed is None else Decoding("sample")
     token_ids = torch.from_numpy(prompt.sequences[0].token_ids).long().to(model.input_device)
     new: list[list[int]] = [[] for _ in range(1 + len(arms))]
+    texts = [""] * len(new)
 
     def on_token(row: int, token_id: int) -> None:
         new[row].append(token_id)
-        tell("generating", max(map(len, new)) / asked.n_new, texts=[text_of(model, tokens) for tokens in new])
+        texts[row] = text_of(model, new[row])
+        tell("generating", len(new[row]) / asked.n_new, texts=list(texts))
 
     found = generate(
         model, {0: token_ids}, 0, arms, asked.n_new, {}, decoding=decoding, seed=asked.seed or 0, is_exact=False, on_token=on_token

@@ -1,5 +1,6 @@
 """The loaded model of one atlas, and what is answered with it. Used by one thread at a time."""
 
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import cache
@@ -62,8 +63,8 @@ class Engine:
         check_acting(model)
         return model
 
-    def trace(self, asked: Asked, tell: "Tell") -> dict[str, pa.Table]:
-        """Tables of the prompt, its ids negative, and under arms: those of a trace, and `outcome` and `outcome_token` of base and arms.
+    def trace(self, asked: Asked, tell: "Tell") -> Iterator[dict[str, pa.Table]]:
+        """Tables of the prompt, its ids negative, and under arms, in parts as they come about: those of a trace, and what base and arms predict.
 
         Raises AtlasError for what the model or the atlas has not.
         """
@@ -75,7 +76,7 @@ class Engine:
         from ingest.live.outcomes import outcome_tables
         from ingest.live.prompt import cut_prompt, prompt_tables, require_few, under_arms
         from ingest.live.record import record_tables
-        from ingest.live.tracing import read_prompts, resolved_arms, traced_tables
+        from ingest.live.tracing import n_runs, read_prompts, resolved_arms, traced_tables
 
         if asked.weights_sha256 != model.weights_sha256:
             raise AtlasError("the atlas has another model than when its model process was started; end that with `atlas live --stop`, and ask again")
@@ -83,21 +84,20 @@ class Engine:
             bos, value_tops = bos_rule(con), read_value_tops(con, model)
             arms = resolved_arms(model, asked.arms, look_up(con), tell)
         prompts = under_arms(cut_prompt(model, asked.text, bos), len(arms))
-        require_few(prompts)
+        require_few(prompts, n_runs(arms))
         if asked.n_new:
             # before the trace, which may take minutes
             require_room(model, len(prompts[0].sequences[0].token_ids), asked.n_new)
         traced = read_prompts(model, prompts, arms, tell)
-        import torch
-
-        with torch.inference_mode():
-            tables = traced_tables(model, traced, value_tops, tell)
-            tell("what each arm predicts", 0.0)
-            tables |= outcome_tables(model, traced) | arm_tables(traced)
-            # a gigabyte of states, which what follows has no need of
-            del traced
-            tables |= {"generation": generation_table(model, prompts[0], arms, asked, tell)}
-        return prompt_tables(prompts, bos) | tables | record_tables(model, prompts[0], asked, bos, started_at)
+        yield outcome_tables(model, traced, tell)
+        yield arm_tables(traced)
+        if asked.is_traced:
+            yield prompt_tables(prompts, bos)
+            yield from traced_tables(model, traced, value_tops, tell)
+        # half a gigabyte of states, which what follows has no need of
+        del traced
+        yield {"generation": generation_table(model, prompts[0], arms, asked, tell)}
+        yield record_tables(model, prompts[0], asked, bos, started_at)
 
 
 def bos_rule(con: duckdb.DuckDBPyConnection) -> str:

@@ -7,6 +7,8 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from ingest.live.jobs import Tell
+from ingest.live.scores import scores
 from ingest.live.tracing import MOST_LOGITS, Traced
 from ingest.model.models import Model
 from ingest.model.ranking import rank_of, top_k
@@ -14,7 +16,8 @@ from ingest.model.ranking import rank_of, top_k
 N_TOKENS = 10
 
 
-def outcome_tables(model: Model, traced: Traced, prompt_id: int = 0) -> dict[str, pa.Table]:
+@torch.inference_mode()
+def outcome_tables(model: Model, traced: Traced, tell: Tell, prompt_id: int = 0) -> dict[str, pa.Table]:
     """Of every position of the base (arm 0) and of each arm. The answer is the base's most likely token at the position, the foil its second.
 
     kl_from_base is KL(base ‖ arm) in nats; answer_logprob and entropy are in nats, logit_difference is answer minus foil.
@@ -23,12 +26,15 @@ def outcome_tables(model: Model, traced: Traced, prompt_id: int = 0) -> dict[str
     size = max(1, MOST_LOGITS // (model.d_vocab * 4 * n_arms))
     outcomes, tokens = [], []
     for start in range(0, n, size):
+        tell("what each arm predicts", start / n)
         indices = range(start, min(start + size, n))
         base = model.lens(traced.last[0, indices.start : indices.stop])
+        answers = top_k(base, 1)[1][:, 0]
         for arm_id in range(n_arms):
             logits = base if arm_id == 0 else model.lens(traced.last[arm_id, indices.start : indices.stop])
             place = {"arm_id": np.full(len(indices), arm_id, np.int32), "prompt_id": np.full(len(indices), prompt_id, np.int32)}
-            outcomes.append(pa.table({**place, "index": np.array(indices, np.int32), **outcome(base, logits)}))
+            scored = scores(model, traced, traced.arms[arm_id - 1] if arm_id else (), indices, answers)
+            outcomes.append(pa.table({**place, "index": np.array(indices, np.int32), **outcome(base, logits), **scored}))
             tokens.append(pa.table(outcome_tokens(logits, arm_id, prompt_id, indices)))
     return {"outcome": pa.concat_tables(outcomes), "outcome_token": pa.concat_tables(tokens)}
 

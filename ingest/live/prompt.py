@@ -40,13 +40,14 @@ def under_arms(found: CutDocument, n_arms: int) -> list[CutDocument]:
     return [moved(found, k) for k in range(n_arms + 1)]
 
 
-def require_few(prompts: list[CutDocument]) -> None:
-    """AtlasError for more positions, those under arms among them, than are held at once."""
+def require_few(prompts: list[CutDocument], n_runs: int) -> None:
+    """AtlasError for more positions than are held at once, those under arms and of runs that arms take states from among them."""
     n = len(prompts[0].sequences[0].token_ids)
-    if n * len(prompts) > MOST_POSITIONS:
+    if n * (len(prompts) + n_runs) > MOST_POSITIONS:
+        of_runs = " that take states from its own run" if n_runs else ""
         raise AtlasError(
-            f"a prompt of {n:,} tokens under {len(prompts) - 1} arms is {n * len(prompts):,} positions; at most {MOST_POSITIONS:,} are traced at once: "
-            "give a shorter prompt, or fewer arms"
+            f"a prompt of {n:,} tokens under {len(prompts) - 1} arms{of_runs} is {n * (len(prompts) + n_runs):,} positions; at most {MOST_POSITIONS:,} are "
+            "traced at once: give a shorter prompt, or fewer arms"
         )
 
 

@@ -10,14 +10,15 @@ from schema.interventions.reading import read_json, shown, whole
 from schema.live import MOST_ARMS, MOST_FORWARDS, MOST_NEW_TOKENS
 
 NEEDED = {"text", "weights_sha256"}
-KEYS = NEEDED | {"arms", "n_new", "seed"}
+KEYS = NEEDED | {"arms", "n_new", "seed", "is_traced"}
 
 
 @dataclass(frozen=True)
 class Asked:
     """A prompt to trace, as it is and under arms. weights_sha256: of the atlas that its answer is joined with.
 
-    n_new: tokens that it goes on with, the likeliest each time; drawn, where there is a seed.
+    n_new: tokens that it goes on with, the likeliest each time; drawn, where there is a seed. is_traced: what is asked for is the trace too, and not what
+    the arms predict alone.
     """
 
     text: str
@@ -25,6 +26,7 @@ class Asked:
     weights_sha256: str
     n_new: int = 0
     seed: int | None = None
+    is_traced: bool = True
 
 
 def parse_request(body: bytes) -> Asked:
@@ -33,9 +35,11 @@ def parse_request(body: bytes) -> Asked:
     if not isinstance(given, dict) or not given.keys() <= KEYS or not given.keys() >= NEEDED:
         raise AtlasError(f"a request is an object with {', '.join(sorted(KEYS))}, not {shown(given)}")
     arms, n_new, seed = arms_of(given.get("arms", [])), given.get("n_new", 0), given.get("seed")
+    if not isinstance(is_traced := given.get("is_traced", True), bool):
+        raise AtlasError(f"is_traced is {shown(is_traced)}; it is true or false")
     if whole(n_new, "n_new", MOST_NEW_TOKENS + 1) * (1 + len(arms)) > MOST_FORWARDS:
         raise AtlasError(f"{n_new} new tokens under {len(arms)} arms were asked for; new tokens times prompts are at most {MOST_FORWARDS:,}")
-    return Asked(text_of(given["text"]), arms, str(given["weights_sha256"]), n_new, None if seed is None else whole(seed, "seed", MOST_SEEDS))
+    return Asked(text_of(given["text"]), arms, str(given["weights_sha256"]), n_new, None if seed is None else whole(seed, "seed", MOST_SEEDS), is_traced)
 
 
 def text_of(given: Any) -> str:

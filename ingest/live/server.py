@@ -24,6 +24,9 @@ LOOKED = 1.0
 """Seconds between looks at whether anybody still asks."""
 
 
+TRIES, PAUSE = 4, 0.05
+"""Of the lock, and seconds between them."""
+
 MMAP_THRESHOLD = -3
 """M_MMAP_THRESHOLD of glibc's malloc.h; elsewhere there is no mallopt."""
 
@@ -57,14 +60,22 @@ def give_back() -> None:
         ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, MAPPED)
 
 
+def locked(lock: int) -> bool:
+    """Whether the lock could be had. Who only looks whether it is held has it for a moment."""
+    for _ in range(TRIES):
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        time.sleep(PAUSE)
+    return False
+
+
 @contextmanager
 def claimed(target: Path) -> Iterator[socket.socket | None]:
     """The listening socket; None if another process has it. Who holds the lock beside it owns it, so that what a killed process left is taken over."""
     lock = os.open(target.with_suffix(".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not locked(lock):
             yield None
             return
         with suppress(FileNotFoundError):

@@ -3,7 +3,7 @@
 Base and arms are rows of one batch; an arm that changes no bit has the base's own states.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -60,6 +60,11 @@ def resolved_arms(model: Model, arms: Sequence[Arm], look_up: LookUp, tell: Tell
     return found
 
 
+def n_runs(arms: Sequence[Arm]) -> int:
+    """Runs of the prompt by itself that arms take states from, each of which is kept as a row of the batch is."""
+    return len(wanted_sites(arms))
+
+
 def read_prompts(model: Model, prompts: Sequence[CutDocument], arms: tuple[Arm, ...], tell: Tell) -> Traced:
     """One forward pass over the prompt and its arms. Raises AtlasError if memory does not suffice."""
     sequences = tuple(prompt.sequences[0] for prompt in prompts)
@@ -108,23 +113,23 @@ def on_device(model: Model, x: Tensor) -> Tensor:
     return flat(x).to(model.device).float()
 
 
-def traced_tables(model: Model, traced: Traced, value_tops: np.ndarray, tell: Tell) -> dict[str, pa.Table]:
+def traced_tables(model: Model, traced: Traced, value_tops: np.ndarray, tell: Tell) -> Iterator[dict[str, pa.Table]]:
     """Rows of a trace's tables, a stretch of positions at a time."""
     settings = TraceSettings(STREAM_SITES, N_COEFFICIENTS, 0)
     n = len(traced.states.position_ids)
     size = max(1, MOST_LOGITS // (model.d_vocab * (len(SITES) + len(RAW_SITES))))
-    stretches = [range(start, min(start + size, n)) for start in range(0, n, size)]
-    done, parts = 0.0, []
+    done = 0.0
 
     def progress(share: float, of: int) -> None:
         nonlocal done
         done += share * of
         tell("logit lens and sub-updates", done / n)
 
-    for rows in stretches:
-        states = chosen(traced.states, slice(rows.start, rows.stop))
-        parts.append(trace_tables(model, states, value_tops, -1, settings, partial(progress, of=len(rows))))
-    return {name: pa.concat_tables([part[name] for part in parts]) for name in parts[0]}
+    for start in range(0, n, size):
+        states = chosen(traced.states, slice(start, start + size))
+        with torch.inference_mode():
+            tables = trace_tables(model, states, value_tops, -1, settings, partial(progress, of=len(states.position_ids)))
+        yield tables
 
 
 def chosen(states: TracedStates, rows: slice) -> TracedStates:

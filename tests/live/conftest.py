@@ -1,6 +1,7 @@
 """A tiny model, an atlas of it, and its model process, on a socket in a folder of the test's own."""
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+import atlas
 from schema.live import UnixConnection, socket_path
 from tests.exact.tiny import D_FFN, Tiny, make, run, tiny_request
 
@@ -28,14 +30,39 @@ class World:
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return world_in(tmp_path_factory.mktemp("live"))
+
+
+def world_in(folder: Path) -> World:
     """The prompt is the whole of its corpus, and every position of it is traced."""
-    folder = tmp_path_factory.mktemp("live")
     tiny = make(folder, "llama")
     corpus = folder / "prompt"
     corpus.mkdir()
     (corpus / "prompt.txt").write_text(PROMPT)
     request = tiny_request(tiny.folder, corpus / "*.txt", folder / "live.duckdb", trace=1000, coefficients=D_FFN, vectors=(), paper=False, context=64)
     return World(tiny, run(request))
+
+
+def kept(world: World, cache: Path) -> None:
+    """Lay the model where one that was dequantised is kept, so that a process finds it by itself."""
+    with atlas.open(world.atlas) as a:
+        sha256 = a.sql("SELECT weights_sha256 FROM model").item()
+    shutil.copytree(world.tiny.folder, cache / "cache" / "activation-atlas" / "weights" / sha256)
+
+
+def processes_of(target: Path) -> list[int]:
+    """Those that were started to answer for an atlas, listening or not; none that have ended."""
+    found = []
+    for pid in (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()):
+        with suppress(OSError):
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            if b"live" in words and os.fsencode(target) in words and state_of(pid) != "Z":
+                found.append(pid)
+    return found
+
+
+def state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 @contextmanager

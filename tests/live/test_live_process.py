@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,22 +17,15 @@ import pytest
 import atlas
 from atlas.live.asking import ask_process
 from schema.errors import AtlasError
-from schema.live import MOST_BODY, UnixConnection, private_folder, socket_path
+from schema.live import MOST_BODY, TAKEN, UnixConnection, private_folder, socket_path
 from tests.exact.tiny import make
-from tests.live.conftest import PROMPT, STARTED, World, live_process, private_sockets, wait_until_answering
+from tests.live.conftest import PROMPT, STARTED, World, kept, live_process, private_sockets, wait_until_answering
 
 
 @pytest.fixture
 def sockets() -> Iterator[Path]:
     with private_sockets() as folder:
         yield folder
-
-
-def kept(world: World, cache: Path) -> None:
-    """Lay the model where one that was dequantised is kept, so that a process finds it by itself."""
-    with atlas.open(world.atlas) as a:
-        sha256 = a.sql("SELECT weights_sha256 FROM model").item()
-    shutil.copytree(world.tiny.folder, cache / "cache" / "activation-atlas" / "weights" / sha256)
 
 
 def post(world: World, body: bytes, content_type: str = "application/json", path: str = "/trace") -> tuple[int, dict]:
@@ -205,7 +197,7 @@ def test_one_process_an_atlas_and_stop_ends_it(world: World, sockets: Path) -> N
     command = [sys.executable, "-c", "from atlas.cli import main; main()", "live", str(world.atlas)]
     with live_process(world) as process:
         second = subprocess.run(command, capture_output=True, text=True)
-        assert (second.returncode, "another process answers for" in second.stderr) == (1, True)
+        assert (second.returncode, "another process answers for" in second.stderr) == (TAKEN, True)
         assert works(world)
         assert "ended the process" in subprocess.run([*command, "--stop"], capture_output=True, text=True).stderr
         process.wait(STARTED)

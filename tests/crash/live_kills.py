@@ -1,0 +1,125 @@
+"""A model process that is killed at random moments, while it starts and while it answers: the next request is answered, and nothing is left or broken.
+
+    python -m tests.crash.live_kills [--kills 200] [--clients 3] [--seed 0]
+
+Threads ask all the while, and keep some of the answers. Half of the kills hit a process that another kill has made anew, so that it may be starting.
+"""
+
+import gc
+import os
+import random
+import signal
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import click
+
+import atlas
+from ingest.live_cli import end_process
+from schema.audits import run_audits
+from schema.live import private_folder, socket_path
+from tests.crash.live_clients import Clients
+from tests.crash.soak_figures import usage
+from tests.live.conftest import PROMPT, STARTED, World, kept, private_sockets, processes_of, world_in
+
+HANDLES, THREADS = 4, 1
+"""How many more the client may have in the end: a lock of a connection that is being closed."""
+
+
+def live_kills(world: World, kills: int, n_clients: int, seed: int) -> tuple[Counter[str], float]:
+    """What became of requests, and the longest that one after a kill took, in seconds. Raises AssertionError for whatever is left or broken."""
+    rng = random.Random(seed)
+    answered(world)
+    took = restarted(world)
+    settled = usage_here()
+    longest = 0.0
+    with Clients(world.atlas, n_clients, seed, save=0.2) as clients:
+        for _ in range(kills):
+            time.sleep(rng.uniform(0, 1.5 * took))
+            kill_one(world, rng)
+            if rng.random() < 0.5:
+                start = time.monotonic()
+                answered(world)
+                longest = max(longest, time.monotonic() - start)
+            if clients.failed:
+                break
+    answered(world)
+    require_whole(world, clients.counts["saved"])
+    end_process(world.atlas)
+    require_nothing_left(world, settled)
+    return clients.counts, longest
+
+
+def answered(world: World) -> None:
+    with atlas.open(world.atlas) as a:
+        assert a.live().trace(PROMPT).positions.height > 5
+
+
+def restarted(world: World) -> float:
+    """Seconds from nothing to the first answer."""
+    end_process(world.atlas)
+    start = time.monotonic()
+    answered(world)
+    return time.monotonic() - start
+
+
+def kill_one(world: World, rng: random.Random) -> None:
+    """One of those that there are, as soon as there is one."""
+    end = time.monotonic() + STARTED
+    while not (found := processes_of(world.atlas)):
+        assert time.monotonic() < end, "nobody has started a process"
+        time.sleep(0.01)
+    try:
+        os.kill(rng.choice(found), signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def require_whole(world: World, saved: int) -> None:
+    with atlas.open(world.atlas) as a:
+        broken = [f.audit.name for f in run_audits(a.con) if f.n_rows]
+        n = a.sql("SELECT count(*) FROM experiments.experiment").item()
+    assert (broken, n) == ([], saved), f"{broken} are broken, and of {saved} that were saved {n} experiments are there"
+
+
+def require_nothing_left(world: World, settled: tuple[int, int]) -> None:
+    end = time.monotonic() + 20
+    while (processes_of(world.atlas) or socket_path(world.atlas).exists()) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert processes_of(world.atlas) == []
+    left = sorted(path.suffix for path in private_folder().iterdir())
+    assert left == [".lock", ".log"], f"in the folder of sockets there are {left}"
+    beside = sorted(path.name for path in world.atlas.parent.iterdir() if path.name.startswith((".", f"{world.atlas.stem}.")))
+    assert {*beside} <= {world.atlas.name, f"{world.atlas.stem}.experiments.duckdb", f".{world.atlas.stem}.experiments.duckdb.lock"}, beside
+    gc.collect()
+    handles, threads = usage_here()
+    assert handles <= settled[0] + HANDLES and threads <= settled[1] + THREADS, f"handles and threads were {settled}, and are {(handles, threads)}"
+
+
+def usage_here() -> tuple[int, int]:
+    """Handles and threads of this process."""
+    return usage(os.getpid()).handles, len(list(Path("/proc/self/task").iterdir()))
+
+
+@click.command()
+@click.option("--kills", default=200, show_default=True)
+@click.option("--clients", default=3, show_default=True)
+@click.option("--seed", default=0, show_default=True)
+def main(kills: int, clients: int, seed: int) -> None:
+    with tempfile.TemporaryDirectory() as folder, private_sockets() as sockets:
+        world = world_in(Path(folder))
+        kept(world, sockets)
+        before = usage_here()
+        found, longest = live_kills(world, kills, clients, seed)
+        after = usage_here()
+    of = ", ".join(f"{name} {n}" for name, n in sorted(found.items()))
+    click.echo(
+        f"{kills} kills; requests: {of}; the longest after a kill took {longest:.1f} s; handles and threads of who asks {before} before, {after} after; "
+        "the atlas and its experiments are whole, no process and no socket is left"
+    )
+
+
+if __name__ == "__main__":
+    main()
