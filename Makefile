@@ -25,7 +25,7 @@ REFERENCE := $(BIN)/atlas ingest reference.duckdb --model reference --corpus sot
 .DEFAULT_GOAL := help
 # an interrupted ingest leaves a good snapshot, and goes on when it is run again
 .PRECIOUS: demo.duckdb reference.duckdb
-.PHONY: help install packages demo demo-live demo-papers ui test test-fast docs lint format lane-2 lake hostile bench scale kill-loop soak clean
+.PHONY: help install packages demo demo-live demo-papers ui test test-fast docs lint format lane-2 lake hostile bench scale kill-loop soak kill-live soak-live clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-10s %s\n' "$$name" "$$text"; done
@@ -141,6 +141,12 @@ kill-loop: .venv/.installed-dev ## kill an ingest 200 times at random moments, a
 
 soak: .venv/.installed-dev packages ## ingest for an hour, killed at random and read all the while: memory and handles stay flat, nothing is left
 	$(BIN)/python -m tests.crash.soak
+
+kill-live: .venv/.installed-dev ## kill the model process 200 times at random moments while clients ask and save: the next request is answered
+	$(BIN)/python -m tests.crash.live_kills
+
+soak-live: .venv/.installed-dev ## ask one model process a thousand times: its memory and handles stay flat
+	$(BIN)/python -m tests.crash.live_soak
 
 clean: ## remove everything that make installed or made, atlases and caches too
 	rm -rf .venv .lane-2 out $(foreach name,demo reference,$(name).duckdb $(name).duckdb.work $(name).annotations.duckdb $(name).experiments.duckdb) .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis

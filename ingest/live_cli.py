@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from schema.errors import AtlasError
-
 if TYPE_CHECKING:
     from ingest.live.server import Port
 

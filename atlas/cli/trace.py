@@ -1,27 +1,19 @@
 """`atlas trace "…"`: a prompt of yours through the atlas's own model, as it is and with parts of the model switched."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from atlas.cli.options import chosen, db_option, open_atlas, use_color
+from atlas.cli.options import chosen, db_option, open_atlas
 from atlas.cli.shown import shown_progress
+from atlas.cli.trace_page import show
 from atlas.export.visible import visible_line
 from schema.errors import AtlasError
 
-if TYPE_CHECKING:
-    import polars as pl
-
-    from atlas.live import LiveTrace
-
-N_TOKENS = 10
-N_SUB_UPDATES = 10
-
 
 @click.command()
-@click.argument("texts", nargs=-1, required=True, metavar="TEXT")
+@click.argument("texts", nargs=-1, metavar="TEXT")
 @db_option
 @click.option("--set", "switches", multiple=True, metavar="L20N630=max*0.5", help="Switch a neuron or a head; all of them together are one arm.")
 @click.option(
@@ -38,11 +30,13 @@ N_SUB_UPDATES = 10
     help="Switch off the N largest sub-updates of each layer at --index instead, one at a time.",
 )
 @click.option("--layer", "layers", multiple=True, type=click.IntRange(0), metavar="L", help="Of these layers alone.")
+@click.option("--with-trace", is_flag=True, help="With --save: keep the states too, to be shown again with --kept.")
+@click.option("--kept", type=int, metavar="EXPERIMENT", help="Show what was kept so; no model is needed.")
 @click.option("--index", default=-1, show_default=True, help="Which token's prediction is taken apart, from 0; below it, from the end.")
 @click.option("--corpus", default=0, show_default=True, type=click.IntRange(0), help="The corpus whose largest coefficients --set multiplies.")
 def command(
     texts: tuple[str, ...], db: Path | None, switches: tuple[str, ...], files: tuple[Path, ...], n_new: int, seed: int | None, title: str | None,
-    n_off: int | None, layers: tuple[int, ...], index: int, corpus: int,
+    n_off: int | None, layers: tuple[int, ...], with_trace: bool, kept: int | None, index: int, corpus: int,
 ) -> None:  # fmt: skip
     """Trace TEXT, a prompt: what the model predicts after each token, and what promotes it.
 
@@ -54,9 +48,15 @@ def command(
     atlas trace "The city council met on Monday to" --db demo.duckdb --set L20N630=max*0.5
     atlas trace "The city council met on Monday to" --db demo.duckdb --switch-off 10 --layer 29 --save "is a score an effect?"
     """
+    if kept is not None:
+        require_alone("--kept shows what there is", texts, switches, files, n_new, n_off, title)
+        with open_atlas(db) as a:
+            show(a.live().kept(kept), None, index, corpus)
+        return
+    if not texts:
+        raise click.UsageError("which prompt? Give TEXT")
     if n_off is not None:
-        if switches or files or n_new:
-            raise AtlasError("--switch-off makes the arms itself: leave out --set, --arm and --generate")
+        require_alone("--switch-off makes the arms itself", switches, files, n_new, with_trace)
         with open_atlas(db) as a, shown_progress() as progress:
             switched = a.live().switch_off(texts, n_off, layers=layers or None, index=index, progress=progress)
         from atlas.cli.switched import show_switched
@@ -70,12 +70,17 @@ def command(
     names = [*([", ".join(switches)] if switches else []), *(visible_line(str(path)) for path in files)]
     with open_atlas(db) as a, shown_progress(["base", *names]) as progress:
         found = a.live().trace(texts[0], arms, n_new=n_new, seed=seed, corpus_id=corpus, progress=progress)
-        at = found.position_id(index)
         progress({"stage": ""})
-        click.echo(page(found, names, at, corpus), color=None if use_color() else False)
+        show(found, names, index, corpus)
         if title is not None:
-            number = found.save(title)
-            click.echo(f"kept as experiment {number}: atlas ask before_after --experiment {number} --prompt 0 --arm 1 --db {db}", err=True)
+            number = found.save(title, with_trace=with_trace)
+            again = f"atlas trace --kept {number}" if with_trace else f"atlas ask before_after --experiment {number} --prompt 0 --arm 1"
+            click.echo(f"kept as experiment {number}: {again} --db {db}", err=True)
+
+
+def require_alone(why: str, *others: object) -> None:
+    if any(others):
+        raise AtlasError(f"{why}: leave out --set, --arm, --generate and what else is for a prompt of its own")
 
 
 def arm_in(path: Path) -> list[dict[str, Any]]:
@@ -90,65 +95,3 @@ def arm_in(path: Path) -> list[dict[str, Any]]:
         raise AtlasError(f"{path} cannot be read: {error.strerror}") from error
     except AtlasError as error:
         raise AtlasError(f"{path}: {error}") from error
-
-
-def page(found: "LiveTrace", names: Sequence[str], at: int, corpus: int) -> str:
-    from atlas.export.terminal import terminal_table
-
-    parts = [("", tokens(found))]
-    parts += [(f"arm {k}, {name}", arm(found, k)) for k, name in enumerate(names, start=1)]
-    index = found.positions.filter(position_id=at)["index"].item()
-    parts.append((f"after token {index}", leading(found, index)))
-    parts.append((f"what its prediction gets from neurons (frozen norm, logits), largest {N_SUB_UPDATES} of those kept", promoting(found, at, corpus)))
-    if (texts := found.continuations).height:
-        parts.append(("it goes on", texts.drop("arm_id")))
-    return "\n".join(line for title, frame in parts for line in (*([click.style(title, bold=True)] if title else []), terminal_table(frame)))
-
-
-def tokens(found: "LiveTrace") -> "pl.DataFrame":
-    return found.positions.filter(arm_id=0).drop("arm_id", "position_id")
-
-
-def arm(found: "LiveTrace", k: int) -> "pl.DataFrame":
-    return found.compare().filter(arm_id=k).drop("arm_id", "arm", "is_as_base")
-
-
-def leading(found: "LiveTrace", index: int) -> "pl.DataFrame":
-    """The most likely next tokens, of the base and of each arm side by side."""
-    import polars as pl
-
-    frame = found.sql(LEADING.format(index=index, n=N_TOKENS))
-    arms = frame["arm"].unique(maintain_order=True)
-    parts = [frame.filter(arm=name).select(pl.col("token").alias(name), pl.col("prob").alias(f"{name} prob")) for name in arms]
-    return pl.concat(parts, how="horizontal")
-
-
-LEADING = """
-SELECT a.name AS arm, k.text AS token, o.prob
-FROM live_outcome_token AS o
-INNER JOIN live_arm AS a ON o.arm_id = a.arm_id
-INNER JOIN token AS k ON o.token_id = k.token_id
-WHERE o.index = {index} AND o.rank <= {n}
-ORDER BY o.arm_id, o.rank
-"""
-
-
-def promoting(found: "LiveTrace", at: int, corpus: int) -> "pl.DataFrame":
-    return found.sql(PROMOTING.format(at=at, n=N_SUB_UPDATES, corpus=corpus))
-
-
-PROMOTING = """
-SELECT
-    'L' || u.layer || 'N' || u.neuron AS neuron, u.coefficient, u.coefficient / if(u.coefficient > 0, s.max, s.min) AS of_its_largest,
-    u.final_frozen_score, u.share,
-    (
-        SELECT list(k.text ORDER BY v.rank) FROM value_token AS v INNER JOIN token AS k ON v.token_id = k.token_id
-        WHERE
-            v.layer = u.layer AND v.neuron = u.neuron AND v.rank <= 5 AND v.direction = if(u.coefficient >= 0, 'promoted', 'suppressed')
-    ) AS promotes
-FROM dominant_sub_update AS u
-LEFT JOIN neuron_statistics AS s ON u.layer = s.layer AND u.neuron = s.neuron AND s.corpus_id = {corpus}
-WHERE u.position_id = {at}
-ORDER BY abs(u.final_frozen_score) DESC, u.layer, u.neuron
-LIMIT {n}
-"""

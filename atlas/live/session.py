@@ -15,7 +15,7 @@ from atlas.arguments import bind
 from atlas.frames import fetch
 from atlas.live.asking import Progress, ask_process
 from atlas.live.pinned import pinned
-from atlas.live.saving import save_answer
+from atlas.live.saving import kept_answer, save_answer
 from atlas.live.switching import SwitchedOff, switched_off
 from atlas.questions import question
 from atlas.ranges import check_arguments
@@ -71,6 +71,10 @@ class Live:
         """
         tables = self.answer(text, arms, n_new=n_new, seed=seed, corpus_id=corpus_id, progress=progress)
         return LiveTrace(self.con, self.path, text, tables)
+
+    def kept(self, experiment: int) -> "LiveTrace":
+        """A trace that was kept with `save(title, with_trace=True)`, as when it was made; no model is needed. Raises AtlasError if there is none."""
+        return LiveTrace(self.con, self.path, *kept_answer(self.con, experiment))
 
     def switch_off(
         self, prompts: Sequence[str], n: int = 10, *, layers: Sequence[int] | None = None, index: int = -1, progress: Progress = lambda _: None
@@ -151,12 +155,13 @@ class LiveTrace:
         """Run one SELECT over the atlas's tables with the prompt's rows; live_trace, live_position and so on hold these alone."""
         return guard.run_select(self.con, query).frame
 
-    def save(self, title: str, author: str | None = None) -> int:
-        """Keep prompt, arms, what they predict and the continuations as an experiment beside the atlas, and return its number; the traced states are not kept.
+    def save(self, title: str, author: str | None = None, *, with_trace: bool = False) -> int:
+        """Keep prompt, arms, what they predict and the continuations as an experiment beside the atlas, and return its number.
 
-        Whoever opens the atlas afterwards finds it: `experiments.before_after(number, 0, 1)`. Raises AtlasError if it cannot be written.
+        Whoever opens the atlas afterwards finds it: `experiments.before_after(number, 0, 1)`. with_trace: the states too, some 300 KB a token in a small
+        model, for `a.live().kept(number)`. Raises AtlasError if it cannot be written.
         """
-        return save_answer(self.path, self.tables, title, author)
+        return save_answer(self.path, self.tables, title, author, is_whole=with_trace)
 
     def compare(self) -> pl.DataFrame:
         """One row per arm and token: the most likely next token without and with the arm, what became of the first, KL(base ‖ arm) in nats."""

@@ -8,7 +8,7 @@ from sqlalchemy import Integer, MetaData, String
 from schema import terms
 from schema.build import table_ddl
 from schema.columns import column
-from schema.experiments import arms, asked, attributions, continuations, effects, outcomes
+from schema.experiments import answers, arms, asked, attributions, continuations, effects, outcomes
 from schema.experiments.declaring import declared
 
 
@@ -23,7 +23,7 @@ def experiment_metadata() -> MetaData:
         comment="What wrote this file; one row.",
         grain=(),
     )
-    for part in (asked, arms, outcomes, continuations, effects, attributions):
+    for part in (asked, arms, outcomes, continuations, effects, attributions, answers):
         part.declare_tables(declare)
     return m
 

@@ -319,4 +319,13 @@ COMMENT ON COLUMN experiments.attribution_total.n_steps IS 'Points of the path a
 COMMENT ON COLUMN experiments.attribution_total.at_input IS 'The score of the prompt as it is.';
 COMMENT ON COLUMN experiments.attribution_total.at_baseline IS 'The score with the baseline in the place of every token that is not held.';
 COMMENT ON COLUMN experiments.attribution_total.sum IS 'Sum of the attributions.';
-COMMENT ON COLUMN experiments.attribution_total.completeness_error IS '|sum - (at_input - at_baseline)| / max(|at_input - at_baseline|, 0.1); null where the method promises no sum.'
+COMMENT ON COLUMN experiments.attribution_total.completeness_error IS '|sum - (at_input - at_baseline)| / max(|at_input - at_baseline|, 0.1); null where the method promises no sum.';
+CREATE TABLE experiments.kept_table (
+	experiment_id INTEGER NOT NULL, 
+	name VARCHAR NOT NULL, 
+	arrow BYTEA NOT NULL
+);
+COMMENT ON TABLE experiments.kept_table IS 'All tables of a live prompt that was kept with its trace: `a.live().kept(experiment)` puts them beside those of the atlas again.';
+COMMENT ON COLUMN experiments.kept_table.experiment_id IS 'The experiment.';
+COMMENT ON COLUMN experiments.kept_table.name IS 'The table''s name in the atlas; of what no atlas has, in experiments.';
+COMMENT ON COLUMN experiments.kept_table.arrow IS 'Its rows as an Arrow stream, as the model process gave them: ids are negative.'

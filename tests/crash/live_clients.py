@@ -22,7 +22,7 @@ class Gone(Exception):
     """Whoever asked does not wait."""
 
 
-def ask_once(a: atlas.api.Atlas, rng: random.Random, save: float = 0.0) -> str:
+def ask_once(a: atlas.Atlas, rng: random.Random, save: float = 0.0) -> str:
     """What became of one request; save: share of the answers that are kept. Raises AtlasError as asking does, but for what is to be refused."""
     kind = rng.random()
     if kind < 0.15:
@@ -82,7 +82,7 @@ class Clients:
         except BaseException as error:
             self.failed.append(error)
 
-    def asked(self, a: atlas.api.Atlas, rng: random.Random) -> str:
+    def asked(self, a: atlas.Atlas, rng: random.Random) -> str:
         try:
             return ask_once(a, rng, self.save)
         except AtlasError as error:

@@ -12,6 +12,7 @@ import signal
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -71,10 +72,8 @@ def kill_one(world: World, rng: random.Random) -> None:
     while not (found := processes_of(world.atlas)):
         assert time.monotonic() < end, "nobody has started a process"
         time.sleep(0.01)
-    try:
+    with suppress(ProcessLookupError):
         os.kill(rng.choice(found), signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def require_whole(world: World, saved: int) -> None:

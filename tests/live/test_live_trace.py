@@ -190,6 +190,34 @@ def test_what_is_saved_is_what_the_trace_said(process: World, tmp_path: Path) ->
         assert [f.audit.name for f in run_audits(a.con) if f.n_rows] == []
 
 
+def test_a_trace_that_was_kept_is_asked_again_without_the_model(process: World, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.duckdb"
+    shutil.copy(process.atlas, copy)
+    socket_path(copy).symlink_to(socket_path(process.atlas))
+    with atlas.open(copy) as a:
+        found = a.live().trace(PROMPT, ["L1N3=max*0.5"], n_new=3)
+        assert (found.save("with", with_trace=True), found.save("without")) == (0, 1)
+    socket_path(copy).unlink()
+    with atlas.open(copy) as a:
+        again = a.live().kept(0)
+        assert (again.text, again.tables.keys()) == (PROMPT, found.tables.keys())
+        for name, table in found.tables.items():
+            assert again.tables[name].equals(table), name
+        at = found.position_id()
+        for name, arguments in {"prediction_trace": (), "dominant_sub_updates": (1,), "nearest_states": (1,)}.items():
+            assert again.ask(name, at, *arguments).equals(found.ask(name, at, *arguments))
+        assert again.compare().equals(found.compare())
+        assert again.continuations.equals(found.continuations)
+        with pytest.raises(AtlasError, match="experiment 1 was kept without its trace"):
+            a.live().kept(1)
+        with pytest.raises(AtlasError, match="no experiment 2"):
+            a.live().kept(2)
+        assert [f.audit.name for f in run_audits(a.con) if f.n_rows] == []
+    done = CliRunner().invoke(cli, ["trace", "--kept", "0", "--db", str(copy)])
+    assert done.exit_code == 0, done.output
+    assert "arm 1, L1N3=max*0.5" in done.output
+
+
 def test_a_trace_of_one_token(opened: atlas.api.Atlas) -> None:
     found = opened.live().trace("x")
     assert found.positions.height == found.positions["index"].max() + 1
@@ -256,7 +284,7 @@ def test_control_characters_are_text_like_any(opened: atlas.api.Atlas) -> None:
 def test_the_code_of_the_document_runs(process: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Layers, neurons and heads that the tiny model has stand for those of the demo's."""
     (code,) = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
-    for larger, smaller in {"L20N630": "L1N30", "L9H3": "L2H3", "L9H4": "L2H0", ", 20)": ", 2)"}.items():
+    for larger, smaller in {"L20N630": "L1N30", "L9H3": "L2H3", "L9H4": "L2H0", ", 20)": ", 2)", "[20]": "[2]"}.items():
         code = code.replace(larger, smaller)
     shutil.copy(process.atlas, tmp_path / "demo.duckdb")
     socket_path(tmp_path / "demo.duckdb").symlink_to(socket_path(process.atlas))

@@ -105,7 +105,7 @@ def test_the_question_answers_for_what_was_kept(atlas_copy: Path, switched: Swit
         assert [f.audit.name for f in run_audits(a.con) if f.n_rows] == []
 
 
-def ids_of_last(a: atlas.api.Atlas, number: int) -> int:
+def ids_of_last(a: atlas.Atlas, number: int) -> int:
     return a.sql(f"SELECT n_tokens - 1 FROM experiments.prompt WHERE experiment_id = {number} AND prompt_id = 0").item()
 
 
