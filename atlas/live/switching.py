@@ -72,7 +72,7 @@ def switched_off(live: "Live", prompts: Sequence[str], n: int, layers: Sequence[
             parts.append(placed(tables, prompt_id, n_before, at, is_first=start == 0))
     if not parts:
         raise AtlasError("no prompt was given: give one or more")
-    asked = {"switched_off": n, "layers": None if layers is None else list(layers), "index": index}
+    asked: dict[str, object] = {"switched_off": n, "layers": None if layers is None else list(layers), "index": index}
     merged = {name: pl.concat([part[name] for part in parts]).to_arrow() for name in KEPT}
     return SwitchedOff(live.path, merged | {"experiment": one_experiment(merged["experiment"], asked)})
 

@@ -25,6 +25,9 @@ from tests.crash.live_clients import Clients
 from tests.crash.soak_figures import usage
 from tests.live.conftest import PROMPT, STARTED, World, kept, private_sockets, processes_of, world_in
 
+REPORTED = 20
+"""Kills after which figures are said."""
+
 HANDLES, THREADS = 4, 1
 """How many more the client may have in the end: a lock of a connection that is being closed."""
 
@@ -37,7 +40,9 @@ def live_kills(world: World, kills: int, n_clients: int, seed: int) -> tuple[Cou
     settled = usage_here()
     longest = 0.0
     with Clients(world.atlas, n_clients, seed, save=0.2) as clients:
-        for _ in range(kills):
+        for n in range(kills):
+            if n % REPORTED == 0:
+                click.echo(f"{n:6} kills, requests {dict(clients.counts)}, handles and threads {usage_here()}, {took:.1f} s from nothing to an answer", err=True)
             time.sleep(rng.uniform(0, 1.5 * took))
             kill_one(world, rng)
             if rng.random() < 0.5:
