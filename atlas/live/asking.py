@@ -37,13 +37,16 @@ def ask_process(atlas: Path, what: str, request: dict[str, Any], progress: Progr
             raise errors.AtlasError(f"what answers for {atlas} is no model process, or one of another release: it said no line of the protocol") from error
         except (OSError, HTTPException) as error:
             raise errors.AtlasError(
-                f"the model process of {atlas} ended before it answered ({error or type(error).__name__}); ask again to start another"
+                # what it said may be anything, line breaks too
+                f"the model process of {atlas} ended before it answered ({' '.join(str(error).split()) or type(error).__name__}); ask again to start another"
             ) from error
 
 
 def read_answer(response: HTTPResponse, progress: Progress) -> dict[str, pa.Table]:
     while data := response.readline(MOST_LINE):
         said = json.loads(data)
+        if not isinstance(said, dict):
+            raise ValueError("a line is no object")
         if "error" in said:
             kind = vars(errors).get(said["error"])
             raise (kind if isinstance(kind, type) and issubclass(kind, errors.AtlasError) else errors.AtlasError)(said["message"])

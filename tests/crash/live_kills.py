@@ -42,7 +42,9 @@ def live_kills(world: World, kills: int, n_clients: int, seed: int) -> tuple[Cou
     with Clients(world.atlas, n_clients, seed, save=0.2) as clients:
         for n in range(kills):
             if n % REPORTED == 0:
-                click.echo(f"{n:6} kills, requests {dict(clients.counts)}, handles and threads {usage_here()}, {took:.1f} s from nothing to an answer", err=True)
+                click.echo(
+                    f"{n:6} kills, requests {dict(clients.counts)}, handles and threads {usage_here()}, {took:.1f} s from nothing to an answer", err=True
+                )
             time.sleep(rng.uniform(0, 1.5 * took))
             kill_one(world, rng)
             if rng.random() < 0.5:

@@ -26,7 +26,7 @@ WRONG: dict[str, tuple[list[str], object, str]] = {
     "no such head": (["x", "--set", "L1H9=0"], None, "head 9 was asked for; layer 1 of tiny-llama has heads 0 to 3"),
     "no such site in the family": (["x"], GATED, "tiny-llama has a gated FFN, whose coefficients are a product, so it has no pre_activation"),
     "one cell twice": (["x", "--set", "L1N3=2", "--set", "L1N3=0"], None, "coefficient 3 of layer 1"),
-    "no intervention": (["x", "--set", "L1N3"], None, "'L1N3' is no intervention; write one such as L20N630=max*0.5"),
+    "no intervention": (["x", "--set", "L1N3"], None, '"L1N3" is no intervention; write one such as L20N630=max*0.5'),
     "a number that is none": (["x", "--set", "L1N3=max*x"], None, "is no intervention"),
     "a token that is not there": (["x", "--set", "L1N3=0@40"], None, "position 40 was asked for; the sequence has positions 0 to"),
     "no such corpus": (["x", "--set", "L1N3=max*1", "--corpus", "7"], None, "the atlas has no max of L1N3 in corpus 7"),
