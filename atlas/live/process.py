@@ -14,8 +14,8 @@ from schema.live import ADDRESS, TAKEN, UnixConnection, socket_path
 START = 30.0
 """Seconds until a process that was started must answer; it loads the model afterwards."""
 
-ANSWER = 30.0
-"""Seconds without a word after which a process is taken for dead; it says every second what it does."""
+ANSWER = 120.0
+"""Seconds without a word after which a process is taken for dead: it says every second what it does, but a busy machine may keep it from that."""
 
 PAUSE = 0.05
 
