@@ -11,7 +11,7 @@ from pathlib import Path
 from schema.errors import AtlasError
 from schema.live import ADDRESS, TAKEN, UnixConnection, socket_path
 
-START = 30.0
+START = 60.0
 """Seconds until a process that was started must answer; it loads the model afterwards."""
 
 ANSWER = 120.0
