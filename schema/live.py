@@ -23,7 +23,8 @@ MOST_NEW_TOKENS = 256
 MOST_ARMS = 64
 
 MOST_POSITIONS = 1024
-"""Tokens that are traced at once, those of the prompt again under each arm: what is kept of each takes half a megabyte in a small model."""
+"""Tokens that are traced at once, those of the prompt again under each arm, and for each run of its own that arms take states from: what is kept of each takes
+half a megabyte in a small model. The mask of a layer with blocked edges goes with them too: it has as many rows, and is let go of after the layer."""
 
 MOST_FORWARDS = 4096
 """Sequences that one request may have read, new tokens times arms among them."""
