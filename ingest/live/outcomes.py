@@ -1,6 +1,8 @@
 """What a prompt and each arm predict, beside each other: rows of `outcome` and `outcome_token`, as in a file of experiments."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +17,9 @@ from ingest.model.ranking import rank_of, top_k
 
 N_TOKENS = 10
 
+HELD = 8
+"""Times the logits of the positions that are looked at together: those of the base and of an arm, in float64 too."""
+
 
 @torch.inference_mode()
 def outcome_tables(model: Model, traced: Traced, tell: Tell, prompt_id: int = 0) -> dict[str, pa.Table]:
@@ -23,29 +28,46 @@ def outcome_tables(model: Model, traced: Traced, tell: Tell, prompt_id: int = 0)
     kl_from_base is KL(base ‖ arm) in nats; answer_logprob and entropy are in nats, logit_difference is answer minus foil.
     """
     n_arms, n = traced.last.shape[:2]
-    size = max(1, MOST_LOGITS // (model.d_vocab * 4 * n_arms))
+    most = max(1, MOST_LOGITS // (model.d_vocab * HELD))
+    size = min(n, most)
     outcomes, tokens = [], []
     for start in range(0, n, size):
-        tell("what each arm predicts", start / n)
         indices = range(start, min(start + size, n))
-        base = model.lens(traced.last[0, indices.start : indices.stop])
-        answers = top_k(base, 1)[1][:, 0]
-        for arm_id in range(n_arms):
-            logits = base if arm_id == 0 else model.lens(traced.last[arm_id, indices.start : indices.stop])
-            place = {"arm_id": np.full(len(indices), arm_id, np.int32), "prompt_id": np.full(len(indices), prompt_id, np.int32)}
-            scored = scores(model, traced, traced.arms[arm_id - 1] if arm_id else (), indices, answers)
-            outcomes.append(pa.table({**place, "index": np.array(indices, np.int32), **outcome(base, logits), **scored}))
-            tokens.append(pa.table(outcome_tokens(logits, arm_id, prompt_id, indices)))
+        rows = slice(indices.start, indices.stop)
+        base = Base.of(model.lens(traced.last[0, rows]))
+        # few positions of many arms are one product too, or the output embedding would be read for each
+        for group in torch.arange(n_arms).split(max(1, most // size)):
+            tell("what each arm predicts", (start + int(group[0]) / n_arms * len(indices)) / n)
+            for arm_id, logits in zip(group.tolist(), model.lens(traced.last[group, rows]), strict=True):
+                # an arm that changes nothing differs by no rounding either
+                is_base = arm_id == 0 or traced.is_as_base[arm_id - 1]
+                of_arm = base.logits if is_base else logits
+                place = {"arm_id": np.full(len(indices), arm_id, np.int32), "prompt_id": np.full(len(indices), prompt_id, np.int32)}
+                scored = scores(model, traced, traced.arms[arm_id - 1] if arm_id else (), indices, base.answers[:, 0])
+                outcomes.append(pa.table({**place, "index": np.array(indices, np.int32), **outcome(base, of_arm), **scored}))
+                tokens.append(pa.table(outcome_tokens(of_arm, arm_id, prompt_id, indices)))
     return {"outcome": pa.concat_tables(outcomes), "outcome_token": pa.concat_tables(tokens)}
 
 
-def outcome(base: Tensor, logits: Tensor) -> dict[str, np.ndarray]:
-    """Columns of one arm at some positions; base and logits: [n, d_vocab]."""
-    first, log_probs = base.double().log_softmax(-1), logits.double().log_softmax(-1)
-    answers = top_k(base, 2)[1]
+@dataclass(frozen=True, eq=False)
+class Base:
+    """What the base predicts at n positions. logits, log_probs (float64): [n, d_vocab]; answers: its two likeliest tokens, [n, 2]."""
+
+    logits: Tensor
+    log_probs: Tensor
+    answers: Tensor
+
+    @classmethod
+    def of(cls, logits: Tensor) -> Self:
+        return cls(logits, logits.double().log_softmax(-1), top_k(logits, 2)[1])
+
+
+def outcome(base: Base, logits: Tensor) -> dict[str, np.ndarray]:
+    """Columns of one arm at the same positions; logits: [n, d_vocab]."""
+    log_probs = logits.double().log_softmax(-1)
     best = top_k(logits, 1)[1]
-    answer = answers[:, :1]
-    pair = logits.gather(1, answers)
+    answer = base.answers[:, :1]
+    pair = logits.gather(1, base.answers)
     return {
         "top_token_id": ints(best[:, 0]),
         "top_prob": log_probs.gather(1, best)[:, 0].exp().float().cpu().numpy(),
@@ -53,7 +75,7 @@ def outcome(base: Tensor, logits: Tensor) -> dict[str, np.ndarray]:
         "answer_logit": pair[:, 0].cpu().numpy(),
         "answer_rank": ints(rank_of(logits, answer[:, 0])),
         "logit_difference": (pair[:, 0] - pair[:, -1]).double().cpu().numpy(),
-        "kl_from_base": divergence(first, log_probs).cpu().numpy(),
+        "kl_from_base": divergence(base.log_probs, log_probs).cpu().numpy(),
         "entropy": -torch.xlogy(log_probs.exp(), log_probs.exp()).sum(-1).cpu().numpy(),
     }
 
