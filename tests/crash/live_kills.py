@@ -35,9 +35,9 @@ HANDLES, THREADS = 4, 1
 def live_kills(world: World, kills: int, n_clients: int, seed: int) -> tuple[Counter[str], float]:
     """What became of requests, and the longest that one after a kill took, in seconds. Raises AssertionError for whatever is left or broken."""
     rng = random.Random(seed)
+    start = time.monotonic()
     answered(world)
-    took = restarted(world)
-    settled = usage_here()
+    took, settled = time.monotonic() - start, usage_here()
     longest = 0.0
     with Clients(world.atlas, n_clients, seed, save=0.2) as clients:
         for n in range(kills):
@@ -63,14 +63,6 @@ def live_kills(world: World, kills: int, n_clients: int, seed: int) -> tuple[Cou
 def answered(world: World) -> None:
     with atlas.open(world.atlas) as a:
         assert a.live().trace(PROMPT).positions.height > 5
-
-
-def restarted(world: World) -> float:
-    """Seconds from nothing to the first answer."""
-    end_process(world.atlas)
-    start = time.monotonic()
-    answered(world)
-    return time.monotonic() - start
 
 
 def kill_one(world: World, rng: random.Random) -> None:
