@@ -19,6 +19,7 @@ from ingest.live.engine import Engine
 from ingest.live.patient import OPTIONS
 from ingest.live.tcp import Guarded
 from schema.live import socket_path
+from schema.store import left_names, remove_left
 
 LOOKED = 1.0
 """Seconds between looks at whether anybody still asks."""
@@ -50,6 +51,10 @@ def serve(path: Path, source: str | None, device: str, idle: float, port: Port |
     with claimed(target) as listener:
         if listener is None:
             return False
+        # by processes that were killed while they opened the atlas, whose old contents such a name would keep on the disk
+        with suppress(OSError):
+            for folder in left_names(path):
+                remove_left(folder)
         asyncio.run(answer(Engine(path, source, device), listener, idle, port))
     return True
 
