@@ -45,7 +45,7 @@ def live_kills(world: World, kills: int, n_clients: int, seed: int) -> tuple[Cou
                 click.echo(
                     f"{n:6} kills, requests {dict(clients.counts)}, handles and threads {usage_here()}, {took:.1f} s from nothing to an answer", err=True
                 )
-            time.sleep(rng.uniform(0, 1.5 * took))
+            time.sleep(rng.uniform(0, took))
             kill_one(world, rng)
             if rng.random() < 0.5:
                 start = time.monotonic()
