@@ -1,6 +1,6 @@
 """Cells of a map, a site at a layer and a position, into which the state of another run is put; and what that does, as rows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -9,7 +9,6 @@ from torch import Tensor
 
 from ingest.acting.changes import DONOR
 from ingest.acting.places import Site
-from ingest.model.models import Model
 from schema.errors import AtlasError
 from schema.interventions.intervention import Arm, Intervention, Source
 from schema.interventions.positions import Positions
@@ -59,9 +58,9 @@ def window_of(layer: int, window: int, n_layers: int) -> range:
     return range(max(0, start), min(n_layers, start + window))
 
 
-def cells_of(model: Model, n_positions: int, sites: Sequence[str] = tuple(WINDOWS)) -> list[Cell]:
-    """All positions of all layers, site by site."""
-    return [Cell(site, WINDOWS[site], layer, index) for site in sites for layer in range(model.n_layers) for index in range(n_positions)]
+def cells_of(windows: Mapping[str, int], layers: Sequence[int], n_positions: int) -> list[Cell]:
+    """All positions of these layers, site by site. windows: as WINDOWS."""
+    return [Cell(site, window, layer, index) for site, window in windows.items() for layer in layers for index in range(n_positions)]
 
 
 def putting_in(cell: Cell, n_layers: int) -> Arm:
