@@ -13,9 +13,6 @@ from schema.errors import AtlasError
 from schema.interventions.intervention import Arm, Intervention, Source
 from schema.interventions.positions import Positions
 
-WINDOWS = {"resid_post": 1, "attn_out": 10, "ffn_out": 10}
-"""Site → layers put in together. Of resid_post one has all that the layers before it did; one layer's update alone is too little to see (Meng et al. 2022)."""
-
 EFFECT = pa.schema(
     [
         pa.field("site", pa.string(), nullable=False),
@@ -59,7 +56,7 @@ def window_of(layer: int, window: int, n_layers: int) -> range:
 
 
 def cells_of(windows: Mapping[str, int], layers: Sequence[int], n_positions: int) -> list[Cell]:
-    """All positions of these layers, site by site. windows: as WINDOWS."""
+    """All positions of these layers, site by site. windows: site → layers put in together."""
     return [Cell(site, window, layer, index) for site, window in windows.items() for layer in layers for index in range(n_positions)]
 
 

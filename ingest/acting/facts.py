@@ -11,8 +11,6 @@ from pathlib import Path
 
 from transformers import PreTrainedTokenizerFast
 
-from ingest.acting.answers import Prompt
-from ingest.text.sequences import bos_token
 from schema.errors import AtlasError
 
 FILE = Path(__file__).with_name("facts.jsonl")
@@ -44,16 +42,6 @@ def fact_of(line: str, number: int) -> Fact:
     if given["subject"] not in given["prompt"]:
         raise AtlasError(f"line {number} of the facts: its prompt does not hold its subject")
     return Fact(**given)
-
-
-def tokens_of(fact: Fact, tokenizer: PreTrainedTokenizerFast, bos: str) -> tuple[Prompt, range]:
-    """The prompt, and where its subject's tokens lie. bos: a rule of `BOS_RULES`. Raises AtlasError as `answer_tokens` does."""
-    first, start = bos_token(tokenizer, bos), fact.prompt.index(fact.subject)
-    encoded = tokenizer(fact.prompt, add_special_tokens=False, return_offsets_mapping=True)
-    own = () if first is None else (first,)
-    held = tokens_within([(0, 0)] * len(own) + encoded["offset_mapping"], start, start + len(fact.subject))
-    token_ids: list[int] = encoded["input_ids"]
-    return Prompt((*own, *token_ids), answer_tokens(tokenizer, fact.prompt, fact.answer)), held
 
 
 def tokens_within(spans: Sequence[tuple[int, int]], start: int, end: int) -> range:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def run(path: Path | str, spec: Any, **given: Any) -> "Ran":
-    """Compute an experiment as `ingest.experiments.driver.run` does. spec: a `Spec`, or what `spec_of` reads, as {"kind": "tracing", "title": …, "prompts": …}."""
+    """Compute an experiment as `ingest.experiments.driver.run` does. spec: a `Spec`, or what `spec_of` reads: {"kind": "tracing", "title": …, "prompts": …}."""
     from ingest.experiments.driver import run as carried_out
     from ingest.experiments.spec import Spec, spec_of
 

@@ -14,14 +14,15 @@ from ingest.timing import fastest
 from schema.interventions.intervention import Arm
 
 
-def cost_of_changes(model: Model, prompt: Prompt, cells: Sequence[Cell], n_bases: int) -> Cost:
+def cost_of_cells(model: Model, prompt: Prompt, cells: Sequence[Cell], n_bases: int) -> Cost:
     """What `answers_under` reads for cells that states are put into, and the two runs before it."""
-    return cost_of_arms(model, prompt, [putting_in(cell, model.n_layers) for cell in cells], n_bases)
+    return cost_of_changes(model, prompt, [putting_in(cell, model.n_layers) for cell in cells], n_bases, 2)
 
 
-def cost_of_arms(model: Model, prompt: Prompt, changes: Sequence[Arm], n_bases: int) -> Cost:
+def cost_of_changes(model: Model, prompt: Prompt, changes: Sequence[Arm], n_bases: int, n_before: int) -> Cost:
+    """The same for any changes to each of n_bases runs, and n_before other runs of the prompt."""
     layers = sum(model.n_layers - first_layer(change, model.n_layers) for change in changes) / model.n_layers
-    n_whole = n_bases + 2
+    n_whole = n_before + n_bases
     return Cost(n_whole + n_bases * len(changes), len(prompt.read) * (n_whole + n_bases * layers))
 
 
@@ -48,6 +49,6 @@ def report(plan: Plan, model: Model) -> str:
     seconds = cost.n_tokens * seconds_a_token(model, max(1, round(sum(lengths) / len(lengths))))
     bound = "at most " if plan.is_most else ""
     return (
-        f"{len(plan.parts)} parts, {bound}{cost.n_forwards:,} forward passes over {cost.n_tokens:,.0f} tokens' worth of all layers: "
+        f"{len(plan.parts)} {'part' if len(plan.parts) == 1 else 'parts'}, {bound}{cost.n_forwards:,} forward passes over {cost.n_tokens:,.0f} tokens' worth of all layers: "
         f"{bound}about {seconds / 60:,.1f} minutes, from forward passes measured here"
     )

@@ -8,6 +8,7 @@ import torch
 
 from ingest.acting.answers import Answer, Prompt, is_top, predicted, with_runner_up
 from ingest.acting.facts import answer_tokens, tokens_within
+from ingest.experiments.asked import SubjectPrompt
 from ingest.experiments.base import World
 from ingest.live.prompt import cut_prompt
 from ingest.model.models import Model
@@ -118,11 +119,15 @@ def roles(n: int, subject: range | None) -> list[str]:
     if subject is None:
         return found
     found[subject.stop : n - 1] = ["after_subject"] * (n - 1 - subject.stop)
-    found[subject.start : subject.stop] = ["subject_first"] + ["subject_middle"] * (len(subject) - 2) + ["subject_last"] if len(subject) > 1 else ["subject_last"]
+    found[subject.start : subject.stop] = (
+        ["subject_first"] + ["subject_middle"] * (len(subject) - 2) + ["subject_last"] if len(subject) > 1 else ["subject_last"]
+    )
     return found
 
 
-def require_answered(prompts: Sequence[Read]) -> None:
-    """AtlasError if the model answers none of them."""
-    if all(one.note for one in prompts):
-        raise AtlasError(f"of {len(prompts)} prompts none is answered as it says; prompt 0: {prompts[0].note}")
+def read_subjects(world: World, prompts: Sequence[SubjectPrompt]) -> list[Read]:
+    """AtlasError if the model answers none of them; what it answers otherwise has a note."""
+    read = [read_prompt(world, i, one.text, one.answer, one.subject, one.cluster) for i, one in enumerate(prompts)]
+    if all(one.note for one in read):
+        raise AtlasError(f"of {len(read)} prompts none is answered as it says; prompt 0: {read[0].note}")
+    return read

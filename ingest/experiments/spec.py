@@ -1,6 +1,7 @@
 """An experiment said whole, as TOML: what kind, what it is called, the seed, the settings and the prompts."""
 
 import json
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -13,6 +14,12 @@ from schema.errors import AtlasError
 from schema.interventions.reading import MOST_BYTES, shown
 
 MOST_PROMPTS = 4096
+
+MOST_DEPTH = 8
+"""Of brackets, and parts of a key."""
+
+STRINGS = re.compile("|".join((r'"""(?:\\.|[^\\])*?"""', r"'''.*?'''", r'"(?:\\.|[^"\\\n])*"', r"'[^'\n]*'", r"#[^\n]*")), re.DOTALL)
+DOTTED = re.compile(rf"(?:[\w-]+[ \t]*\.[ \t]*){{{MOST_DEPTH},}}")
 
 FACTS = "facts"
 """In the place of prompts: those of ingest/acting/facts.jsonl."""
@@ -65,13 +72,24 @@ def of_toml(data: bytes) -> Spec:
     if len(data) > MOST_BYTES:
         raise AtlasError(f"it has more than {MOST_BYTES:,} bytes, and no more are read")
     try:
-        return spec_of(tomllib.loads(data.decode()))
+        text = data.decode()
+        require_shallow(text)
+        return spec_of(tomllib.loads(text))
     except UnicodeDecodeError as error:
         raise AtlasError(f"it is to be TOML in UTF-8, and byte {error.start} is not") from None
-    except RecursionError:
-        raise AtlasError("it is nested deeper than anything that is asked") from None
     except ValueError as error:
         raise AtlasError(f"it is no TOML: {error}") from None
+
+
+def require_shallow(text: str) -> None:
+    """AtlasError for what takes long to parse, before it is parsed: keys of many parts, and brackets within brackets."""
+    bare = STRINGS.sub("s", text)
+    depth = deepest = 0
+    for bracket in re.findall(r"[\[\]{}]", bare):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
+    if deepest > MOST_DEPTH or DOTTED.search(bare):
+        raise AtlasError(f"it is nested deeper than {MOST_DEPTH}, and nothing that is asked is")
 
 
 def spec_of(given: Mapping[str, Any]) -> Spec:

@@ -61,7 +61,9 @@ def declare_tables(declare: Declare) -> None:
         experiment_id(),
         column("part", Integer, "Counted from 0, in the order in which parts are computed."),
         column("name", String, "What it is of: a prompt or an arm."),
-        maybe("note", "Why it brought no rows, as a prompt that the model answers otherwise, or what is to be known of them; null where there is nothing.", String),
+        maybe(
+            "note", "Why it brought no rows, as a prompt that the model answers otherwise, or what is to be known of them; null where there is nothing.", String
+        ),
         comment="Parts of an experiment that are done; one that was interrupted goes on with the others.",
         grain=("experiment_id", "part"),
     )
