@@ -35,7 +35,7 @@ KNOCKOUT = Item(
     chart=curves,
     caption=lambda f: (
         f"What becomes of the probability of the answer where the last position cannot read the subject, the other tokens before it, or itself, in "
-        f"{f['window_layers'].max()} layers around each. {NOT_SAID}"
+        f"{f['window_layers'].max()} layers around each. Among the other tokens is the first, on which many heads rest. {NOT_SAID}"
     ),
     n=lambda f: f"{f['n_prompts'].max()} prompts of {f['n_clusters'].max()} templates",
     exclusions="prompts that the model answers otherwise",

@@ -19,7 +19,7 @@ DIVERGING = ["#0072B2", "#FFFFFF", "#D55E00"]
 
 NAMES = {"resid_post": "state", "attn_out": "attention", "ffn_out": "FFN"}
 
-ROW, GAP, AROUND = 11, 0.8, 74
+ROW, GAP, AROUND = 11, 0.8, 88
 """Height of a row in pt; the gap between sites, in columns; what axis, legend and names of sites take, in pt."""
 
 
@@ -50,25 +50,24 @@ def heat_map(frame: pl.DataFrame, names: Sequence[str], title: str) -> "alt.Laye
     layers = sorted(frame["layer"].unique().to_list())
     step = len(layers) + GAP
     sites = [site for site in SITES if site in set(frame["site"])]
-    shown = frame.select(
-        (pl.col("site").replace_strict({site: i * step for i, site in enumerate(sites)}) + pl.col("layer").replace_strict(columns_of(layers))).alias("x"),
-        "row", "effect",
-    ).with_columns((pl.col("x") + 1).alias("x2"), (pl.col("row") + 1).alias("y2"))  # fmt: skip
+    start = {site: i * step for i, site in enumerate(sites)}
+    shown = frame.select((pl.col("site").replace_strict(start) + pl.col("layer").replace_strict(columns_of(layers))).alias("x"), "row", "effect").with_columns(
+        (pl.col("x") + 1).alias("x2")
+    )
     most = max(float(frame["effect"].abs().max() or 0.0), 1e-9)  # type: ignore[arg-type]
     x = alt.X("x:Q", title="Layer (from 0)", scale=alt.Scale(domain=[0, len(sites) * step - GAP], nice=False), axis=layer_ticks(layers, len(sites), step))
-    y = alt.Y("row:Q", title=None, scale=alt.Scale(domain=[len(names), 0], nice=False), axis=row_ticks(names))
+    y = alt.Y("row:O", title=None, sort=None, scale=alt.Scale(domain=[*range(len(names))], padding=0), axis=row_ticks(names))
     color = alt.Color(
         "effect:Q",
-        scale=alt.Scale(domain=[-most, 0, most], range=DIVERGING),
-        legend=alt.Legend(title=title, titleOrient="left", gradientLength=160, gradientThickness=8, format="~g", tickCount=3),
+        scale=alt.Scale(domain=[-most, 0, most], range=DIVERGING, interpolate="rgb"),
+        legend=alt.Legend(title=title, titleOrient="left", gradientLength=160, gradientThickness=8, format="~g", tickCount=3, offset=16),
     )
-    cells = alt.Chart(shown).mark_rect(stroke=None).encode(x=x, x2="x2:Q", y=y, y2="y2:Q", color=color)
-    heads = pl.DataFrame({"x": [i * step + len(layers) / 2 for i in range(len(sites))], "y": [0.0] * len(sites), "site": [NAMES[site] for site in sites]})
-    frames = pl.DataFrame({"x": [i * step for i in range(len(sites))], "y": [0] * len(sites)}).with_columns(
-        (pl.col("x") + len(layers)).alias("x2"), pl.lit(len(names)).alias("y2")
-    )
-    border = alt.Chart(frames).mark_rect(fill=None, stroke="#333333", strokeWidth=0.5).encode(x="x:Q", x2="x2:Q", y="y:Q", y2="y2:Q")
-    over = alt.Chart(heads).mark_text(dy=-6, fontSize=8, color="#000").encode(x="x:Q", y="y:Q", text="site:N")
+    cells = alt.Chart(shown).mark_rect(stroke=None).encode(x=x, x2="x2:Q", y=y, color=color)
+    stretches = pl.DataFrame([{"x": at, "x2": at + len(layers)} for at in start.values()])
+    heads = pl.DataFrame([{"x": at + len(layers) / 2, "site": NAMES[site]} for site, at in start.items()])
+    # with the axis of the cells: of several that are merged another's rules would hold
+    border = alt.Chart(stretches).mark_rect(fill=None, stroke="#333333", strokeWidth=0.5).encode(x=x, x2="x2:Q", y=alt.value(0), y2=alt.value("height"))
+    over = alt.Chart(heads).mark_text(dy=-6, fontSize=8, color="#000").encode(x=x, y=alt.value(0), text="site:N")
     return charts.themed(alt.layer(cells, border, over), width=charts.PAGE, height=AROUND + ROW * len(names))
 
 
@@ -82,11 +81,12 @@ def layer_ticks(layers: Sequence[int], n_sites: int, step: float) -> "alt.Axis":
 
     every = max(1, -(-len(layers) // 10))
     at = {round(site * step + column + 0.5, 3): layer for site in range(n_sites) for column, layer in enumerate(layers) if column % every == 0}
-    return alt.Axis(values=list(at), labelExpr=f"{json.dumps({f'{x:g}': str(layer) for x, layer in at.items()})}[format(datum.value, '.4~g')]", grid=False)
+    return alt.Axis(
+        values=list(at), labelExpr=f"{json.dumps({f'{x:g}': str(layer) for x, layer in at.items()})}[format(datum.value, '.4~g')]", grid=False, domain=False
+    )
 
 
 def row_ticks(names: Sequence[str]) -> "alt.Axis":
     import altair as alt
 
-    values = [row + 0.5 for row in range(len(names))]
-    return alt.Axis(values=values, labelExpr=f"{json.dumps(list(names))}[floor(datum.value)]", grid=False, ticks=False, domain=False)
+    return alt.Axis(labelExpr=f"{json.dumps(list(names))}[datum.value]", grid=False, ticks=False, domain=False, labelOverlap=False)

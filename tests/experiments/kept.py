@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import torch
+
 import atlas
 from schema.experiments.tables import experiment_metadata
 from tests.experiments.conftest import World
@@ -20,11 +22,28 @@ def kept(path: Path, experiment_id: int) -> dict[str, list[tuple[Any, ...]]]:
     return found
 
 
+def foil(world: World, text: str, corrupted: str, answer: str) -> str:
+    """A word whose logit moves otherwise than the answer's from one text to the other."""
+    tokenizer = world.tiny.tokenizer
+
+    def ids(of: str) -> list[int]:
+        return tokenizer(of, add_special_tokens=False)["input_ids"]
+
+    with torch.inference_mode():
+        clean, other = (world.tiny.hf(torch.tensor([[world.tiny.bos, *ids(one)]])).logits[0, -1] for one in (text, corrupted))
+    moved = clean - other
+    apart = (moved - moved[ids(answer)[0]]).abs()
+    found = [token for token in apart.argsort(descending=True).tolist() if ids(corrupted + tokenizer.decode([token])) == [*ids(corrupted), token]]
+    assert apart[found[0]] > 0.5
+    return tokenizer.decode([found[0]])
+
+
 def specs(world: World) -> dict[str, dict[str, Any]]:
     subjects = world.prompts(2)
     texts = [{"text": one["text"], "answer": one["answer"]} for one in subjects]
     # one token for another
-    pair = texts[0] | {"corrupted": f"Q{texts[0]['text'][1:]}", "foil": "of"}
+    corrupted = f"{texts[0]['text'][:-1]}Q"
+    pair = texts[0] | {"corrupted": corrupted, "foil": foil(world, texts[0]["text"], corrupted, texts[0]["answer"])}
     return {
         "tracing": {"kind": "tracing", "title": "t", "seed": 3, "settings": {"draws": 2, "window": 2, "every": 2}, "prompts": subjects},
         "knockout": {"kind": "knockout", "title": "k", "settings": {"window": 2}, "prompts": subjects},
