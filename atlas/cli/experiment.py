@@ -95,6 +95,6 @@ def page(found: "Experiment") -> str:
     width = max(len(name) for name in found.facts)
     facts = [f"{name.ljust(width)}  {visible_line(str(value))}" for name, value in found.facts.items() if value is not None]
     lines = [click.style(title, bold=True), *facts]
-    for name, frame in (("prompts", found.prompts), ("arms", found.arms), ("rows", found.rows)):
+    for name, frame in (("prompts", found.prompts), ("arms", found.arms), ("rows", found.rows), ("notes", found.notes)):
         lines += ["", click.style(name, bold=True), terminal_table(frame).rstrip()] if frame.height else []
     return "\n".join(lines)

@@ -10,7 +10,7 @@ STATES = ("resid_post", "attn_out", "ffn_out")
 
 
 def windows(sites: Sequence[str], window: int) -> dict[str, int]:
-    """Site → layers put in together. Of resid_post one has all that the layers before it did; one layer's update alone is too little to see (Meng et al. 2022)."""
+    """Site → layers put in together. One resid_post has all that the layers before it did; one layer's update is too little to see (Meng et al. 2022)."""
     return {site: 1 if site == "resid_post" else window for site in sites}
 
 

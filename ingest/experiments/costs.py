@@ -47,8 +47,8 @@ def report(plan: Plan, model: Model) -> str:
     cost = total(plan)
     lengths = plan.tables["prompt"]["n_tokens"].to_pylist()
     seconds = cost.n_tokens * seconds_a_token(model, max(1, round(sum(lengths) / len(lengths))))
-    bound = "at most " if plan.is_most else ""
+    bound, unit = "at most " if plan.is_most else "", "part" if len(plan.parts) == 1 else "parts"
     return (
-        f"{len(plan.parts)} {'part' if len(plan.parts) == 1 else 'parts'}, {bound}{cost.n_forwards:,} forward passes over {cost.n_tokens:,.0f} tokens' worth of all layers: "
+        f"{len(plan.parts)} {unit}, {bound}{cost.n_forwards:,} forward passes over {cost.n_tokens:,.0f} tokens' worth of all layers: "
         f"{bound}about {seconds / 60:,.1f} minutes, from forward passes measured here"
     )

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Iterator
+from dataclasses import replace
 from math import log
 
 import polars as pl
@@ -27,10 +28,16 @@ torch.set_num_threads(1)
 every_kind = pytest.mark.parametrize("kind", ["tracing", "knockout", "patching", "saliency"])
 
 
-@pytest.fixture
-def loaded(world: World) -> Iterator[Loaded]:
-    with world_of(world.atlas, str(world.tiny.folder), "cpu", quiet) as found:
+@pytest.fixture(scope="module")
+def loaded_once(made: World) -> Iterator[Loaded]:
+    with world_of(made.atlas, str(made.tiny.folder), "cpu", quiet) as found:
         yield found
+
+
+@pytest.fixture
+def loaded(loaded_once: Loaded, world: World) -> Loaded:
+    """Keeps what it does beside the test's own copy of the atlas."""
+    return replace(loaded_once, path=world.atlas)
 
 
 def done(loaded: Loaded, spec: Spec) -> Ran:
@@ -220,7 +227,7 @@ def test_a_prompt_that_is_answered_otherwise_is_kept_with_what_the_model_says(wo
 def test_noise_at_index_0_is_noted(world: World, loaded: Loaded) -> None:
     asked = specs(world)["knockout"]
     text = asked["prompts"][0]["text"]
-    loaded = Loaded(loaded.path, loaded.model, loaded.con, "never")
+    loaded = replace(loaded, bos="never")
     top = int(loaded.model.hf(torch.tensor([world.tiny.tokenizer(text, add_special_tokens=False)["input_ids"]])).logits[0, -1].argmax())
     prompts = [{"text": text, "subject": "The", "answer": world.tiny.tokenizer.decode([top])}]
     ran = done(loaded, spec_of({"kind": "tracing", "title": "0", "settings": {"draws": 1, "every": 3}, "prompts": prompts}))
