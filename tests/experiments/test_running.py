@@ -1,9 +1,13 @@
 """Experiments of every kind: that they go on where they stopped, repeat to the bit, cost what is said, and keep what plain transformers gives."""
 
 import copy
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from math import log
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -24,6 +28,8 @@ from tests.experiments.kept import kept, specs
 from tests.ingest.acting_oracle import by_hand, hashed
 
 torch.set_num_threads(1)
+
+ROOT = Path(__file__).parents[2]
 
 every_kind = pytest.mark.parametrize("kind", ["tracing", "knockout", "patching", "saliency"])
 
@@ -83,6 +89,31 @@ def test_one_that_stops_anywhere_goes_on_and_its_file_repeats_it_to_the_bit(worl
     first, *others = (kept(world.atlas, i) for i in range(3))
     assert others == [first, first]
     assert first["effect"] or first["attribution"]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from ingest.experiments.driver import run
+from ingest.experiments.spec import read_file
+
+def tell(what, share=0.0):
+    if what.endswith("2 of 2") and share > 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+run(sys.argv[1], read_file(Path(sys.argv[2])), model=sys.argv[3], tell=tell)
+"""
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_leaves_what_another_goes_on_with(world: World, loaded: Loaded, tmp_path: Path) -> None:
+    spec, file = spec_of(specs(world)["knockout"]), tmp_path / "knockout.toml"
+    file.write_text(to_toml(spec), encoding="utf-8")
+    ran = subprocess.run([sys.executable, "-c", KILLED, str(world.atlas), str(file), str(world.tiny.folder)], capture_output=True, cwd=ROOT, check=False)
+    assert ran.returncode == -signal.SIGKILL, ran.stderr.decode()
+    assert (found := done(loaded, spec)).experiment_id == 0 and found.n_resumed == 1
+    assert done(loaded, spec).experiment_id == 1
+    assert kept(world.atlas, 0) == kept(world.atlas, 1)
 
 
 def test_another_seed_or_setting_is_another_experiment(world: World, loaded: Loaded) -> None:
