@@ -8,6 +8,7 @@ from atlas.papers import charts
 from atlas.papers.experimented import knockouts
 from atlas.papers.items import Item, Paper
 from atlas.papers.meng2022 import NOT_SAID
+from atlas.papers.words import each
 from atlas.questions import question
 
 if TYPE_CHECKING:
@@ -35,9 +36,9 @@ KNOCKOUT = Item(
     chart=curves,
     caption=lambda f: (
         f"What becomes of the probability of the answer where the last position cannot read the subject, the other tokens before it, or itself, in "
-        f"{f['window_layers'].max()} layers around each. Among the other tokens is the first, on which many heads rest. {NOT_SAID}"
+        f"{each(f, 'window_layers', 'layers')} around each. Among the other tokens is the first, on which many heads rest. {NOT_SAID}"
     ),
-    n=lambda f: f"{f['n_prompts'].max()} prompts of {f['n_clusters'].max()} templates",
+    n=lambda f: f"{each(f, 'n_prompts', 'prompts')} of {each(f, 'n_clusters', 'templates')}",
     exclusions="prompts that the model answers otherwise",
     columns={
         "sources": "not read", "window_layers": "window", "layer": "layer", "n_prompts": "prompts", "n_clusters": "templates", "change": "change",

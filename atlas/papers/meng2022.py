@@ -6,7 +6,7 @@ from atlas.export.visible import visible_line
 from atlas.papers import meng2022_charts as charts
 from atlas.papers.experimented import averages, trace_of
 from atlas.papers.items import Item, Paper
-from atlas.papers.words import number
+from atlas.papers.words import each, number
 from atlas.questions import question
 
 NOT_SAID = (
@@ -53,7 +53,7 @@ TRACE = Item(
     needs=("tracing",),
     chart=charts.trace,
     caption=one_prompt,
-    n=lambda f: f"{f['n_draws'].max()} draws of noise, the same for each of {f.height:,} states",
+    n=lambda f: f"{each(f, 'n_draws', 'draws')} of noise, the same for each of {f.height:,} states",
     exclusions="nothing of the prompt; layers that were not asked for",
     columns={
         "site": "site", "window_layers": "window", "layer": "layer", "index": "index", "token": "token", "role": "role", "prob": "p", "prob_se": "se",
@@ -71,7 +71,7 @@ AVERAGE = Item(
     needs=("tracing",),
     chart=charts.average,
     caption=of_roles,
-    n=lambda f: f"{f['n_prompts'].max()} prompts of {f['n_clusters'].max()} templates",
+    n=lambda f: f"{each(f, 'n_prompts', 'prompts')} of {each(f, 'n_clusters', 'templates')}",
     exclusions="prompts that the model answers otherwise",
     columns={
         "site": "site", "window_layers": "window", "role": "role", "layer": "layer", "n_prompts": "prompts", "n_clusters": "templates", "effect": "AIE",

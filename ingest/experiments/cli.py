@@ -139,7 +139,7 @@ def shown_progress() -> Any:
 
 def commands() -> dict[str, Callable[[], click.Command]]:
     found: dict[str, Callable[[], click.Command]] = {"run": run_command, "export": export_command}
-    return found | {name: lambda kind=kind: kind_command(kind) for name, kind in kinds().items()}  # type: ignore[misc]
+    return found | {name: lambda kind=kind: kind_command(kind) for name, kind in kinds().items()}
 
 
 COMMANDS = {name: make() for name, make in commands().items()}
