@@ -7,16 +7,36 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from atlas.cli.options import chosen, db_option, emit, open_atlas, output_options, use_color
+from schema.installed import points
 
 if TYPE_CHECKING:
     from atlas.experiments.card import Experiment
 
 
-@click.group()
+PLUGIN_GROUP = "activation_atlas.experiment_commands"
+"""Entry points: commands by name that run a model, of a package that this one does not import."""
+
+
+class Experiments(click.Group):
+    """Loads what runs a model when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *more()})
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        return super().get_command(ctx, name) or more().get(name)
+
+
+def more() -> dict[str, click.Command]:
+    return {name: found for point in points(PLUGIN_GROUP) for name, found in point.load().items()}
+
+
+@click.group(cls=Experiments)
 def command() -> None:
-    """List, show and remove experiments: prompts, what was changed in the forward pass, and what came of it.
+    """Run, list, show and remove experiments: prompts, what was changed in the forward pass, and what came of it.
 
     \b
+    atlas experiment run tracing.toml --db demo.duckdb     what a file says; tracing, knockout, … build it from options
     atlas experiment list --db demo.duckdb                 which there are
     atlas experiment show 0 --db demo.duckdb               one of them: settings, prompts, arms
     atlas ask arm_effects --experiment 0 --db demo.duckdb  what its arms did; also before_after, causal_trace, knockout, saliency, …
@@ -75,6 +95,6 @@ def page(found: "Experiment") -> str:
     width = max(len(name) for name in found.facts)
     facts = [f"{name.ljust(width)}  {visible_line(str(value))}" for name, value in found.facts.items() if value is not None]
     lines = [click.style(title, bold=True), *facts]
-    for name, frame in (("prompts", found.prompts), ("arms", found.arms), ("rows", found.rows)):
+    for name, frame in (("prompts", found.prompts), ("arms", found.arms), ("rows", found.rows), ("notes", found.notes)):
         lines += ["", click.style(name, bold=True), terminal_table(frame).rstrip()] if frame.height else []
     return "\n".join(lines)

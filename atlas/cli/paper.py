@@ -7,7 +7,7 @@ import click
 from atlas.cli.near import did_you_mean
 from atlas.cli.options import db_option, open_atlas
 
-PAPERS = ("geva2021", "geva2022", "elhage2021")
+PAPERS = ("geva2021", "geva2022", "elhage2021", "meng2022", "geva2023")
 """As in atlas/papers/catalogue.py, which is not imported for --help."""
 
 
@@ -28,7 +28,19 @@ def folder(ctx: click.Context, param: click.Parameter, value: str) -> Path:
 @click.option(
     "--threshold", type=float, default=10.0, show_default=True, help="geva2022: score above which a sub-update is extreme, in logits; the paper takes 10 and 5."
 )
-def command(paper: str, path: Path | None, db: Path | None, out: Path, only: tuple[str, ...], corpus: int | None, threshold: float) -> None:
+@click.option("--experiment", type=click.IntRange(0), help="meng2022, geva2023: the experiment; without it the last of its kind.")
+@click.option("--prompt", type=click.IntRange(0), help="meng2022: the prompt of the map; without it the one that the noise takes most from.")
+def command(
+    paper: str,
+    path: Path | None,
+    db: Path | None,
+    out: Path,
+    only: tuple[str, ...],
+    corpus: int | None,
+    threshold: float,
+    experiment: int | None,
+    prompt: int | None,
+) -> None:
     """Write every figure and table of a paper for one atlas. PATH stands in for --db.
 
     Tables as LaTeX, Markdown, CSV and Parquet, figures as PDF, SVG and PNG, each with its provenance beside it, and index.html with all of them.
@@ -49,7 +61,14 @@ def command(paper: str, path: Path | None, db: Path | None, out: Path, only: tup
             check_corpus(a.con, corpus)
         chosen = CATALOGUE[paper]
         names = [full_name(name, paper, [item.name for item in chosen.items]) for name in only]
-        made = write_paper(a, chosen, out, {"corpus": corpus, "threshold": threshold}, only=names, report=lambda name: click.echo(name, err=True))
+        made = write_paper(
+            a,
+            chosen,
+            out,
+            {"corpus": corpus, "threshold": threshold, "experiment": experiment, "prompt": prompt},
+            only=names,
+            report=lambda name: click.echo(name, err=True),
+        )
     click.echo(terminal_table(summary(made)), nl=False)
     click.echo(f"{out / 'index.html'}: {sum(m.frame is not None for m in made)} of {len(made)} items", err=True)
     if any(m.is_failure for m in made):

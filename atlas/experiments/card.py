@@ -24,17 +24,19 @@ FROM experiments.arm AS a
 WHERE a.experiment_id = $id
 ORDER BY a.arm_id
 """
+NOTES = "SELECT p.name AS part, p.note FROM experiments.part AS p WHERE p.experiment_id = $id AND p.note IS NOT NULL ORDER BY p.part"
 PARTS = ("outcome", "outcome_token", "generation", "generation_score", "arm_cost", "effect", "attribution")
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """`facts`: its row, by column; `prompts` and `arms`: one row each; `rows`: how many of each table are its."""
+    """`facts`: its row, by column; `prompts` and `arms`: one row each; `rows`: how many of each table are its; `notes`: of parts that have one."""
 
     facts: dict[str, Any]
     prompts: pl.DataFrame
     arms: pl.DataFrame
     rows: pl.DataFrame
+    notes: pl.DataFrame
 
 
 def read_experiment(con: duckdb.DuckDBPyConnection, experiment_id: int) -> Experiment:
@@ -47,4 +49,5 @@ def read_experiment(con: duckdb.DuckDBPyConnection, experiment_id: int) -> Exper
         prompts=fetch(con, PROMPTS, asked),
         arms=fetch(con, ARMS, asked),
         rows=fetch(con, f"SELECT c.* FROM ({counts}) AS c WHERE c.n_rows > 0", asked),
+        notes=fetch(con, NOTES, asked),
     )

@@ -1,15 +1,18 @@
 """NAME.experiments.duckdb, to be changed: an experiment is saved whole, or begun and added to arm by arm. What breaks a rule changes nothing."""
 
+import json
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
 
 from atlas.experiments.inserting import Model, insert, keep_texts, model_of, require_size
 from atlas.experiments.kind import EXPERIMENTS
 from schema import beside_change
+from schema.beside import open_with_beside
 from schema.errors import AtlasError, Locked
 
 if TYPE_CHECKING:
@@ -22,6 +25,12 @@ PATIENCE = 60.0
 
 FINISH = "UPDATE experiments.experiment SET status = 'finished', finished_at = now() WHERE experiment_id = $id"
 STATUS = "SELECT e.status FROM experiments.experiment AS e WHERE e.experiment_id = $id"
+ALIKE = ("kind", "title", "seed", "device", "dtype", "attention", "weights_sha256")
+BEGUN = (
+    "SELECT e.experiment_id, e.settings::TEXT, e.versions::TEXT FROM experiments.experiment AS e "
+    f"WHERE e.status = 'running' AND {' AND '.join(f'e.{name} = ${name}' for name in ALIKE)} ORDER BY e.experiment_id"
+)
+DONE = "SELECT p.part FROM experiments.part AS p WHERE p.experiment_id = $id"
 TABLES = (
     "SELECT DISTINCT c.table_name FROM duckdb_columns() AS c INNER JOIN duckdb_tables() AS t ON c.table_oid = t.table_oid AND c.database_oid = t.database_oid "
     "WHERE c.database_name = 'experiments' AND c.column_name = 'experiment_id'"
@@ -62,6 +71,20 @@ def add(path: Path | str, experiment_id: int, tables: "Mapping[str, pa.Table]", 
         put(con, experiment_id, tables, model)
 
     changed(path, add_part)
+
+
+def unfinished(path: Path | str, row: Mapping[str, Any]) -> tuple[int, frozenset[int]] | None:
+    """The experiment that was begun in the same way and has not ended, and its parts that are done; None if there is none.
+
+    row: as the table experiment has it. What was begun by other versions of the packages, or on another device, is another: its numbers may differ.
+    """
+    with closing(open_with_beside(path)) as con:
+        begun = con.execute(BEGUN, {name: row[name] for name in ALIKE}).fetchall()
+        wanted = [json.loads(row[name]) for name in ("settings", "versions")]
+        same = [experiment_id for experiment_id, *found in begun if [json.loads(text) for text in found] == wanted]
+        if not same:
+            return None
+        return same[0], frozenset(part for (part,) in con.execute(DONE, {"id": same[0]}).fetchall())
 
 
 def remove(path: Path | str, experiment_id: int) -> None:

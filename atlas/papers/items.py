@@ -72,7 +72,10 @@ class Item:
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper's items in the order it has them; `authors` and `model` as headlines name them, `model_note` a sentence on that model."""
+    """A paper's items in the order it has them; `authors` and `model` as headlines name them, `model_note` a sentence on that model.
+
+    `counts_from_one`: the paper's first layer is 1.
+    """
 
     name: str
     citation: str
@@ -80,6 +83,7 @@ class Paper:
     model: str
     model_note: str
     items: tuple[Item, ...]
+    counts_from_one: bool = True
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import duckdb
 from atlas.cursors import fetch_rows
 from schema.table_facts import command, facts, kinds_of
 from schema.terms import ANNOTATION_CATALOG as ANNOTATIONS
+from schema.terms import EXPERIMENT_CATALOG
 
 SHEET = "atlas annotate sheet --db {path} --subject"
 LOAD = "` and `atlas annotate load"
@@ -43,12 +44,20 @@ RAW_TOPS = Need(
     "trace",
 )
 
+
+def experiment_need(kind: str) -> Need:
+    rows = f"FROM {EXPERIMENT_CATALOG}.experiment WHERE kind = '{kind}' AND status = 'finished' AND ($corpus IS NULL OR $corpus IS NOT NULL)"
+    return Need(f"finished experiment of kind {kind}", rows, f"atlas experiment {kind} --facts --db {{path}}")
+
+
 CURVE = replace(run_need("training_curve"), what="training_curve, which only a model has that ships it, such as attention-2l-sotu")
 
 NEEDS = {
     **{name: run_need(name) for name in facts().passes},
     "training_curve": CURVE,
     "raw tops": RAW_TOPS,
+    "tracing": experiment_need("tracing"),
+    "knockout": experiment_need("knockout"),
     "annotated keys": annotation_need("'key'", "keys", "keys"),
     "annotated values": annotation_need("'value'", "values", "values"),
     "annotated vectors": annotation_need("'value', 'random_vector', 'ffn_update'", "values, random vectors or updates", "values"),

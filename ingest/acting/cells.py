@@ -1,6 +1,6 @@
 """Cells of a map, a site at a layer and a position, into which the state of another run is put; and what that does, as rows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -9,13 +9,9 @@ from torch import Tensor
 
 from ingest.acting.changes import DONOR
 from ingest.acting.places import Site
-from ingest.model.models import Model
 from schema.errors import AtlasError
 from schema.interventions.intervention import Arm, Intervention, Source
 from schema.interventions.positions import Positions
-
-WINDOWS = {"resid_post": 1, "attn_out": 10, "ffn_out": 10}
-"""Site → layers put in together. Of resid_post one has all that the layers before it did; one layer's update alone is too little to see (Meng et al. 2022)."""
 
 EFFECT = pa.schema(
     [
@@ -59,9 +55,9 @@ def window_of(layer: int, window: int, n_layers: int) -> range:
     return range(max(0, start), min(n_layers, start + window))
 
 
-def cells_of(model: Model, n_positions: int, sites: Sequence[str] = tuple(WINDOWS)) -> list[Cell]:
-    """All positions of all layers, site by site."""
-    return [Cell(site, WINDOWS[site], layer, index) for site in sites for layer in range(model.n_layers) for index in range(n_positions)]
+def cells_of(windows: Mapping[str, int], layers: Sequence[int], n_positions: int) -> list[Cell]:
+    """All positions of these layers, site by site. windows: site → layers put in together."""
+    return [Cell(site, window, layer, index) for site, window in windows.items() for layer in layers for index in range(n_positions)]
 
 
 def putting_in(cell: Cell, n_layers: int) -> Arm:

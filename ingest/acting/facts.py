@@ -5,13 +5,12 @@ so what it answers of them says nothing of how much it knows.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 from transformers import PreTrainedTokenizerFast
 
-from ingest.acting.answers import Prompt
-from ingest.text.sequences import bos_token
 from schema.errors import AtlasError
 
 FILE = Path(__file__).with_name("facts.jsonl")
@@ -45,17 +44,15 @@ def fact_of(line: str, number: int) -> Fact:
     return Fact(**given)
 
 
-def tokens_of(fact: Fact, tokenizer: PreTrainedTokenizerFast, bos: str) -> tuple[Prompt, range]:
-    """The prompt, and where its subject's tokens lie; a token that holds any of the subject counts. bos: a rule of `BOS_RULES`.
+def tokens_within(spans: Sequence[tuple[int, int]], start: int, end: int) -> range:
+    """Indices of the tokens that hold any of a text's characters from start to end; spans: each token's own characters, of which BOS has none."""
+    held = [index for index, (begin, stop) in enumerate(spans) if begin < end and stop > start and stop > begin]
+    return range(held[0], held[-1] + 1)
 
-    Raises AtlasError where the answer's beginning is part of the prompt's last token, so that the prompt alone would be read otherwise.
-    """
-    first, start = bos_token(tokenizer, bos), fact.prompt.index(fact.subject)
-    encoded = tokenizer(fact.prompt, add_special_tokens=False, return_offsets_mapping=True)
-    token_ids: list[int] = encoded["input_ids"]
-    both: list[int] = tokenizer(fact.prompt + fact.answer, add_special_tokens=False)["input_ids"]
+
+def answer_tokens(tokenizer: PreTrainedTokenizerFast, prompt: str, answer: str) -> tuple[int, ...]:
+    """Raises AtlasError where the answer's beginning is part of the prompt's last token, so that the prompt alone would be read otherwise."""
+    token_ids, both = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in (prompt, prompt + answer))
     if both[: len(token_ids)] != token_ids or len(both) == len(token_ids):
-        raise AtlasError(f"'{fact.prompt}' and '{fact.answer}' share a token; begin the answer where a token begins, most often with its space")
-    n_first = int(first is not None)
-    held = [n_first + i for i, (begin, end) in enumerate(encoded["offset_mapping"]) if begin < start + len(fact.subject) and end > start and end > begin]
-    return Prompt((*([] if first is None else [first]), *token_ids), tuple(both[len(token_ids) :])), range(held[0], held[-1] + 1)
+        raise AtlasError(f"'{prompt}' and '{answer}' share a token; begin the answer where a token begins, most often with its space")
+    return tuple(both[len(token_ids) :])

@@ -39,23 +39,29 @@ def source_edges(prompt: Prompt, subject: Subject) -> dict[str, tuple[tuple[int,
     return {name: found for name, found in edges.items() if found}
 
 
-def knock_out(model: Model, prompt: Prompt, subject: Subject, progress: Progress) -> Knockout:
+def knock_out(model: Model, prompt: Prompt, subject: Subject, progress: Progress, window: int = WINDOW) -> Knockout:
     """What is left of p where no head of a window of layers reads some sources, layer by layer: effect = (p' - p) / p; total_effect is null.
 
     Raises AtlasError for a subject that is empty, not in the prompt, or at its last position, which is a source of its own; and where nothing would be left to
     read.
     """
-    last = len(prompt.token_ids) - 1
-    if not 0 <= subject.start < subject.stop <= last:
-        raise AtlasError(f"the subject is positions {subject.start} to {subject.stop - 1}; knockout takes one before the last position, {last}")
+    cells, changes = blocked_cells(model, prompt, subject, window)
     logits = predicted(model, prompt)
-    answer, edges = with_runner_up(logits, prompt), source_edges(prompt, subject)
+    answer = with_runner_up(logits, prompt)
     clean = answer.readings(logits[None])[0].cpu()
-    cells = [Cell("attention", WINDOW, layer, None, name) for name in edges for layer in range(model.n_layers)]
-    changes = [blocking(edges[str(cell.sources)], cell, model.n_layers) for cell in cells]
     _, found = answers_under(model, prompt.read, [()], changes, {}, answer, progress)
     prob = clean[0].exp()
     return Knockout(answer, clean, effect_rows(cells, found, (found[:, 0, 0].exp() - prob) / prob, None))
+
+
+def blocked_cells(model: Model, prompt: Prompt, subject: Subject, window: int) -> tuple[list[Cell], list[Arm]]:
+    """All layers of each source, and what blocks it there. Raises AtlasError for a subject that `knock_out` does not take."""
+    last = len(prompt.token_ids) - 1
+    if not 0 <= subject.start < subject.stop <= last:
+        raise AtlasError(f"the subject is positions {subject.start} to {subject.stop - 1}; knockout takes one before the last position, {last}")
+    edges = source_edges(prompt, subject)
+    cells = [Cell("attention", window, layer, None, name) for name in edges for layer in range(model.n_layers)]
+    return cells, [blocking(edges[str(cell.sources)], cell, model.n_layers) for cell in cells]
 
 
 def blocking(edges: tuple[tuple[int, int], ...], cell: Cell, n_layers: int) -> Arm:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ingest.acting.answers import Answer, Prompt, is_top, predicted, with_runner_up
-from ingest.acting.cells import Cell, cells_of, effect_rows, putting_in, sites_read
+from ingest.acting.cells import Cell, effect_rows, putting_in, sites_read
 from ingest.acting.changes import Progress, answers_under
 from ingest.acting.draws import hashed
 from ingest.acting.places import acting_place, module_at
@@ -40,8 +40,8 @@ class Trace:
     effects: pa.Table
 
 
-def noise_deviation(model: Model, subjects: Sequence[Sequence[int]]) -> float:
-    """Three times the one standard deviation of all numbers that the embedding module gives for the tokens of all subjects.
+def noise_deviation(model: Model, subjects: Sequence[Sequence[int]], deviations: float = DEVIATIONS) -> float:
+    """So many times the one standard deviation of all numbers that the embedding module gives for the tokens of all subjects.
 
     Of its output, not of its weights: Gemma multiplies by √d_model. Raises AtlasError where there are no two numbers.
     """
@@ -50,7 +50,7 @@ def noise_deviation(model: Model, subjects: Sequence[Sequence[int]]) -> float:
         raise AtlasError("the noise is measured on the subjects' tokens, and no subject has any")
     with torch.inference_mode():
         embedded = module_at(model, acting_place(model, ("embedding", None)))(torch.tensor(token_ids, device=model.input_device))
-    return DEVIATIONS * float(embedded.double().std())
+    return deviations * float(embedded.double().std())
 
 
 def noise_arms(subject: Subject, deviation: float, n_draws: int, seed: int) -> list[Arm]:
@@ -83,30 +83,3 @@ def trace(
     p, p_corrupted = clean[0].exp(), corrupted[:, 0].exp().mean()
     rows = effect_rows(cells, restored, restored[..., 0].exp().mean(1) - p_corrupted, float(p - p_corrupted))
     return Trace(answer, clean, corrupted, subject.start == 0, rows)
-
-
-@dataclass(frozen=True, eq=False)
-class Traces:
-    """traces: place of a prompt → its trace. n_skipped: prompts of which the answer is not what the model finds most likely."""
-
-    deviation: float
-    traces: dict[int, Trace]
-    n_skipped: int
-
-
-def trace_all(model: Model, prompts: Sequence[tuple[Prompt, Subject]], sites: Sequence[str], *, n_draws: int, seed: int, progress: Progress) -> Traces:
-    """Every state of every prompt at these sites, under noise as wide as all the subjects ask for. progress: counts the cells of all prompts."""
-    deviation = noise_deviation(model, [[prompt.token_ids[index] for index in subject] for prompt, subject in prompts])
-    cells = [cells_of(model, len(prompt.token_ids), sites) for prompt, _ in prompts]
-    n_cells, n_before, traces = sum(map(len, cells)), 0, dict[int, Trace]()
-    for place, ((prompt, subject), own) in enumerate(zip(prompts, cells, strict=True)):
-        before = n_before
-
-        def read(n_read: int, _n: int, before: int = before) -> None:
-            progress(before + n_read, n_cells)
-
-        found = trace(model, prompt, subject, deviation, own, n_draws=n_draws, seed=seed, progress=read)
-        n_before += len(own)
-        if found is not None:
-            traces[place] = found
-    return Traces(deviation, traces, len(prompts) - len(traces))

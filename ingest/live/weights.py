@@ -86,7 +86,9 @@ def load_named(wanted: Wanted, source: str | None, device: str) -> Model:
     try:
         return load_model(wanted.name, revision=revision, dtype=wanted.dtype, device=device)
     except AtlasError as error:
-        raise AtlasError(f"the atlas's model {wanted.name} was not found; start `atlas live` with --model, as for `atlas ingest` ({error})") from error
+        raise AtlasError(
+            f"the atlas's model {wanted.name} was not found; start `atlas live` with --model, or name it to this command, as for `atlas ingest` ({error})"
+        ) from error
 
 
 def keep(model: Model, folder: Path) -> None:

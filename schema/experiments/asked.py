@@ -57,6 +57,17 @@ def declare_tables(declare: Declare) -> None:
         grain=("experiment_id", "prompt_id", "index"),
     )
     declare(
+        "part",
+        experiment_id(),
+        column("part", Integer, "Counted from 0, in the order in which parts are computed."),
+        column("name", String, "What it is of: a prompt or an arm."),
+        maybe(
+            "note", "Why it brought no rows, as a prompt that the model answers otherwise, or what is to be known of them; null where there is nothing.", String
+        ),
+        comment="Parts of an experiment that are done; one that was interrupted goes on with the others.",
+        grain=("experiment_id", "part"),
+    )
+    declare(
         "token_text",
         column("token_id", Integer, "Row of the output embedding."),
         column("text", String, "token.text of the atlas."),

@@ -77,6 +77,17 @@ COMMENT ON COLUMN experiments.prompt_token.token_id IS 'The token.';
 COMMENT ON COLUMN experiments.prompt_token.char_start IS 'Characters of the prompt''s text before it.';
 COMMENT ON COLUMN experiments.prompt_token.char_end IS 'Where it ends, so that text[char_start:char_end] is its own; BOS has none.';
 COMMENT ON COLUMN experiments.prompt_token.role IS 'What it is to the prompt: part of its subject, behind it, the last, or other.';
+CREATE TABLE experiments.part (
+	experiment_id INTEGER NOT NULL, 
+	part INTEGER NOT NULL, 
+	name VARCHAR NOT NULL, 
+	note VARCHAR
+);
+COMMENT ON TABLE experiments.part IS 'Parts of an experiment that are done; one that was interrupted goes on with the others.';
+COMMENT ON COLUMN experiments.part.experiment_id IS 'The experiment.';
+COMMENT ON COLUMN experiments.part.part IS 'Counted from 0, in the order in which parts are computed.';
+COMMENT ON COLUMN experiments.part.name IS 'What it is of: a prompt or an arm.';
+COMMENT ON COLUMN experiments.part.note IS 'Why it brought no rows, as a prompt that the model answers otherwise, or what is to be known of them; null where there is nothing.';
 CREATE TABLE experiments.token_text (
 	token_id INTEGER NOT NULL, 
 	text VARCHAR NOT NULL

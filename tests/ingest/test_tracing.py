@@ -8,11 +8,11 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from ingest.acting.answers import Answer, Prompt
-from ingest.acting.cells import WINDOWS, Cell, cells_of, window_of
+from ingest.acting.cells import Cell, cells_of, window_of
 from ingest.acting.changes import DONOR, answers_under, first_layer
 from ingest.acting.patching import LEAST, patch
 from ingest.acting.runs import record_run
-from ingest.acting.tracing import Trace, noise_arms, noise_deviation, trace, trace_all
+from ingest.acting.tracing import Trace, noise_arms, noise_deviation, trace
 from ingest.model.architectures import ARCHITECTURES
 from ingest.model.models import Model
 from schema.errors import AtlasError
@@ -123,13 +123,13 @@ def test_noise_is_as_wide_as_what_the_embedding_module_gives(family: str) -> Non
     weights = model.hf.get_submodule(Names(family).embedding).weight[torch.tensor([4, 9, 4, 7])].double()
     factor = 4.0 if family.startswith("gemma") else 1.0  # d_model is 16
     assert noise_deviation(model, [[4, 9], [4], [7]]) == pytest.approx(3 * factor * float(weights.std()), rel=1e-4)
+    assert noise_deviation(model, [[4, 9], [4], [7]], 1.5) == pytest.approx(1.5 * factor * float(weights.std()), rel=1e-4)
 
 
 def test_windows_are_half_open_and_cut_at_the_ends() -> None:
     assert [window_of(layer, 10, 30) for layer in (0, 4, 12, 27)] == [range(5), range(9), range(7, 17), range(22, 30)]
     assert [window_of(layer, 9, 30) for layer in (0, 4, 12, 27)] == [range(5), range(9), range(8, 17), range(23, 30)]
     assert window_of(12, 1, 30) == range(12, 13)
-    assert WINDOWS == {"resid_post": 1, "attn_out": 10, "ffn_out": 10}
     with pytest.raises(AtlasError, match="layer 30 was asked for; the model has layers 0 to 29"):
         window_of(30, 1, 30)
 
@@ -151,19 +151,23 @@ def test_lower_blocks_are_not_computed_again() -> None:
     assert called == [*range(6)] * 3 + [4, 5]
 
 
-def test_a_prompt_that_is_answered_otherwise_is_skipped_and_counted() -> None:
+def test_a_prompt_that_is_answered_otherwise_is_not_traced() -> None:
     model = exact("llama")
-    prompt = answered(model)
-    wrong = Prompt(prompt.token_ids, (prompt.answer[0] + 1,))
-    second = Prompt(prompt.token_ids, (*answered(model, 2).answer[:1], answered(model, 2).answer[1] + 1))
-    told: list[tuple[int, int]] = []
-    found = trace_all(model, [(wrong, SUBJECT), (prompt, range(2)), (second, SUBJECT)], ["resid_post"], n_draws=3, seed=0, progress=lambda *n: told.append(n))
-    assert found.n_skipped == 2 and list(found.traces) == [1]
-    assert found.deviation == pytest.approx(noise_deviation(model, [TOKENS[1:3].tolist(), TOKENS[:2].tolist(), TOKENS[1:3].tolist()]))
-    # the noise of the second hits index 0
-    assert found.traces[1].is_first_noised
-    assert len(found.traces[1].effects) == 2 * N == len(cells_of(model, N, ["resid_post"]))
-    assert told == [(n, 6 * N) for n in range(2 * N + 1, 4 * N + 1)]
+    prompt, of_two = answered(model), answered(model, 2).answer
+    for wrong in (Prompt(prompt.token_ids, (prompt.answer[0] + 1,)), Prompt(prompt.token_ids, (of_two[0], of_two[1] + 1))):
+        assert trace(model, wrong, SUBJECT, DEVIATION, CELLS[:1], n_draws=1, seed=0, progress=unheard) is None
+
+
+def test_all_states_of_a_site_are_traced_and_noise_at_index_0_is_told() -> None:
+    model = exact("llama")
+    prompt, told = answered(model), list[tuple[int, int]]()
+    cells = cells_of({"resid_post": 1, "ffn_out": 3}, [0, 1], N)
+    found = trace(model, prompt, range(2), DEVIATION, cells, n_draws=3, seed=0, progress=lambda *n: told.append(n))
+    assert found is not None and found.is_first_noised
+    assert [(row["site"], row["window"], row["layer"], row["index"]) for row in found.effects.to_pylist()] == [
+        (site, window, layer, index) for site, window in (("resid_post", 1), ("ffn_out", 3)) for layer in (0, 1) for index in range(N)
+    ]
+    assert told == [(n, 4 * N) for n in range(1, 4 * N + 1)]
 
 
 def test_what_the_callback_raises_ends_the_work_and_leaves_the_model_as_it_was() -> None:

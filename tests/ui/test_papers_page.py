@@ -1,6 +1,7 @@
 """The papers page: every item of both papers, as the tiny atlas has it, and what is said of those that wait for something."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,12 +9,21 @@ from streamlit.testing.v1 import AppTest
 
 from atlas.papers.catalogue import PAPERS
 from schema import store
+from tests.atlas.experiments.tiny_experiments import write_tiny_experiments
 from tests.ui.conftest import Visit, text_of
 from ui import blocks
 
 ITEMS = {item.name: paper.name for paper in PAPERS.values() for item in paper.items}
 ANNOTATED = {"geva2021_patterns", "geva2021_fig2", "geva2022_concepts", "geva2022_fig2"}
 """They wait for annotations."""
+
+
+@pytest.fixture
+def tiny(tiny_original: Path, tmp_path: Path) -> Path:
+    """With its experiments, which some items show."""
+    path = Path(shutil.copy(tiny_original, tmp_path))
+    write_tiny_experiments(path)
+    return path
 
 
 def shown(visit: Visit, path: Path, name: str, **query: str) -> AppTest:
@@ -118,7 +128,7 @@ def test_the_files_are_those_that_atlas_paper_writes(visit: Visit, tiny: Path, m
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ({"paper": "geva2023"}, "no paper geva2023; they are geva2021, geva2022, elhage2021"),
+        ({"paper": "geva2019"}, "no paper geva2019; they are geva2021, geva2022, elhage2021, meng2022, geva2023"),
         ({"paper": "geva2022", "item": "fig11"}, "no item fig11; they are concepts"),
         ({"corpus": "7"}, "no corpus 7; they are 0: tales (all)"),
         ({"paper": "geva2022", "item": "extreme", "threshold": "high"}, "the address asks for threshold high, which is no number"),

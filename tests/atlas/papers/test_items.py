@@ -18,6 +18,8 @@ PLACES = {
         "Figure 7", "Figure 8", "Figure 9", "Figure 10", "Figure 11",
     },
     "geva2022": {"Tables 1 and 2", "Figure 2", "Figure 3", "Section 5.1", "Section 5.2", "Table 4", "Section 5.3", "Table 6"},
+    "meng2022": {"Section 2: one prompt", "Section 2: averages"},
+    "geva2023": {"Section 5"},
     "elhage2021": {
         "Zero-layer models", "One-layer models: skip-trigrams", "One-layer models: copying",
         "Two-layer models: term importance", "Two-layer models: composition", "Two-layer models: induction heads",

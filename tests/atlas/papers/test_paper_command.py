@@ -13,6 +13,7 @@ import pytest
 
 import atlas
 from atlas.cli.main import run
+from atlas.experiments.kind import EXPERIMENTS
 from atlas.papers.catalogue import PAPERS
 from atlas.papers.write import TABLE_FORMATS
 from tests.atlas.test_latex import document, plainest
@@ -20,7 +21,7 @@ from tests.atlas.test_latex import document, plainest
 NASTY = {2: "<script>alert(1)</script>", 3: " *[5pt]</article>", 4: "\\hline_%&#$|`x`", 10: "日本🙂שלום", 5: "\u202e\x07"}
 """Token → text. The first four are the top tokens of the values."""
 
-MADE_HERE = {"geva2021": 17, "geva2022": 10, "elhage2021": 7}
+MADE_HERE = {"geva2021": 17, "geva2022": 10, "elhage2021": 7, "meng2022": 2, "geva2023": 1}
 """Items that need no annotations."""
 
 FIGURES = {"pdf", "svg", "png"}
@@ -41,6 +42,7 @@ def call(capfd: pytest.CaptureFixture[str]) -> Call:
 def nasty(tiny_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tiny atlas with tokens and texts that would break a page, a table or a path."""
     path = Path(shutil.copy(tiny_path, tmp_path_factory.mktemp("nasty") / "<b>nasty&.duckdb"))
+    shutil.copy(EXPERIMENTS.path(tiny_path), EXPERIMENTS.path(path))
     with duckdb.connect(str(path)) as con:
         con.executemany("UPDATE token SET text = ? WHERE token_id = ?", [(text, i) for i, text in NASTY.items()])
     return path
@@ -211,7 +213,7 @@ def test_what_an_atlas_lacks_is_listed_with_the_command_that_would_provide_it(ca
         assert code == 0
         for item in paper.items:
             line = next(line for line in shown.splitlines() if line.startswith(f"{item.name} "))
-            assert re.search(r"no .+: `atlas (ingest|annotate) ", line)
+            assert re.search(r"no .+: `atlas (ingest|annotate|experiment) ", line)
         assert f"0 of {len(paper.items)} items" in told
     html = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert html.count('<p class="none">') == sum(len(paper.items) for paper in PAPERS.values())

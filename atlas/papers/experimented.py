@@ -1,0 +1,67 @@
+"""Rows of items that show experiments: of the one that is asked for, or of the last of its kind that is finished."""
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from schema.errors import AtlasError
+
+if TYPE_CHECKING:
+    from atlas.api import Atlas
+
+SITES = ("resid_post", "attn_out", "ffn_out")
+
+LAST = "SELECT max(e.experiment_id) AS last FROM experiments.experiment AS e WHERE e.kind = '{kind}' AND e.status = 'finished'"
+WIDEST = """
+SELECT f.prompt_id
+FROM experiments.effect AS f
+WHERE f.experiment_id = {experiment:d}
+GROUP BY f.prompt_id
+ORDER BY max(f.total_effect) DESC, f.prompt_id
+LIMIT 1
+"""
+ASKED = """
+SELECT p.text, k.text AS answer
+FROM experiments.prompt AS p
+LEFT JOIN experiments.token_text AS k ON p.answer_token_id = k.token_id
+WHERE p.experiment_id = {experiment:d} AND p.prompt_id = {prompt:d}
+"""
+
+
+def chosen(a: "Atlas", kind: str, experiment: int | None) -> int:
+    """AtlasError where there is none of the kind."""
+    found = a.sql(LAST.format(kind=kind)).item() if experiment is None else experiment
+    if found is None:
+        raise AtlasError(f"no experiment of kind {kind} is finished: `atlas experiment {kind}` makes one")
+    return int(found)
+
+
+def trace_of(a: "Atlas", experiment: int | None = None, prompt: int | None = None) -> pl.DataFrame:
+    """causal_trace of one prompt at all sites, with columns site, experiment, prompt, text and answer; the prompt of the largest total effect if none is
+    asked for."""
+    experiment = chosen(a, "tracing", experiment)
+    if prompt is None:
+        widest = a.sql(WIDEST.format(experiment=experiment))
+        if widest.is_empty():
+            raise AtlasError(f"experiment {experiment} has no effects")
+        prompt = int(widest.item())
+    parts = [a.ask("causal_trace", experiment=experiment, prompt=prompt, site=site).with_columns(pl.lit(site).alias("site")) for site in SITES]
+    asked = a.sql(ASKED.format(experiment=experiment, prompt=prompt))
+    return pl.concat(parts).with_columns(
+        pl.lit(experiment).alias("experiment"),
+        pl.lit(prompt).alias("prompt"),
+        pl.lit(asked["text"][0]).alias("text"),
+        pl.lit(asked["answer"][0]).alias("answer"),
+    )
+
+
+def averages(a: "Atlas", experiment: int | None = None) -> pl.DataFrame:
+    """indirect_effects, with a column experiment."""
+    experiment = chosen(a, "tracing", experiment)
+    return a.ask("indirect_effects", experiment=experiment).with_columns(pl.lit(experiment).alias("experiment"))
+
+
+def knockouts(a: "Atlas", experiment: int | None = None) -> pl.DataFrame:
+    """knockout, with a column experiment."""
+    experiment = chosen(a, "knockout", experiment)
+    return a.ask("knockout", experiment=experiment).with_columns(pl.lit(experiment).alias("experiment"))

@@ -1,0 +1,62 @@
+"""The item of attention knockout (Geva et al. 2023, section 5)."""
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from atlas.papers import charts
+from atlas.papers.experimented import knockouts
+from atlas.papers.items import Item, Paper
+from atlas.papers.meng2022 import NOT_SAID
+from atlas.papers.words import each
+from atlas.questions import question
+
+if TYPE_CHECKING:
+    import altair as alt
+
+SOURCES = {"subject": "subject", "non_subject": "other tokens", "last": "itself"}
+"""Of a row → its name in a legend."""
+
+
+def curves(frame: pl.DataFrame) -> "alt.LayerChart":
+    named = frame.with_columns(pl.col("sources").replace_strict(SOURCES), (100 * pl.col("change")).alias("change"))
+    return charts.lines(named, y="change", y_title="Change of p (%)", series="sources", order=list(SOURCES.values()))
+
+
+def deepest(frame: pl.DataFrame) -> str:
+    """Of each source the largest fall."""
+    found = frame.sort("change").unique("sources", keep="first", maintain_order=True)
+    return "; ".join(f"{SOURCES[row['sources']]} {row['change']:+.0%} at layer {row['layer']}" for row in found.rows(named=True))
+
+
+KNOCKOUT = Item(
+    "geva2023_knockout",
+    "Section 5",
+    needs=("knockout",),
+    chart=curves,
+    caption=lambda f: (
+        f"What becomes of the probability of the answer where the last position cannot read the subject, the other tokens before it, or itself, in "
+        f"{each(f, 'window_layers', 'layers')} around each. Among the other tokens is the first, on which many heads rest. {NOT_SAID}"
+    ),
+    n=lambda f: f"{each(f, 'n_prompts', 'prompts')} of {each(f, 'n_clusters', 'templates')}",
+    exclusions="prompts that the model answers otherwise",
+    columns={
+        "sources": "not read", "window_layers": "window", "layer": "layer", "n_prompts": "prompts", "n_clusters": "templates", "change": "change",
+        "change_se": "se",
+    },
+    ours=deepest,
+    compute=knockouts,
+    accepts=("experiment",),
+    title="Which tokens must the last position read, layer by layer?",
+    source=question("knockout").sql,
+)  # fmt: skip
+
+GEVA2023 = Paper(
+    name="geva2023",
+    citation="Geva et al. 2023, Dissecting Recall of Factual Associations in Auto-Regressive Language Models",
+    authors="Geva et al. 2023",
+    model="GPT-2 XL and GPT-J",
+    model_note="48 and 28 layers.",
+    items=(KNOCKOUT,),
+    counts_from_one=False,
+)

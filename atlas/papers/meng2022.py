@@ -1,0 +1,95 @@
+"""The items of causal tracing (Meng et al. 2022, section 2)."""
+
+import polars as pl
+
+from atlas.export.visible import visible_line
+from atlas.papers import meng2022_charts as charts
+from atlas.papers.experimented import averages, trace_of
+from atlas.papers.items import Item, Paper
+from atlas.papers.words import each, number
+from atlas.questions import question
+
+NOT_SAID = (
+    "It says where information is carried. It does not say where editing the model would change it: "
+    "how well an edit does is nearly unrelated to it (Hase et al. 2023)."
+)
+
+
+def one_prompt(frame: pl.DataFrame) -> str:
+    row = frame.row(0, named=True)
+    clean = row["corrupted_prob"] + row["total_effect"]
+    at_start = frame.filter(pl.col("index") == 0, pl.col("role").str.starts_with("subject")).height > 0
+    hit = " The noise hits index 0, where many models keep a state that no single one restores." if at_start else ""
+    return (
+        f"Probability of {visible_line(row['answer'] or '')!r} after “{visible_line(row['text'])}”, gained by putting one clean state back after noise on the "
+        f"subject (*). As the model is p = {clean:.3f}; with nothing put back p* = {row['corrupted_prob']:.3f}, so TE = {row['total_effect']:.3f}. "
+        f"{windows(frame)}{hit} {NOT_SAID}"
+    )
+
+
+def windows(frame: pl.DataFrame) -> str:
+    """How many layers are put back together."""
+    found = frame.select("site", "window_layers").unique().sort("site").rows()
+    return f"Layers put back together: {', '.join(f'{site} {n}' for site, n in found)}."
+
+
+def of_roles(frame: pl.DataFrame) -> str:
+    return (
+        "Mean over prompts of the probability of the answer that putting one clean state back gains after noise on the subject (AIE), by what the token is to "
+        f"the prompt; of several tokens of a role in one prompt their mean. {windows(frame)} {NOT_SAID}"
+    )
+
+
+def largest(frame: pl.DataFrame) -> str:
+    """Of each site the role and the layer with the largest mean effect."""
+    best = frame.sort("effect", descending=True, maintain_order=True).unique("site", keep="first", maintain_order=True)
+    found = [f"{row['site']} {row['effect']:.1%} at {row['role']}, layer {row['layer']}" for row in best.rows(named=True)]
+    return f"ATE {number(frame['total_effect'].max(), '.1%')}; largest AIE: {'; '.join(found)}"  # type: ignore[arg-type]
+
+
+TRACE = Item(
+    "meng2022_trace",
+    "Section 2: one prompt",
+    needs=("tracing",),
+    chart=charts.trace,
+    caption=one_prompt,
+    n=lambda f: f"{each(f, 'n_draws', 'draws')} of noise, the same for each of {f.height:,} states",
+    exclusions="nothing of the prompt; layers that were not asked for",
+    columns={
+        "site": "site", "window_layers": "window", "layer": "layer", "index": "index", "token": "token", "role": "role", "prob": "p", "prob_se": "se",
+        "effect": "IE", "logprob": "log p", "logit_difference": "logit difference",
+    },
+    compute=trace_of,
+    accepts=("experiment", "prompt"),
+    title="Where does putting a state back bring the answer back?",
+    source=question("causal_trace").sql,
+)  # fmt: skip
+
+AVERAGE = Item(
+    "meng2022_average",
+    "Section 2: averages",
+    needs=("tracing",),
+    chart=charts.average,
+    caption=of_roles,
+    n=lambda f: f"{each(f, 'n_prompts', 'prompts')} of {each(f, 'n_clusters', 'templates')}",
+    exclusions="prompts that the model answers otherwise",
+    columns={
+        "site": "site", "window_layers": "window", "role": "role", "layer": "layer", "n_prompts": "prompts", "n_clusters": "templates", "effect": "AIE",
+        "effect_se": "se", "total_effect": "ATE",
+    },
+    ours=largest,
+    compute=averages,
+    accepts=("experiment",),
+    title="Where does putting a state back bring answers back on average, by the token's role?",
+    source=question("indirect_effects").sql,
+)  # fmt: skip
+
+MENG2022 = Paper(
+    name="meng2022",
+    citation="Meng et al. 2022, Locating and Editing Factual Associations in GPT",
+    authors="Meng et al. 2022",
+    model="GPT-2 XL",
+    model_note="48 layers.",
+    items=(TRACE, AVERAGE),
+    counts_from_one=False,
+)

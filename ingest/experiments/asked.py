@@ -1,0 +1,29 @@
+"""What several kinds are asked: prompts, and states."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ingest.experiments.fields import setting
+
+STATES = ("resid_post", "attn_out", "ffn_out")
+"""Sites whose states are put into another run."""
+
+
+def windows(sites: Sequence[str], window: int) -> dict[str, int]:
+    """Site → layers put in together. One resid_post has all that the layers before it did; one layer's update is too little to see (Meng et al. 2022)."""
+    return {site: 1 if site == "resid_post" else window for site in sites}
+
+
+@dataclass(frozen=True)
+class SubjectPrompt:
+    text: str = setting(help="what the model reads")
+    subject: str = setting(help="part of the text, where it comes first")
+    answer: str | None = setting(None, help="what is to follow, with the space before it")
+    cluster: str | None = setting(None, help="its template: prompts of one count as one observation")
+
+
+@dataclass(frozen=True)
+class TextPrompt:
+    text: str = setting(help="what the model reads")
+    answer: str | None = setting(None, help="what is to follow, with the space before it")
+    cluster: str | None = setting(None, help="its template: prompts of one count as one observation")

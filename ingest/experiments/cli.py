@@ -1,0 +1,146 @@
+"""`atlas experiment run FILE.toml`, a command for each kind that builds the same from options, and `export`, which writes the file that repeats one."""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import click
+
+from ingest.experiments.base import Kind
+from ingest.experiments.fields import allowed, item_of, scalar_of
+from ingest.experiments.kinds import kinds
+from ingest.experiments.spec import FACTS, Spec, read_file, spec_of, to_toml
+
+USUAL = (
+    click.Option(["--db"], type=click.Path(path_type=Path), envvar="ATLAS_DB", metavar="FILE", show_envvar=True, required=True, help="The atlas."),
+    click.Option(["--model"], help="The atlas's own model, named as for `atlas ingest`; needed where it is not found under the name that the atlas has."),
+    click.Option(["--device"], default="cpu", show_default=True, help="cpu, cuda or cuda:N."),
+    click.Option(["--dry-run"], is_flag=True, help="Say how many forward passes it takes, and minutes; keep nothing."),
+)
+
+
+def run_command() -> click.Command:
+    def run(file: Path, **given: Any) -> None:
+        carry_out(read_file(file), **given)
+
+    file = click.Argument(["file"], type=click.Path(exists=True, dir_okay=False, path_type=Path))
+    doc = """Run the experiment that FILE says: TOML with kind, title, seed, settings and prompts.
+
+    It takes as long as it takes, in this process. What is done is kept at once; after an interruption the same command goes on where it stopped.
+    `atlas experiment export` writes the file of an experiment that is there.
+    """
+    return click.Command("run", callback=run, params=[file, *USUAL], help=doc, short_help="Run the experiment that a file says.")
+
+
+def export_command() -> click.Command:
+    def export(experiment: int, db: Path) -> None:
+        click.echo(to_toml(exported(db, experiment)), nl=False)
+
+    doc = "Print the file that repeats EXPERIMENT, by its number, as `atlas experiment run` reads it: the same numbers to the bit on the same machine."
+    number = click.Argument(["experiment"], type=int)
+    return click.Command("export", callback=export, params=[number, USUAL[0]], help=doc, short_help="Print the file that repeats one.")
+
+
+def kind_command(kind: Kind) -> click.Command:
+    """Its options are the fields of its settings and prompts."""
+    texts = click.Argument(["prompts"], nargs=-1, metavar=f"{fields(kind.prompt)[0].name.upper()}…")
+    of_prompt = [option(kind.prompt, name, is_prompt=True) for name in names(kind.prompt)[1:]]
+    of_settings = [option(kind.settings, name) for name in names(kind.settings)]
+    own = [
+        *([click.Option(["--facts"], is_flag=True, help="The prompts that come with the atlas, in the place of your own.")] if has_facts(kind) else []),
+        click.Option(["--title"], help="What you call it.  [default: the first prompt]"),
+        click.Option(["--seed"], default=0, show_default=True, type=click.IntRange(0), help="What draws are hashed from."),
+    ]
+
+    def command(prompts: tuple[str, ...], title: str | None, seed: int, facts: bool = False, **given: Any) -> None:
+        settings = {name: given.pop(name) for name in names(kind.settings)}
+        of = FACTS if facts else listed(kind, prompts, {name: given.pop(name) for name in names(kind.prompt)[1:]})
+        asked = {"kind": kind.name, "title": title or (FACTS if facts else prompts[0]), "seed": seed, "settings": settings, "prompts": of}
+        carry_out(spec_of(asked), **{name: value for name, value in given.items() if name in ("db", "model", "device", "dry_run")})
+
+    doc = f"{kind.help}\n\nOptions that are of a prompt are given once for each, in the order of prompts.\n\n\b\n{kind.example}"
+    return click.Command(kind.name, callback=command, params=[texts, *of_prompt, *own, *of_settings, *USUAL], help=doc, short_help=kind.help)
+
+
+def names(of: type) -> list[str]:
+    return [f.name for f in fields(of)]
+
+
+def has_facts(kind: Kind) -> bool:
+    return "subject" in names(kind.prompt)
+
+
+def option(of: type, name: str, is_prompt: bool = False) -> click.Option:
+    found = next(f for f in fields(of) if f.name == name)
+    bounds, hint = allowed(found), get_type_hints(of)[name]
+    item = item_of(hint)
+    kind: Any = click.Choice(bounds.among) if bounds.among else (item or scalar_of(hint))
+    has_default = not is_prompt and found.default is not MISSING
+    return click.Option(
+        [f"--{name.replace('_', '-')}"],
+        type=kind,
+        multiple=is_prompt or item is not None,
+        default=found.default if has_default else None,
+        show_default=has_default,
+        help=f"{bounds.help[0].upper()}{bounds.help[1:]}{', one a prompt' if is_prompt else ''}.",
+    )
+
+
+def listed(kind: Kind, texts: Sequence[str], of_prompt: dict[str, tuple[Any, ...]]) -> list[dict[str, Any]]:
+    """A table a prompt. Raises UsageError unless there is one of each, or none of an option."""
+    if not texts:
+        raise click.UsageError(f"no prompt was given{': give one, or --facts' if has_facts(kind) else ''}")
+    for name, given in of_prompt.items():
+        if given and len(given) != len(texts):
+            raise click.UsageError(f"{len(texts)} prompts were given, and --{name} {len(given)} times: give one for each")
+    first = names(kind.prompt)[0]
+    return [{first: text, **{name: given[i] for name, given in of_prompt.items() if given}} for i, text in enumerate(texts)]
+
+
+def carry_out(spec: Spec, db: Path, model: str | None, device: str, dry_run: bool) -> None:
+    from schema.store import open_reader
+
+    open_reader(db).close()
+    click.echo("starting torch", err=True)
+    from ingest.experiments.driver import planned, run, world_of
+
+    try:
+        with shown_progress() as tell:
+            if dry_run:
+                from ingest.experiments.costs import report
+
+                with world_of(db, model, device, tell) as world:
+                    click.echo(report(planned(world, spec), world.model))
+                return
+            ran = run(db, spec, model=model, device=device, tell=tell)
+    except KeyboardInterrupt:
+        click.echo("interrupted; what was done is kept. Run the same command again to go on.", err=True)
+        sys.exit(130)
+    for name, note in ran.notes.items():
+        click.echo(f"{name}: {note}", err=True)
+    resumed = f", {ran.n_resumed} of {ran.n_parts} parts from before" if ran.n_resumed else ""
+    click.echo(f"kept as experiment {ran.experiment_id}{resumed}: atlas experiment show {ran.experiment_id} --db {db}", err=True)
+
+
+def exported(db: Path, experiment: int) -> Spec:
+    """AtlasError for an experiment that there is not, or that no file says."""
+    from ingest.experiments.repeating import spec_in
+
+    return spec_in(db, experiment)
+
+
+def shown_progress() -> Any:
+    from ingest.experiments.telling import telling
+
+    return telling(sys.stderr)
+
+
+def commands() -> dict[str, Callable[[], click.Command]]:
+    found: dict[str, Callable[[], click.Command]] = {"run": run_command, "export": export_command}
+    return found | {name: lambda kind=kind: kind_command(kind) for name, kind in kinds().items()}
+
+
+COMMANDS = {name: make() for name, make in commands().items()}
+"""Of `atlas experiment`, beside those that need no model."""

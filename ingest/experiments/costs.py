@@ -1,0 +1,54 @@
+"""What an experiment costs, told before it runs: forward passes, and minutes from a few that are measured."""
+
+from collections.abc import Sequence
+
+import torch
+
+from ingest.acting.answers import Prompt
+from ingest.acting.cells import Cell, putting_in
+from ingest.acting.changes import CPU_TOKENS, first_layer
+from ingest.experiments.base import Cost, Plan
+from ingest.model.device import USUAL_TOKENS
+from ingest.model.models import Model
+from ingest.timing import fastest
+from schema.interventions.intervention import Arm
+
+
+def cost_of_cells(model: Model, prompt: Prompt, cells: Sequence[Cell], n_bases: int) -> Cost:
+    """What `answers_under` reads for cells that states are put into, and the two runs before it."""
+    return cost_of_changes(model, prompt, [putting_in(cell, model.n_layers) for cell in cells], n_bases, 2)
+
+
+def cost_of_changes(model: Model, prompt: Prompt, changes: Sequence[Arm], n_bases: int, n_before: int) -> Cost:
+    """The same for any changes to each of n_bases runs, and n_before other runs of the prompt."""
+    layers = sum(model.n_layers - first_layer(change, model.n_layers) for change in changes) / model.n_layers
+    n_whole = n_before + n_bases
+    return Cost(n_whole + n_bases * len(changes), len(prompt.read) * (n_whole + n_bases * layers))
+
+
+def total(plan: Plan) -> Cost:
+    return sum((part.cost for part in plan.parts), Cost(0, 0.0))
+
+
+def seconds_a_token(model: Model, n_tokens: int) -> float:
+    """Of forward passes over sequences of n_tokens, in batches as experiments read them; the fastest of two."""
+    n = max(1, (CPU_TOKENS if model.device.type == "cpu" else USUAL_TOKENS) // n_tokens)
+    ids = torch.zeros(n, n_tokens, dtype=torch.long, device=model.input_device)
+
+    def read() -> None:
+        with torch.inference_mode():
+            model.backbone(ids)
+
+    return fastest(read) / (n * n_tokens)
+
+
+def report(plan: Plan, model: Model) -> str:
+    """One line."""
+    cost = total(plan)
+    lengths = plan.tables["prompt"]["n_tokens"].to_pylist()
+    seconds = cost.n_tokens * seconds_a_token(model, max(1, round(sum(lengths) / len(lengths))))
+    bound, unit = "at most " if plan.is_most else "", "part" if len(plan.parts) == 1 else "parts"
+    return (
+        f"{len(plan.parts)} {unit}, {bound}{cost.n_forwards:,} forward passes over {cost.n_tokens:,.0f} tokens' worth of all layers: "
+        f"{bound}about {seconds / 60:,.1f} minutes, from forward passes measured here"
+    )

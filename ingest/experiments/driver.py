@@ -1,0 +1,97 @@
+"""Experiments in the process that asks for them: each part is kept as soon as it is computed, so that one that was interrupted goes on where it stopped."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from ingest.acting.checks import check_acting
+from ingest.experiments.base import Plan, World
+from ingest.experiments.kinds import kind_named
+from ingest.experiments.rows import experiment_row, first_tables, part_tables
+from ingest.experiments.spec import Spec
+from ingest.live.engine import bos_rule
+from ingest.live.weights import load_wanted, wanted_model
+from ingest.model.checks import check_identities
+from schema.errors import AtlasError
+from schema.installed import points
+from schema.store import open_reader
+
+STORE = "activation_atlas.experiment_store"
+"""Entry point: the module that keeps experiments."""
+
+
+class Tell(Protocol):
+    """Hears what is done: part of all parts, and how much of it; what it raises ends the work between cells."""
+
+    def __call__(self, what: str, share: float = 0.0) -> None: ...
+
+
+def quiet(what: str, share: float = 0.0) -> None:
+    """Nobody hears it."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """notes: name of a part → why it brought nothing, or what is to be known of it. n_resumed: parts that an earlier run had done."""
+
+    experiment_id: int
+    n_parts: int
+    n_resumed: int
+    notes: dict[str, str]
+
+
+def store() -> Any:
+    """atlas/experiments/store.py, which is not ours to import."""
+    found = points(STORE)
+    if not found:
+        raise AtlasError("nothing installed keeps experiments: install activation-atlas anew")
+    return found[0].load()
+
+
+@contextmanager
+def world_of(path: Path | str, model: str | None, device: str, tell: Tell) -> Iterator[World]:
+    """The atlas with its own model, loaded and checked. Raises AtlasError if it is not the atlas's, or its identities do not hold."""
+    with closing(open_reader(path)) as con:
+        loaded = load_wanted(wanted_model(con), model, device, tell)
+        tell("checking that what is recorded and changed adds up")
+        check_identities(loaded)
+        check_acting(loaded)
+        yield World(Path(path), loaded, con, bos_rule(con))
+
+
+def planned(world: World, spec: Spec) -> Plan:
+    with torch.inference_mode():
+        return kind_named(spec.kind).plan(world, spec.settings, spec.prompts, spec.seed)
+
+
+def run(path: Path | str, spec: Spec, *, model: str | None = None, device: str = "cpu", tell: Tell = quiet) -> Ran:
+    """Compute an experiment beside the atlas at `path`, or what is missing of one that was begun with the same settings and seed by the same versions.
+
+    model: the atlas's own, named as for `atlas ingest`, where it is not found under its name. Raises AtlasError for whatever the spec asks for that the atlas,
+    the model or this installation has not, before anything is kept.
+    """
+    with world_of(path, model, device, tell) as world:
+        tell("reading the prompts")
+        return carry_out(world, spec, planned(world, spec), tell)
+
+
+def carry_out(world: World, spec: Spec, plan: Plan, tell: Tell) -> Ran:
+    kept, n, notes = store(), len(plan.parts), {}
+    row = experiment_row(world.model, spec, plan)
+    begun = kept.unfinished(world.path, row)
+    experiment_id, done = begun if begun is not None else (kept.save(world.path, first_tables(row, plan)), frozenset())
+    for place, part in enumerate(plan.parts):
+        if place in done:
+            continue
+        what = f"{part.name}, {place + 1} of {n}"
+        tell(what)
+        with torch.inference_mode():
+            found = part.compute(lambda read, of, what=what: tell(what, read / of))  # type: ignore[misc]
+        if found.note is not None:
+            notes[part.name] = found.note
+        kept.add(world.path, experiment_id, part_tables(place, part.name, found), is_last=place == n - 1)
+    return Ran(experiment_id, n, len(done), notes)

@@ -1,0 +1,107 @@
+"""Settings as fields of frozen dataclasses: what each may be, read from TOML, JSON or a command line and checked in one place."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, get_args, get_type_hints
+
+from schema.errors import AtlasError
+from schema.interventions.reading import number, shown, whole
+
+WORDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+
+LONGEST_TEXT = 1 << 16
+"""Characters."""
+
+MOST_ITEMS = 4096
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """least and most: of numbers, both allowed. among: the texts that there are, where they are few."""
+
+    help: str
+    least: float | None = None
+    most: float | None = None
+    among: tuple[str, ...] = ()
+
+
+def setting(default: Any = MISSING, *, help: str, least: float | None = None, most: float | None = None, among: Sequence[str] = ()) -> Any:
+    """A field of type int, float, str or bool, one of them or None, or a tuple of one of them."""
+    return field(default=default, metadata={"allowed": Allowed(help, least, most, tuple(among))})
+
+
+def read(of: type, given: Any, where: str) -> Any:
+    """An object of a dataclass from a table of TOML or an object of JSON; `where`: for messages.
+
+    Raises AtlasError for a key that there is not, one that is missing, and a value of another type or out of bounds.
+    """
+    known = {f.name: f for f in fields(of)}
+    if not isinstance(given, Mapping):
+        raise AtlasError(f"{where}: {shown(given)} was given; it is a table with {', '.join(known)}")
+    if unknown := [key for key in given if key not in known]:
+        raise AtlasError(f"{where}: {shown(unknown[0])} is unknown; there are {', '.join(known) or 'no settings'}")
+    if missing := [name for name, f in known.items() if f.default is MISSING and name not in given]:
+        raise AtlasError(f"{where}: {missing[0]} is missing: {allowed(known[missing[0]]).help}")
+    hints = get_type_hints(of)
+    return of(**{name: value(hints[name], allowed(known[name]), given[name], f"{where}: {name}") for name in given})
+
+
+def allowed(of: Field) -> Allowed:
+    found: Allowed = of.metadata["allowed"]
+    return found
+
+
+def value(hint: Any, bounds: Allowed, given: Any, what: str) -> Any:
+    item = item_of(hint)
+    if item is not None:
+        if not isinstance(given, list | tuple):
+            raise AtlasError(f"{what} is {shown(given)}; it is a list, each of it {WORDS[item]}")
+        if len(given) > MOST_ITEMS:
+            raise AtlasError(f"{what} has {len(given):,} items; at most {MOST_ITEMS:,} are read")
+        return tuple(single(item, bounds, one, what) for one in given)
+    return None if given is None and is_optional(hint) else single(scalar_of(hint), bounds, given, what)
+
+
+def single(of: type, bounds: Allowed, given: Any, what: str) -> Any:
+    if of is bool or of is str:
+        if not isinstance(given, of):
+            raise AtlasError(f"{what} is {shown(given)}; it is {WORDS[of]}")
+        if isinstance(given, str):
+            require_text(given, bounds, what)
+        return given
+    found: float = whole_or_less(given, what) if of is int else number(given, what)
+    if (bounds.least is not None and found < bounds.least) or (bounds.most is not None and found > bounds.most):
+        limits = [f"{word} {limit:,g}" for word, limit in (("at least", bounds.least), ("at most", bounds.most)) if limit is not None]
+        raise AtlasError(f"{what} is {shown(given)}; it is {' and '.join(limits)}")
+    return found
+
+
+def whole_or_less(given: Any, what: str) -> int:
+    """A whole number, below 0 too."""
+    if isinstance(given, int) and not isinstance(given, bool) and given < 0:
+        return -whole(-given, what, 2**63)
+    return whole(given, what, 2**63)
+
+
+def require_text(given: str, bounds: Allowed, what: str) -> None:
+    if bounds.among and given not in bounds.among:
+        raise AtlasError(f"{what} is {shown(given)}; there are {', '.join(bounds.among)}")
+    if len(given) > LONGEST_TEXT:
+        raise AtlasError(f"{what} has {len(given):,} characters; at most {LONGEST_TEXT:,} are read")
+    try:
+        given.encode()
+    except UnicodeEncodeError as error:
+        raise AtlasError(f"{what}: character {error.start} is half of a pair (U+{ord(given[error.start]):04X}), and no text") from None
+
+
+def item_of(hint: Any) -> Any:
+    """int of tuple[int, ...]; None of what is no tuple."""
+    return get_args(hint)[0] if getattr(hint, "__origin__", None) is tuple else None
+
+
+def is_optional(hint: Any) -> bool:
+    return type(None) in get_args(hint)
+
+
+def scalar_of(hint: Any) -> Any:
+    return next(one for one in get_args(hint) if one is not type(None)) if is_optional(hint) else hint

@@ -1,0 +1,82 @@
+"""Activation patching between two prompts of equal length (Zhang and Nanda 2023): which states carry what they differ in."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ingest.experiments.asked import STATES, windows
+from ingest.experiments.base import Found, Kind, Part, Plan, Progress, World
+from ingest.experiments.fields import setting
+
+if TYPE_CHECKING:
+    from ingest.acting.cells import Cell
+    from ingest.experiments.prompts import Read
+    from ingest.model.models import Model
+
+DIRECTIONS = ("denoising", "noising")
+
+
+@dataclass(frozen=True)
+class Settings:
+    sites: tuple[str, ...] = setting(STATES, help="which states are put in", among=STATES)
+    window: int = setting(1, help="layers of attn_out and ffn_out put in together; of resid_post it is one. More find more, and say less of where", least=1)
+    every: int = setting(1, help="patch every n-th layer, from layer 0 on", least=1)
+    directions: tuple[str, ...] = setting(DIRECTIONS, help="denoising: clean states into the corrupted run; noising: the other way", among=DIRECTIONS)
+
+
+@dataclass(frozen=True)
+class PairPrompt:
+    text: str = setting(help="the clean text")
+    corrupted: str = setting(help="the other, of as many tokens")
+    answer: str | None = setting(None, help="what follows the clean text, one token with the space before it")
+    foil: str | None = setting(None, help="what follows the corrupted one, likewise")
+    cluster: str | None = setting(None, help="its template: pairs of one count as one observation")
+
+
+class Patching(Kind):
+    name = "patching"
+    help = "Which states carry what two prompts of equal length differ in (activation patching)."
+    example = (
+        'atlas experiment patching "He lives in Paris, the capital of" --corrupted "He lives in Rome, the capital of" '
+        '--answer " France" --foil " Italy" --db demo.duckdb'
+    )
+    settings = Settings
+    prompt = PairPrompt
+
+    def plan(self, world: World, settings: Settings, prompts: Sequence[PairPrompt], seed: int) -> Plan:
+        from ingest.experiments.pairs import read_pair
+        from ingest.experiments.prompts import prompt_tables
+
+        pairs = [read_pair(world, i, one.text, one.corrupted, one.answer, one.foil, one.cluster) for i, one in enumerate(prompts)]
+        parts = [part(world.model, settings, i, pair, direction) for i, pair in enumerate(pairs) for direction in dict.fromkeys(settings.directions)]
+        return Plan(prompt_tables(world, [one for pair in pairs for one in pair]), parts)
+
+
+def part(model: "Model", settings: Settings, place: int, pair: "tuple[Read, Read]", direction: str) -> Part:
+    """One pair, one way. Its clean prompt has an even prompt_id, the corrupted one the next."""
+    from ingest.acting.cells import cells_of
+    from ingest.experiments.costs import cost_of_cells
+
+    cells = cells_of(windows(settings.sites, settings.window), range(0, model.n_layers, settings.every), len(pair[0].prompt.token_ids))
+    acted = 1 if direction == "denoising" else 0
+    cost = cost_of_cells(model, pair[0].prompt, cells, 1)
+    return Part(f"pair {place}, {direction}", cost, partial(patched, model, place, pair, acted, cells))
+
+
+def patched(model: "Model", place: int, pair: "tuple[Read, Read]", acted: int, cells: "Sequence[Cell]", progress: Progress) -> Found:
+    import pyarrow as pa
+
+    from ingest.acting.patching import LEAST, patch
+    from ingest.experiments.rows import of_prompt
+
+    own, donor = pair[acted], pair[1 - acted]
+    found = patch(model, own.prompt.read, donor.prompt.read, own.answer, cells, progress)
+    source = pa.repeat(pa.scalar(2 * place + 1 - acted, pa.int32()), found.effects.num_rows)
+    rows = of_prompt(found.effects, 2 * place + acted).append_column(pa.field("from_prompt_id", pa.int32()), source)
+    apart = abs(float(found.donor[1] - found.own[1]))
+    note = None if apart >= LEAST else f"the prompts' logit differences are {apart:.2f} apart, and an effect is told from {LEAST:g} on: it is null"
+    return Found({"effect": rows}, note)
+
+
+KIND = Patching()

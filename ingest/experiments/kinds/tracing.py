@@ -1,0 +1,67 @@
+"""Causal tracing (Meng et al. 2022, section 2): where putting a clean state back, after noise on the subject, brings the answer back."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ingest.experiments.asked import STATES, SubjectPrompt, windows
+from ingest.experiments.base import Cost, Found, Kind, Part, Plan, Progress, World
+from ingest.experiments.fields import setting
+
+if TYPE_CHECKING:
+    from ingest.acting.cells import Cell
+    from ingest.experiments.prompts import Read
+    from ingest.model.models import Model
+
+
+@dataclass(frozen=True)
+class Settings:
+    sites: tuple[str, ...] = setting(STATES, help="which states are put back", among=STATES)
+    window: int = setting(10, help="layers of attn_out and ffn_out put back together; of resid_post it is one", least=1)
+    every: int = setting(1, help="trace every n-th layer, from layer 0 on", least=1)
+    deviations: float = setting(3.0, help="the noise's standard deviation, in those of the subjects' embeddings", least=0.0)
+    draws: int = setting(10, help="draws of noise, the same for every state", least=1, most=1000)
+
+
+class Tracing(Kind):
+    name = "tracing"
+    help = "Where putting a state back, after noise on the subject, brings the answer back (causal tracing)."
+    example = 'atlas experiment tracing "He knows that the capital of France is the city of" --subject France --answer " Paris" --db demo.duckdb'
+    settings = Settings
+    prompt = SubjectPrompt
+
+    def plan(self, world: World, settings: Settings, prompts: Sequence[SubjectPrompt], seed: int) -> Plan:
+        from ingest.acting.tracing import noise_deviation
+        from ingest.experiments.prompts import prompt_tables, read_subjects
+
+        read = read_subjects(world, prompts)
+        subjects = [[one.prompt.token_ids[index] for index in one.subject or ()] for one in read]
+        deviation = noise_deviation(world.model, subjects, settings.deviations)
+        parts = [part(world.model, settings, i, one, deviation, seed) for i, one in enumerate(read)]
+        return Plan(prompt_tables(world, read), parts, {"noise_deviation": deviation})
+
+
+def part(model: "Model", settings: Settings, prompt_id: int, one: "Read", deviation: float, seed: int) -> Part:
+    """All states of one prompt."""
+    from ingest.acting.cells import cells_of
+    from ingest.experiments.costs import cost_of_cells
+
+    cells = cells_of(windows(settings.sites, settings.window), range(0, model.n_layers, settings.every), len(one.prompt.token_ids))
+    cost = Cost(0, 0) if one.note else cost_of_cells(model, one.prompt, cells, settings.draws)
+    return Part(f"prompt {prompt_id}", cost, partial(traced, model, prompt_id, one, cells, deviation, settings.draws, seed))
+
+
+def traced(model: "Model", prompt_id: int, one: "Read", cells: "Sequence[Cell]", deviation: float, n_draws: int, seed: int, progress: Progress) -> Found:
+    from ingest.acting.tracing import trace
+    from ingest.experiments.rows import of_prompt
+
+    if one.note is not None or one.subject is None:
+        return Found(note=one.note)
+    found = trace(model, one.prompt, one.subject, deviation, cells, n_draws=n_draws, seed=seed, progress=progress)
+    assert found is not None  # it was answered when it was planned
+    note = "the noise hits index 0, where many models keep a state that no single one restores" if found.is_first_noised else None
+    return Found({"effect": of_prompt(found.effects, prompt_id)}, note)
+
+
+KIND = Tracing()

@@ -1,0 +1,133 @@
+"""Prompts of an experiment as the model reads them, and their rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import torch
+
+from ingest.acting.answers import Answer, Prompt, is_top, predicted, with_runner_up
+from ingest.acting.facts import answer_tokens, tokens_within
+from ingest.experiments.asked import SubjectPrompt
+from ingest.experiments.base import World
+from ingest.live.prompt import cut_prompt
+from ingest.model.models import Model
+from ingest.text.sequences import Sequence as Tokens
+from ingest.text.sequences import bos_token
+from schema.errors import AtlasError
+from schema.interventions.reading import shown
+
+PROMPT = pa.schema(
+    [
+        ("prompt_id", pa.int32()), ("text", pa.string()), ("cluster", pa.string()), ("n_tokens", pa.int32()), ("has_bos", pa.bool_()),
+        ("answer_token_id", pa.int32()), ("foil_token_id", pa.int32()),
+    ]
+)  # fmt: skip
+PROMPT_TOKEN = pa.schema(
+    [
+        ("prompt_id", pa.int32()), ("index", pa.int32()), ("token_id", pa.int32()), ("char_start", pa.int32()), ("char_end", pa.int32()),
+        ("role", pa.string()),
+    ]
+)  # fmt: skip
+
+N_SHOWN = 3
+"""Tokens that a message names of those that a model goes on with."""
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """A prompt with its answer. answer: held against the runner-up. note: what the model says instead, where the answer is not what it finds most likely."""
+
+    text: str
+    cluster: str | None
+    tokens: Tokens
+    prompt: Prompt
+    subject: range | None
+    answer: Answer
+    note: str | None
+
+
+def read_prompt(world: World, place: int, text: str, answer: str | None, subject: str | None = None, cluster: str | None = None) -> Read:
+    """The prompt at a place of the list. Raises AtlasError for a prompt without an answer, a subject that it does not hold, and as `cut_prompt` does."""
+    model = world.model
+    try:
+        tokens = cut_prompt(model, text, world.bos).sequences[0]
+        found = None if subject is None else subject_of(text, subject, tokens)
+        if answer is None:
+            raise AtlasError(f"it has no answer; the model goes on with {goes_on(model, tokens)}: name one")
+        prompt = Prompt(tuple(map(int, tokens.token_ids)), answer_tokens(model.tokenizer, text, answer))
+    except AtlasError as error:
+        raise AtlasError(f"prompt {place}: {error}") from None
+    with torch.inference_mode():
+        logits = predicted(model, prompt)
+        note = None if is_top(logits, prompt) else f"the model does not answer {shown(answer)}: it goes on with {goes_on(model, tokens)}"
+        return Read(text, cluster, tokens, prompt, found, with_runner_up(logits, prompt), note)
+
+
+def subject_of(text: str, subject: str, tokens: Tokens) -> range:
+    """Where its tokens lie, of its first place in the text."""
+    if not subject or subject not in text:
+        raise AtlasError(f"its text does not hold the subject {shown(subject)}: {shown(text)}")
+    start = text.index(subject)
+    return tokens_within(list(zip(tokens.char_starts.tolist(), tokens.char_ends.tolist(), strict=True)), start, start + len(subject))
+
+
+def goes_on(model: Model, tokens: Tokens) -> str:
+    """The likeliest next tokens, with their probabilities."""
+    with torch.inference_mode():
+        probs = predicted(model, Prompt(tuple(map(int, tokens.token_ids)), (0,)))[0].softmax(-1)
+    found = zip(*(one.tolist() for one in probs.topk(N_SHOWN)), strict=True)
+    return ", ".join(f"{text_of(model, token)} ({prob:.2f})" for prob, token in found)
+
+
+def text_of(model: Model, token_id: int) -> str:
+    return shown(model.tokenizer.decode([token_id]))
+
+
+def one_token(model: Model, text: str, what: str) -> int:
+    """The token of a text. AtlasError for one of several, or of none."""
+    token_ids = model.tokenizer(text, add_special_tokens=False)["input_ids"]
+    if len(token_ids) != 1:
+        named = ", ".join(text_of(model, token_id) for token_id in token_ids)
+        raise AtlasError(f"{what} {shown(text)} is {len(token_ids)} tokens ({named}); give one of a single token")
+    return int(token_ids[0])
+
+
+def prompt_tables(world: World, prompts: Sequence[Read]) -> dict[str, pa.Table]:
+    """Rows of `prompt` and `prompt_token`."""
+    has_bos = bos_token(world.model.tokenizer, world.bos) is not None
+    rows = [
+        {
+            "prompt_id": i, "text": one.text, "cluster": one.cluster, "n_tokens": len(one.tokens.token_ids), "has_bos": has_bos,
+            "answer_token_id": one.answer.tokens[0], "foil_token_id": one.answer.foil,
+        }
+        for i, one in enumerate(prompts)
+    ]  # fmt: skip
+    tokens = [token for i, one in enumerate(prompts) for token in token_rows(i, one)]
+    return {"prompt": pa.Table.from_pylist(rows, PROMPT), "prompt_token": pa.Table.from_pylist(tokens, PROMPT_TOKEN)}
+
+
+def token_rows(prompt_id: int, one: Read) -> list[dict[str, object]]:
+    ids, starts, ends = (x.tolist() for x in (one.tokens.token_ids, one.tokens.char_starts, one.tokens.char_ends))
+    of = zip(ids, starts, ends, roles(len(ids), one.subject), strict=True)
+    return [{"prompt_id": prompt_id, "index": i, "token_id": k, "char_start": s, "char_end": e, "role": role} for i, (k, s, e, role) in enumerate(of)]
+
+
+def roles(n: int, subject: range | None) -> list[str]:
+    """What each of n tokens is to its prompt. A subject of one token is its own last."""
+    found = ["other"] * (n - 1) + ["last"]
+    if subject is None:
+        return found
+    found[subject.stop : n - 1] = ["after_subject"] * (n - 1 - subject.stop)
+    found[subject.start : subject.stop] = (
+        ["subject_first"] + ["subject_middle"] * (len(subject) - 2) + ["subject_last"] if len(subject) > 1 else ["subject_last"]
+    )
+    return found
+
+
+def read_subjects(world: World, prompts: Sequence[SubjectPrompt]) -> list[Read]:
+    """AtlasError if the model answers none of them; what it answers otherwise has a note."""
+    read = [read_prompt(world, i, one.text, one.answer, one.subject, one.cluster) for i, one in enumerate(prompts)]
+    if all(one.note for one in read):
+        raise AtlasError(f"of {len(read)} prompts none is answered as it says; prompt 0: {read[0].note}")
+    return read

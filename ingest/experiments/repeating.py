@@ -1,0 +1,26 @@
+"""The spec of an experiment that is there."""
+
+import json
+from contextlib import closing
+from pathlib import Path
+
+from ingest.experiments.spec import Spec, spec_of
+from schema.beside import open_with_beside
+from schema.errors import AtlasError
+
+WANTED = "SELECT e.kind, e.title, e.seed, e.settings::TEXT FROM experiments.experiment AS e WHERE e.experiment_id = $id"
+IDS = "SELECT e.experiment_id FROM experiments.experiment AS e ORDER BY e.experiment_id"
+
+
+def spec_in(path: Path | str, experiment_id: int) -> Spec:
+    """Raises AtlasError for an experiment that there is not, and for one that no command made, as a live prompt that was kept."""
+    with closing(open_with_beside(path)) as con:
+        found = con.execute(WANTED, {"id": experiment_id}).fetchall()
+        ids = ", ".join(str(one) for (one,) in con.execute(IDS).fetchall())
+    if not found:
+        raise AtlasError(f"no experiment {experiment_id}; they are {ids or 'none yet'}")
+    kind, title, seed, settings = found[0]
+    asked = json.loads(settings)
+    if not isinstance(asked, dict) or "prompts" not in asked:
+        raise AtlasError(f"experiment {experiment_id} is of kind {kind} and was kept by hand: no file says it whole")
+    return spec_of({"kind": kind, "title": title, "seed": seed, "settings": asked.get("settings", {}), "prompts": asked["prompts"]})

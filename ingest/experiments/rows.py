@@ -1,0 +1,38 @@
+"""Rows of an experiment that are the same whatever its kind."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from ingest.experiments.base import Found, Plan, Tables
+from ingest.experiments.spec import Spec
+from ingest.model.models import Model
+from ingest.store.register import dtype_name, versions
+from schema.interventions.resolve import arm_sha256
+
+BASE = {"arm_id": 0, "name": "base", "role": "base", "interventions": "[]", "sha256": arm_sha256(())}
+
+
+def of_prompt(rows: pa.Table, prompt_id: int) -> pa.Table:
+    return rows.append_column(pa.field("prompt_id", pa.int32()), pa.repeat(pa.scalar(prompt_id, pa.int32()), rows.num_rows))
+
+
+def experiment_row(model: Model, spec: Spec, plan: Plan) -> dict[str, Any]:
+    """As it begins. settings: what was asked, and what was measured on the way, both of which repeat."""
+    return {
+        "kind": spec.kind, "title": spec.title, "settings": json.dumps({**spec.asked(), "measured": dict(plan.measured)}), "versions": json.dumps(versions()),
+        "seed": spec.seed, "device": str(model.device), "dtype": dtype_name(model), "attention": model.hf.config._attn_implementation,
+        "weights_sha256": model.weights_sha256, "started_at": datetime.now(UTC), "status": "running",
+    }  # fmt: skip
+
+
+def first_tables(row: dict[str, Any], plan: Plan) -> Tables:
+    """What is saved before any part."""
+    return {"arm": pa.Table.from_pylist([BASE]), **plan.tables, "experiment": pa.Table.from_pylist([row])}
+
+
+def part_tables(part: int, name: str, found: Found) -> Tables:
+    done = pa.table({"part": pa.array([part], pa.int32()), "name": [name], "note": pa.array([found.note], pa.string())})
+    return {**found.tables, "part": done}

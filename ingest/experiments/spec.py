@@ -1,0 +1,137 @@
+"""An experiment said whole, as TOML: what kind, what it is called, the seed, the settings and the prompts."""
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from ingest.experiments import fields as reading
+from ingest.experiments.kinds import kind_named
+from schema.errors import AtlasError
+from schema.interventions.reading import MOST_BYTES, shown
+
+MOST_PROMPTS = 4096
+
+MOST_DEPTH = 8
+"""Of brackets, and parts of a key."""
+
+STRINGS = re.compile("|".join((r'"""(?:\\.|[^\\])*?"""', r"'''.*?'''", r'"(?:\\.|[^"\\\n])*"', r"'[^'\n]*'", r"#[^\n]*")), re.DOTALL)
+DOTTED = re.compile(rf"(?:[\w-]+[ \t]*\.[ \t]*){{{MOST_DEPTH},}}")
+
+FACTS = "facts"
+"""In the place of prompts: those of ingest/acting/facts.jsonl."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """settings and prompts: of the kind's dataclasses."""
+
+    kind: str
+    title: str
+    seed: int
+    settings: Any
+    prompts: tuple[Any, ...]
+
+    def asked(self) -> dict[str, Any]:
+        """Beside kind, title and seed, as JSON has it; what has its default is said too."""
+        return {"settings": plain(self.settings), "prompts": [plain(one) for one in self.prompts]}
+
+
+@dataclass(frozen=True)
+class Head:
+    """What every kind has."""
+
+    kind: str = reading.setting(help="what is done")
+    title: str = reading.setting(help="what you call it")
+    seed: int = reading.setting(0, help="what draws are hashed from", least=0)
+
+
+def plain(one: Any) -> dict[str, Any]:
+    """Without what is not given: TOML has no null."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(one).items() if value is not None}
+
+
+def read_file(path: Path) -> Spec:
+    """Raises AtlasError, with the file's name, for what cannot be read or says no experiment. Of a file that is too long no more is read than shows it."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise AtlasError(f"{path} cannot be read: {error.strerror}") from error
+    try:
+        return of_toml(data)
+    except AtlasError as error:
+        raise AtlasError(f"{path}: {error}") from None
+
+
+def of_toml(data: bytes) -> Spec:
+    """Raises AtlasError for what is too long or no TOML, and as `spec_of` does."""
+    if len(data) > MOST_BYTES:
+        raise AtlasError(f"it has more than {MOST_BYTES:,} bytes, and no more are read")
+    try:
+        text = data.decode()
+        require_shallow(text)
+        return spec_of(tomllib.loads(text))
+    except UnicodeDecodeError as error:
+        raise AtlasError(f"it is to be TOML in UTF-8, and byte {error.start} is not") from None
+    except ValueError as error:
+        raise AtlasError(f"it is no TOML: {error}") from None
+
+
+def require_shallow(text: str) -> None:
+    """AtlasError for what takes long to parse, before it is parsed: keys of many parts, and brackets within brackets."""
+    bare = STRINGS.sub("s", text)
+    depth = deepest = 0
+    for bracket in re.findall(r"[\[\]{}]", bare):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
+    if deepest > MOST_DEPTH or DOTTED.search(bare):
+        raise AtlasError(f"it is nested deeper than {MOST_DEPTH}, and nothing that is asked is")
+
+
+def spec_of(given: Mapping[str, Any]) -> Spec:
+    """Raises AtlasError for a kind, a key or a value that there is not."""
+    own = {"settings", "prompts"}
+    names = [f.name for f in fields(Head)]
+    if unknown := [key for key in given if key not in {*own, *names}]:
+        raise AtlasError(f"{shown(unknown[0])} is unknown; an experiment has {', '.join((*names, 'settings', 'prompts'))}")
+    head: Head = reading.read(Head, {key: value for key, value in given.items() if key not in own}, "the experiment")
+    kind = kind_named(head.kind)
+    prompts = given.get("prompts", [])
+    prompts = facts(kind.prompt) if prompts == FACTS else prompts
+    if not isinstance(prompts, list | tuple) or not prompts:
+        raise AtlasError(f"prompts is {shown(prompts)}; it is a list of one prompt or more, or '{FACTS}' for those that come with the atlas")
+    if len(prompts) > MOST_PROMPTS:
+        raise AtlasError(f"{len(prompts):,} prompts were given; at most {MOST_PROMPTS:,} are read")
+    settings = reading.read(kind.settings, given.get("settings", {}), "settings")
+    return Spec(head.kind, head.title, head.seed, settings, tuple(reading.read(kind.prompt, one, f"prompt {i}") for i, one in enumerate(prompts)))
+
+
+def facts(prompt: type) -> list[dict[str, Any]]:
+    """AtlasError for a kind whose prompts have no subject."""
+    if "subject" not in {f.name for f in fields(prompt)}:
+        raise AtlasError(f"'{FACTS}' are prompts with a subject, and these are not: give a list of prompts with {', '.join(f.name for f in fields(prompt))}")
+    from ingest.acting.facts import FILE, read_facts
+
+    return [{"text": f.prompt, "subject": f.subject, "answer": f.answer, "cluster": f.cluster} for f in read_facts(FILE.read_text(encoding="utf-8"))]
+
+
+def to_toml(spec: Spec) -> str:
+    """TOML that `of_toml` reads as the same."""
+    asked = spec.asked()
+    parts = [lines({"kind": spec.kind, "title": spec.title, "seed": spec.seed})]
+    parts += ["[settings]\n" + lines(asked["settings"])]
+    parts += ["[[prompts]]\n" + lines(one) for one in asked["prompts"]]
+    return "\n".join(parts)
+
+
+def lines(found: Mapping[str, Any]) -> str:
+    return "".join(f"{name} = {written(value)}\n" for name, value in found.items())
+
+
+def written(value: Any) -> str:
+    """JSON's spelling is TOML's too, but for the character DEL."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,67 @@
+"""Experiments from the command line: the same by options as by a file."""
+
+from pathlib import Path
+
+import pytest
+
+import atlas
+from atlas.cli.main import run
+from atlas.experiments.kind import EXPERIMENTS
+from atlas.experiments.store import save
+from ingest.experiments.repeating import spec_in
+from ingest.experiments.spec import of_toml
+from tests.atlas.experiments.tiny_experiments import BASE, arrow, experiment, prompt, tables, with_arms
+from tests.experiments.conftest import World
+from tests.experiments.kept import kept
+
+
+def called(world: World, *arguments: str) -> int:
+    return run(["experiment", *arguments, "--db", str(world.atlas)], is_debug=True)
+
+
+def test_options_a_file_and_python_ask_for_the_same(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, two = world.prompts(2)
+    model = ("--model", str(world.tiny.folder))
+    of_prompts = [text for p in (one, two) for text in ("--subject", p["subject"], "--answer", p["answer"])]
+    asked = ("tracing", one["text"], two["text"], *of_prompts, "--title", "two", "--draws", "1", "--every", "3", "--sites", "ffn_out", "--seed", "5", *model)
+    assert called(world, *asked, "--dry-run") == 0
+    assert "2 parts, " in capsys.readouterr().out and not EXPERIMENTS.path(world.atlas).exists()
+    assert called(world, *asked) == 0
+    assert f"kept as experiment 0: atlas experiment show 0 --db {world.atlas}" in capsys.readouterr().err
+    assert called(world, "export", "0") == 0
+    text = capsys.readouterr().out
+    spec = of_toml(text.encode())
+    assert (spec.title, spec.seed, spec.settings.draws, spec.settings.sites, [p.subject for p in spec.prompts]) == (
+        "two", 5, 1, ("ffn_out",), [one["subject"], two["subject"]],
+    )  # fmt: skip
+    file = tmp_path / "again.toml"
+    file.write_text(text)
+    assert called(world, "run", str(file), *model) == 0
+    assert kept(world.atlas, 0) == kept(world.atlas, 1)
+    assert called(world, "show", "1") == 0
+    assert "two" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("tracing",), 2, "no prompt was given: give one, or --facts"),
+        (("saliency",), 2, "no prompt was given"),
+        (("tracing", "a", "b", "--subject", "a"), 2, "2 prompts were given, and --subject 1 times: give one for each"),
+        (("tracing", "a"), 1, "prompt 0: subject is missing: part of the text, where it comes first"),
+        (("run", "nothing.toml"), 2, "'nothing.toml' does not exist"),
+        (("export", "7"), 1, "no experiment 7; they are none yet"),
+    ],
+)
+def test_what_is_missing_is_said(world: World, arguments: tuple[str, ...], code: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["experiment", *arguments, "--db", str(world.atlas)], is_debug=False) == code
+    assert message in capsys.readouterr().err
+
+
+def test_what_no_file_says_is_not_exported(world: World) -> None:
+    with atlas.open(world.atlas) as a:
+        weights = a.sql("SELECT weights_sha256 FROM model").item()
+    row = experiment("live", "by hand", weights_sha256=weights)
+    save(world.atlas, arrow(tables(row, [prompt(0, "The", [(1, 0, 3, "last")])], **with_arms([BASE]))))
+    with pytest.raises(atlas.AtlasError, match="experiment 0 is of kind live and was kept by hand: no file says it whole"):
+        spec_in(world.atlas, 0)
