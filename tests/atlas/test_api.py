@@ -130,6 +130,10 @@ def test_status_counts_what_is_inside(a: atlas.Atlas, tiny_path: Path) -> None:
         "skip_trigram",
         "term_loss",
         "training_curve",
+        "prediction",
+        "prediction",
+        "ngram",
+        "ngram",
     ]
     assert [(r["kind"], r["n_shards_loaded"]) for r in status["runs"]] == [(kind, 1) for kind in kinds]
     assert status["rows"]["trigger"] == 144

@@ -101,6 +101,7 @@ def asked(target: Path, model: str, corpus: str | None, **given: object) -> Requ
     usual = {"dtype": "float32", "device": "cpu", "every": 1, "bos": "auto", "cut": "tokens", "workers": 1, "trace": 0}
     options = {
         "triggers": 0,
+        "prediction": False,
         "vectors": (),
         "coefficients": 100,
         "paper_keys": 100,

@@ -48,6 +48,7 @@ def test_each_comes_after_those_that_it_reads_from() -> None:
         "weights",
         "attribution",
         "head_statistics",
+        "prediction",
         "sweep",
         "trace",
         "circuit",
