@@ -53,6 +53,7 @@ def test_each_comes_after_those_that_it_reads_from() -> None:
         "trace",
         "circuit",
         "head_probe",
+        "ngram",
         "term_loss",
         "training_curve",
         "control_token",
