@@ -18,44 +18,25 @@
 -- chart:  bar(part, perplexity)
 CREATE OR REPLACE MACRO perplexity(corpus := NULL, parts := 'split') AS TABLE
 WITH
-counted AS (
+binned AS (
     SELECT
-        g.position_id,
-        any_value(g.surprisal) FILTER (g.ngram_order = 3) AS ngram3,
-        any_value(g.surprisal) FILTER (g.ngram_order = 5) AS ngram5
-    FROM ngram_prediction AS g
-    GROUP BY g.position_id
+        p.*,
+        CAST(2 ** floor(log2(greatest(p.index, 1))) AS BIGINT) AS lowest
+    FROM scored_position AS p
+    WHERE p.surprisal IS NOT NULL AND (corpus IS NULL OR p.corpus_id = corpus)
 ),
 
 placed AS (
     SELECT
-        c.corpus_id,
-        q.index,
-        q.surprisal,
-        q.entropy,
-        q.next_token_rank,
-        g.ngram3,
-        g.ngram5,
+        p.*,
         CASE parts
             WHEN 'split' THEN c.split
-            WHEN 'index' THEN if(q.index < 2, '1', CAST(q.first AS VARCHAR) || '-' || CAST(2 * q.first - 1 AS VARCHAR))
+            WHEN 'index' THEN if(p.lowest = 1, '1', CAST(p.lowest AS VARCHAR) || '-' || CAST(2 * p.lowest - 1 AS VARCHAR))
             ELSE d.metadata ->> parts
         END AS part
-    FROM (
-        SELECT
-            p.*,
-            i.index,
-            i.sequence_id,
-            CAST(2 ** floor(log2(greatest(i.index, 1))) AS BIGINT) AS first
-        FROM position_prediction AS p
-        INNER JOIN position AS i ON p.position_id = i.position_id
-        WHERE p.surprisal IS NOT NULL
-    ) AS q
-    INNER JOIN sequence AS s ON q.sequence_id = s.sequence_id
-    INNER JOIN document AS d ON s.document_id = d.document_id
-    INNER JOIN corpus AS c ON d.corpus_id = c.corpus_id
-    LEFT JOIN counted AS g ON q.position_id = g.position_id
-    WHERE corpus IS NULL OR c.corpus_id = corpus
+    FROM binned AS p
+    INNER JOIN document AS d ON p.document_id = d.document_id
+    INNER JOIN corpus AS c ON p.corpus_id = c.corpus_id
 )
 
 SELECT
@@ -66,10 +47,10 @@ SELECT
     exp(avg(p.surprisal) FILTER (p.index > 0)) AS perplexity,
     avg(CAST(p.next_token_rank = 1 AS INTEGER)) FILTER (p.index > 0) AS accuracy,
     avg(p.entropy) FILTER (p.index > 0) AS mean_entropy,
-    if(count(*) FILTER (p.index > 0 AND p.ngram3 IS NULL) = 0, exp(avg(p.ngram3) FILTER (p.index > 0)), NULL) AS perplexity_ngram3,
-    if(count(*) FILTER (p.index > 0 AND p.ngram5 IS NULL) = 0, exp(avg(p.ngram5) FILTER (p.index > 0)), NULL) AS perplexity_ngram5,
+    if(bool_and(p.surprisal_ngram3 IS NOT NULL OR p.index = 0), exp(avg(p.surprisal_ngram3) FILTER (p.index > 0)), NULL) AS perplexity_ngram3,
+    if(bool_and(p.surprisal_ngram5 IS NOT NULL OR p.index = 0), exp(avg(p.surprisal_ngram5) FILTER (p.index > 0)), NULL) AS perplexity_ngram5,
     count(*) AS n_with_first,
     exp(avg(p.surprisal)) AS perplexity_with_first
 FROM placed AS p
 GROUP BY p.corpus_id, p.part
-ORDER BY p.corpus_id, if(parts = 'index', min(p.index), 0), p.part;
+ORDER BY p.corpus_id, if(parts = 'index', min(p.lowest), 0), p.part;
