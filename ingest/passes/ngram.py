@@ -99,7 +99,7 @@ def counted_tokens(basis: Basis, other: "Corpus") -> "list[np.ndarray]":
     found = list(counted_documents(other.documents(), basis.model.tokenizer, predicted))
     if not found:
         raise AtlasError(
-            f"corpus {other.name!r}, split '{other.split}', has no text to count in: its documents are those that are predicted, and what is counted must not be. "
+            f"corpus {other.name!r}, split '{other.split}', has no text to count in: its documents are those that are predicted. "
             "Name another split (--ngram-split) or another corpus (--ngram-corpus)"
         )
     return found

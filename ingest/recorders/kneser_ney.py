@@ -81,7 +81,7 @@ def discounts(part: str, n: int) -> str:
     usual = ", ".join(f"if(told, d{i}, {USUAL[i - 1]}) AS d{i}" for i in (1, 2, 3))
     return f"""
         CREATE TABLE discount_{part}_{n} AS
-        WITH counts AS (SELECT {', '.join(f'count(*) FILTER (c = {i}) AS n{i}' for i in (1, 2, 3, 4))} FROM count_{part}_{n}),
+        WITH counts AS (SELECT {", ".join(f"count(*) FILTER (c = {i}) AS n{i}" for i in (1, 2, 3, 4))} FROM count_{part}_{n}),
         found AS (SELECT *, {told} FROM (SELECT *, n1 / (n1 + 2 * n2) AS y FROM counts)),
         judged AS (SELECT *, least(n1, n2, n3, n4) > 0 AND d1 BETWEEN 0 AND 1 AND d2 BETWEEN 0 AND 2 AND d3 BETWEEN 0 AND 3 AS told FROM found)
         SELECT {usual} FROM judged
@@ -95,13 +95,13 @@ def shares(part: str, n: int) -> Iterator[str]:
     left = "d1 * count(*) FILTER (c = 1) + d2 * count(*) FILTER (c = 2) + d3 * count(*) FILTER (c > 2)"
     yield f"""
         CREATE OR REPLACE TABLE context_{part}_{n} AS
-        SELECT {key}{key and ', '}CAST(sum(c) AS DOUBLE) AS total, ({left}) / sum(c) AS remains
-        FROM count_{part}_{n}, discount_{part}_{n} GROUP BY {key and key + ', '}d1, d2, d3
+        SELECT {key}{key and ", "}CAST(sum(c) AS DOUBLE) AS total, ({left}) / sum(c) AS remains
+        FROM count_{part}_{n}, discount_{part}_{n} GROUP BY {key and key + ", "}d1, d2, d3
     """
     joined = f"INNER JOIN context_{part}_{n} USING ({key})" if context else f", context_{part}_{n}"
     yield f"""
         CREATE OR REPLACE TABLE {part}_{n} AS
-        SELECT {key}{key and ', '}w, (c - CASE c WHEN 1 THEN d1 WHEN 2 THEN d2 ELSE d3 END) / total AS share
+        SELECT {key}{key and ", "}w, (c - CASE c WHEN 1 THEN d1 WHEN 2 THEN d2 ELSE d3 END) / total AS share
         FROM count_{part}_{n} {joined}, discount_{part}_{n}
     """
 
@@ -135,7 +135,7 @@ def scoring() -> str:
     matched = "1" + "".join(f" + CAST(context_gram_{n}.remains IS NOT NULL AS INTEGER)" for n in range(2, LONGEST))
     each = ", ".join(f"{{'ngram_order': {n}, 'p': p_top_{n}, 'longest': context_top_{n}.remains IS NOT NULL}}" for n in ORDERS)
     return f"""
-        WITH found AS (SELECT position_id, {', '.join(steps)}, {matched} AS shorter, unnest([{each}]) AS best FROM asked AS a {' '.join(joins)})
+        WITH found AS (SELECT position_id, {", ".join(steps)}, {matched} AS shorter, unnest([{each}]) AS best FROM asked AS a {" ".join(joins)})
         SELECT
             position_id,
             CAST(best.ngram_order AS SMALLINT) AS ngram_order,

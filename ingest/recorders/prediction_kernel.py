@@ -66,7 +66,7 @@ def read_logits(logits, following, marked, numbers, ranks, tops, n_threads):  # 
     """Read rows of logits [rows, d_vocab] float32.
 
     following: the token after each row, -1 for none, [rows] int64; marked: 1 for tokens that begin a word, else 0, [d_vocab] float32. Written:
-    numbers [rows, 4] float32: surprisal (0 for none), entropy, probability of the top token and of a marked one; ranks [rows] int32, 0 for none; tops [rows] int32.
+    numbers [rows, 4] float32: surprisal (0 for none), entropy, probability of the top token and of a marked one; ranks (0 for none) and tops, [rows] int32.
     """
     each = (len(logits) + n_threads - 1) // n_threads
     for thread in numba.prange(n_threads):

@@ -1,6 +1,5 @@
 """The model's prediction at every position, recorded while the text is read: the output head on the last state, some rows at a time."""
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np

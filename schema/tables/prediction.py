@@ -17,7 +17,12 @@ def tables(m: MetaData, _: int) -> None:
         position_id(),
         nonnegative("surprisal", "Negative log-probability of the token that follows, in nats; null where none does.", null=True),
         nonnegative("entropy", "Entropy of the probabilities of all tokens, in nats."),
-        column("next_token_rank", Integer, "Rank of the token that follows, 1 the most probable; ties go to the lower token_id; null where none follows.", null=True),
+        column(
+            "next_token_rank",
+            Integer,
+            "Rank of the token that follows, 1 the most probable; ties go to the lower token_id; null where none follows.",
+            null=True,
+        ),
         column("top_token_id", Integer, "The most probable token; ties go to the lower token_id.", "token.token_id"),
         probability("top_prob", "Its probability, in [0, 1]."),
         probability("starts_word_prob", "Probability of all tokens together that begin with white space or are special: behind them no word goes on."),

@@ -12,11 +12,9 @@ from tests.ingest.ngram_oracle import KneserNey
 
 def own_logits(c: Case) -> np.ndarray:
     """Of every position, a sequence at a time, [n, d_vocab] float64."""
-    found = []
+    sequences = np.split(c.cut.token_ids, np.cumsum(c.cut.lengths)[:-1])
     with torch.no_grad():
-        for ids in np.split(c.cut.token_ids, np.cumsum(c.cut.lengths)[:-1]):
-            found.append(c.reference.hf(torch.from_numpy(ids)[None], use_cache=False).logits[0].double())
-    return torch.cat(found).numpy()
+        return torch.cat([c.reference.hf(torch.from_numpy(ids)[None], use_cache=False).logits[0].double() for ids in sequences]).numpy()
 
 
 def begins_word(c: Case) -> np.ndarray:

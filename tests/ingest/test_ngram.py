@@ -9,8 +9,8 @@ import torch
 from ingest.model.reference.baselines import DISCOUNT, Trigram
 from ingest.recorders import kneser_ney
 from ingest.recorders.kneser_ney import ORDERS, counted, scored
-from ingest.text.counted import counted_documents, read_tokens, text_digest
 from ingest.text.corpora import Document
+from ingest.text.counted import counted_documents, read_tokens, text_digest
 from ingest.text.sequences import cut
 from tests.ingest.ngram_oracle import KneserNey
 from tests.ingest.tiny_models import tiny_tokenizer
@@ -64,7 +64,9 @@ def test_probabilities_of_all_tokens_sum_to_one(train: list[np.ndarray], context
 
 
 def test_with_one_discount_it_is_the_trigram_of_the_reference_models_card(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kneser_ney, "discounts", lambda part, n: f"CREATE TABLE discount_{part}_{n} AS SELECT {DISCOUNT} AS d1, {DISCOUNT} AS d2, {DISCOUNT} AS d3")
+    monkeypatch.setattr(
+        kneser_ney, "discounts", lambda part, n: f"CREATE TABLE discount_{part}_{n} AS SELECT {DISCOUNT} AS d1, {DISCOUNT} AS d2, {DISCOUNT} AS d3"
+    )
     con, card = counted(LARGE, D_VOCAB), Trigram([text.tolist() for text in LARGE], -1, D_VOCAB)
     for context in ([], [3], [0, 1], [5, 0, 2]):
         u, v = ([-1, -1, *context])[-2:]
