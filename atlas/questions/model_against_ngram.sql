@@ -24,9 +24,7 @@ judged AS (
         p.position_id,
         g.matched_order,
         CAST(p.surprisal AS DOUBLE) AS surprisal,
-        CAST(g.surprisal AS DOUBLE) AS counted,
-        -- a number such as 0.2 is a DECIMAL, whose products are rounded
-        CAST(weight AS DOUBLE) AS share
+        CAST(g.surprisal AS DOUBLE) AS counted
     FROM scored_position AS p
     INNER JOIN ngram_prediction AS g ON p.position_id = g.position_id
     WHERE g.ngram_order = longest AND p.index > 0 AND (corpus IS NULL OR p.corpus_id = corpus)
@@ -37,7 +35,7 @@ SELECT
     count(*) AS n_positions,
     exp(avg(b.surprisal)) AS perplexity,
     exp(avg(b.counted)) AS perplexity_ngram,
-    exp(avg(-ln((1 - b.share) * exp(-b.surprisal) + b.share * exp(-b.counted)))) AS perplexity_mixed,
+    exp(avg(-ln((1 - weight) * exp(-b.surprisal) + weight * exp(-b.counted)))) AS perplexity_mixed,
     avg(CAST(b.counted < b.surprisal AS INTEGER)) AS ngram_better,
     avg(b.counted - b.surprisal) AS mean_gain,
     list(b.position_id ORDER BY b.counted - b.surprisal DESC, b.position_id)[:5] AS model_wins_at,

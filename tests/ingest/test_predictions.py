@@ -6,8 +6,10 @@ import pytest
 import torch
 
 from ingest.model.architectures import ARCHITECTURES
+from ingest.model.hooks import LayerRecord
 from ingest.model.models import Model
 from ingest.recorders import predictions as recorders
+from ingest.recorders.base import Batch
 from ingest.recorders.keys import CpuKeys
 from ingest.recorders.predictions import PredictionRecorder, by_kernel, by_torch, word_marks
 from ingest.recorders.reading import read_batch
@@ -102,6 +104,24 @@ def test_where_memory_runs_out_every_position_is_there_once(most: int) -> None:
     add_limit(model, most, 1, came)
     check(recorded(model, TEXTS, (TriggerRecorder(CpuKeys(2, model.d_ffn, 3), 0), None)), tiny_model("llama"), TEXTS)
     assert came[0] == len(TEXTS)
+
+
+class Full:
+    """Has no memory left when the last layer comes with more than one sequence."""
+
+    sites = frozenset({"resid_post"})
+
+    def begin(self, batch: Batch) -> None:
+        self.n = len(batch.sequences)
+
+    def take(self, layer: int, _: LayerRecord) -> None:
+        if layer == 1 and self.n > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+
+
+def test_where_memory_runs_out_behind_it_every_position_is_there_once() -> None:
+    model = tiny_model("llama")
+    check(recorded(model, TEXTS, (Full(), None)), model, TEXTS)
 
 
 @pytest.mark.parametrize("read", [by_kernel, by_torch])
