@@ -15,12 +15,13 @@ from schema.interventions.sites import OPS
 from schema.table_facts import facts, passes_of
 from schema.terms import BEHAVIOURS, SUBJECTS
 
-LEAST = {"n": ("rows", 1), "min_tokens": ("tokens", 1), "n_bins": ("quantiles", 1), "width": ("tokens", 0), "n_cells": ("cells", 1)}
+LEAST = {"n": ("rows", 1), "min_tokens": ("tokens", 1), "n_bins": ("bins", 1), "width": ("tokens", 0), "n_cells": ("cells", 1), "steps": ("thresholds", 1)}
 
 WORDS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "behaviour": {"head_behaviour": BEHAVIOURS},
     "subject": {"annotation": SUBJECTS},
     "site": {"effect": tuple(OPS)},
+    "mass": {"scored_position": ("no", "yes")},
 }
 """Name of an argument → view, or table of a file beside an atlas → the words that its column may hold."""
 

@@ -193,6 +193,11 @@ def open_writer(path: Path | str) -> duckdb.DuckDBPyConnection:
     return _connect(Path(path), read_only=False, config={**OFFLINE, "memory_limit": WRITER_MEMORY, "storage_compatibility_version": STORAGE_VERSION})
 
 
+def open_memory(n_threads: int) -> duckdb.DuckDBPyConnection:
+    """An empty database in memory, to compute in."""
+    return duckdb.connect(":memory:", config={**OFFLINE, "threads": n_threads})
+
+
 @contextmanager
 def beside_all(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """A database in memory with any file attached as SENT, as it lies on the disk, and locked down: nothing that the file defines is found by its name alone.

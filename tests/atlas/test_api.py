@@ -77,7 +77,9 @@ def test_an_unknown_method_names_the_nearest(a: atlas.Atlas) -> None:
         ("position_tokens", {"at_position": 50}, "no position 50"),
         ("position_events", {"position_id": 3}, "position 3 is not traced"),
         ("trigger_contexts", {"layer": 0, "neuron": 1, "width": -1}, "width is how many tokens, at least 0, not -1"),
-        ("coefficient_samples", {"layer": 0, "neuron": 1, "n_bins": 0}, "n_bins is how many quantiles, at least 1, not 0"),
+        ("coefficient_samples", {"layer": 0, "neuron": 1, "n_bins": 0}, "n_bins is how many bins, at least 1, not 0"),
+        ("abstention", {"steps": 0}, "steps is how many thresholds, at least 1, not 0"),
+        ("calibration", {"mass": "maybe"}, "no mass 'maybe'; they are no, yes"),
         ("neurons_with_words", {"words": ""}, "the words are blank"),
         ("traced_positions", {"words": " "}, "the words are blank"),
     ],
@@ -130,6 +132,10 @@ def test_status_counts_what_is_inside(a: atlas.Atlas, tiny_path: Path) -> None:
         "skip_trigram",
         "term_loss",
         "training_curve",
+        "prediction",
+        "prediction",
+        "ngram",
+        "ngram",
     ]
     assert [(r["kind"], r["n_shards_loaded"]) for r in status["runs"]] == [(kind, 1) for kind in kinds]
     assert status["rows"]["trigger"] == 144

@@ -22,6 +22,8 @@ from tests.atlas.tiny_atlas import write_tiny_atlas
         ("geva2021_fig3", "paper", "removal"),
         ("map_cells", "map", "map"),
         ("neuron_card", "paper", None),
+        ("perplexity", "prediction", "prediction"),
+        ("model_against_ngram", "ngram", "ngram"),
     ],
 )
 def test_the_run_that_is_missing_is_named(tmp_path: Path, name: str, absent: str, said: str | None) -> None:

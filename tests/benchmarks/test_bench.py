@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ingest.model.models import load_model
-from tests.benchmarks import heads, ingest, lake, latency, live, throughput
+from tests.benchmarks import heads, ingest, lake, latency, live, predictions, throughput
 from tests.exact.tiny import Tiny, make, run
 from tests.live.conftest import World, kept
 
@@ -53,6 +53,16 @@ def test_heads(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
         all(line in printed for line in ("(h) heads", "sweep and head statistics", "trace and attribution", "circuits, one layer"))
         and len(numbers(printed)) > 15
     )
+
+
+def test_predictions(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, value in {"BATCH": 2, "CONTEXT": 24, "K": 3, "SKIPPED": 1, "MEASURED": 3}.items():
+        monkeypatch.setattr(throughput, name, value)
+    monkeypatch.setattr(predictions, "N_COUNTED", 2**10)
+    predictions.bench_predictions(load_model(str(tiny.folder), revision=None, dtype="float32", device="cpu"))
+    predictions.bench_counting()
+    printed = capsys.readouterr().out
+    assert all(line in printed for line in ("(p) predictions", "of the plain sweep", "counting 1,024 tokens")) and len(numbers(printed)) > 12
 
 
 def test_latency(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,7 +39,7 @@ def test_ctrl_c_while_duckdb_works(
         "--model": tiny.folder, "--corpus": tiny.corpus, "--context": CONTEXT, "--triggers": 12, "--trace": 60, "--vectors": "attn_out",
         "--coefficients": D_FFN, "--batch-size": 3, "--shard-positions": 100, "--seed": 7, "--paper-keys": 6,
     }  # fmt: skip
-    arguments = ["ingest", str(target), "--paper", "--vectors", "ffn_out", *(str(part) for pair in options.items() for part in pair)]
+    arguments = ["ingest", str(target), "--no-prediction", "--paper", "--vectors", "ffn_out", *(str(part) for pair in options.items() for part in pair)]
     with pytest.raises(SystemExit) as ended:
         atlas_command(arguments, is_debug=False)
     assert struck

@@ -23,6 +23,8 @@ GRAINS = {
     "value_neighbour": "layer, neuron, rank",
     "neuron_statistics": "corpus_id, layer, neuron",
     "trigger": "corpus_id, layer, neuron, tail, rank",
+    "position_prediction": "position_id",
+    "ngram_prediction": "position_id, ngram_order",
     "trace": "position_id",
     "residual_state": "position_id, layer, site",
     "logit_lens": "position_id, layer, site",

@@ -13,6 +13,7 @@ from tests.exact.circuit_checks import CIRCUIT_CHECKS
 from tests.exact.head_checks import HEAD_CHECKS
 from tests.exact.map_checks import MAP_CHECKS
 from tests.exact.paper_checks import PAPER_CHECKS
+from tests.exact.prediction_checks import PREDICTION_CHECKS
 from tests.exact.published import OF_ATTENTION_ALONE
 from tests.exact.tiny import CONFIGS, make, run
 from tests.exact.token_checks import N_SEEN, TOKEN_CHECKS
@@ -20,13 +21,13 @@ from tests.exact.token_checks import N_SEEN, TOKEN_CHECKS
 torch.set_num_threads(1)
 
 
-ALL_CHECKS = (*CHECKS, check_sums, *PAPER_CHECKS, *MAP_CHECKS, *CIRCUIT_CHECKS, *HEAD_CHECKS, *ATTRIBUTION_CHECKS, *TOKEN_CHECKS)
+ALL_CHECKS = (*CHECKS, check_sums, *PAPER_CHECKS, *MAP_CHECKS, *CIRCUIT_CHECKS, *HEAD_CHECKS, *ATTRIBUTION_CHECKS, *TOKEN_CHECKS, *PREDICTION_CHECKS)
 
 
 @pytest.fixture(scope="module", params=CONFIGS)
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
     tiny = make(tmp_path_factory.mktemp(request.param), request.param)
-    passes = {"map": True, "circuit": True, "head_probe": True, "attribution": True, "direct_path": True}
+    passes = {"map": True, "circuit": True, "head_probe": True, "attribution": True, "direct_path": True, "prediction": True, "ngram_corpus": True}
     asked = tiny.request(tiny.corpus.parent / "atlas.duckdb", **passes, skip_trigram=(0,), skip_trigram_seen=N_SEEN)
     run(asked)
     # by itself: beside it the states of all others would be those of other code, which the reference does not round as

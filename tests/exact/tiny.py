@@ -34,6 +34,13 @@ TEXTS = [
     "the the the the the the the the the the the the the the the the the the the the the the the the the the the the",
 ]
 
+COUNTED = [
+    TEXTS[0],
+    "The people of the union speak to the people of the world: these truths hold, and the first of them goes to the end of the world.",
+    "We hold that the first of these truths is the world of the people, and that the people of these texts are equal.",
+]
+"""What is counted in, of which the first is predicted too."""
+
 SIZES = {"vocab_size": D_VOCAB, "bos_token_id": 0, "eos_token_id": 0}
 SMALL = SIZES | {"hidden_size": 16, "num_hidden_layers": 3, "max_position_embeddings": 64, "num_attention_heads": 4}
 GATED = SMALL | {"intermediate_size": D_FFN, "num_key_value_heads": 2, "tie_word_embeddings": False}
@@ -48,7 +55,8 @@ CONFIGS = {
 WITH_BOS = ("llama", "gemma2")
 
 CIRCUITS = {"circuit": True, "attribution": True, "head_statistics": True, "head_probe": True, "direct_path": True, "skip_trigram": (0,)}
-"""Options that ask for every pass of attention and circuits."""
+CIRCUITS |= {"prediction": True, "ngram_corpus": True}
+"""Options that ask for every pass of attention and circuits, and for both kinds of prediction."""
 
 
 @dataclass(frozen=True)
@@ -88,12 +96,18 @@ class Tiny:
 
 
 def tiny_request(model: Path, corpus: Path, target: Path, **changes: object) -> Request:
-    """The same by what `make` has saved, for another process."""
+    """The same by what `make` has saved, for another process. ngram_corpus: True stands for what it has saved of `COUNTED`."""
     options = {
         "context": CONTEXT, "triggers": 12, "trace": 60, "vectors": UPDATES, "coefficients": D_FFN, "batch_size": 3, "shard_positions": 100, "seed": 7,
         "paper": True, "paper_keys": 6,
     }  # fmt: skip
+    if changes.get("ngram_corpus") is True:
+        changes["ngram_corpus"] = str(counted_file(corpus))
     return asked(target, str(model), str(corpus), **options | changes)
+
+
+def counted_file(corpus: Path) -> Path:
+    return corpus.with_name("counted.jsonl")
 
 
 def asked(target: Path, model: str, corpus: str | None, **given: object) -> Request:
@@ -101,6 +115,9 @@ def asked(target: Path, model: str, corpus: str | None, **given: object) -> Requ
     usual = {"dtype": "float32", "device": "cpu", "every": 1, "bos": "auto", "cut": "tokens", "workers": 1, "trace": 0}
     options = {
         "triggers": 0,
+        "prediction": False,
+        "ngram_split": None,
+        "ngram_corpus": None,
         "vectors": (),
         "coefficients": 100,
         "paper_keys": 100,
@@ -164,4 +181,5 @@ def make(folder: Path, model_type: str, texts: list[str] = TEXTS) -> Tiny:
     hf.save_pretrained(folder / f"tiny-{model_type}")
     made.save_pretrained(folder / f"tiny-{model_type}")
     corpus = folder / "corpus.jsonl"
+    write_corpus(counted_file(corpus), COUNTED)
     return Tiny(folder / f"tiny-{model_type}", hf, made, corpus, write_corpus(corpus, texts), 0 if model_type in WITH_BOS else None)

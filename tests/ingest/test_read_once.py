@@ -30,6 +30,8 @@ TABLES = (
     "neuron_statistics",
     "head_statistics",
     "attention_distance",
+    "position_prediction",
+    "ngram_prediction",
 )
 
 
@@ -110,12 +112,18 @@ def test_killed_between_the_shards_of_a_reading_it_ends_the_same_to_the_bit(
     assert rows(tmp_path / "killed.duckdb") == rows(tmp_path / "whole.duckdb")
 
 
-def test_a_span_that_is_read_again_for_one_of_two_changes_no_bit(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed when one of the two shards of the first span is loaded, the fourth of all, and the other is not."""
-    ingest(tiny, tmp_path / "whole.duckdb", trace=0, head_statistics=True)
-    killed_after(monkeypatch, 4, lambda: ingest(tiny, tmp_path / "killed.duckdb", trace=0, head_statistics=True))
-    ingest(tiny, tmp_path / "killed.duckdb", trace=0, head_statistics=True)
-    assert rows(tmp_path / "killed.duckdb") == rows(tmp_path / "whole.duckdb")
+@pytest.mark.parametrize("kill_after", [4, 5, 16])
+def test_a_span_that_is_read_again_for_some_of_those_who_lack_it_changes_no_bit(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kill_after: int
+) -> None:
+    """Killed when one or two of the three shards of the first span are loaded, the fourth and fifth of all, or between two shards of counting."""
+    asked = {"trace": 0, "head_statistics": True, "prediction": True, "ngram_corpus": True}
+    ingest(tiny, tmp_path / "whole.duckdb", **asked)
+    killed_after(monkeypatch, kill_after, lambda: ingest(tiny, tmp_path / "killed.duckdb", **asked))
+    ingest(tiny, tmp_path / "killed.duckdb", **asked)
+    found = rows(tmp_path / "killed.duckdb")
+    assert found == rows(tmp_path / "whole.duckdb")
+    assert found["position_prediction"] and found["ngram_prediction"]
 
 
 def test_what_a_span_has_too_many_of_is_read_after_it(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -275,7 +275,7 @@ def test_a_full_disk_is_said_and_the_run_goes_on_when_there_is_room(tmp_path, gp
         f"signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, resource.RLIM_INFINITY)); main(sys.argv[1:])"
     )
     options = ["ingest", str(target), "--model", str(gpt2), "--corpus", str(corpus / "*.txt"), "--context", "16", "--triggers", "5", "--trace", "6"]
-    options += ["--coefficients", "10", "--batch-size", "4", "--shard-positions", "200"]
+    options += ["--coefficients", "10", "--batch-size", "4", "--shard-positions", "200", "--no-prediction"]
     died = preloaded.run(code, *options)
     assert died.returncode == 1, died.stderr
     assert "no space left" in died.stderr and "Traceback" not in died.stderr

@@ -56,6 +56,8 @@ def test_the_passes_are_those_that_fill_tables_and_every_one_can_be_asked_for() 
     assert list(passes) == [
         "weights",
         "sweep",
+        "prediction",
+        "ngram",
         "trace",
         "attribution",
         "removal",

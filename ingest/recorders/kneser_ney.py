@@ -1,0 +1,146 @@
+"""Interpolated modified Kneser-Ney over a model's own tokens, counted and scored in SQL (Chen and Goodman 1998, sections 2.7 and 3).
+
+p_n(w | h) = (c(hw) - D(c(hw))) / c(h) + γ(h)·p_{n-1}(w | h'), where h' is h without its first token and γ(h) is what the discounts leave. c counts
+occurrences in the longest n-grams, and in shorter ones the different tokens before them; p_0 is the same for all tokens of the vocabulary. Each order has
+a discount for n-grams that are counted once, twice, and more often, from how many there are of each. A document's start stands before its tokens as often
+as there is room, and is a token of contexts like any other; nothing reaches from one document into the next.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import torch
+
+from schema.patient import patient
+from schema.store import open_memory
+
+ORDERS = (3, 5)
+LONGEST = max(ORDERS)
+START = -1
+"""Stands for tokens before a document's first."""
+
+USUAL = (0.5, 1.0, 1.5)
+"""Discounts of an order whose counts are too few to tell them: a number that they are made of is 0, or one is not between 0 and what is counted."""
+
+
+def columns(n: int) -> list[str]:
+    """Of n-grams: the context, its farthest token first, and the token that follows it."""
+    return [*(f"u{i}" for i in range(n - 1, 0, -1)), "w"]
+
+
+def windows(token_ids: np.ndarray) -> np.ndarray:
+    """Each token of a document behind the LONGEST - 1 before it, [n, LONGEST]."""
+    padded = np.concatenate([np.full(LONGEST - 1, START, np.int32), token_ids.astype(np.int32)])
+    return np.lib.stride_tricks.sliding_window_view(padded, LONGEST)
+
+
+def table(rows: np.ndarray, **others: np.ndarray) -> pa.Table:
+    """Rows of `windows` as columns."""
+    return pa.table({**others, **dict(zip(columns(LONGEST), rows.T, strict=True))})
+
+
+def counted(documents: Sequence[np.ndarray], d_vocab: int) -> duckdb.DuckDBPyConnection:
+    """A database in memory of what the counts of these documents, token_ids [n] each, say. d_vocab: tokens that share what is left in the end.
+
+    Of each order, `top` where it is a longest one and else `gram`: PART_n has the n-grams and their discounted shares, discount_PART_n
+    its discounts, context_PART_n what each context leaves to shorter ones.
+    """
+    con = patient(open_memory(torch.get_num_threads()))
+    con.register("seen", table(np.concatenate([windows(each) for each in documents])))
+    for statement in counting(d_vocab):
+        con.execute(statement)
+    con.unregister("seen")
+    return con
+
+
+def counting(d_vocab: int) -> Iterator[str]:
+    """Statements that count the table `seen`."""
+    yield f"CREATE TABLE whole AS SELECT {d_vocab} AS d_vocab"
+    for n in ORDERS:
+        yield f"CREATE TABLE count_top_{n} AS SELECT {', '.join(columns(n))}, count(*) AS c FROM seen GROUP BY ALL"
+    for n in range(LONGEST - 1, 0, -1):
+        # one row of the n-grams that are longer by a token is one token before
+        longer = f"count_top_{LONGEST}" if n == LONGEST - 1 else f"count_gram_{n + 1}"
+        yield f"CREATE TABLE count_gram_{n} AS SELECT {', '.join(columns(n))}, count(*) AS c FROM {longer} GROUP BY ALL"
+    for part, n in parts():
+        yield discounts(part, n)
+        yield from shares(part, n)
+
+
+def parts() -> Iterator[tuple[str, int]]:
+    """The n-grams whose shares are needed: of the longest orders, and of all that are shorter than one of them."""
+    yield from (("gram", n) for n in range(1, LONGEST))
+    yield from (("top", n) for n in ORDERS)
+
+
+def discounts(part: str, n: int) -> str:
+    """D_i = i - (i + 1)·Y·n_{i+1} / n_i, Y = n_1 / (n_1 + 2·n_2), from how many n-grams are counted i times."""
+    told = ", ".join(f"CAST({i} - {i + 1} * y * n{i + 1} / n{i} AS DOUBLE) AS d{i}" for i in (1, 2, 3))
+    usual = ", ".join(f"if(told, d{i}, {USUAL[i - 1]}) AS d{i}" for i in (1, 2, 3))
+    return f"""
+        CREATE TABLE discount_{part}_{n} AS
+        WITH counts AS (SELECT {", ".join(f"count(*) FILTER (c = {i}) AS n{i}" for i in (1, 2, 3, 4))} FROM count_{part}_{n}),
+        found AS (SELECT *, {told} FROM (SELECT *, n1 / (n1 + 2 * n2) AS y FROM counts)),
+        judged AS (SELECT *, least(n1, n2, n3, n4) > 0 AND d1 BETWEEN 0 AND 1 AND d2 BETWEEN 0 AND 2 AND d3 BETWEEN 0 AND 3 AS told FROM found)
+        SELECT {usual} FROM judged
+    """
+
+
+def shares(part: str, n: int) -> Iterator[str]:
+    """What the n-grams take of their contexts, and what they leave."""
+    context = columns(n)[:-1]
+    key = ", ".join(context)
+    left = "d1 * count(*) FILTER (c = 1) + d2 * count(*) FILTER (c = 2) + d3 * count(*) FILTER (c > 2)"
+    yield f"""
+        CREATE OR REPLACE TABLE context_{part}_{n} AS
+        SELECT {key}{key and ", "}CAST(sum(c) AS DOUBLE) AS total, ({left}) / sum(c) AS remains
+        FROM count_{part}_{n}, discount_{part}_{n} GROUP BY {key and key + ", "}d1, d2, d3
+    """
+    joined = f"INNER JOIN context_{part}_{n} USING ({key})" if context else f", context_{part}_{n}"
+    yield f"""
+        CREATE OR REPLACE TABLE {part}_{n} AS
+        SELECT {key}{key and ", "}w, (c - CASE c WHEN 1 THEN d1 WHEN 2 THEN d2 ELSE d3 END) / total AS share
+        FROM count_{part}_{n} {joined}, discount_{part}_{n}
+    """
+
+
+def scored(con: duckdb.DuckDBPyConnection, documents: Sequence[tuple[np.ndarray, np.ndarray]]) -> pa.Table:
+    """Rows of `ngram_prediction`. documents: position_ids [n] and the tokens [n + 1] there and behind the last, or [n] where none is behind it."""
+    rows = [windows(token_ids)[1:] for _, token_ids in documents]
+    ids = [position_ids[: len(found)] for (position_ids, _), found in zip(documents, rows, strict=True)]
+    con.register("asked", table(np.concatenate(rows), position_id=np.concatenate(ids)))
+    found = con.execute(scoring()).to_arrow_table()
+    con.unregister("asked")
+    return found
+
+
+def scoring() -> str:
+    """One SELECT over the table `asked`, by position and order: its tokens, shares and remains of all orders, and these put together."""
+    joins = ["CROSS JOIN whole"]
+    for part, n in parts():
+        for name, keys in ((f"{part}_{n}", columns(n)), (f"context_{part}_{n}", columns(n)[:-1])):
+            on = " AND ".join(f"a.{key} = {name}.{key}" for key in keys)
+            joins.append(f"LEFT JOIN {name} ON {on or 'true'}")
+
+    def probability(part: str, n: int, below: str) -> str:
+        return f"coalesce({part}_{n}.share, 0) + coalesce(context_{part}_{n}.remains, 1) * {below}"
+
+    steps, below = [], "1 / whole.d_vocab"
+    for n in range(1, LONGEST):
+        steps.append(f"{probability('gram', n, below)} AS p{n}")
+        below = f"p{n}"
+    steps += [f"{probability('top', n, f'p{n - 1}')} AS p_top_{n}" for n in ORDERS]
+    matched = "1" + "".join(f" + CAST(context_gram_{n}.remains IS NOT NULL AS INTEGER)" for n in range(2, LONGEST))
+    each = ", ".join(f"{{'ngram_order': {n}, 'p': p_top_{n}, 'longest': context_top_{n}.remains IS NOT NULL}}" for n in ORDERS)
+    return f"""
+        WITH found AS (SELECT position_id, {", ".join(steps)}, {matched} AS shorter, unnest([{each}]) AS best FROM asked AS a {" ".join(joins)})
+        SELECT
+            position_id,
+            CAST(best.ngram_order AS SMALLINT) AS ngram_order,
+            CAST(-ln(best.p) AS REAL) AS surprisal,
+            CAST(if(best.longest, best.ngram_order, least(shorter, best.ngram_order - 1)) AS SMALLINT) AS matched_order
+        FROM found
+        ORDER BY position_id, ngram_order
+    """

@@ -1,0 +1,92 @@
+"""What is kept of a row of logits on the CPU, in two readings of it while it lies in the processor's cache.
+
+Torch's operations read a chunk of logits from memory again for each of logsumexp, softmax, product, maximum and rank. Here the first reading of a row
+gives its maximum and the rank of the token that follows, the second the three sums that all else is made of. The exponential is a polynomial of degree 7
+(Moshier's Cephes, expf), since a call of the library's would keep the loop from being vector code.
+"""
+
+import numba
+import numpy as np
+
+TILE = 256
+"""Logits whose sums are added in float32, before they are added up in float64."""
+
+LOG2_E = np.float32(1.4426950408889634)
+LN2_HIGH, LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
+"""ln 2 in two parts: the first has few bits, so that its product with an exponent is exact."""
+
+LOWEST = np.float32(-87.0)
+"""Below it e^x is no normal float32, and counts for nothing beside the largest logit, whose e^0 is 1."""
+
+
+@numba.njit(inline="always", fastmath={"contract", "nsz", "nnan", "reassoc"})
+def largest_and_before(row, own):  # type: ignore[no-untyped-def]
+    """The largest logit of a row, and how many logits are larger than `own`."""
+    largest, n = row[0], np.int32(0)
+    for j in range(row.shape[0]):
+        largest = max(largest, row[j])
+        n += np.int32(row[j] > own)
+    return largest, n
+
+
+@numba.njit(inline="always", fastmath={"contract", "nsz", "reassoc"})
+def sums(row, largest, marked, powers, mantissas):  # type: ignore[no-untyped-def]
+    """Σ e^x, Σ x·e^x and Σ marked·e^x over a row, x the logit minus the largest. powers, mantissas: [TILE] int32 and float32 to work in."""
+    total, product, begun = 0.0, 0.0, 0.0
+    scales = powers.view(np.float32)
+    for start in range(0, row.shape[0], TILE):
+        n = min(TILE, row.shape[0] - start)
+        for j in range(n):
+            x = max(row[start + j] - largest, LOWEST)
+            power = np.floor(x * LOG2_E + np.float32(0.5))
+            r = x - power * LN2_HIGH
+            r = r - power * LN2_LOW
+            p = np.float32(1.9875691500e-4)
+            p = p * r + np.float32(1.3981999507e-3)
+            p = p * r + np.float32(8.3334519073e-3)
+            p = p * r + np.float32(4.1665795894e-2)
+            p = p * r + np.float32(1.6666665459e-1)
+            p = p * r + np.float32(5.0000001201e-1)
+            mantissas[j] = p * r * r + r + np.float32(1)
+            powers[j] = (np.int32(power) + np.int32(127)) << np.int32(23)
+        of_tile, product_of_tile, begun_of_tile = np.float32(0), np.float32(0), np.float32(0)
+        for j in range(n):
+            e = mantissas[j] * scales[j]
+            of_tile += e
+            product_of_tile += e * (row[start + j] - largest)
+            begun_of_tile += e * marked[start + j]
+        total += of_tile
+        product += product_of_tile
+        begun += begun_of_tile
+    return total, product, begun
+
+
+@numba.njit(parallel=True, nogil=True, error_model="numpy", cache=True)
+def read_logits(logits, following, marked, numbers, ranks, tops, n_threads):  # type: ignore[no-untyped-def]
+    """Read rows of logits [rows, d_vocab] float32.
+
+    following: the token after each row, -1 for none, [rows] int64; marked: 1 for tokens that begin a word, else 0, [d_vocab] float32. Written:
+    numbers [rows, 4] float32: surprisal (0 for none), entropy, probability of the top token and of a marked one; ranks (0 for none) and tops, [rows] int32.
+    """
+    each = (len(logits) + n_threads - 1) // n_threads
+    for thread in numba.prange(n_threads):
+        powers, mantissas = np.empty(TILE, np.int32), np.empty(TILE, np.float32)
+        for i in range(thread * each, min(len(logits), (thread + 1) * each)):
+            row, token = logits[i], following[i]
+            own = row[token] if token >= 0 else np.float32(np.inf)
+            largest, n_before = largest_and_before(row, own)
+            total, product, begun = sums(row, largest, marked, powers, mantissas)
+            top = 0
+            while row[top] < largest:
+                top += 1
+            log_total = np.log(total)
+            numbers[i, 0] = log_total - (np.float64(own) - largest) if token >= 0 else 0.0
+            numbers[i, 1] = log_total - product / total
+            numbers[i, 2] = 1 / total
+            numbers[i, 3] = begun / total
+            tops[i] = top
+            ranks[i] = 0
+            if token >= 0:
+                for j in range(token):
+                    n_before += np.int32(row[j] == own)
+                ranks[i] = n_before + 1

@@ -1,0 +1,32 @@
+"""Text to count in: the tokens of documents without the model's cuts, those that are to be predicted left out."""
+
+from collections.abc import Collection, Iterable, Iterator
+from hashlib import sha256
+
+import numpy as np
+from transformers import PreTrainedTokenizerFast
+
+from ingest.text.corpora import Document
+from ingest.text.sequences import CutDocument, Encoder
+
+
+def text_digest(document: Document) -> bytes:
+    """What two documents of the same text share."""
+    return sha256(document.text.encode()).digest()
+
+
+def counted_documents(documents: Iterable[Document], tokenizer: PreTrainedTokenizerFast, left_out: Collection[bytes]) -> Iterator[np.ndarray]:
+    """token_ids of each document, [n] int32, without those of these digests and those of white space."""
+    encoder = Encoder(tokenizer)
+    for document in documents:
+        if document.text and not document.text.isspace() and text_digest(document) not in left_out:
+            yield encoder.encode(document.text).token_ids
+
+
+def read_tokens(document: CutDocument, has_bos: bool) -> tuple[np.ndarray, np.ndarray]:
+    """position_ids of the document's own tokens, [n], and these tokens with the one behind the last, [n + 1], or [n] where none is."""
+    first = int(has_bos)
+    ids = [s.first_position_id + np.arange(first, len(s.token_ids)) for s in document.sequences]
+    tokens = [s.token_ids[first:] for s in document.sequences]
+    behind = document.sequences[-1].next_token_ids[-1:]
+    return np.concatenate(ids), np.concatenate([*tokens, behind[behind >= 0]])
