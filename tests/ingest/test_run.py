@@ -407,7 +407,7 @@ def test_a_dry_run_foretells_the_rows_and_writes_nothing(tmp_path, gpt2, corpus,
     with closing(open_reader(target)) as con:
         found = {t: con.execute(f"SELECT count(*) FROM {t}").fetchall()[0][0] for t in foretold if t != "total"}
     assert {t: n for t, n in foretold.items() if t != "total"} == found
-    assert len(found) == 13
+    assert len(found) == 14
 
 
 def test_a_dry_run_refuses_what_the_ingest_would(tmp_path, gpt2, corpus):
