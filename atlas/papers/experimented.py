@@ -21,8 +21,9 @@ ORDER BY max(f.total_effect) DESC, f.prompt_id
 LIMIT 1
 """
 ASKED = """
-SELECT p.text, k.text AS answer
+SELECT p.text, coalesce(e.settings ->> '$.prompts[{prompt:d}].answer', k.text) AS answer
 FROM experiments.prompt AS p
+INNER JOIN experiments.experiment AS e ON p.experiment_id = e.experiment_id
 LEFT JOIN experiments.token_text AS k ON p.answer_token_id = k.token_id
 WHERE p.experiment_id = {experiment:d} AND p.prompt_id = {prompt:d}
 """
