@@ -31,7 +31,7 @@ def example_arguments(a: atlas.Atlas) -> dict[str, dict]:
     known = {"layer": layer, "neuron": neuron, "token": token, "words": token.strip()}
     known |= {"head": 0, "position_id": position, "at_position": position, "position_ids": [position], "source": token}
     known |= {"sources": [0, 1], "destinations": [1, 2], "outs": [2, 3]}
-    known |= {"experiment": 0, "prompt": 0, "arm": 0}
+    known |= {"corpus": 0, "experiment": 0, "prompt": 0, "arm": 0}
     has_experiments = a.sql("SELECT count(*) FROM experiments.experiment").item() > 0
     asked = {name: q for name, q in questions().items() if has_experiments or q.catalog != "experiments"}
     return {name: {p.name: known[p.name] for p in q.parameters if p.is_required} for name, q in asked.items()}
