@@ -35,14 +35,21 @@ class TextLoss:
         return exp(self.loss)
 
 
-def text_losses(model: Model, token_ids: Tensor, arms: Sequence[Arm], look_up: LookUp, vectors: Mapping[str, Tensor], window: int = WINDOW) -> list[TextLoss]:
-    """The base's and each arm's loss on a text, [n_tokens], in windows that do not overlap and of which the first token is not predicted.
+def windows(token_ids: Tensor, length: int, bos: int | None) -> list[Tensor]:
+    """A text, [n_tokens], in windows of at most `length` tokens that do not overlap, a BOS first in each where there is one.
 
-    A window is at most the model's context. Its first token is its prompt, so that `predicting` is all of it. Raises AtlasError for a text of one token.
+    The first token of a window is not predicted. Raises AtlasError for a text without a token that is.
     """
-    pieces = [piece for piece in token_ids.split(min(window, model.max_context or window)) if len(piece) > 1]
+    first = torch.tensor([] if bos is None else [bos], dtype=token_ids.dtype)
+    pieces = [torch.cat((first, piece)) for piece in token_ids.split(max(1, length - len(first)))]
+    pieces = [piece for piece in pieces if len(piece) > 1]
     if not pieces:
         raise AtlasError(f"a text of {len(token_ids)} tokens was given to predict; the first of a window is not predicted, so it needs 2 at least")
+    return pieces
+
+
+def text_losses(model: Model, pieces: Sequence[Tensor], arms: Sequence[Arm], look_up: LookUp, vectors: Mapping[str, Tensor]) -> list[TextLoss]:
+    """The base's and each arm's loss on windows of a text. The first token of a window is its prompt, so that `predicting` is all of it."""
     total, n = torch.zeros(1 + len(arms), dtype=torch.float64), sum(len(piece) - 1 for piece in pieces)
     for piece in pieces:
         total += losses_of(model, piece, arms, look_up, vectors)

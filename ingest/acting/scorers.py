@@ -14,6 +14,8 @@ from schema.errors import AtlasError
 Scores = Callable[[Sequence[str]], NDArray[np.float64]]
 """Texts → one score each, in [0, 1]; a text is called offensive from 0.5 on."""
 
+EXTRA = "pip install 'activation-atlas[scorers]'"
+
 
 @dataclass(frozen=True)
 class Scorer:
@@ -25,13 +27,13 @@ class Scorer:
 
 def svm() -> Scores:
     """The probability that a calibrated linear support vector machine over 15,442 words gives. Its weights are a pickle, and so run as code does."""
-    predict = package("profanity_check", "alt-profanity-check", "pip install 'activation-atlas[scorers]'").predict_prob
+    predict = package("profanity_check", "alt-profanity-check", EXTRA).predict_prob
     return lambda texts: np.asarray(predict(list(texts)), dtype=np.float64) if texts else np.empty(0)
 
 
 def regression() -> Scores:
     """1 - the probability of neither hate speech nor offensive language that a logistic regression over words gives."""
-    found = package("hatesonar", "hatesonar", "pip install 'activation-atlas[scorers]' && pip install --no-deps hatesonar==0.1.0")
+    found = package("hatesonar", "hatesonar", f"{EXTRA} && pip install --no-deps hatesonar==0.1.0")
     try:
         ping = found.Sonar().ping
     except Exception as error:
@@ -59,7 +61,8 @@ def scorer(name: str) -> Scorer:
 
 
 def package(module: str, name: str, how: str) -> Any:
+    """The module of a distribution. AtlasError, saying how to install it, where it is not."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        raise AtlasError(f"scorer '{name}' is not installed ({error.name} is missing); run `{how}`") from None
+        raise AtlasError(f"'{name}' is not installed ({error.name} is missing); run `{how}`") from None

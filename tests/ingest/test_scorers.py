@@ -44,8 +44,8 @@ def test_a_scorer_gives_each_text_its_score(name: str, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("name", "module", "message"),
     [
-        ("alt-profanity-check", "profanity_check", r"scorer 'alt-profanity-check' is not installed \(.*\); run `pip install 'activation-atlas\[scorers\]'`$"),
-        ("hatesonar", "hatesonar", r"scorer 'hatesonar' is not installed .* && pip install --no-deps hatesonar==0.1.0`$"),
+        ("alt-profanity-check", "profanity_check", r"'alt-profanity-check' is not installed \(.*\); run `pip install 'activation-atlas\[scorers\]'`$"),
+        ("hatesonar", "hatesonar", r"'hatesonar' is not installed .* && pip install --no-deps hatesonar==0.1.0`$"),
         ("perspective", "perspective", "scorer 'perspective' is unknown; give alt-profanity-check or hatesonar$"),
     ],
 )
