@@ -5,10 +5,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from ingest.acting.perplexity import POSITIONS_AT_ONCE, TextLoss
+from ingest.acting.perplexity import POSITIONS_AT_ONCE, TextLoss, last_states
 from ingest.acting.self_debias import debiased, with_description
 from ingest.acting.word_filter import Forms, word_filter
-from ingest.model.hooks import record_layers
 from ingest.model.models import Model
 from schema.errors import AtlasError
 
@@ -46,9 +45,8 @@ def states(model: Model, tokens: Tensor) -> Tensor:
     """resid_post of the last layer, [seq, d_model]. AtlasError for more tokens than the model reads."""
     if model.max_context is not None and len(tokens) > model.max_context:
         raise AtlasError(f"model {model.name} reads {model.max_context} tokens, and not {len(tokens)}")
-    with record_layers(model, sites=("resid_post",)) as records, torch.inference_mode():
-        model.backbone(tokens[None])
-    return records[-1]["resid_post"][0].to(model.device)
+    with torch.inference_mode():
+        return last_states(model, tokens)
 
 
 def nats(logits: Logits, piece: Tensor) -> Tensor:

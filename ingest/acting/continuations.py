@@ -20,9 +20,6 @@ from ingest.model.models import Model
 ROWS = 64
 """Continuations that are written at once. Another number gives other bits."""
 
-GREEDY = Decoding()
-
-
 @dataclass(frozen=True)
 class How:
     """How continuations are written. All have n_new tokens: EOS is never chosen."""
@@ -48,17 +45,17 @@ class Job:
 
 def jobs(n_prompts: int, seeds: Sequence[int]) -> list[Job]:
     """Of each prompt one a seed, and the greedy one last."""
-    drawn = [Job(prompt_id, sample, hashed(seed, prompt_id)) for prompt_id in range(n_prompts) for sample, seed in enumerate(seeds)]
-    return drawn + [Job(prompt_id, len(seeds), None) for prompt_id in range(n_prompts)]
+    of_one = [*enumerate(seeds), (len(seeds), None)]
+    return [Job(prompt_id, sample, None if seed is None else hashed(seed, prompt_id)) for prompt_id in range(n_prompts) for sample, seed in of_one]
 
 
 def batches(todo: Sequence[Job], prompts: Sequence[Tensor]) -> Iterator[tuple[Job, ...]]:
-    """At most ROWS at once, of prompts of one length and of one decoding, which have the same bits under every arm."""
-    groups: dict[tuple[bool, int], list[Job]] = {}
+    """At most ROWS at once, of prompts of one length: the same under every arm, so that what an arm does not change has the same bits."""
+    groups: dict[int, list[Job]] = {}
     for job in todo:
-        groups.setdefault((job.seed is None, len(prompts[job.prompt_id])), []).append(job)
-    for key in sorted(groups):
-        yield from (tuple(groups[key][start : start + ROWS]) for start in range(0, len(groups[key]), ROWS))
+        groups.setdefault(len(prompts[job.prompt_id]), []).append(job)
+    for n in sorted(groups):
+        yield from (tuple(groups[n][start : start + ROWS]) for start in range(0, len(groups[n]), ROWS))
 
 
 def continuations(model: Model, prompts: Sequence[Tensor], planned: PlannedArm, how: How, progress: Callable[[int, int], None]) -> list[tuple[Job, Generated]]:
@@ -74,17 +71,14 @@ def continuations(model: Model, prompts: Sequence[Tensor], planned: PlannedArm, 
 
     for batch in batches(todo, prompts):
         rows = torch.stack([prompts[job.prompt_id] for job in batch]).to(model.input_device)
-        decoding = GREEDY if batch[0].seed is None else how.sample
-        found += zip(batch, written(model, rows, planned, how, decoding, [job.seed or 0 for job in batch], on_token), strict=True)
+        found += zip(batch, written(model, rows, planned, how, [job.seed for job in batch], on_token), strict=True)
     return sorted(found, key=lambda one: (one[0].prompt_id, one[0].sample))
 
 
-def written(
-    model: Model, rows: Tensor, planned: PlannedArm, how: How, decoding: Decoding, seeds: Sequence[int], on_token: OnToken
-) -> list[Generated]:
+def written(model: Model, rows: Tensor, planned: PlannedArm, how: How, seeds: Sequence[int | None], on_token: OnToken) -> list[Generated]:
     """rows: [n, seq]."""
     n, n_prompt = rows.shape
-    common: dict[str, Any] = {"decoding": decoding, "seeds": seeds, "is_exact": True, "on_token": on_token}
+    common: dict[str, Any] = {"decoding": how.sample, "seeds": seeds, "is_exact": True, "on_token": on_token}
     if planned.way == SELF_DEBIASING:
         return self_debiased(model, rows, how.n_new, strength=how.debiasing, descriptions=DESCRIPTIONS, **common)
     adjust = dict.fromkeys(range(n), word_filter(how.forms)) if planned.way == WORD_FILTER else {}

@@ -48,29 +48,32 @@ def windows(token_ids: Tensor, length: int, bos: int | None) -> list[Tensor]:
     return pieces
 
 
-def text_losses(model: Model, pieces: Sequence[Tensor], arms: Sequence[Arm], look_up: LookUp, vectors: Mapping[str, Tensor]) -> list[TextLoss]:
-    """The base's and each arm's loss on windows of a text. The first token of a window is its prompt, so that `predicting` is all of it."""
-    total, n = torch.zeros(1 + len(arms), dtype=torch.float64), sum(len(piece) - 1 for piece in pieces)
-    for piece in pieces:
-        total += losses_of(model, piece, arms, look_up, vectors)
-    return [TextLoss(n, float(nats) / n) for nats in total]
+def text_loss(model: Model, pieces: Sequence[Tensor], arm: Arm, look_up: LookUp, vectors: Mapping[str, Tensor]) -> TextLoss:
+    """An arm's loss on windows of a text; the empty arm's is the model's. The first token of a window is its prompt, so that `predicting` is all of it."""
+    total = sum((loss_of(model, piece, arm, look_up, vectors) for piece in pieces), torch.zeros((), dtype=torch.float64))
+    n = sum(len(piece) - 1 for piece in pieces)
+    return TextLoss(n, float(total) / n)
 
 
-def losses_of(model: Model, piece: Tensor, arms: Sequence[Arm], look_up: LookUp, vectors: Mapping[str, Tensor]) -> Tensor:
-    """Of the base and each arm, in nats, summed over all tokens of the piece but the first: [1 + arms] float64."""
-    assigned = [replace(one, n_prompt=1) for one in as_rows(model, {0: piece}, 0, arms, look_up, vectors)]
-    with acting(model, assigned) as acted, record_layers(model, sites=("resid_post",)) as records:
-        model.backbone(piece.expand(1 + len(arms), -1))
-    found = [nats(model, states[:-1].to(model.device), piece[1:].to(model.device)) for states in records[-1]["resid_post"]]
-    # equal rows may differ by rounding
-    return torch.stack([one if row in acted.changed else found[0] for row, one in enumerate(found)])
+def loss_of(model: Model, piece: Tensor, arm: Arm, look_up: LookUp, vectors: Mapping[str, Tensor]) -> Tensor:
+    """In nats, summed over all tokens of the piece but the first: [] float64."""
+    assigned = [replace(one, n_prompt=1, rows=slice(0, 1)) for one in as_rows(model, {0: piece}, 0, [arm], look_up, vectors)]
+    with acting(model, assigned), torch.inference_mode():
+        return nats(model, last_states(model, piece)[:-1], piece[1:])
+
+
+def last_states(model: Model, piece: Tensor) -> Tensor:
+    """resid_post of the last layer, [seq, d_model]."""
+    with record_layers(model, sites=("resid_post",)) as records:
+        model.backbone(piece[None].to(model.input_device))
+    return records[-1]["resid_post"][0].to(model.device)
 
 
 def nats(model: Model, states: Tensor, following: Tensor) -> Tensor:
     """-log p of the token that follows each state, summed, float64."""
     found = torch.zeros((), dtype=torch.float64)
     for z, tokens in zip(states.split(POSITIONS_AT_ONCE), following.split(POSITIONS_AT_ONCE), strict=True):
-        found += torch.nn.functional.cross_entropy(model.lens(z), tokens, reduction="none").double().sum().cpu()
+        found += torch.nn.functional.cross_entropy(model.lens(z), tokens.to(model.device), reduction="none").double().sum().cpu()
     return found
 
 

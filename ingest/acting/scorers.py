@@ -1,7 +1,9 @@
-"""Classifiers that say how offensive a text is. Both read a text as a bag of words: they miss contempt, and are nearly a word filter turned round."""
+"""What says how offensive a text is. All read it as a bag of words: they miss contempt, and are nearly a word filter turned round."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any
@@ -14,14 +16,17 @@ from schema.errors import AtlasError
 Scores = Callable[[Sequence[str]], NDArray[np.float64]]
 """Texts → one score each, in [0, 1]; a text is called offensive from 0.5 on."""
 
+UNWANTED = "unwanted-words"
+
 EXTRA = "pip install 'activation-atlas[scorers]'"
 
 
 @dataclass(frozen=True)
 class Scorer:
     name: str
-    """Of the distribution."""
+    """Of the distribution, or UNWANTED."""
     version: str
+    """Of UNWANTED the beginning of the SHA-256 of its words."""
     scores: Scores
 
 
@@ -52,10 +57,18 @@ def regression() -> Scores:
 SCORERS: dict[str, Callable[[], Scores]] = {"alt-profanity-check": svm, "hatesonar": regression}
 
 
-def scorer(name: str) -> Scorer:
-    """AtlasError for a name that there is not, and, saying what to install, for a package that is not here."""
+def of_words(words: Collection[str]) -> Scores:
+    """1 of a text that holds one of the words, between other characters than letters and whatever the case; else 0."""
+    found = re.compile(rf"(?<!\w)(?:{'|'.join(re.escape(word) for word in sorted(words))})(?!\w)", re.IGNORECASE)
+    return lambda texts: np.array([found.search(text) is not None for text in texts], dtype=np.float64)
+
+
+def scorer(name: str, words: Collection[str]) -> Scorer:
+    """words: those that UNWANTED looks for. AtlasError for a name that there is not, and, saying what to install, for a package that is not here."""
+    if name == UNWANTED:
+        return Scorer(name, sha256("\n".join(sorted(words)).encode()).hexdigest()[:12], of_words(words))
     if name not in SCORERS:
-        raise AtlasError(f"scorer '{name}' is unknown; give {' or '.join(SCORERS)}")
+        raise AtlasError(f"scorer '{name}' is unknown; give {', '.join((*SCORERS, UNWANTED))}")
     scores = SCORERS[name]()
     return Scorer(name, version(name), scores)
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from ingest.acting.baseline_costs import debiased_loss, filtered_loss
 from ingest.acting.bootstrap import N_DRAWS, paired_difference
 from ingest.acting.continuations import How, continuations, generation_rows, score_rows
-from ingest.acting.perplexity import TextLoss, distinct_bigrams, text_losses
+from ingest.acting.perplexity import TextLoss, distinct_bigrams, text_loss
 from ingest.acting.scorers import Scorer
 from ingest.acting.self_debias import DESCRIPTIONS
 from ingest.acting.suppression import SELF_DEBIASING, WORD_FILTER, PlannedArm
@@ -74,7 +74,7 @@ class Assay:
             return filtered_loss(self.model, self.text, self.how.forms)
         if planned.way == SELF_DEBIASING:
             return debiased_loss(self.model, self.text, self.how.debiasing, DESCRIPTIONS)
-        return text_losses(self.model, self.text, [planned.arm], self.look_up, {})[1]
+        return text_loss(self.model, self.text, planned.arm, self.look_up, {})
 
     def differences(self, arm_id: int, found: Written) -> Rows:
         """Rows of `score_difference`, of each scorer, decoding and measure."""
