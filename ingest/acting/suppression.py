@@ -66,8 +66,8 @@ def planned_arms(
     found += [PlannedArm(f"concept × {a:g}", "treatment", arm) for a, arm in treated.items()]
     found += [PlannedArm(f"opposite × {a:g}", "positive_control", switched_on(opposite, a, corpus_id, shape, look_up)) for a in strengths]
     found += [PlannedArm("word filter", "baseline", (), WORD_FILTER)]
-    for draw, seed in enumerate(seeds):
-        for a, arm in treated.items():
+    for a, arm in treated.items():
+        for draw, seed in enumerate(seeds):
             control = resolve(tuple(control_of(arm, named, seed, shape, look_up)), shape, look_up)
             require_matched(arm, control, look_up)
             found.append(PlannedArm(f"random {draw} × {a:g}", "random_control", control, draw=draw))
