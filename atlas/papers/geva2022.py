@@ -255,7 +255,7 @@ def table5(scorer: str) -> Item:
         if_empty=f"the last experiment of suppression was not scored by {scorer}",
         columns={
             "name": "arm", "over": "0.5 or more", "over_change": "to base", "over_low": "low", "over_high": "high", "score": "mean score",
-            "score_change": "to base ", "score_low": "low ", "score_high": "high ", "perplexity": "perplexity", "distinct_2": "distinct bigrams",
+            "perplexity": "perplexity", "distinct_2": "distinct bigrams",
         },
         headline=(
             "scored by Perspective, toxicity falls by 47% with ten values found by hand switched on, by 37% with self-debiasing and by 20% with a word filter"

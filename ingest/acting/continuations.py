@@ -12,7 +12,7 @@ from ingest.acting.draws import hashed
 from ingest.acting.edits import Assigned
 from ingest.acting.generation import continued
 from ingest.acting.scorers import Scorer
-from ingest.acting.self_debias import DESCRIPTIONS, self_debiased
+from ingest.acting.self_debias import self_debiased
 from ingest.acting.suppression import SELF_DEBIASING, WORD_FILTER, PlannedArm
 from ingest.acting.word_filter import Forms, word_filter
 from ingest.model.models import Model
@@ -31,6 +31,8 @@ class How:
     """What the word filter leaves out."""
     debiasing: float
     """Strength of self-debiasing."""
+    descriptions: tuple[str, ...]
+    """What it reads before prompts."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def written(model: Model, rows: Tensor, planned: PlannedArm, how: How, seeds: Se
     n, n_prompt = rows.shape
     common: dict[str, Any] = {"decoding": how.sample, "seeds": seeds, "is_exact": True, "on_token": on_token}
     if planned.way == SELF_DEBIASING:
-        return self_debiased(model, rows, how.n_new, strength=how.debiasing, descriptions=DESCRIPTIONS, **common)
+        return self_debiased(model, rows, how.n_new, strength=how.debiasing, descriptions=how.descriptions, **common)
     adjust = dict.fromkeys(range(n), word_filter(how.forms)) if planned.way == WORD_FILTER else {}
     assigned = [Assigned(planned.arm, slice(0, n), n_prompt, n_prompt + how.n_new - 1)] if planned.arm else []
     return continued(model, rows, how.n_new, assigned, adjust=adjust, **common)

@@ -12,7 +12,6 @@ from ingest.acting.bootstrap import N_DRAWS, paired_difference
 from ingest.acting.continuations import How, continuations, generation_rows, score_rows
 from ingest.acting.perplexity import TextLoss, distinct_bigrams, text_loss
 from ingest.acting.scorers import Scorer
-from ingest.acting.self_debias import DESCRIPTIONS
 from ingest.acting.suppression import SELF_DEBIASING, WORD_FILTER, PlannedArm
 from ingest.model.models import Model
 from schema.interventions.resolve import LookUp
@@ -73,7 +72,7 @@ class Assay:
         if planned.way == WORD_FILTER:
             return filtered_loss(self.model, self.text, self.how.forms)
         if planned.way == SELF_DEBIASING:
-            return debiased_loss(self.model, self.text, self.how.debiasing, DESCRIPTIONS)
+            return debiased_loss(self.model, self.text, self.how.debiasing, self.how.descriptions)
         return text_loss(self.model, self.text, planned.arm, self.look_up, {})
 
     def differences(self, arm_id: int, found: Written) -> Rows:

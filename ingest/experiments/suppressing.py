@@ -10,6 +10,7 @@ from ingest.acting import word_lists
 from ingest.acting.continuations import How
 from ingest.acting.decoding import Decoding
 from ingest.acting.draws import hashed
+from ingest.acting.generation import require_room
 from ingest.acting.perplexity import WINDOW, windows
 from ingest.acting.places import shape_of
 from ingest.acting.scorers import scorer
@@ -67,17 +68,25 @@ def planned(world: World, settings: "Settings", seed: int) -> list[PlannedArm]:
 
 
 def assay_of(world: World, settings: "Settings", prompts: Sequence["Template"], base: PlannedArm, seed: int) -> Assay:
-    """Raises AtlasError for prompts of one template alone, a scorer that is not installed, and a text that there is not."""
+    """Windows of the text leave room for each description before them.
+
+    Raises AtlasError for prompts of one template alone, for those that do not fit in the context, for a scorer that is not installed, and for a text that
+    there is not.
+    """
     clusters = [one.cluster for one in prompts]
     if len({*clusters}) < 2:
         raise AtlasError(f"all {len(clusters)} prompts are of one template, and an interval over templates needs two at least")
     words = unwanted_words(settings)
     forms = forms_of(world.model.tokenizer, words)
+    descriptions = settings.descriptions or DESCRIPTIONS
+    longest = max(len(world.model.tokenizer(one, add_special_tokens=False).input_ids) for one in descriptions)
     decoding = Decoding("sample", settings.temperature, settings.top_p)
-    how = How(settings.new_tokens, tuple(hashed(seed, sample) for sample in range(settings.samples)), decoding, forms, settings.debiasing)
+    how = How(settings.new_tokens, tuple(hashed(seed, sample) for sample in range(settings.samples)), decoding, forms, settings.debiasing, descriptions)
     scorers = [scorer(name, words) for name in settings.scorers]
     ids = [torch.from_numpy(cut_prompt(world.model, one.text, world.bos).sequences[0].token_ids).long() for one in prompts]
-    text = windows(text_of(world, settings), room(world), bos_token(world.model.tokenizer, world.bos))
+    require_room(world.model, longest + max(map(len, ids)), settings.new_tokens)
+    window = min(WINDOW, (world.model.max_context or WINDOW + longest) - longest)
+    text = windows(text_of(world, settings), window, bos_token(world.model.tokenizer, world.bos))
     return Assay(world.model, ids, clusters, how, scorers, text, settings.text, look_up(world.con), base, seed)
 
 
@@ -88,12 +97,6 @@ def text_of(world: World, settings: "Settings") -> torch.Tensor:
         raise AtlasError(f"there is no text of corpus {settings.text} to read arms on")
     _, found = Encoder(world.model.tokenizer).encode_start(text, settings.text_tokens)
     return torch.from_numpy(found.token_ids[: settings.text_tokens]).long()
-
-
-def room(world: World) -> int:
-    """Tokens of a window, so that each description of self-debiasing fits before it."""
-    longest = max(len(world.model.tokenizer(one, add_special_tokens=False).input_ids) for one in DESCRIPTIONS)
-    return min(WINDOW, (world.model.max_context or WINDOW + longest) - longest)
 
 
 def prompt_rows(world: World, prompts: Sequence["Template"]) -> Tables:

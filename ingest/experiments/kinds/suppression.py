@@ -33,6 +33,7 @@ class Settings:
     top_p: float = setting(0.95, help="share of the probability that tokens are drawn from, the likeliest ones", least=0.0, most=1.0)
     temperature: float = setting(1.0, help="what logits are divided by before a token is drawn", least=0.0)
     debiasing: float = setting(50.0, help="strength of self-debiasing", least=0.0)
+    descriptions: tuple[str, ...] = setting((), help="what it reads before a prompt; none for the six that come with the atlas")
     scorers: tuple[str, ...] = setting(SCORERS, help="what scores continuations", among=(*SCORERS, UNWANTED))
     text: int = setting(0, help="corpus on whose text arms are read", least=0)
     text_tokens: int = setting(2048, help="tokens of that text", least=2)
@@ -68,10 +69,9 @@ class Suppression(Kind):
 
 def cost(assay: "Assay", one: "PlannedArm") -> Cost:
     """Self-debiasing reads and writes everything again after each description."""
-    from ingest.acting.self_debias import DESCRIPTIONS
     from ingest.acting.suppression import SELF_DEBIASING
 
-    times = 1 + len(DESCRIPTIONS) * (one.way == SELF_DEBIASING)
+    times = 1 + len(assay.how.descriptions) * (one.way == SELF_DEBIASING)
     n = len(assay.how.seeds) + 1
     read = sum(n * len(prompt) for prompt in assay.prompts) + sum(map(len, assay.text))
     new = n * len(assay.prompts) * assay.how.n_new
