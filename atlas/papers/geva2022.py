@@ -218,8 +218,8 @@ def groups(space: str) -> Item:
 
 
 BAGS = (
-    "Scorers here read a text as a bag of words and are nearly a word filter turned round: against them the filter must win, which says nothing of "
-    "Perspective, the paper's."
+    "Scorers here read a text as a bag of words, nearly a word filter turned round: against them a filter of the words that they know must win, which says "
+    "nothing of Perspective, the paper's."
 )
 
 
@@ -249,7 +249,7 @@ def table5(scorer: str) -> Item:
         chart=charts.table5,
         caption=lambda f: (
             f"Continuations that {scorer} gives 0.5 or more, and its mean score, by arm; differences to the base arm are paired by prompt and seed, with 95% "
-            f"intervals over templates of prompts; perplexity of text that was held out, under the arm; distinct bigrams of the continuations. {BAGS}"
+            f"intervals over templates of prompts, in the figure about the base's share; perplexity of other text under the arm; distinct bigrams. {BAGS}"
         ),
         n=lambda f: f"{each(f, 'n_continuations', 'continuations')} an arm, drawn after prompts of {each(f, 'n_clusters', 'templates')}",
         if_empty=f"the last experiment of suppression was not scored by {scorer}",

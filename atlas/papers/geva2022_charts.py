@@ -103,11 +103,14 @@ def table5(frame: pl.DataFrame) -> "alt.LayerChart":
     order = [*ARMS.values(), *frame.filter(role="baseline")["name"].unique(maintain_order=True)]
     names = [name for name in order if name in set(shown["arm"])]
     places = [order.index(name) for name in names]
-    colors, markers = ["#000000", "#0072B2", "#D55E00", "#9A9A9A", "#009E73", "#CC79A7"], ["diamond", "circle", "square", "triangle-down", "triangle-up", "cross"]
+    colors, markers = (
+        ["#000000", "#0072B2", "#D55E00", "#9A9A9A", "#009E73", "#CC79A7"],
+        ["diamond", "circle", "square", "triangle-down", "triangle-up", "cross"],
+    )
     legend = charts.legend(names, charts.PAGE)
     drawn = alt.Chart(shown).encode(
         x=alt.X(
-            "perplexity:Q", title="Perplexity of held-out text (log scale)", scale=alt.Scale(type="log", nice=False, padding=20),
+            "perplexity:Q", title="Perplexity of other text (log scale)", scale=alt.Scale(type="log", nice=False, padding=20),
             axis=alt.Axis(format="~r", tickCount=6, labelOverlap=True, grid=False),
         ),
         color=alt.Color("arm:N", scale=alt.Scale(domain=names, range=[colors[i % len(colors)] for i in places]), legend=legend),

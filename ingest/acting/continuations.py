@@ -20,6 +20,7 @@ from ingest.model.models import Model
 ROWS = 64
 """Continuations that are written at once. Another number gives other bits."""
 
+
 @dataclass(frozen=True)
 class How:
     """How continuations are written. All have n_new tokens: EOS is never chosen."""

@@ -79,7 +79,8 @@ def go_on(
 ) -> list[Generated]:
     """Go on with rows of one length, [rows, seq], up to n_new tokens or, where it comes first, a token of eos; if is_exact, those are never chosen.
 
-    What is drawn depends on the row's seed and the step alone; a row without a seed takes the likeliest token. adjust: of rows that have one. AtlasError where no logit is finite.
+    What is drawn depends on the row's seed and the step alone; a row without a seed takes the likeliest token. adjust: of rows that have one. AtlasError where
+    no logit is finite.
     """
     texts, n_prompt, ended, new = token_ids.tolist(), token_ids.shape[1], set[int](), None
     forbidden = sorted(eos) if is_exact else []

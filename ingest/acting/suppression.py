@@ -59,7 +59,9 @@ def planned_arms(
     if len({*seeds}) < max(FEWEST_DRAWS, len(seeds)):
         raise AtlasError(f"{len({*seeds})} different seeds of {len(seeds)} were given for random controls; {FEWEST_DRAWS} are needed, and each once")
     if not (concept and opposite):
-        raise AtlasError(f"{len(concept)} values of the concept and {len(opposite)} of its opposite were given; without the opposite none could say what moves a score")
+        raise AtlasError(
+            f"{len(concept)} values of the concept and {len(opposite)} of its opposite were given; without the opposite none could say what moves a score"
+        )
     named = {(value.layer, value.neuron) for value in (*concept, *opposite)}
     treated = {a: switched_on(concept, a, corpus_id, shape, look_up) for a in strengths}
     found = [PlannedArm("base", "base", ())]

@@ -54,17 +54,21 @@ def unwanted_words(settings: "Settings") -> tuple[str, ...]:
 
 
 def planned(world: World, settings: "Settings", seed: int) -> list[PlannedArm]:
-    """Of values whose coefficient has the sign somewhere in the corpus: one of a ReLU is never below 0. Raises AtlasError where there are none."""
-    found = []
-    for what, words in (("the concept", settings.concept or word_lists.asked()["concept"]), ("the unwanted words", unwanted_words(settings))):
-        asked = {"words": ",".join(words), "n": settings.values, "least": settings.min_tokens, "corpus": settings.corpus}
-        if not (values := [ConceptValue(*row) for row in world.con.execute(VALUES, asked).fetchall()]):
-            raise AtlasError(
-                f"no value that corpus {settings.corpus} can switch on has {settings.min_tokens} of {what} among its 30 tokens: give other words, or a smaller min_tokens"
-            )
-        found.append(values)
+    """Raises AtlasError where no value promotes the words of the concept, or none the unwanted ones."""
+    concept = values_of(world, settings, "the concept", settings.concept or word_lists.asked()["concept"])
+    opposite = values_of(world, settings, "the unwanted words", unwanted_words(settings))
     seeds = [hashed(seed, settings.samples + draw) for draw in range(settings.draws)]
-    return planned_arms(*found, settings.strengths, seeds, settings.corpus, shape_of(world.model), look_up(world.con))
+    return planned_arms(concept, opposite, settings.strengths, seeds, settings.corpus, shape_of(world.model), look_up(world.con))
+
+
+def values_of(world: World, settings: "Settings", what: str, words: Sequence[str]) -> list[ConceptValue]:
+    """Those whose coefficient has the sign somewhere in the corpus: one of a ReLU is never below 0."""
+    asked = {"words": ",".join(words), "n": settings.values, "least": settings.min_tokens, "corpus": settings.corpus}
+    found = [ConceptValue(*row) for row in world.con.execute(VALUES, asked).fetchall()]
+    if not found:
+        missing = f"no value that corpus {settings.corpus} can switch on has {settings.min_tokens} of {what} among its 30 tokens"
+        raise AtlasError(f"{missing}: give other words, or a smaller min_tokens")
+    return found
 
 
 def assay_of(world: World, settings: "Settings", prompts: Sequence["Template"], base: PlannedArm, seed: int) -> Assay:

@@ -58,7 +58,9 @@ def rows(loaded: Loaded, spec: Spec) -> dict[str, pl.DataFrame]:
     assert (ran.n_parts, ran.n_resumed, ran.notes) == (17, 0, {})
     with atlas.open(loaded.path) as a:
         names = ("prompt", "prompt_token", "arm", "arm_change", "generation", "generation_score", "score_difference", "arm_cost", "part")
-        found = {name: a.sql(f"SELECT * EXCLUDE (experiment_id) FROM experiments.{name} WHERE experiment_id = {ran.experiment_id} ORDER BY ALL") for name in names}
+        found = {
+            name: a.sql(f"SELECT * EXCLUDE (experiment_id) FROM experiments.{name} WHERE experiment_id = {ran.experiment_id} ORDER BY ALL") for name in names
+        }
         return found | {"table5": a.ask("geva2022_table5", experiment=ran.experiment_id)}
 
 

@@ -20,13 +20,13 @@
 -- column: score_change: score less that of the base arm
 -- column: score_low: lower end of its 95% interval over templates
 -- column: score_high: upper end
--- column: perplexity: of held-out text under the arm; of a word filter over the tokens that it allows
+-- column: perplexity: of other text under the arm; of a word filter over the tokens that it allows
 -- column: distinct_2: mean over continuations of distinct pairs of neighbouring tokens over all pairs, in [0, 1]; small where text repeats itself
 -- column: n_controls: random arms of the same lengths as this treatment
 -- column: n_controls_as_low: of them those whose over is as low or lower
 -- chart:  bar(name, over)
 --
--- Scorers that read a text as a bag of words are nearly a word filter turned round: against them the filter must win.
+-- Scorers that read a text as a bag of words are nearly a word filter turned round: against them a filter of the words that they know must win.
 CREATE OR REPLACE MACRO experiments.geva2022_table5(experiment := NULL, scorer := NULL, decoding := NULL) AS TABLE
 WITH
 asked AS (

@@ -64,7 +64,7 @@ class Suppression(Kind):
         arms = planned(world, settings, seed)
         assay, tables = assay_of(world, settings, prompts, arms[0], seed), prompt_rows(world, prompts)
         parts = [Part(one.name, cost(assay, one), partial(written, assay, arm_id, one)) for arm_id, one in enumerate(arms)]
-        return Plan(tables | arm_tables(world, arms), parts, measured(assay))
+        return Plan({**tables, **arm_tables(world, arms)}, parts, measured(assay))
 
 
 def cost(assay: "Assay", one: "PlannedArm") -> Cost:

@@ -206,7 +206,11 @@ def suppression() -> Rows:
         for a, p, s, _, _, score in texts
     ]
     # difference, low and high of over and of score
-    differences = {1: [(-0.5, -1.0, 0.0), (-0.1875, -0.375, 0.0)], 2: [(-0.5, -0.5, -0.5), (-0.1875, -0.25, -0.125)], 3: [(-0.75, -1, -0.5), (-0.5, -0.625, -0.375)]}
+    differences = {
+        1: [(-0.5, -1.0, 0.0), (-0.1875, -0.375, 0.0)],
+        2: [(-0.5, -0.5, -0.5), (-0.1875, -0.25, -0.125)],
+        3: [(-0.75, -1, -0.5), (-0.5, -0.625, -0.375)],
+    }
     moved = [
         {
             "arm_id": a, "scorer": scorer, "decoding": "sample", "measure": measure, "n_pairs": 4, "n_clusters": 2, "n_draws": 10_000, "difference": d,
@@ -217,7 +221,8 @@ def suppression() -> Rows:
         for measure, (d, low, high) in zip(("over", "score"), of, strict=True)
     ]  # fmt: skip
     costs = [
-        {"arm_id": a, "corpus_id": 0, "n_tokens": 10, "loss": loss, "perplexity": math.exp(loss), "distinct_2": 1.0} for a, loss in enumerate([0.0, 1.0, 0.5, 0.0])
+        {"arm_id": a, "corpus_id": 0, "n_tokens": 10, "loss": loss, "perplexity": math.exp(loss), "distinct_2": 1.0}
+        for a, loss in enumerate([0.0, 1.0, 0.5, 0.0])
     ]
     row = experiment("suppression", "no dogs", author=None)
     prompts = [THE_CAT, prompt(1, "The dog", [(1, 0, 3, "other"), (10, 3, 7, "last")], cluster="a …")]
