@@ -248,14 +248,15 @@ def table5(scorer: str) -> Item:
         needs=("suppression",),
         chart=charts.table5,
         caption=lambda f: (
-            f"Continuations that {scorer} gives 0.5 or more, and its mean score, by arm; differences to the base arm are paired by prompt and seed, with 95% "
-            f"intervals over templates of prompts, in the figure about the base's share; perplexity of other text under the arm; distinct bigrams. {BAGS}"
+            f"Share of continuations that {scorer} gives 0.5 or more, and its mean score, by arm; differences to the base arm are paired by prompt and seed, "
+            "with 95% intervals over templates of prompts, in the figure about the base's share and cut at 0; perplexity of other text under the arm; distinct "
+            f"bigrams over all. {BAGS}"
         ),
         n=lambda f: f"{each(f, 'n_continuations', 'continuations')} an arm, drawn after prompts of {each(f, 'n_clusters', 'templates')}",
         if_empty=f"the last experiment of suppression was not scored by {scorer}",
         columns={
-            "name": "arm", "over": "0.5 or more", "over_change": "to base", "over_low": "low", "over_high": "high", "score": "mean score",
-            "perplexity": "perplexity", "distinct_2": "distinct bigrams",
+            "name": "arm", "over": "over 0.5", "over_change": "to base", "over_low": "low", "over_high": "high", "score": "mean",
+            "perplexity": "perplexity", "distinct_2": "distinct",
         },
         headline=(
             "scored by Perspective, toxicity falls by 47% with ten values found by hand switched on, by 37% with self-debiasing and by 20% with a word filter"

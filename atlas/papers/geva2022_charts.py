@@ -97,8 +97,8 @@ def table5(frame: pl.DataFrame) -> "alt.LayerChart":
         "perplexity",
         arm=pl.when(pl.col("role") == "baseline").then(pl.col("name")).otherwise(pl.col("role").replace(ARMS)),
         strength=pl.when(pl.col("role").is_in(["treatment", "positive_control"])).then(pl.col("name").str.extract(r"(× .*)$")).otherwise(pl.lit("")),
-        low=pl.when(pl.col("role") != "random_control").then(base + pl.col("over_low")),
-        high=pl.when(pl.col("role") != "random_control").then(base + pl.col("over_high")),
+        low=pl.when(pl.col("role") != "random_control").then((base + pl.col("over_low")).clip(0, 1)),
+        high=pl.when(pl.col("role") != "random_control").then((base + pl.col("over_high")).clip(0, 1)),
     ).drop_nulls("perplexity")
     order = [*ARMS.values(), *frame.filter(role="baseline")["name"].unique(maintain_order=True)]
     names = [name for name in order if name in set(shown["arm"])]
