@@ -72,7 +72,7 @@ def old(path: Path) -> Iterator[atlas.Atlas]:
 def test_of_experiments_it_says_that_there_are_none(old: atlas.Atlas, name: str) -> None:
     given = {"experiment": 0, "prompt": 0, "arm": 0}
     with pytest.raises(AtlasError, match="no experiment 0; they are none yet"):
-        old.ask(name, **{p.name: given[p.name] for p in questions()[name].parameters if p.is_required})
+        old.ask(name, **{p.name: given[p.name] for p in questions()[name].parameters if p.is_required or p.name == "experiment"})
 
 
 @pytest.mark.parametrize("name", [name for name, q in sorted(questions().items()) if not any(p.name == "experiment" for p in q.parameters)])
