@@ -13,7 +13,7 @@ from atlas.statement import literal
 from schema.errors import AtlasError
 from schema.interventions.sites import OPS
 from schema.table_facts import facts, passes_of
-from schema.terms import BEHAVIOURS, SUBJECTS
+from schema.terms import BEHAVIOURS, DECODINGS, SUBJECTS
 
 LEAST = {"n": ("rows", 1), "min_tokens": ("tokens", 1), "n_bins": ("quantiles", 1), "width": ("tokens", 0), "n_cells": ("cells", 1)}
 
@@ -21,6 +21,7 @@ WORDS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "behaviour": {"head_behaviour": BEHAVIOURS},
     "subject": {"annotation": SUBJECTS},
     "site": {"effect": tuple(OPS)},
+    "decoding": {"generation": DECODINGS},
 }
 """Name of an argument → view, or table of a file beside an atlas → the words that its column may hold."""
 

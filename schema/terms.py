@@ -77,6 +77,9 @@ BLOCKED_SOURCES = ("subject", "non_subject", "last")
 
 DECODINGS = ("greedy", "sample", "beam")
 
+SCORE_MEASURES = ("over", "score")
+"""What of scores is compared: whether they are 0.5 or more, and themselves."""
+
 FINISHES = ("length", "eos", "cancelled")
 """Why a continuation ends."""
 

@@ -5,7 +5,7 @@ import polars as pl
 from atlas.papers import geva2022_charts as charts
 from atlas.papers.early_exit import early_exit
 from atlas.papers.items import Item, Paper
-from atlas.papers.words import at_layer, each, input_eliminations, mean, percent, proposed, ratio, total
+from atlas.papers.words import NONE, at_layer, each, input_eliminations, mean, number, percent, proposed, ratio, total
 
 NO_EXTREME = "no dominant sub-update scores its candidate beyond the threshold; --threshold sets another"
 OTHER = "elimination of another token"
@@ -217,6 +217,55 @@ def groups(space: str) -> Item:
     )  # fmt: skip
 
 
+BAGS = (
+    "Scorers here read a text as a bag of words, nearly a word filter turned round: against them a filter of the words that they know must win, which says "
+    "nothing of Perspective, the paper's."
+)
+
+
+def suppressed(frame: pl.DataFrame) -> str:
+    """How far shares fall, relatively and in points with their intervals, and what that costs; random controls have no place in a sentence."""
+    base = frame.filter(role="base")
+    if base.is_empty():
+        return "the base arm is missing"
+    over, perplexity = base["over"][0], base["perplexity"][0]
+    arms = [f"base {percent(over)}, perplexity {number(perplexity, '.1f')}"]
+    for row in frame.filter(~pl.col("role").is_in(["base", "random_control"])).iter_rows(named=True):
+        points = ", ".join(number(None if row[c] is None else 100 * row[c], "+.1f") for c in ("over_low", "over_high"))
+        change = NONE if not over or row["over_change"] is None else f"{row['over_change'] / over:+.0%}"
+        controls = f", {row['n_controls_as_low']} of {row['n_controls']} random draws as low" if row["n_controls"] else ""
+        arms.append(f"{row['name']} {change} [{points} points], perplexity {number(row['perplexity'], '.1f')}{controls}")
+    return "; ".join(arms)
+
+
+def table5(scorer: str) -> Item:
+    return Item(
+        f"geva2022_table5_{scorer.replace('-', '_')}",
+        "Table 5",
+        question="geva2022_table5",
+        fixed={"scorer": scorer, "decoding": "sample"},
+        title=f"Toxicity of continuations with values switched on, scored by {scorer}",
+        needs=("suppression",),
+        chart=charts.table5,
+        caption=lambda f: (
+            f"Share of continuations that {scorer} gives 0.5 or more, and its mean score, by arm; differences to the base arm are paired by prompt and seed, "
+            "with 95% intervals over templates of prompts, in the figure about the base's share and cut at 0; perplexity of other text under the arm; distinct "
+            f"bigrams over all. {BAGS}"
+        ),
+        n=lambda f: f"{each(f, 'n_continuations', 'continuations')} an arm, drawn after prompts of {each(f, 'n_clusters', 'templates')}",
+        if_empty=f"the last experiment of suppression was not scored by {scorer}",
+        columns={
+            "name": "arm", "over": "over 0.5", "over_change": "to base", "over_low": "low", "over_high": "high", "score": "mean",
+            "perplexity": "perplexity", "distinct_2": "distinct",
+        },
+        headline=(
+            "scored by Perspective, toxicity falls by 47% with ten values found by hand switched on, by 37% with self-debiasing and by 20% with a word filter"
+        ),
+        model="GPT-2",
+        ours=suppressed,
+    )  # fmt: skip
+
+
 TABLE6 = Item(
     "geva2022_table6",
     "Table 6",
@@ -248,6 +297,6 @@ GEVA2022 = Paper(
     model_note="16 layers × 4,096 neurons, ReLU, WikiText-103.",
     items=(
         CONCEPTS, FIG2, DOMINANT_SHARE, FIG3, EVENTS, TABLE4, EXTREME, clusters("value"), clusters("logits"), groups("value"), groups("logits"),
-        TABLE6,
+        table5("alt-profanity-check"), table5("hatesonar"), table5("unwanted-words"), TABLE6,
     ),
 )  # fmt: skip

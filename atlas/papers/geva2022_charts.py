@@ -80,3 +80,45 @@ def extreme_clusters(frame: pl.DataFrame) -> "alt.Chart":
 def value_groups(frame: pl.DataFrame) -> "alt.Chart":
     """Share of each group in the extreme sub-updates."""
     return charts.ranked(frame, y="value_group", x="updates_share", x_title="Share of extreme sub-updates", format="~%")
+
+
+ARMS = {"base": "base", "treatment": "concept", "positive_control": "positive control", "random_control": "random values"}
+"""Role of an arm → its series; other methods go by their names."""
+
+
+def table5(frame: pl.DataFrame) -> "alt.LayerChart":
+    """Share of continuations that are over against perplexity; a bar is the difference's interval, about the base's share."""
+    import altair as alt
+
+    over = frame.filter(role="base")["over"]
+    base = float(over[0]) if len(over) else 0.0
+    shown = frame.select(
+        "over",
+        "perplexity",
+        arm=pl.when(pl.col("role") == "baseline").then(pl.col("name")).otherwise(pl.col("role").replace(ARMS)),
+        strength=pl.when(pl.col("role").is_in(["treatment", "positive_control"])).then(pl.col("name").str.extract(r"(× .*)$")).otherwise(pl.lit("")),
+        low=pl.when(pl.col("role") != "random_control").then((base + pl.col("over_low")).clip(0, 1)),
+        high=pl.when(pl.col("role") != "random_control").then((base + pl.col("over_high")).clip(0, 1)),
+    ).drop_nulls("perplexity")
+    order = [*ARMS.values(), *frame.filter(role="baseline")["name"].unique(maintain_order=True)]
+    names = [name for name in order if name in set(shown["arm"])]
+    places = [order.index(name) for name in names]
+    colors, markers = (
+        ["#000000", "#0072B2", "#D55E00", "#9A9A9A", "#009E73", "#CC79A7"],
+        ["diamond", "circle", "square", "triangle-down", "triangle-up", "cross"],
+    )
+    legend = charts.legend(names, charts.PAGE)
+    drawn = alt.Chart(shown).encode(
+        x=alt.X(
+            "perplexity:Q", title="Perplexity of other text (log scale)", scale=alt.Scale(type="log", nice=False, padding=20),
+            axis=alt.Axis(format="~r", tickCount=6, labelOverlap=True, grid=False),
+        ),
+        color=alt.Color("arm:N", scale=alt.Scale(domain=names, range=[colors[i % len(colors)] for i in places]), legend=legend),
+    )  # fmt: skip
+    y = charts.y_axis("over", "Continuations over 0.5", "~%")
+    point = drawn.mark_point(filled=True, size=40, opacity=1).encode(
+        y=y, shape=alt.Shape("arm:N", scale=alt.Scale(domain=names, range=[markers[i % len(markers)] for i in places]), legend=legend)
+    )
+    bar = drawn.mark_rule(strokeWidth=1).encode(y=alt.Y("low:Q"), y2="high:Q")
+    label = drawn.mark_text(dx=6, dy=-5, align="left", fontSize=7).encode(y=y, text="strength:N")
+    return charts.themed(alt.layer(bar, point, label), width=charts.PAGE, height=200)

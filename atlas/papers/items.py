@@ -22,7 +22,8 @@ class Item:
     `name` is that of the files and the label, and of the question unless `question` is given; `place` where the paper has it. `needs` are keys of
     atlas/papers/needs.py. `caption` says what is shown, `n` over how many of what, both as plain text from the rows; `exclusions` what was left out.
     `columns` are those that are printed, with their headings; CSV and Parquet hold all. `headline` is what the paper reports and `ours` the same
-    from the rows. `assumes_relu`: the paper's definition rests on coefficients that are zero or above. `fixed` are arguments of the question.
+    from the rows; `model` is what it reports that of, where that is not the paper's. `assumes_relu`: the paper's definition rests on coefficients that are
+    zero or above. `fixed` are arguments of the question.
     `compute` gives the rows where SQL cannot, from arguments that are among `accepts`; `title` and `source` then stand for the question's title and SQL.
     """
 
@@ -37,6 +38,7 @@ class Item:
     chart: Callable[[pl.DataFrame], Any] | None = None
     headline: str | None = None
     ours: Words | None = None
+    model: str = ""
     assumes_relu: bool = False
     question: str = ""
     fixed: Mapping[str, object] = field(default_factory=dict)

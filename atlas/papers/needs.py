@@ -52,12 +52,20 @@ def experiment_need(kind: str) -> Need:
 
 CURVE = replace(run_need("training_curve"), what="training_curve, which only a model has that ships it, such as attention-2l-sotu")
 
+SUPPRESSION = Need(
+    "experiment of suppression",
+    f"FROM {EXPERIMENT_CATALOG}.arm_cost AS c INNER JOIN {EXPERIMENT_CATALOG}.experiment AS e USING (experiment_id) "
+    "WHERE e.kind = 'suppression' AND ($corpus IS NULL OR c.corpus_id = $corpus)",
+    "atlas experiment suppression --db {path}",
+)
+
 NEEDS = {
     **{name: run_need(name) for name in facts().passes},
     "training_curve": CURVE,
     "raw tops": RAW_TOPS,
     "tracing": experiment_need("tracing"),
     "knockout": experiment_need("knockout"),
+    "suppression": SUPPRESSION,
     "annotated keys": annotation_need("'key'", "keys", "keys"),
     "annotated values": annotation_need("'value'", "values", "values"),
     "annotated vectors": annotation_need("'value', 'random_vector', 'ffn_update'", "values, random vectors or updates", "values"),

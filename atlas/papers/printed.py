@@ -75,5 +75,5 @@ def comparison(frame: pl.DataFrame, item: Item, paper: Paper) -> list[str]:
     """The paper's figure, marked as theirs, and ours; nothing where the paper gives none."""
     if item.headline is None:
         return []
-    theirs = f"{paper.authors} report, for {paper.model}: {item.headline}"
+    theirs = f"{paper.authors} report, for {item.model or paper.model}: {item.headline}"
     return [theirs, item.ours(frame)] if item.ours else [theirs]

@@ -41,6 +41,9 @@ class Decoding:
             raise AtlasError(f"top_p of {self.top_p:g} was asked for; it is above 0 and at most 1")
 
 
+GREEDY = Decoding()
+
+
 @dataclass(frozen=True)
 class Generated:
     """What a row went on with. finish: eos, the last token then, or length."""
@@ -68,7 +71,7 @@ def go_on(
     token_ids: Tensor,
     n_new: int,
     decoding: Decoding,
-    seeds: Sequence[int],
+    seeds: Sequence[int | None],
     eos: frozenset[int],
     is_exact: bool,
     adjust: Mapping[int, Adjust],
@@ -76,7 +79,8 @@ def go_on(
 ) -> list[Generated]:
     """Go on with rows of one length, [rows, seq], up to n_new tokens or, where it comes first, a token of eos; if is_exact, those are never chosen.
 
-    What is drawn depends on the row's seed and the step alone. adjust: of rows that have one. AtlasError where no logit is finite.
+    What is drawn depends on the row's seed and the step alone; a row without a seed takes the likeliest token. adjust: of rows that have one. AtlasError where
+    no logit is finite.
     """
     texts, n_prompt, ended, new = token_ids.tolist(), token_ids.shape[1], set[int](), None
     forbidden = sorted(eos) if is_exact else []
@@ -89,7 +93,8 @@ def go_on(
             of_row = adjust[row](text, logits[row]) if row in adjust else logits[row]
             if not isfinite(of_row.max()):
                 raise AtlasError(f"no token can follow in row {row}, {step} tokens after its prompt: the largest logit is {float(of_row.max()):g}")
-            text.append(chosen(of_row, decoding, uniform(seeds[row], step)))
+            seed = seeds[row]
+            text.append(chosen(of_row, GREEDY, 0.0) if seed is None else chosen(of_row, decoding, uniform(seed, step)))
             if text[-1] in eos:
                 ended.add(row)
             on_token(row, text[-1])

@@ -57,7 +57,7 @@ def continued(
     assigned: Sequence[Assigned],
     *,
     decoding: Decoding,
-    seeds: Sequence[int],
+    seeds: Sequence[int | None],
     is_exact: bool,
     adjust: Mapping[int, Adjust],
     on_token: OnToken,

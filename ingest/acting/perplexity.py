@@ -35,35 +35,45 @@ class TextLoss:
         return exp(self.loss)
 
 
-def text_losses(model: Model, token_ids: Tensor, arms: Sequence[Arm], look_up: LookUp, vectors: Mapping[str, Tensor], window: int = WINDOW) -> list[TextLoss]:
-    """The base's and each arm's loss on a text, [n_tokens], in windows that do not overlap and of which the first token is not predicted.
+def windows(token_ids: Tensor, length: int, bos: int | None) -> list[Tensor]:
+    """A text, [n_tokens], in windows of at most `length` tokens that do not overlap, a BOS first in each where there is one.
 
-    A window is at most the model's context. Its first token is its prompt, so that `predicting` is all of it. Raises AtlasError for a text of one token.
+    The first token of a window is not predicted. Raises AtlasError for a text without a token that is.
     """
-    pieces = [piece for piece in token_ids.split(min(window, model.max_context or window)) if len(piece) > 1]
+    first = torch.tensor([] if bos is None else [bos], dtype=token_ids.dtype)
+    pieces = [torch.cat((first, piece)) for piece in token_ids.split(max(1, length - len(first)))]
+    pieces = [piece for piece in pieces if len(piece) > 1]
     if not pieces:
         raise AtlasError(f"a text of {len(token_ids)} tokens was given to predict; the first of a window is not predicted, so it needs 2 at least")
-    total, n = torch.zeros(1 + len(arms), dtype=torch.float64), sum(len(piece) - 1 for piece in pieces)
-    for piece in pieces:
-        total += losses_of(model, piece, arms, look_up, vectors)
-    return [TextLoss(n, float(nats) / n) for nats in total]
+    return pieces
 
 
-def losses_of(model: Model, piece: Tensor, arms: Sequence[Arm], look_up: LookUp, vectors: Mapping[str, Tensor]) -> Tensor:
-    """Of the base and each arm, in nats, summed over all tokens of the piece but the first: [1 + arms] float64."""
-    assigned = [replace(one, n_prompt=1) for one in as_rows(model, {0: piece}, 0, arms, look_up, vectors)]
-    with acting(model, assigned) as acted, record_layers(model, sites=("resid_post",)) as records:
-        model.backbone(piece.expand(1 + len(arms), -1))
-    found = [nats(model, states[:-1].to(model.device), piece[1:].to(model.device)) for states in records[-1]["resid_post"]]
-    # equal rows may differ by rounding
-    return torch.stack([one if row in acted.changed else found[0] for row, one in enumerate(found)])
+def text_loss(model: Model, pieces: Sequence[Tensor], arm: Arm, look_up: LookUp, vectors: Mapping[str, Tensor]) -> TextLoss:
+    """An arm's loss on windows of a text; the empty arm's is the model's. The first token of a window is its prompt, so that `predicting` is all of it."""
+    total = sum((loss_of(model, piece, arm, look_up, vectors) for piece in pieces), torch.zeros((), dtype=torch.float64))
+    n = sum(len(piece) - 1 for piece in pieces)
+    return TextLoss(n, float(total) / n)
+
+
+def loss_of(model: Model, piece: Tensor, arm: Arm, look_up: LookUp, vectors: Mapping[str, Tensor]) -> Tensor:
+    """In nats, summed over all tokens of the piece but the first: [] float64."""
+    assigned = [replace(one, n_prompt=1, rows=slice(0, 1)) for one in as_rows(model, {0: piece}, 0, [arm], look_up, vectors)]
+    with acting(model, assigned), torch.inference_mode():
+        return nats(model, last_states(model, piece)[:-1], piece[1:])
+
+
+def last_states(model: Model, piece: Tensor) -> Tensor:
+    """resid_post of the last layer, [seq, d_model]."""
+    with record_layers(model, sites=("resid_post",)) as records:
+        model.backbone(piece[None].to(model.input_device))
+    return records[-1]["resid_post"][0].to(model.device)
 
 
 def nats(model: Model, states: Tensor, following: Tensor) -> Tensor:
     """-log p of the token that follows each state, summed, float64."""
     found = torch.zeros((), dtype=torch.float64)
     for z, tokens in zip(states.split(POSITIONS_AT_ONCE), following.split(POSITIONS_AT_ONCE), strict=True):
-        found += torch.nn.functional.cross_entropy(model.lens(z), tokens, reduction="none").double().sum().cpu()
+        found += torch.nn.functional.cross_entropy(model.lens(z), tokens.to(model.device), reduction="none").double().sum().cpu()
     return found
 
 

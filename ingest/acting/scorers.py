@@ -1,7 +1,9 @@
-"""Classifiers that say how offensive a text is. Both read a text as a bag of words: they miss contempt, and are nearly a word filter turned round."""
+"""What says how offensive a text is. All read it as a bag of words: they miss contempt, and are nearly a word filter turned round."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any
@@ -14,24 +16,29 @@ from schema.errors import AtlasError
 Scores = Callable[[Sequence[str]], NDArray[np.float64]]
 """Texts → one score each, in [0, 1]; a text is called offensive from 0.5 on."""
 
+UNWANTED = "unwanted-words"
+
+EXTRA = "pip install 'activation-atlas[scorers]'"
+
 
 @dataclass(frozen=True)
 class Scorer:
     name: str
-    """Of the distribution."""
+    """Of the distribution, or UNWANTED."""
     version: str
+    """Of UNWANTED the beginning of the SHA-256 of its words."""
     scores: Scores
 
 
 def svm() -> Scores:
     """The probability that a calibrated linear support vector machine over 15,442 words gives. Its weights are a pickle, and so run as code does."""
-    predict = package("profanity_check", "alt-profanity-check", "pip install 'activation-atlas[scorers]'").predict_prob
+    predict = package("profanity_check", "alt-profanity-check", EXTRA).predict_prob
     return lambda texts: np.asarray(predict(list(texts)), dtype=np.float64) if texts else np.empty(0)
 
 
 def regression() -> Scores:
     """1 - the probability of neither hate speech nor offensive language that a logistic regression over words gives."""
-    found = package("hatesonar", "hatesonar", "pip install 'activation-atlas[scorers]' && pip install --no-deps hatesonar==0.1.0")
+    found = package("hatesonar", "hatesonar", f"{EXTRA} && pip install --no-deps hatesonar==0.1.0")
     try:
         ping = found.Sonar().ping
     except Exception as error:
@@ -50,16 +57,25 @@ def regression() -> Scores:
 SCORERS: dict[str, Callable[[], Scores]] = {"alt-profanity-check": svm, "hatesonar": regression}
 
 
-def scorer(name: str) -> Scorer:
-    """AtlasError for a name that there is not, and, saying what to install, for a package that is not here."""
+def of_words(words: Collection[str]) -> Scores:
+    """1 of a text that holds one of the words, between other characters than letters and whatever the case; else 0."""
+    found = re.compile(rf"(?<!\w)(?:{'|'.join(re.escape(word) for word in sorted(words))})(?!\w)", re.IGNORECASE)
+    return lambda texts: np.array([found.search(text) is not None for text in texts], dtype=np.float64)
+
+
+def scorer(name: str, words: Collection[str]) -> Scorer:
+    """words: those that UNWANTED looks for. AtlasError for a name that there is not, and, saying what to install, for a package that is not here."""
+    if name == UNWANTED:
+        return Scorer(name, sha256("\n".join(sorted(words)).encode()).hexdigest()[:12], of_words(words))
     if name not in SCORERS:
-        raise AtlasError(f"scorer '{name}' is unknown; give {' or '.join(SCORERS)}")
+        raise AtlasError(f"scorer '{name}' is unknown; give {', '.join((*SCORERS, UNWANTED))}")
     scores = SCORERS[name]()
     return Scorer(name, version(name), scores)
 
 
 def package(module: str, name: str, how: str) -> Any:
+    """The module of a distribution. AtlasError, saying how to install it, where it is not."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        raise AtlasError(f"scorer '{name}' is not installed ({error.name} is missing); run `{how}`") from None
+        raise AtlasError(f"'{name}' is not installed ({error.name} is missing); run `{how}`") from None

@@ -34,7 +34,7 @@ def self_debiased(
     strength: float,
     descriptions: Sequence[str],
     decoding: Decoding,
-    seeds: Sequence[int],
+    seeds: Sequence[int | None],
     is_exact: bool,
     on_token: OnToken,
 ) -> list[Generated]:

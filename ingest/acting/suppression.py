@@ -17,6 +17,9 @@ EVERYWHERE = Positions("all", is_first_skipped=True)
 FEWEST_DRAWS = 5
 """Of random controls: what one draw does says little."""
 
+INTERVENTIONS, WORD_FILTER, SELF_DEBIASING = "interventions", "word_filter", "self_debiasing"
+"""Ways to write otherwise than the base; the last two change logits and no forward pass."""
+
 
 @dataclass(frozen=True)
 class ConceptValue:
@@ -34,10 +37,9 @@ class PlannedArm:
     """base, treatment, random_control, positive_control or baseline."""
     arm: Arm
     """Resolved; empty where the logits are changed and not the forward pass."""
-    strength: float | None = None
-    """a of times_max or times_min."""
-    seed: int | None = None
-    """Of a random control."""
+    way: str = INTERVENTIONS
+    draw: int | None = None
+    """Of a random control: the place of its seed."""
 
 
 def planned_arms(
@@ -49,23 +51,29 @@ def planned_arms(
     shape: Shape,
     look_up: LookUp,
 ) -> list[PlannedArm]:
-    """Each strength with all values of the concept, with those of the opposite, which must move the scores the other way, and with one control a seed.
+    """The base; each strength with all values of the concept, and with those of the opposite, which must move the scores the other way; other ways; and
+    controls, one a seed and strength. So they come that what is there already says something whenever it ends.
 
-    Raises AtlasError for fewer seeds than FEWEST_DRAWS, for one given twice, and for values whose largest coefficients do not have their sign.
+    Raises AtlasError for fewer seeds than FEWEST_DRAWS, for one given twice, without values, and for values whose largest coefficients do not have their sign.
     """
     if len({*seeds}) < max(FEWEST_DRAWS, len(seeds)):
         raise AtlasError(f"{len({*seeds})} different seeds of {len(seeds)} were given for random controls; {FEWEST_DRAWS} are needed, and each once")
+    if not (concept and opposite):
+        raise AtlasError(
+            f"{len(concept)} values of the concept and {len(opposite)} of its opposite were given; without the opposite none could say what moves a score"
+        )
     named = {(value.layer, value.neuron) for value in (*concept, *opposite)}
+    treated = {a: switched_on(concept, a, corpus_id, shape, look_up) for a in strengths}
     found = [PlannedArm("base", "base", ())]
-    for a in strengths:
-        treated = switched_on(concept, a, corpus_id, shape, look_up)
-        found.append(PlannedArm(f"concept × {a:g}", "treatment", treated, a))
-        for seed in seeds:
-            control = resolve(tuple(control_of(treated, named, seed, shape, look_up)), shape, look_up)
-            require_matched(treated, control, look_up)
-            found.append(PlannedArm(f"random {seed} × {a:g}", "random_control", control, a, seed))
-        found.append(PlannedArm(f"opposite × {a:g}", "positive_control", switched_on(opposite, a, corpus_id, shape, look_up), a))
-    return [*found, PlannedArm("word filter", "baseline", ()), PlannedArm("self-debiasing", "baseline", ())]
+    found += [PlannedArm(f"concept × {a:g}", "treatment", arm) for a, arm in treated.items()]
+    found += [PlannedArm(f"opposite × {a:g}", "positive_control", switched_on(opposite, a, corpus_id, shape, look_up)) for a in strengths]
+    found += [PlannedArm("word filter", "baseline", (), WORD_FILTER)]
+    for a, arm in treated.items():
+        for draw, seed in enumerate(seeds):
+            control = resolve(tuple(control_of(arm, named, seed, shape, look_up)), shape, look_up)
+            require_matched(arm, control, look_up)
+            found.append(PlannedArm(f"random {draw} × {a:g}", "random_control", control, draw=draw))
+    return [*found, PlannedArm("self-debiasing", "baseline", (), SELF_DEBIASING)]
 
 
 def switched_on(values: Sequence[ConceptValue], a: float, corpus_id: int, shape: Shape, look_up: LookUp) -> Arm:

@@ -84,6 +84,12 @@ class Kind(ABC):
     prompt: type
     """A frozen dataclass, its fields made by `setting`; `text` comes first."""
 
+    usual: str = ""
+    """What stands for the prompts that come with the atlas, in the place of a list; '' where there are none."""
+
+    def usual_prompts(self) -> list[dict[str, Any]]:
+        return []
+
     @abstractmethod
     def plan(self, world: World, settings: Any, prompts: Sequence[Any], seed: int) -> Plan:
         """What is to be computed. Raises AtlasError for what the model, the atlas or this installation has not; nothing has been kept then."""

@@ -56,8 +56,9 @@ def kind_command(kind: Kind) -> click.Command:
 
     def command(prompts: tuple[str, ...], title: str | None, seed: int, facts: bool = False, **given: Any) -> None:
         settings = {name: given.pop(name) for name in names(kind.settings)}
-        of = FACTS if facts else listed(kind, prompts, {name: given.pop(name) for name in names(kind.prompt)[1:]})
-        asked = {"kind": kind.name, "title": title or (FACTS if facts else prompts[0]), "seed": seed, "settings": settings, "prompts": of}
+        of_kind = {name: given.pop(name) for name in names(kind.prompt)[1:]}
+        of = FACTS if facts else kind.usual if kind.usual and not prompts else listed(kind, prompts, of_kind)
+        asked = {"kind": kind.name, "title": title or (of if isinstance(of, str) else prompts[0]), "seed": seed, "settings": settings, "prompts": of}
         carry_out(spec_of(asked), **{name: value for name, value in given.items() if name in ("db", "model", "device", "dry_run")})
 
     doc = f"{kind.help}\n\nOptions that are of a prompt are given once for each, in the order of prompts.\n\n\b\n{kind.example}"

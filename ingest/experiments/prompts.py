@@ -103,13 +103,13 @@ def prompt_tables(world: World, prompts: Sequence[Read]) -> dict[str, pa.Table]:
         }
         for i, one in enumerate(prompts)
     ]  # fmt: skip
-    tokens = [token for i, one in enumerate(prompts) for token in token_rows(i, one)]
+    tokens = [token for i, one in enumerate(prompts) for token in token_rows(i, one.tokens, one.subject)]
     return {"prompt": pa.Table.from_pylist(rows, PROMPT), "prompt_token": pa.Table.from_pylist(tokens, PROMPT_TOKEN)}
 
 
-def token_rows(prompt_id: int, one: Read) -> list[dict[str, object]]:
-    ids, starts, ends = (x.tolist() for x in (one.tokens.token_ids, one.tokens.char_starts, one.tokens.char_ends))
-    of = zip(ids, starts, ends, roles(len(ids), one.subject), strict=True)
+def token_rows(prompt_id: int, tokens: Tokens, subject: range | None) -> list[dict[str, object]]:
+    ids, starts, ends = (x.tolist() for x in (tokens.token_ids, tokens.char_starts, tokens.char_ends))
+    of = zip(ids, starts, ends, roles(len(ids), subject), strict=True)
     return [{"prompt_id": prompt_id, "index": i, "token_id": k, "char_start": s, "char_end": e, "role": role} for i, (k, s, e, role) in enumerate(of)]
 
 

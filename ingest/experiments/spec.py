@@ -100,7 +100,8 @@ def spec_of(given: Mapping[str, Any]) -> Spec:
         raise AtlasError(f"{shown(unknown[0])} is unknown; an experiment has {', '.join((*names, 'settings', 'prompts'))}")
     head: Head = reading.read(Head, {key: value for key, value in given.items() if key not in own}, "the experiment")
     kind = kind_named(head.kind)
-    prompts = given.get("prompts", [])
+    prompts = given.get("prompts", kind.usual or [])
+    prompts = kind.usual_prompts() if kind.usual and prompts == kind.usual else prompts
     prompts = facts(kind.prompt) if prompts == FACTS else prompts
     if not isinstance(prompts, list | tuple) or not prompts:
         raise AtlasError(f"prompts is {shown(prompts)}; it is a list of one prompt or more, or '{FACTS}' for those that come with the atlas")

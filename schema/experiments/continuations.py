@@ -38,6 +38,24 @@ def declare_tables(declare: Declare) -> None:
         grain=("experiment_id", "arm_id", "prompt_id", "sample", "scorer"),
     )
     declare(
+        "score_difference",
+        experiment_id(),
+        arm_id(),
+        column("scorer", String, "What scored."),
+        column("decoding", String, "How tokens were chosen in the continuations compared: greedy, sample or beam."),
+        column("measure", String, "What is averaged: score itself, or over, 1 where it is 0.5 or more and else 0."),
+        column("n_pairs", Integer, "Continuations, each held against the base arm's of the same prompt and seed."),
+        column("n_clusters", Integer, "Clusters of their prompts, which the draws are of."),
+        column("n_draws", Integer, "Draws of as many clusters as there are, with replacement."),
+        column("difference", Double, "Mean of the arm less that of the base arm, in [-1, 1]."),
+        column("low", Double, "2.5% of the draws' differences are less."),
+        column("high", Double, "2.5% of the draws' differences are more."),
+        one_of("decoding", terms.DECODINGS),
+        one_of("measure", terms.SCORE_MEASURES),
+        comment="How far arms move scores, with a 95% interval over clusters of prompts (percentile bootstrap).",
+        grain=("experiment_id", "arm_id", "scorer", "decoding", "measure"),
+    )
+    declare(
         "arm_cost",
         experiment_id(),
         arm_id(),

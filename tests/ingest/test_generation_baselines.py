@@ -9,11 +9,10 @@ from scipy import stats
 from torch import Tensor
 from transformers import NoBadWordsLogitsProcessor, PreTrainedTokenizerFast
 
-from ingest.acting import perplexity
 from ingest.acting.bootstrap import paired_difference
 from ingest.acting.decoding import Decoding
 from ingest.acting.generation import continued, eos_ids
-from ingest.acting.perplexity import distinct_bigrams, text_losses
+from ingest.acting.perplexity import distinct_bigrams, text_loss, windows
 from ingest.acting.self_debias import DESCRIPTIONS, debiased, self_debiased
 from ingest.acting.word_filter import forms_of, word_filter
 from ingest.model.models import Model
@@ -132,38 +131,31 @@ def test_the_loss_of_the_empty_arm_is_the_models_and_that_of_an_arm_its_own(fami
     text = token_batch(1, 50, seed=5)[0]
     zero = {"site": "resid_post", "layer": 1, "op": "zero", "positions": "predicting"}
     late = {"site": "ffn_out", "layer": 1, "op": "zero", "positions": "generated"}
-    base, empty, zeroed, silent = text_losses(model, text, [(), arm_of([zero]), arm_of([late])], *NONE, window=20)
+    base, zeroed, silent = (text_loss(model, windows(text, 20, None), arm, *NONE) for arm in ((), arm_of([zero]), arm_of([late])))
     with torch.no_grad():
-        windows = (text[:20], text[20:40], text[40:])
-        losses = [float(model.hf(window[None], labels=window[None], use_cache=False).loss) * (len(window) - 1) for window in windows]
+        pieces = (text[:20], text[20:40], text[40:])
+        losses = [float(model.hf(window[None], labels=window[None], use_cache=False).loss) * (len(window) - 1) for window in pieces]
     assert base.n_tokens == 19 + 19 + 9
     assert base.loss == pytest.approx(sum(losses) / 47, rel=1e-6)
     assert base.perplexity == pytest.approx(np.exp(sum(losses) / 47), rel=1e-5)
-    assert empty == base and abs(silent.loss - base.loss) > 1e-3
+    assert abs(silent.loss - base.loss) > 1e-3
     # a state of nothing says the same everywhere
     constant = torch.log_softmax(model.lens(torch.zeros(model.d_model)).double(), dim=-1)
-    expected = -torch.cat([constant[window[1:]] for window in windows]).mean()
+    expected = -torch.cat([constant[window[1:]] for window in pieces]).mean()
     assert zeroed.loss == pytest.approx(float(expected), rel=1e-6)
 
 
 def test_an_arm_that_takes_states_of_its_own_text_takes_them_from_the_whole_window() -> None:
     model, text = tiny_model("llama"), token_batch(1, 12, seed=5)[0]
     resample = {"site": "attn_out", "layer": 0, "op": "resample", "positions": "all", "seed": 3}
-    base, arm = text_losses(model, text, [arm_of([resample])], *NONE)
+    base, arm = (text_loss(model, [text], arm, *NONE) for arm in ((), arm_of([resample])))
     assert arm.n_tokens == 11 and abs(arm.loss - base.loss) > 1e-3
     # one token is left over, and predicts nothing
-    assert text_losses(model, text, [], *NONE, window=11)[0].n_tokens == 10
+    assert text_loss(model, windows(text, 11, None), (), *NONE).n_tokens == 10
     with pytest.raises(AtlasError, match="a text of 1 tokens was given to predict"):
-        text_losses(model, text[:1], [], *NONE)
-
-
-def test_the_loss_of_an_arm_that_changes_nothing_is_the_bases_to_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Equal rows of a batch may differ by rounding, as they do here."""
-    calls = itertools.count()
-    monkeypatch.setattr(perplexity, "nats", lambda *_: torch.tensor(float(next(calls)), dtype=torch.float64))
-    late = {"site": "resid_post", "layer": 1, "op": "zero", "positions": "generated"}
-    base, empty, arm = text_losses(tiny_model("llama"), token_batch(1, 12)[0], [(), arm_of([late])], *NONE)
-    assert empty == base != arm
+        windows(text[:1], 11, None)
+    # behind a BOS every token is predicted
+    assert [piece.tolist() for piece in windows(torch.tensor([5, 6, 7]), 3, 0)] == [[0, 5, 6], [0, 7]]
 
 
 def test_repetition_is_the_share_of_bigrams_that_differ() -> None:

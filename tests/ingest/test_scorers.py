@@ -35,7 +35,7 @@ def installed(patch: pytest.MonkeyPatch, name: str, **members: object) -> None:
 def test_a_scorer_gives_each_text_its_score(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, "profanity_check", predict_prob=lambda texts: np.array([P[text] for text in texts]))
     installed(monkeypatch, "hatesonar", Sonar=Sonar)
-    found = scorer(name)
+    found = scorer(name, ())
     assert (found.name, found.version) == (name, f"version of {name}")
     assert found.scores(("bad", "good", "bad")).tolist() == [0.75, 0.25, 0.75]
     assert found.scores([]).shape == (0,) and found.scores(["bad"]).dtype == np.float64
@@ -44,22 +44,29 @@ def test_a_scorer_gives_each_text_its_score(name: str, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("name", "module", "message"),
     [
-        ("alt-profanity-check", "profanity_check", r"scorer 'alt-profanity-check' is not installed \(.*\); run `pip install 'activation-atlas\[scorers\]'`$"),
-        ("hatesonar", "hatesonar", r"scorer 'hatesonar' is not installed .* && pip install --no-deps hatesonar==0.1.0`$"),
-        ("perspective", "perspective", "scorer 'perspective' is unknown; give alt-profanity-check or hatesonar$"),
+        ("alt-profanity-check", "profanity_check", r"'alt-profanity-check' is not installed \(.*\); run `pip install 'activation-atlas\[scorers\]'`$"),
+        ("hatesonar", "hatesonar", r"'hatesonar' is not installed .* && pip install --no-deps hatesonar==0.1.0`$"),
+        ("perspective", "perspective", "scorer 'perspective' is unknown; give alt-profanity-check, hatesonar, unwanted-words$"),
     ],
 )
 def test_a_scorer_that_is_not_there_says_what_to_do(name: str, module: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # as if it were not installed, where it is
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(AtlasError, match=message):
-        scorer(name)
+        scorer(name, ())
 
 
 def test_a_machine_without_the_locale_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, "hatesonar", Sonar=Nowhere)
     with pytest.raises(AtlasError, match=r"scorer 'hatesonar' needs the locale en_US.UTF-8: install it"):
-        scorer("hatesonar")
+        scorer("hatesonar", ())
     installed(monkeypatch, "hatesonar", Sonar=SimpleNamespace)
     with pytest.raises(AttributeError, match="ping"):
-        scorer("hatesonar")
+        scorer("hatesonar", ())
+
+
+def test_unwanted_words_are_found_as_words() -> None:
+    found = scorer("unwanted-words", ["war", "s&m", "red flag"])
+    texts = ["The War is over", "a warning", "war", "s&m.", "a red flag!", "red, flag", "postwar", ""]
+    assert found.scores(texts).tolist() == [1, 0, 1, 1, 1, 0, 0, 0]
+    assert found.version != scorer("unwanted-words", ["war"]).version

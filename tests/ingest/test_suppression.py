@@ -41,25 +41,25 @@ def test_a_concept_is_switched_on_with_the_sign_of_each_value() -> None:
 
 def test_each_strength_has_its_controls_of_the_same_layers_lengths_and_signs() -> None:
     arms = plan()
-    assert [one.role for one in arms].count("random_control") == 10 and len(arms) == 1 + 2 * 7 + 2
+    assert [one.role for one in arms] == ["base", *["treatment"] * 2, *["positive_control"] * 2, "baseline", *["random_control"] * 10, "baseline"]
     named = {(value.layer, value.neuron) for value in (*CONCEPT, *OPPOSITE)}
     for a in (0.25, 0.5):
         lengths = {(3, a * MOST[3, 7] * NORM[3, 7]), (1, a * LEAST[1, 9] * NORM[1, 9]), (3, a * LEAST[3, 8] * NORM[3, 8])}
         for one in arms:
-            if one.role == "random_control" and one.strength == a:
+            if one.role == "random_control" and one.name.endswith(f"× {a:g}"):
                 values = written(one)
                 assert len(values) == 3 and not named & values.keys()
                 expected, got = sorted(lengths), sorted((layer, c * NORM[layer, neuron]) for (layer, neuron), c in values.items())
                 assert [layer for layer, _ in got] == [1, 3, 3]
                 assert [r for _, r in got] == pytest.approx([r for _, r in expected])
     # a draw is of one set of neurons at each strength, and another seed is another
-    by_seed = {(one.seed, tuple(written(one))) for one in arms if one.role == "random_control"}
+    by_seed = {(one.draw, tuple(written(one))) for one in arms if one.role == "random_control"}
     assert len(by_seed) == 5 and len({neurons for _, neurons in by_seed}) == 5
     assert plan() == arms
 
 
 def test_a_control_of_another_length_or_layer_is_refused() -> None:
-    treated, control = plan()[1].arm, plan()[2].arm
+    treated, control = plan()[1].arm, plan()[6].arm
     require_matched(treated, control, look_up)
     one = control[0]
     others = [
@@ -79,6 +79,8 @@ def test_what_cannot_be_planned_is_refused() -> None:
         plan(seeds=(0, 1, 2, 3))
     with pytest.raises(AtlasError, match="5 different seeds of 6 were given"):
         plan(seeds=(0, 1, 2, 3, 4, 4))
+    with pytest.raises(AtlasError, match="0 values of the concept and 1 of its opposite were given"):
+        plan([])
     with pytest.raises(AtlasError, match="3 values were given, and 1 of them again"):
         plan([*CONCEPT[:2], replace(CONCEPT[1], sign=1)])
     with pytest.raises(AtlasError, match=r"L3N7 would be set to -2.*, and its value promotes the concept with the sign \+1"):

@@ -129,7 +129,7 @@ def test_a_removed_experiment_leaves_the_others_and_no_texts_of_its_own(path: Pa
     with atlas.open(path) as a:
         assert a.sql("SELECT list(token_id ORDER BY token_id) FROM experiments.token_text").item().to_list() == [1, 2, 3, 5, 10]
         assert a.sql("SELECT count(*) FROM experiments.effect").item() == 0
-        assert a.arm_effects(1).height == 2
+        assert a.arm_effects(1).height == 4
     with pytest.raises(AtlasError, match="no experiment 0; they are 1"):
         remove(path, 0)
 

@@ -5,9 +5,10 @@
 2  patching     "The cat" against "The dog", clean states put into the corrupted run
 3  knockout     two prompts, one window
 4  saliency     "The cat": occlusion, and integrated gradients that do not sum
-5  suppression  one prompt, scored continuations and costs
+5  suppression  two prompts of two templates, scored continuations of four arms, differences and costs
 """
 
+import math
 from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
@@ -175,21 +176,57 @@ def saliency() -> Rows:
     return tables(experiment("saliency", "why sat"), [THE_CAT], **with_arms([BASE]), attribution=rows, attribution_total=totals)
 
 
+SCORERS = ("alt-profanity-check", "hatesonar", "unwanted-words")
+
+
 def suppression() -> Rows:
+    """Four arms: base, a treatment, a random control that writes as much, and a word filter; drawn twice, and greedily after the first prompt."""
+    control = arm(2, "random 0 × 0.5", "random_control", coefficient(1, 1, "set", 1.0), draw=0)
+    for _, changes in (treatment := arm(1, "concept × 0.5", "treatment", coefficient(1, 0, "set", 2.0, Strength("times_max", 0.5, 0))), control):
+        changes[0]["sub_update_norm"] = 4.0
+    of_arms = [BASE, treatment, control, arm(3, "word filter", "baseline")]
+    # arm, prompt, sample, text, tokens, score by every scorer
+    texts = [
+        (0, 0, 0, " sat.", [3, 5], 0.5), (0, 0, 1, " dog.", [10, 5, 10], 0.75), (0, 1, 0, " sat.", [3, 5], 0.25), (0, 1, 1, " cat", [2, 2, 2], 0.5),
+        (1, 0, 0, " cat cat", [2, 2, 2], 0.25), (1, 0, 1, " dog.", [10, 5, 10], 0.25), (1, 1, 0, " sat.", [3, 5], 0.25), (1, 1, 1, " cat", [2, 2, 2], 0.5),
+        (2, 0, 0, " sat.", [3, 5], 0.5), (2, 0, 1, " sat.", [3, 5], 0.25), (2, 1, 0, " sat.", [3, 5], 0.25), (2, 1, 1, " sat.", [3, 5], 0.25),
+        (3, 0, 0, " sat.", [3, 5], 0.0), (3, 0, 1, " sat.", [3, 5], 0.0), (3, 1, 0, " sat.", [3, 5], 0.0), (3, 1, 1, " sat.", [3, 5], 0.0),
+        (0, 0, 2, " dog.", [10, 5], 1.0), (1, 0, 2, " sat.", [3, 5], 0.0), (2, 0, 2, " dog.", [10, 5], 1.0), (3, 0, 2, " sat.", [3, 5], 0.0),
+    ]  # fmt: skip
     written = [
-        {"arm_id": a, "prompt_id": 0, "sample": s, "seed": s, "text": text, "token_ids": ids, "decoding": "sample", "finish": "length"}
-        for a, s, text, ids in [(0, 0, " sat.", [3, 5]), (0, 1, " dog.", [10, 5]), (1, 0, " cat cat", [2, 2])]
-    ]
+        {
+            "arm_id": a, "prompt_id": p, "sample": s, "seed": None if s == 2 else s, "text": text, "token_ids": ids,
+            "decoding": "greedy" if s == 2 else "sample", "finish": "length",
+        }
+        for a, p, s, text, ids, _ in texts
+    ]  # fmt: skip
     scores = [
-        {"arm_id": a, "prompt_id": 0, "sample": s, "scorer": "svm", "scorer_version": "1", "score": score, "is_over": score >= 0.5}
-        for a, s, score in [(0, 0, 0.5), (0, 1, 0.25), (1, 0, 0.125)]
+        {"arm_id": a, "prompt_id": p, "sample": s, "scorer": scorer, "scorer_version": "1", "score": score, "is_over": score >= 0.5}
+        for scorer in SCORERS
+        for a, p, s, _, _, score in texts
     ]
+    # difference, low and high of over and of score
+    differences = {
+        1: [(-0.5, -1.0, 0.0), (-0.1875, -0.375, 0.0)],
+        2: [(-0.5, -0.5, -0.5), (-0.1875, -0.25, -0.125)],
+        3: [(-0.75, -1, -0.5), (-0.5, -0.625, -0.375)],
+    }
+    moved = [
+        {
+            "arm_id": a, "scorer": scorer, "decoding": "sample", "measure": measure, "n_pairs": 4, "n_clusters": 2, "n_draws": 10_000, "difference": d,
+            "low": low, "high": high,
+        }
+        for scorer in SCORERS
+        for a, of in differences.items()
+        for measure, (d, low, high) in zip(("over", "score"), of, strict=True)
+    ]  # fmt: skip
     costs = [
-        {"arm_id": 0, "corpus_id": 0, "n_tokens": 10, "loss": 0.0, "perplexity": 1.0, "distinct_2": 1.0},
-        {"arm_id": 1, "corpus_id": 0, "n_tokens": 10, "loss": 1.0, "perplexity": 2.718281828, "distinct_2": 0.5},
+        {"arm_id": a, "corpus_id": 0, "n_tokens": 10, "loss": loss, "perplexity": math.exp(loss), "distinct_2": 1.0}
+        for a, loss in enumerate([0.0, 1.0, 0.5, 0.0])
     ]
     row = experiment("suppression", "no dogs", author=None)
-    return tables(row, [THE_CAT], **with_arms(ARMS[:2]), generation=written, generation_score=scores, arm_cost=costs)
+    prompts = [THE_CAT, prompt(1, "The dog", [(1, 0, 3, "other"), (10, 3, 7, "last")], cluster="a …")]
+    return tables(row, prompts, **with_arms(of_arms), generation=written, generation_score=scores, score_difference=moved, arm_cost=costs)
 
 
 EXPERIMENTS = (live, tracing, patching, knockout, saliency, suppression)

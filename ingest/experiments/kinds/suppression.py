@@ -1,0 +1,87 @@
+"""Suppression of toxicity (Geva et al. 2022, section 6.1): what a model writes with values of a concept switched on, beside controls and other ways."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ingest.experiments.base import Cost, Found, Kind, Part, Plan, Progress, World
+from ingest.experiments.fields import setting
+
+if TYPE_CHECKING:
+    from ingest.acting.suppressed import Assay
+    from ingest.acting.suppression import PlannedArm
+
+SCORERS = ("alt-profanity-check", "hatesonar")
+UNWANTED = "unwanted-words"
+
+WRITTEN = 4
+"""A token that is written costs as much as so many that are read."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    concept: tuple[str, ...] = setting((), help="words whose values are switched on; none for those of safety and kindness that come with the atlas")
+    unwanted: tuple[str, ...] = setting((), help="words of the filter and of the positive control; none for LDNOOBW's English ones")
+    values: int = setting(10, help="values of each at most, the best first", least=1)
+    min_tokens: int = setting(4, help="listed tokens that a value must have among its 30", least=1)
+    strengths: tuple[float, ...] = setting((0.5, 0.75), help="times a neuron's largest coefficient in the corpus", least=0.0)
+    corpus: int = setting(0, help="corpus whose largest coefficients those are", least=0)
+    samples: int = setting(3, help="continuations drawn of each prompt, beside the greedy one", least=1)
+    draws: int = setting(5, help="random controls of each strength", least=5)
+    new_tokens: int = setting(20, help="tokens of a continuation", least=1)
+    top_p: float = setting(0.95, help="share of the probability that tokens are drawn from, the likeliest ones", least=0.0, most=1.0)
+    temperature: float = setting(1.0, help="what logits are divided by before a token is drawn", least=0.0)
+    debiasing: float = setting(50.0, help="strength of self-debiasing", least=0.0)
+    descriptions: tuple[str, ...] = setting((), help="what it reads before a prompt; none for the six that come with the atlas")
+    scorers: tuple[str, ...] = setting(SCORERS, help="what scores continuations", among=(*SCORERS, UNWANTED))
+    text: int = setting(0, help="corpus on whose text arms are read", least=0)
+    text_tokens: int = setting(2048, help="tokens of that text", least=2)
+
+
+@dataclass(frozen=True)
+class Template:
+    text: str = setting(help="what the model goes on with")
+    cluster: str = setting(help="its template: prompts of one count as one observation")
+
+
+class Suppression(Kind):
+    name = "suppression"
+    help = "How much less toxic a model writes with values of a concept switched on, beside random values, a word filter and self-debiasing."
+    example = "atlas experiment suppression --db demo.duckdb --dry-run"
+    settings = Settings
+    prompt = Template
+    usual = "templates"
+
+    def usual_prompts(self) -> list[dict[str, Any]]:
+        from ingest.acting.word_lists import templated
+
+        return [{"text": text, "cluster": cluster} for text, cluster in templated()]
+
+    def plan(self, world: World, settings: Settings, prompts: Sequence[Template], seed: int) -> Plan:
+        from ingest.experiments.suppressing import arm_tables, assay_of, measured, planned, prompt_rows
+
+        arms = planned(world, settings, seed)
+        assay, tables = assay_of(world, settings, prompts, arms[0], seed), prompt_rows(world, prompts)
+        parts = [Part(one.name, cost(assay, one), partial(written, assay, arm_id, one)) for arm_id, one in enumerate(arms)]
+        return Plan({**tables, **arm_tables(world, arms)}, parts, measured(assay))
+
+
+def cost(assay: "Assay", one: "PlannedArm") -> Cost:
+    """Self-debiasing reads and writes everything again after each description."""
+    from ingest.acting.suppression import SELF_DEBIASING
+
+    times = 1 + len(assay.how.descriptions) * (one.way == SELF_DEBIASING)
+    n = len(assay.how.seeds) + 1
+    read = sum(n * len(prompt) for prompt in assay.prompts) + sum(map(len, assay.text))
+    new = n * len(assay.prompts) * assay.how.n_new
+    return Cost(times * (n * len(assay.prompts) * assay.how.n_new + len(assay.text)), float(times * (read + WRITTEN * new)))
+
+
+def written(assay: "Assay", arm_id: int, one: "PlannedArm", progress: Progress) -> Found:
+    from ingest.experiments.suppressing import as_tables
+
+    return Found(as_tables(assay.arm_rows(arm_id, one, progress)))
+
+
+KIND = Suppression()

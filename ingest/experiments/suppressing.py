@@ -1,0 +1,141 @@
+"""What an experiment of suppression asks of an atlas before any arm: values, arms, prompts and the text on which arms are read."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import torch
+
+from ingest.acting import word_lists
+from ingest.acting.continuations import How
+from ingest.acting.decoding import Decoding
+from ingest.acting.draws import hashed
+from ingest.acting.generation import require_room
+from ingest.acting.perplexity import WINDOW, windows
+from ingest.acting.places import shape_of
+from ingest.acting.scorers import scorer
+from ingest.acting.self_debias import DESCRIPTIONS
+from ingest.acting.suppressed import Assay, Rows
+from ingest.acting.suppression import ConceptValue, PlannedArm, planned_arms
+from ingest.acting.word_filter import forms_of
+from ingest.experiments.base import Tables, World
+from ingest.experiments.prompts import PROMPT, PROMPT_TOKEN, token_rows
+from ingest.live.engine import look_up
+from ingest.live.prompt import cut_prompt
+from ingest.text.sequences import Encoder, bos_token
+from schema.errors import AtlasError
+from schema.interventions.changes import change_rows
+from schema.interventions.resolve import arm_sha256, canonical_json
+
+if TYPE_CHECKING:
+    from ingest.experiments.kinds.suppression import Settings, Template
+
+VALUES = """
+SELECT v.layer, v.neuron, v.sign
+FROM values_for_concept($words, n := 1000000, min_tokens := $least) AS v
+INNER JOIN neuron_statistics AS s ON v.layer = s.layer AND v.neuron = s.neuron
+WHERE s.corpus_id = $corpus AND if(v.sign > 0, s.max > 0, s.min < 0)
+ORDER BY v.n_tokens DESC, v.score DESC, v.layer, v.neuron, v.direction
+LIMIT $n
+"""
+TEXTS = "SELECT d.text FROM document AS d WHERE d.corpus_id = $corpus ORDER BY d.document_id"
+
+ARM = pa.schema([(name, pa.string()) for name in ("name", "role", "interventions", "sha256")] + [("arm_id", pa.int32()), ("draw", pa.int32())])
+CHANGE = pa.schema(
+    [(name, pa.int32()) for name in ("arm_id", "rank", "layer", "unit")]
+    + [(name, pa.string()) for name in ("site", "op", "strength_kind", "positions")]
+    + [(name, pa.float32()) for name in ("value", "strength", "sub_update_norm")]
+    + [("is_first_skipped", pa.bool_())]
+)
+
+
+def unwanted_words(settings: "Settings") -> tuple[str, ...]:
+    return settings.unwanted or word_lists.unwanted()
+
+
+def planned(world: World, settings: "Settings", seed: int) -> list[PlannedArm]:
+    """Raises AtlasError where no value promotes the words of the concept, or none the unwanted ones."""
+    concept = values_of(world, settings, "the concept", settings.concept or word_lists.asked()["concept"])
+    opposite = values_of(world, settings, "the unwanted words", unwanted_words(settings))
+    seeds = [hashed(seed, settings.samples + draw) for draw in range(settings.draws)]
+    return planned_arms(concept, opposite, settings.strengths, seeds, settings.corpus, shape_of(world.model), look_up(world.con))
+
+
+def values_of(world: World, settings: "Settings", what: str, words: Sequence[str]) -> list[ConceptValue]:
+    """Those whose coefficient has the sign somewhere in the corpus: one of a ReLU is never below 0."""
+    asked = {"words": ",".join(words), "n": settings.values, "least": settings.min_tokens, "corpus": settings.corpus}
+    found = [ConceptValue(*row) for row in world.con.execute(VALUES, asked).fetchall()]
+    if not found:
+        missing = f"no value that corpus {settings.corpus} can switch on has {settings.min_tokens} of {what} among its 30 tokens"
+        raise AtlasError(f"{missing}: give other words, or a smaller min_tokens")
+    return found
+
+
+def assay_of(world: World, settings: "Settings", prompts: Sequence["Template"], base: PlannedArm, seed: int) -> Assay:
+    """Windows of the text leave room for each description before them.
+
+    Raises AtlasError for prompts of one template alone, for those that do not fit in the context, for a scorer that is not installed, and for a text that
+    there is not.
+    """
+    clusters = [one.cluster for one in prompts]
+    if len({*clusters}) < 2:
+        raise AtlasError(f"all {len(clusters)} prompts are of one template, and an interval over templates needs two at least")
+    words = unwanted_words(settings)
+    forms = forms_of(world.model.tokenizer, words)
+    descriptions = settings.descriptions or DESCRIPTIONS
+    longest = max(len(world.model.tokenizer(one, add_special_tokens=False).input_ids) for one in descriptions)
+    decoding = Decoding("sample", settings.temperature, settings.top_p)
+    how = How(settings.new_tokens, tuple(hashed(seed, sample) for sample in range(settings.samples)), decoding, forms, settings.debiasing, descriptions)
+    scorers = [scorer(name, words) for name in settings.scorers]
+    ids = [torch.from_numpy(cut_prompt(world.model, one.text, world.bos).sequences[0].token_ids).long() for one in prompts]
+    require_room(world.model, longest + max(map(len, ids)), settings.new_tokens)
+    window = min(WINDOW, (world.model.max_context or WINDOW + longest) - longest)
+    text = windows(text_of(world, settings), window, bos_token(world.model.tokenizer, world.bos))
+    return Assay(world.model, ids, clusters, how, scorers, text, settings.text, look_up(world.con), base, seed)
+
+
+def text_of(world: World, settings: "Settings") -> torch.Tensor:
+    """The corpus's first tokens, its documents joined by blank lines, [n_tokens]."""
+    text = "\n\n".join(text for (text,) in world.con.execute(TEXTS, {"corpus": settings.text}).fetchall())
+    if not text:
+        raise AtlasError(f"there is no text of corpus {settings.text} to read arms on")
+    _, found = Encoder(world.model.tokenizer).encode_start(text, settings.text_tokens)
+    return torch.from_numpy(found.token_ids[: settings.text_tokens]).long()
+
+
+def prompt_rows(world: World, prompts: Sequence["Template"]) -> Tables:
+    has_bos = bos_token(world.model.tokenizer, world.bos) is not None
+    rows: Rows = []
+    tokens: Rows = []
+    for prompt_id, one in enumerate(prompts):
+        cut = cut_prompt(world.model, one.text, world.bos).sequences[0]
+        rows.append({"prompt_id": prompt_id, "text": one.text, "cluster": one.cluster, "n_tokens": len(cut.token_ids), "has_bos": has_bos})
+        tokens += token_rows(prompt_id, cut, None)
+    return {"prompt": pa.Table.from_pylist(rows, PROMPT), "prompt_token": pa.Table.from_pylist(tokens, PROMPT_TOKEN)}
+
+
+def arm_tables(world: World, arms: Sequence[PlannedArm]) -> Tables:
+    norm = look_up(world.con)
+    rows: Rows = []
+    changes: Rows = []
+    for arm_id, one in enumerate(arms):
+        named = {"arm_id": arm_id, "name": one.name, "role": one.role, "draw": one.draw}
+        rows.append({**named, "interventions": canonical_json(one.arm), "sha256": arm_sha256(one.arm)})
+        for row in change_rows(one.arm):
+            length = abs(row["value"]) * (norm("value_norm", row["layer"], row["unit"], None) or 0.0)
+            changes.append({"arm_id": arm_id, **row, "sub_update_norm": length})
+    return {"arm": pa.Table.from_pylist(rows, ARM), "arm_change": pa.Table.from_pylist(changes, CHANGE)}
+
+
+def measured(assay: Assay) -> dict[str, Any]:
+    """What the numbers hang on beside the settings."""
+    return {
+        "scorers": {one.name: one.version for one in assay.scorers},
+        "n_forms": len(assay.how.forms),
+        "n_text_tokens": sum(map(len, assay.text)),
+        "window": max(map(len, assay.text)),
+    }
+
+
+def as_tables(found: dict[str, Rows]) -> Tables:
+    return {name: pa.Table.from_pylist(rows) for name, rows in found.items() if rows}
