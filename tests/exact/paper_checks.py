@@ -18,7 +18,20 @@ N_ITEMS, N_TOKENS = 10, 30
 
 
 def check_paper_run(c: Case) -> None:
-    beside = ("weights", "sweep", "trace", "attribution", "map", "circuit", "head_statistics", "head_probe", "direct_path", "skip_trigram")
+    beside = (
+        "weights",
+        "sweep",
+        "trace",
+        "attribution",
+        "map",
+        "circuit",
+        "head_statistics",
+        "head_probe",
+        "direct_path",
+        "skip_trigram",
+        "prediction",
+        "ngram",
+    )
     runs = [run for run in c.published.rows("SELECT kind, corpus_id, n_shards FROM run ORDER BY kind") if run[0] not in beside]
     assert runs == [("control_token", None, c.n_layers), ("next_token_rank", 0, c.n_layers), ("removal", 0, c.n_layers), ("value_cluster", None, 1)]
     kinds = {"keys_per_layer": "removal", "n_clusters": "value_cluster"}
