@@ -48,7 +48,7 @@ def test_every_item_is_shown_as_it_is_printed(visit: Visit, tiny: Path, name: st
     assert "Model: tiny @ r0, 3 layers × 4 neurons." in text_of(app)
     assert f"Left out: {item.exclusions}." in text_of(app)
     if item.headline:
-        assert f"{PAPERS[ITEMS[name]].authors} report, for {PAPERS[ITEMS[name]].model}: {item.headline}" in text_of(app)
+        assert f"{PAPERS[ITEMS[name]].authors} report, for {item.model or PAPERS[ITEMS[name]].model}: {item.headline}" in text_of(app)
 
 
 def test_the_numbers_are_those_of_the_question(visit: Visit, tiny: Path) -> None:
