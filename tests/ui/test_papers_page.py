@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from atlas.experiments.kind import EXPERIMENTS
 from atlas.papers.catalogue import PAPERS
 from schema import store
 from tests.atlas.experiments.tiny_experiments import write_tiny_experiments
@@ -18,12 +19,18 @@ ANNOTATED = {"geva2021_patterns", "geva2021_fig2", "geva2022_concepts", "geva202
 """They wait for annotations."""
 
 
-@pytest.fixture
-def tiny(tiny_original: Path, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def with_experiments(tiny_original: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With its experiments, which some items show."""
-    path = Path(shutil.copy(tiny_original, tmp_path))
+    path = Path(shutil.copy(tiny_original, tmp_path_factory.mktemp("experiments")))
     write_tiny_experiments(path)
     return path
+
+
+@pytest.fixture
+def tiny(with_experiments: Path, tmp_path: Path) -> Path:
+    shutil.copy(EXPERIMENTS.path(with_experiments), tmp_path)
+    return Path(shutil.copy(with_experiments, tmp_path))
 
 
 def shown(visit: Visit, path: Path, name: str, **query: str) -> AppTest:
