@@ -30,7 +30,8 @@ def test_lines(said: dict[str, Any], lines: list[str]) -> None:
     assert lines_of(said, ["base", "L1N3=0"], 16) == lines
 
 
-def test_a_terminal_shows_texts_while_they_come_and_is_clean_in_the_end(process: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def on_terminal(process: World, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What a terminal gets to see of a prompt that goes on."""
     ours, theirs = pty.openpty()
     parts: list[bytes] = []
 
@@ -48,14 +49,23 @@ def test_a_terminal_shows_texts_while_they_come_and_is_clean_in_the_end(process:
         monkeypatch.undo()
     reader.join()
     os.close(ours)
-    shown = b"".join(parts).decode()
-    assert "generating" in shown
-    assert shown.endswith("\x1b[J\r")
-    texts = {part.partition("base:")[2].splitlines()[0] for part in shown.split("\x1b[J") if "base:" in part}
+    return b"".join(parts).decode()
+
+
+def test_a_terminal_shows_texts_while_they_come_and_is_clean_in_the_end(process: World, monkeypatch: pytest.MonkeyPatch) -> None:
     with atlas.open(process.atlas) as a:
         whole = a.live().trace(PROMPT, n_new=20).continuations["text"].item()
-    # tokens that are half a character show as nothing that the whole text has
-    assert len({text for text in texts if whole.startswith(text.rstrip("�"))}) > 1
+    beginnings: set[str] = set()
+    # a process that is quick, or not given the processor, may be done before anybody looks
+    for _ in range(20):
+        shown = on_terminal(process, monkeypatch)
+        assert shown.endswith("\x1b[J\r")
+        texts = {part.partition("base:")[2].splitlines()[0] for part in shown.split("\x1b[J") if "base:" in part}
+        # tokens that are half a character show as nothing that the whole text has
+        beginnings |= {text for text in texts if text and text != whole and whole.startswith(text.rstrip("�"))}
+        if beginnings:
+            break
+    assert beginnings
 
 
 def test_no_terminal_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
