@@ -6,6 +6,7 @@ import duckdb
 import pyarrow as pa
 
 from atlas.frames import fetch
+from atlas.live.streams import stream_of, table_of
 from atlas.ranges import check_arguments
 from schema.errors import AtlasError
 
@@ -37,20 +38,6 @@ def kept_answer(con: duckdb.DuckDBPyConnection, experiment_id: int) -> tuple[str
         raise AtlasError(f"experiment {experiment_id} was kept without its trace: it has what its arms predict (before_after), and no states")
     try:
         tables = {name: table_of(stream) for name, stream in rows}
-    except (pa.ArrowException, OSError) as error:
+    except (AtlasError, pa.ArrowException, OSError) as error:
         raise AtlasError(f"the trace of experiment {experiment_id} cannot be read: {str(error).splitlines()[0]}") from error
     return fetch(con, TEXT, {"id": experiment_id}).item(), tables
-
-
-def stream_of(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    return sink.getvalue().to_pybytes()
-
-
-def table_of(stream: bytes) -> pa.Table:
-    """The file may be a stranger's."""
-    table = pa.ipc.open_stream(stream).read_all()
-    table.validate(full=True)
-    return table
