@@ -10,7 +10,7 @@ if not getattr(schema, "__atlas__", False):
         "it overwrites files of activation-atlas. Uninstall it, or install activation-atlas in an environment of its own."
     )
 
-from atlas.address import Address, format_address, parse_address
+from atlas.address import Head, Neuron, parse_address
 from schema.errors import AtlasError, Locked, NotAnAtlas, QueryRefused, QueryTimeout
 
 if TYPE_CHECKING:
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from atlas.api import Atlas
 
 __all__ = [
-    "Address",
     "Atlas",
     "AtlasError",
+    "Head",
     "Locked",
+    "Neuron",
     "NotAnAtlas",
     "QueryRefused",
     "QueryTimeout",
-    "format_address",
     "open",
     "parse_address",
 ]

@@ -1,4 +1,4 @@
-"""Addresses of neurons for people: L3N17 is neuron 17 of layer 3, both counted from 0. Tables keep the two numbers."""
+"""Addresses for people: L3N17 is neuron 17 of layer 3, L3H7 its attention head 7, all counted from 0. Tables keep the two numbers."""
 
 import re
 from typing import NamedTuple
@@ -6,21 +6,46 @@ from typing import NamedTuple
 from schema.errors import AtlasError
 
 
-class Address(NamedTuple):
-    """Layer and neuron, each counted from 0."""
+class Neuron(NamedTuple):
+    """Layer and neuron, each counted from 0; its text is the address."""
 
     layer: int
     neuron: int
 
+    def __str__(self) -> str:
+        return f"L{self.layer}N{self.neuron}"
 
-def parse_address(text: str) -> Address:
-    """'L3N17' → Address(3, 17), in either case. Raises AtlasError for anything else."""
-    match = re.fullmatch(r"[Ll](\d+)[Nn](\d+)", str(text).strip())
+
+class Head(NamedTuple):
+    """Layer and attention head, each counted from 0; its text is the address."""
+
+    layer: int
+    head: int
+
+    def __str__(self) -> str:
+        return f"L{self.layer}H{self.head}"
+
+
+def parse_address(text: str) -> Neuron | Head:
+    """'L3N17' → Neuron(3, 17), 'L3H7' → Head(3, 7), in either case. Raises AtlasError for anything else."""
+    match = re.fullmatch(r"L(\d{1,9})([NH])(\d{1,9})", str(text).strip(), re.ASCII | re.IGNORECASE)
     if match is None:
-        raise AtlasError(f"'{text}' is no address of a neuron: write L<layer>N<neuron>, both from 0, such as L3N17")
-    return Address(int(match[1]), int(match[2]))
+        raise AtlasError(
+            f"'{str(text)[:40]}' is no address: write L<layer>N<neuron> or L<layer>H<head>, all from 0, such as L3N17 for a neuron or L3H7 for an attention head"
+        )
+    kind = Neuron if match[2] in "Nn" else Head
+    return kind(int(match[1]), int(match[3]))
 
 
-def format_address(layer: int, neuron: int) -> str:
-    """3, 17 → 'L3N17'."""
-    return f"L{layer}N{neuron}"
+def parse_neuron(text: str) -> Neuron:
+    """As parse_address, of a neuron alone. Raises AtlasError for the address of a head."""
+    if isinstance(found := parse_address(text), Head):
+        raise AtlasError(f"{found} is an attention head, and a neuron was asked for, such as L{found.layer}N17; `atlas show {found}` shows the head")
+    return found
+
+
+def parse_head(text: str) -> Head:
+    """As parse_address, of a head alone. Raises AtlasError for the address of a neuron."""
+    if isinstance(found := parse_address(text), Neuron):
+        raise AtlasError(f"{found} is a neuron, and an attention head was asked for, such as L{found.layer}H7; `atlas show {found}` shows the neuron")
+    return found

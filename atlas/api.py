@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Self
 import polars as pl
 
 from atlas import guard, sandbox
-from atlas.address import parse_address
+from atlas.address import parse_head, parse_neuron
 from atlas.arguments import bind, signature
 from atlas.card import Card, read_card
 from atlas.cursors import Parameters
 from atlas.dictionary import describe
 from atlas.frames import fetch
+from atlas.head_card import HeadCard, read_head_card
 from atlas.hints import hinted
 from atlas.inventory import Status, read_status, status_html
 from atlas.questions import Question, question, questions
@@ -87,9 +88,15 @@ class Atlas:
 
     def neuron(self, address: str) -> Card:
         """Everything short about one neuron: `a.neuron("L3N17")`. Raises AtlasError for a malformed or unknown address."""
-        layer, neuron = parse_address(address)
+        layer, neuron = parse_neuron(address)
         check_arguments(self.con, {"layer": layer, "neuron": neuron})
         return read_card(self.con, layer, neuron)
+
+    def head(self, address: str) -> HeadCard:
+        """Everything short about one attention head: `a.head("L3H7")`. Raises AtlasError for a malformed or unknown address."""
+        layer, head = parse_head(address)
+        check_arguments(self.con, {"layer": layer, "head": head})
+        return read_head_card(self.con, self.path, layer, head)
 
     def live(self) -> "Live":
         """Prompts through the atlas's own model: `a.live().trace("The city council met")`. A process of its own holds it; the first prompt starts that."""
@@ -109,7 +116,7 @@ class Atlas:
 
     def __getattr__(self, name: str) -> Callable[..., pl.DataFrame]:
         if name.startswith("_") or name not in questions():
-            near = get_close_matches(name, [*questions(), "sql", "status", "schema", "questions", "neuron", "live"], n=3, cutoff=0.4)
+            near = get_close_matches(name, [*questions(), "sql", "status", "schema", "questions", "neuron", "head", "live"], n=3, cutoff=0.4)
             raise AttributeError(f"an atlas has no question or method '{name}'" + (f"; did you mean {', '.join(near)}?" if near else ""))
         return method(self, questions()[name])
 

@@ -6,7 +6,7 @@ from html import escape
 import duckdb
 import polars as pl
 
-from atlas.address import format_address
+from atlas.address import Neuron
 from atlas.export.cells import display_cells
 from atlas.export.visible import visible
 from atlas.frames import fetch
@@ -41,7 +41,7 @@ def read_card(con: duckdb.DuckDBPyConnection, layer: int, neuron: int) -> Card:
         return fetch(con, statement(question(name), {**defaults, "layer": layer, "neuron": neuron, **arguments}))
 
     return Card(
-        address=format_address(layer, neuron),
+        address=str(Neuron(layer, neuron)),
         facts=ask("neuron_card"),
         tokens=ask("value_tokens"),
         top=ask("top_triggers", n=N_TRIGGERS),

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import altair as alt
 import polars as pl
 
-from atlas.address import format_address
+from atlas.address import Neuron
 from atlas.export.visible import visible
 from ui.charts import AnyChart
 
@@ -62,7 +62,7 @@ def cells(rows: pl.DataFrame, area: Area, n_layers: int, things: str) -> AnyChar
 def points(rows: pl.DataFrame, area: Area, n_layers: int) -> AnyChart:
     """Rows of map_points, one mark each, its layer as colour."""
     columns = ["layer", "neuron", "position_id", "token"]
-    names = [format_address(i, n) if n is not None else f"position {p}, {visible(t)}, layer {i}" for i, n, p, t in rows.select(columns).iter_rows()]
+    names = [str(Neuron(i, n)) if n is not None else f"position {p}, {visible(t)}, layer {i}" for i, n, p, t in rows.select(columns).iter_rows()]
     tokens = [" · ".join(visible(t) for t in found) for found in rows["tokens"].to_list()]
     shown = rows.select("x", "y", "layer").with_columns(pl.Series("name", names), pl.Series("tokens", tokens))
     marks = alt.Chart(shown).mark_circle(size=30, opacity=0.7).encode(

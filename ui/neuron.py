@@ -1,11 +1,9 @@
 """The neuron page's parts: which neuron, and its triggers as coloured text."""
 
 import random
-from dataclasses import dataclass
-
 import streamlit as st
 
-from atlas.address import format_address, parse_address
+from atlas.address import Neuron, parse_neuron
 from atlas.ranges import check_below
 from schema.errors import AtlasError
 from schema.terms import PRECEDING, PRECEDING_RANKS
@@ -24,19 +22,7 @@ LEGEND = (
 )
 
 
-@dataclass(frozen=True)
-class Where:
-    """Layer and neuron, from 0."""
-
-    layer: int
-    neuron: int
-
-    @property
-    def address(self) -> str:
-        return format_address(self.layer, self.neuron)
-
-
-def choose(n_layers: int, d_ffn: int) -> Where:
+def choose(n_layers: int, d_ffn: int) -> Neuron:
     """Widgets for layer and neuron, kept in the address; an address that this model does not have is said, never another shown in its place."""
     fault = asked.beyond("layer", "layer", n_layers) or asked.beyond("neuron", "neuron", d_ffn)
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -53,7 +39,7 @@ def choose(n_layers: int, d_ffn: int) -> Where:
         st.title("No such neuron")
         blocks.failure(AtlasError(fault))
         st.stop()
-    return Where(layer, neuron)
+    return Neuron(layer, neuron)
 
 
 def go(place: int, d_ffn: int) -> None:
@@ -65,7 +51,7 @@ def jump(n_layers: int, d_ffn: int) -> None:
     """To the address that was typed."""
     typed = st.session_state["jump"]
     try:
-        layer, neuron = parse_address(typed)
+        layer, neuron = parse_neuron(typed)
         check_below(layer, "layer", n_layers)
         check_below(neuron, "neuron", d_ffn)
     except AtlasError as error:
@@ -74,7 +60,7 @@ def jump(n_layers: int, d_ffn: int) -> None:
     st.session_state["layer"], st.session_state["neuron"], st.session_state["jump"] = layer, neuron, ""
 
 
-def triggers(where: Where, width: int) -> None:
+def triggers(where: Neuron, width: int) -> None:
     """Both tails as coloured text, on one scale."""
     st.text(LEGEND)
     answers = {tail: data.ask("trigger_contexts", layer=where.layer, neuron=where.neuron, tail=tail, n=N_TEXTS, width=width) for tail in TAILS}

@@ -3,7 +3,7 @@
 import altair as alt
 import polars as pl
 
-from atlas.address import format_address
+from atlas.address import Neuron
 from atlas.export.visible import visible
 from atlas.papers.charts import DASHES, MARKERS, OKABE_ITO
 from ui.charts import PANEL, AnyChart
@@ -73,7 +73,7 @@ def scores(updates: pl.DataFrame) -> alt.Chart:
     kind = score_of(updates)
     columns = {f"{token}_{kind}": token for token in TOKENS}
     shown = updates.sort(f"candidate_{kind}", descending=True)
-    addresses = [format_address(*cell) for cell in shown.select("layer", "neuron").iter_rows()]
+    addresses = [str(Neuron(*cell)) for cell in shown.select("layer", "neuron").iter_rows()]
     long = shown.select(pl.Series("neuron", addresses), *columns).rename(columns).unpivot(index="neuron", variable_name="token", value_name="score")
     long = long.drop_nulls("score")
     names = [name for name in TOKENS if name in set(long["token"])]

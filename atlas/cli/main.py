@@ -21,7 +21,7 @@ COMMANDS = {
     "paper": ("atlas.cli.paper", "Write every figure and table of a paper: atlas paper geva2021 FILE -o out/."),
     "questions": ("atlas.cli.questions", "List the questions, or print one with its SQL."),
     "schema": ("atlas.cli.dictionary", "Print the data dictionary."),
-    "show": ("atlas.cli.show", "Show one neuron on one page: atlas show L3N17."),
+    "show": ("atlas.cli.show", "Show one neuron or attention head on one page: atlas show L3N17."),
     "sql": ("atlas.cli.sql", "Run one SELECT."),
     "status": ("atlas.cli.status", "Say what an atlas holds."),
     "tour": ("atlas.cli.tour", "Walk through an atlas in a minute."),

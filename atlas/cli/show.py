@@ -1,72 +1,28 @@
-"""`atlas show L3N17`: one neuron on one page."""
+"""`atlas show L3N17`, `atlas show L3H7`: one neuron or one attention head on one page."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from atlas.cli.options import db_option, open_atlas, use_color
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from atlas.card import Card
-
-NORMS = ("key_norm", "gate_norm", "value_norm", "key_value_cosine", "gate_value_cosine", "value_max_prob", "value_top_token")
-STATISTICS = ("corpus_id", "n_positions", "active_share", "mean", "std", "min", "max")
-BEFORE = 50
-"""Characters of text before the token; after it, half of that."""
 
 
 @click.command()
 @click.argument("address")
 @db_option
 def command(address: str, db: Path | None) -> None:
-    """Show one neuron on one page: what its value promotes, what triggers its key. ADDRESS is L<layer>N<neuron>, both from 0."""
-    from atlas.address import parse_address
+    """Show one neuron or one attention head on one page.
 
-    parse_address(address)
+    \b
+    L3N17  neuron 17 of layer 3: what its value promotes, what triggers its key
+    L3H7   attention head 7 of layer 3: what it reads and writes, what it looks at, which predictions it raised
+
+    Layers, neurons and heads count from 0.
+    """
+    from atlas.address import Head, parse_address
+    from atlas.cli import show_head, show_neuron
+
+    shown = parse_address(address)
     with open_atlas(db) as a:
-        click.echo(page(a.neuron(address)), color=None if use_color() else False)
-
-
-def page(card: "Card") -> str:
-    """The card as text with terminal styles."""
-    from atlas.export.terminal import terminal_table
-
-    lines = [click.style(card.address, bold=True), facts(card.facts), ""]
-    lines += [f"promotes    {tokens(card.tokens, 'promoted')}", f"suppresses  {tokens(card.tokens, 'suppressed')}"]
-    statistics = card.facts.select(STATISTICS).drop_nulls("corpus_id")
-    lines += ["", terminal_table(statistics).rstrip()] if statistics.height else []
-    for title, triggers in (("largest coefficients", card.top), ("smallest coefficients", card.bottom)):
-        lines += ["", click.style(title, bold=True), *trigger_lines(triggers)] if triggers.height else []
-    return "\n".join(lines)
-
-
-def facts(frame: "pl.DataFrame") -> str:
-    from atlas.export.cells import display_cells
-
-    return "  ".join(f"{name} {display_cells(frame[name])[0]}" for name in NORMS if frame[name][0] is not None)
-
-
-def tokens(frame: "pl.DataFrame", direction: str) -> str:
-    from atlas.export.visible import visible
-
-    return " · ".join(visible(t) for t in frame.filter(direction=direction)["token"].head(15))
-
-
-def trigger_lines(triggers: "pl.DataFrame") -> list[str]:
-    """Coefficient, the text before flushed right against the token, the token highlighted, the text after."""
-    from atlas.export.cells import display_cells
-    from atlas.export.terminal import crop
-    from atlas.export.visible import visible_line
-
-    coefficients = display_cells(triggers["coefficient"])
-    widest = max(len(c) for c in coefficients)
-    lines = []
-    for coefficient, row in zip(coefficients, triggers.iter_rows(named=True), strict=True):
-        before = crop(visible_line(row["text_before"]), BEFORE, left=True).rjust(BEFORE)
-        token = click.style(visible_line(row["token"]), fg="green", bold=True, reverse=True)
-        after = crop(visible_line(row["text_after"]), BEFORE // 2, left=False)
-        lines.append(f"{coefficient.rjust(widest)}  {before}«{token}»{after}")
-    return lines
+        page = show_head.page(a.head(address)) if isinstance(shown, Head) else show_neuron.page(a.neuron(address))
+        click.echo(page, color=None if use_color() else False)

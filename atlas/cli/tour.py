@@ -59,12 +59,13 @@ def inventory(a: "Atlas") -> Iterator[str]:
 
 
 def stop_at_key(a: "Atlas", key: dict) -> Iterator[str]:
-    from atlas.cli.show import tokens, trigger_lines
+    from atlas.address import Neuron
+    from atlas.cli.show_neuron import tokens, trigger_lines
 
     layer, neuron, token = key["layer"], key["neuron"], visible_line(key["token"].strip())
     yield ""
     yield click.style(
-        f"L{layer}N{neuron}: {key['n_same']} of its 10 largest triggers end in “{token}” (the most of any key in the {THIRDS[key['third']]} layers)", bold=True
+        f"{Neuron(layer, neuron)}: {key['n_same']} of its 10 largest triggers end in “{token}” (the most of any key in the {THIRDS[key['third']]} layers)", bold=True
     )
     yield f"  FROM top_triggers({layer}, {neuron}, n := {N_TRIGGERS})"
     yield from (f"  {line}" for line in trigger_lines(a.top_triggers(layer, neuron, n=N_TRIGGERS)))

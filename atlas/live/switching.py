@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import polars as pl
 import pyarrow as pa
 
+from atlas.address import Neuron
 from atlas.frames import fetch
 from atlas.live.asking import Progress
 from atlas.live.saving import KEPT, save_answer
@@ -63,7 +64,7 @@ def switched_off(live: "Live", prompts: Sequence[str], n: int, layers: Sequence[
         traced = live.trace(text, progress=progress)
         position_id = traced.position_id(index)
         at = traced.positions.filter(position_id=position_id)["index"].item()
-        arms = [f"L{layer}N{neuron}=0@{at}" for layer, neuron in largest(traced, position_id, n, layers)]
+        arms = [f"{neuron}=0@{at}" for neuron in largest(traced, position_id, n, layers)]
         # with the prompt itself, as many as are read at once
         size = max(1, min(MOST_ARMS, MOST_POSITIONS // traced.positions["index"].n_unique() - 1))
         for start in range(0, len(arms), size):
@@ -77,15 +78,15 @@ def switched_off(live: "Live", prompts: Sequence[str], n: int, layers: Sequence[
     return SwitchedOff(live.path, merged | {"experiment": one_experiment(merged["experiment"], asked)})
 
 
-def largest(traced: "LiveTrace", position_id: int, n: int, layers: Sequence[int] | None) -> list[tuple[int, int]]:
-    """Layer and neuron of each. Raises AtlasError for layers that there are not, and for an n that is not kept."""
+def largest(traced: "LiveTrace", position_id: int, n: int, layers: Sequence[int] | None) -> list[Neuron]:
+    """Their neurons. Raises AtlasError for layers that there are not, and for an n that is not kept."""
     there = range(fetch(traced.con, "SELECT m.n_layers FROM model AS m").item())
     if not 1 <= n <= MOST_LARGEST:
         raise AtlasError(f"the {n} largest sub-updates of a layer were asked for; 1 to {MOST_LARGEST} can be")
     if unknown := sorted(set(layers or ()) - set(there)):
         raise AtlasError(f"layer {unknown[0]} was asked for; the model has layers 0 to {there[-1]}")
     asked = {"position": position_id, "layers": list(there if layers is None else layers), "n": n}
-    return [(layer, neuron) for layer, neuron in fetch(traced.con, LARGEST, asked).rows()]
+    return [Neuron(*row) for row in fetch(traced.con, LARGEST, asked).rows()]
 
 
 def placed(tables: dict[str, pa.Table], prompt_id: int, n_before: int, at: int, *, is_first: bool) -> dict[str, pl.DataFrame]:

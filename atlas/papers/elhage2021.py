@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from atlas.address import Head
 from atlas.papers import elhage2021_charts as charts
 from atlas.papers.items import Item, Paper
 from atlas.papers.words import each, number, percent
@@ -38,7 +39,7 @@ def n_heads(frame: pl.DataFrame) -> str:
 def strongest(frame: pl.DataFrame) -> str:
     """The pair with the largest K-composition, and by how much it is above chance."""
     row = frame.filter(kind="k").sort("max_excess", descending=True, maintain_order=True).row(0, named=True)
-    return f"largest K-composition: L{row['from_layer']}H{row['from_head']} into L{row['layer']}H{row['head']}, {row['max_excess']:.3f} above chance"
+    return f"largest K-composition: {Head(row['from_layer'], row['from_head'])} into {Head(row['layer'], row['head'])}, {row['max_excess']:.3f} above chance"
 
 
 def induction_heads(frame: pl.DataFrame) -> str:
@@ -48,10 +49,10 @@ def induction_heads(frame: pl.DataFrame) -> str:
         return f"no head looks there with more than {INDUCES} of its weight"
     both = found.filter((pl.col("copying_effective") > 0) & (pl.col("matching") > 0))
     first = found.row(0, named=True)
-    read = f", whose keys read L{first['from_layer']}H{first['from_head']} most" if first["from_layer"] is not None else ""
+    read = f", whose keys read {Head(first['from_layer'], first['from_head'])} most" if first["from_layer"] is not None else ""
     return (
         f"{found.height} heads with more than {INDUCES} of their weight there, {both.height} of them with both ratios above 0; "
-        f"first L{first['layer']}H{first['head']} ({number(first['induction'], '.2f')}){read}"
+        f"first {Head(first['layer'], first['head'])} ({number(first['induction'], '.2f')}){read}"
     )
 
 
@@ -93,7 +94,7 @@ def birth(frame: pl.DataFrame) -> str:
     first = frame.row(0, named=True) if before.is_empty() else before.row(-1, named=True)
     changes = ", ".join(f"{name} {first[column]:.2f} to {last[column]:.2f}" for column, name in HEADS_BORN.items())
     end = frame.row(-1, named=True)
-    heads = " and ".join(f"L{end[f'{name}_layer']}H{end[f'{name}_head']} {end[name]:.2f}" for name in HEADS_BORN)
+    heads = " and ".join(f"{Head(end[f'{name}_layer'], end[f'{name}_head'])} {end[name]:.2f}" for name in HEADS_BORN)
     return (
         f"between steps {first['step']:,} and {last['step']:,} the second block goes from saving {percent(first['saved'], 0)} of the first one's loss to "
         f"{percent(last['saved'], 0)}, {changes}; at the end {percent(end['saved'], 0)}, {heads}"

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from atlas.address import format_address
+from atlas.address import Neuron
 from atlas.papers import charts
 from atlas.papers.labels import label
 
@@ -54,7 +54,7 @@ def top_values(frame: pl.DataFrame) -> "alt.Chart":
 
 def table2(frame: pl.DataFrame) -> "alt.Chart":
     """Precision of the best values, each under its address and token."""
-    names = [f"{format_address(layer, neuron)} {label(token)}" for layer, neuron, token in frame.select("layer", "neuron", "token").iter_rows()]
+    names = [f"{Neuron(layer, neuron)} {label(token)}" for layer, neuron, token in frame.select("layer", "neuron", "token").iter_rows()]
     return charts.ranked(frame.with_columns(value=pl.Series(names)), y="value", x="precision_at_50", x_title="Precision@50", format="%")
 
 

@@ -177,6 +177,21 @@ def test_a_neuron_card_holds_its_four_answers(a: atlas.Atlas) -> None:
         a.neuron("L0N99")
 
 
+def test_a_head_card_holds_its_answers(a: atlas.Atlas) -> None:
+    card = a.head("L1H0")
+    assert card.facts.equals(a.head_card(1, 0))
+    assert card.directions.height and card.directions.equals(a.head_tokens(1, 0).filter(pl.col("direction_rank") <= 3))
+    assert card.read_by.height and card.read_by.equals(a.composition_from(1, 0, n=3))
+    assert card.behaviours.equals(a.head_behaviours(1, 0))
+    assert card.positions.equals(a.head_positions(1, 0, n=10))
+    assert not card.missing
+    page = card._repr_html_()
+    assert "<h3>L1H0</h3>" in page and "<td>&lt;s&gt;" not in page and "<s>" not in page and "␣[red]" in page
+    for wrong, said in (("L1H7", "no head 7: this model has heads 0 to 0"), ("L9H0", "no layer 9"), ("L1N0", "L1N0 is a neuron")):
+        with pytest.raises(AtlasError, match=said):
+            a.head(wrong)
+
+
 def test_questions_lists_every_question_with_its_call(a: atlas.Atlas) -> None:
     listed = a.questions()
     assert "top_triggers(layer, neuron, n := 25, corpus := NULL)" in listed["call"].to_list()

@@ -67,6 +67,7 @@ READING = [
     ["status"],
     ["schema"],
     ["show", "L0N1"],
+    ["show", "L1H0"],
 ]
 
 
@@ -312,12 +313,13 @@ def test_a_time_limit_is_one(call, seconds: str) -> None:
         (["ask", "top_triggers", "--layer", "7", "--neuron", "1"], 1, "no layer 7: this model has layers 0 to 2"),
         (["ask", "prediction_trace", "--position-id", "3"], 1, "the nearest that are: 2, 8, 101"),
         (["show", "L9N0"], 1, "no layer 9"),
+        (["show", "L0H9"], 1, "no head 9: this model has heads 0 to 0"),
         (["show", "x"], 1, "such as L3N17"),
         (["aks"], 2, "no command 'aks'; did you mean ask"),
         (["schema", "triger"], 2, "no table or view 'triger'; did you mean trigger"),
         (["questions", "top_trigers"], 2, "no such option"),
         (["ask", "money"], 2, "no question 'money', in names and titles. If it is a word of the text: neurons_promoting('money')"),
-        (["ask", "repeat"], 2, "no question 'repeat'; did you mean elhage2021_induction, heads_by, trigger_contexts?"),
+        (["ask", "repeat"], 2, "no question 'repeat'; did you mean elhage2021_induction, head_behaviours, heads_by, trigger_contexts?"),
         (["ask", "token_context", "--position-ids", "[1,two]"], 2, "no list of whole numbers"),
     ],
 )
@@ -412,6 +414,33 @@ def test_show_is_a_page_with_the_token_marked(call) -> None:
     assert "The cat« sat».↵The dog sat" in out
     assert "largest coefficients" in out and "smallest coefficients" in out
     assert "\x1b" not in out
+
+
+def test_show_of_a_head_is_a_page_with_what_it_looks_at(call) -> None:
+    code, out, _ = call("show", "l1h0")
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[0] == "L1H0" and lines[1].startswith("copying_effective ")
+    assert any(line.startswith("direction 1 (") and " reads " in line for line in lines)
+    assert any(line.startswith("read by the keys of   L2H0 ") for line in lines)
+    assert any(line.split()[:1] == ["induction"] and float(line.split()[1]) == 0.5 for line in lines)
+    assert any(line.startswith("3.75 ") and "é«␣cat» → “␣[red]”  looks at “é” 0.50" in line for line in lines)
+    assert "\x1b" not in out
+
+
+def test_show_of_a_head_names_what_an_atlas_has_no_run_of(tiny_copy: duckdb.DuckDBPyConnection, call, tmp_path: Path) -> None:
+    for kind, tables in {"circuit": ("head", "head_direction", "head_direction_token", "composition"), "head_statistics": ("head_statistics",)}.items():
+        tiny_copy.execute("DELETE FROM run WHERE kind = ?", [kind])
+        for table in tables:
+            tiny_copy.execute(f"DELETE FROM {table}")
+    tiny_copy.execute("DELETE FROM head_probe")
+    tiny_copy.close()
+    path = tmp_path / "copy.duckdb"
+    code, out, _ = call("show", "L1H0", "--db", str(path), db=False)
+    assert code == 0
+    assert "no circuit run: `atlas ingest " in out and "--circuit`" in out
+    assert "no head_statistics run: `atlas ingest " in out and "--head-statistics`" in out
+    assert "predictions whose logit it raised most" in out and "what it looks at" not in out
 
 
 def test_the_atlas_may_come_from_the_environment(tiny_path: Path) -> None:

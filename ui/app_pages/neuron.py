@@ -6,7 +6,7 @@ from ui import annotating, asked, blocks, charts, data, neuron
 
 model = data.model()
 where = neuron.choose(model["n_layers"], model["d_ffn"])
-st.title(where.address)
+st.title(str(where))
 
 st.header("What triggers the key")
 width = asked.word("Tokens before the trigger", "context", list(neuron.WIDTHS), default="snippet")

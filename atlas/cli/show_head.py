@@ -1,0 +1,68 @@
+"""`atlas show L18H6`: one attention head on one page."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from atlas.address import Head
+from atlas.cli.show_neuron import marked
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from atlas.head_card import HeadCard
+
+FACTS = ("copying_effective", "own_first_share", "matching", "stream_ratio", "qk_norm", "ov_norm", "bias_norm", "kv_head", "window_size")
+ENDS = {"read": "reads", "write": "writes"}
+
+
+def page(card: "HeadCard") -> str:
+    """The card as text with terminal styles; what its atlas has no run of is said with the command that fills it."""
+    from atlas.export.terminal import terminal_table
+
+    lines = [click.style(card.address, bold=True), *facts(card), *directions(card.directions), *readers(card.read_by)]
+    if card.behaviours.height:
+        lines += ["", click.style("what it looks at", bold=True), terminal_table(card.behaviours).rstrip()]
+    if card.positions.height:
+        lines += ["", click.style("predictions whose logit it raised most", bold=True), *predictions(card.positions)]
+    return "\n".join([*lines, *(f"\nno {run} run: `{how}`" for run, how in card.missing.items())])
+
+
+def facts(card: "HeadCard") -> list[str]:
+    from atlas.export.cells import display_cells
+
+    if card.facts.is_empty():
+        return []
+    numbers = "  ".join(f"{name} {display_cells(card.facts[name])[0]}" for name in FACTS if card.facts[name][0] is not None)
+    strongest = card.facts["strongest"][0]
+    return [numbers] + ([f"reads most, above chance   {'  '.join(strongest)}"] if strongest is not None and len(strongest) else [])
+
+
+def directions(frame: "pl.DataFrame") -> list[str]:
+    """Each direction's tokens at both ends, with its share of the circuit."""
+    from atlas.export.visible import visible
+
+    lines = []
+    for rank, share, side, top in frame.select("direction_rank", "share", "side", "top").iter_rows():
+        start = f"direction {rank} ({share:.0%} of OV)" if side == "read" else ""
+        lines.append(f"{start:<28} {ENDS[side]:<6} {' · '.join(visible(token) for token in top)}")
+    return ["", *lines] if lines else []
+
+
+def readers(frame: "pl.DataFrame") -> list[str]:
+    found = "  ".join(f"{Head(layer, head)} {excess:+.3f}" for layer, head, excess in frame.select("layer", "head", "excess").iter_rows())
+    return ["", f"read by the keys of   {found}   (K-composition above chance)"] if found else []
+
+
+def predictions(frame: "pl.DataFrame") -> list[str]:
+    """The logit, the text up to the token, the prediction that the head raised, and what it looked at most."""
+    from atlas.export.cells import display_cells
+    from atlas.export.visible import visible
+
+    logits = display_cells(frame["centred_logit"])
+    widest = max(map(len, logits))
+    lines = []
+    for logit, row in zip(logits, frame.iter_rows(named=True), strict=True):
+        looked = f"  looks at “{visible(row['source'])}” {row['source_weight']:.2f}" if row["source"] is not None else ""
+        lines.append(f"{logit.rjust(widest)}  {marked(row['text_before'], row['token'])} → “{visible(row['final_token'])}”{looked}")
+    return lines

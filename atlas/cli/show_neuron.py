@@ -1,0 +1,64 @@
+"""`atlas show L3N17`: one neuron on one page."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from atlas.card import Card
+
+NORMS = ("key_norm", "gate_norm", "value_norm", "key_value_cosine", "gate_value_cosine", "value_max_prob", "value_top_token")
+STATISTICS = ("corpus_id", "n_positions", "active_share", "mean", "std", "min", "max")
+BEFORE = 50
+"""Characters of text before the token; after it, half of that."""
+
+
+def page(card: "Card") -> str:
+    """The card as text with terminal styles."""
+    from atlas.export.terminal import terminal_table
+
+    lines = [click.style(card.address, bold=True), facts(card.facts), ""]
+    lines += [f"promotes    {tokens(card.tokens, 'promoted')}", f"suppresses  {tokens(card.tokens, 'suppressed')}"]
+    statistics = card.facts.select(STATISTICS).drop_nulls("corpus_id")
+    lines += ["", terminal_table(statistics).rstrip()] if statistics.height else []
+    for title, triggers in (("largest coefficients", card.top), ("smallest coefficients", card.bottom)):
+        lines += ["", click.style(title, bold=True), *trigger_lines(triggers)] if triggers.height else []
+    return "\n".join(lines)
+
+
+def facts(frame: "pl.DataFrame") -> str:
+    from atlas.export.cells import display_cells
+
+    return "  ".join(f"{name} {display_cells(frame[name])[0]}" for name in NORMS if frame[name][0] is not None)
+
+
+def tokens(frame: "pl.DataFrame", direction: str) -> str:
+    from atlas.export.visible import visible
+
+    return " · ".join(visible(t) for t in frame.filter(direction=direction)["token"].head(15))
+
+
+def trigger_lines(triggers: "pl.DataFrame") -> list[str]:
+    """Coefficient, the text before flushed right against the token, the token highlighted, the text after."""
+    from atlas.export.cells import display_cells
+    from atlas.export.terminal import crop
+    from atlas.export.visible import visible_line
+
+    coefficients = display_cells(triggers["coefficient"])
+    widest = max(len(c) for c in coefficients)
+    lines = []
+    for coefficient, row in zip(coefficients, triggers.iter_rows(named=True), strict=True):
+        after = crop(visible_line(row["text_after"]), BEFORE // 2, left=False)
+        lines.append(f"{coefficient.rjust(widest)}  {marked(row['text_before'], row['token'])}{after}")
+    return lines
+
+
+def marked(text_before: str, token: str) -> str:
+    """The text before flushed right against the token, the token highlighted."""
+    from atlas.export.terminal import crop
+    from atlas.export.visible import visible_line
+
+    before = crop(visible_line(text_before), BEFORE, left=True).rjust(BEFORE)
+    return f"{before}«{click.style(visible_line(token), fg='green', bold=True, reverse=True)}»"
