@@ -31,7 +31,8 @@ def parse_address(text: str) -> Neuron | Head:
     match = re.fullmatch(r"L(\d{1,9})([NH])(\d{1,9})", str(text).strip(), re.ASCII | re.IGNORECASE)
     if match is None:
         raise AtlasError(
-            f"'{str(text)[:40]}' is no address: write L<layer>N<neuron> or L<layer>H<head>, all from 0, such as L3N17 for a neuron or L3H7 for an attention head"
+            f"'{str(text)[:40]}' is no address: write L<layer>N<neuron> or L<layer>H<head>, all from 0, such as L3N17 for a neuron "
+            "or L3H7 for an attention head"
         )
     kind = Neuron if match[2] in "Nn" else Head
     return kind(int(match[1]), int(match[3]))

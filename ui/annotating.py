@@ -3,17 +3,17 @@
 import polars as pl
 import streamlit as st
 
+from atlas.address import Neuron
 from atlas.annotations.adding import add
 from atlas.annotations.sheet import MEANINGS, NONE
 from atlas.annotations.subjects import SUBJECTS, Address, Pattern, Shown, shown
 from schema.errors import AtlasError
 from ui import blocks, data
-from ui.neuron import Where
 
 OFFERED = {"key": "Texts that trigger the key", "value": "Tokens that the value promotes"}
 
 
-def annotations(where: Where) -> None:
+def annotations(where: Neuron) -> None:
     """What has been found of this neuron, and a form to add to it."""
     found = data.ask("annotated_patterns", layer=where.layer, item=where.neuron)
     columns = ["subject", "annotator", "annotator_kind", "kind", "description", "n_matches", "n_items", "tokens"]
@@ -22,7 +22,7 @@ def annotations(where: Where) -> None:
         entry(where)
 
 
-def entry(where: Where) -> None:
+def entry(where: Neuron) -> None:
     """The form."""
     subject = st.segmented_control("What do you look at?", list(OFFERED), format_func=OFFERED.__getitem__, default="key", key="subject", required=True)
     corpora = data.status().corpora["corpus_id"].to_list()

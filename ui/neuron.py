@@ -1,6 +1,7 @@
 """The neuron page's parts: which neuron, and its triggers as coloured text."""
 
 import random
+
 import streamlit as st
 
 from atlas.address import Neuron, parse_neuron

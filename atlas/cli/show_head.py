@@ -35,7 +35,7 @@ def facts(card: "HeadCard") -> list[str]:
         return []
     numbers = "  ".join(f"{name} {display_cells(card.facts[name])[0]}" for name in FACTS if card.facts[name][0] is not None)
     strongest = card.facts["strongest"][0]
-    return [numbers] + ([f"reads most, above chance   {'  '.join(strongest)}"] if strongest is not None and len(strongest) else [])
+    return [numbers] + ([f"reads most            {'  '.join(strongest)}   (composition above chance)"] if strongest is not None and len(strongest) else [])
 
 
 def directions(frame: "pl.DataFrame") -> list[str]:

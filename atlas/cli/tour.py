@@ -65,7 +65,8 @@ def stop_at_key(a: "Atlas", key: dict) -> Iterator[str]:
     layer, neuron, token = key["layer"], key["neuron"], visible_line(key["token"].strip())
     yield ""
     yield click.style(
-        f"{Neuron(layer, neuron)}: {key['n_same']} of its 10 largest triggers end in “{token}” (the most of any key in the {THIRDS[key['third']]} layers)", bold=True
+        f"{Neuron(layer, neuron)}: {key['n_same']} of its 10 largest triggers end in “{token}” (the most of any key in the {THIRDS[key['third']]} layers)",
+        bold=True,
     )
     yield f"  FROM top_triggers({layer}, {neuron}, n := {N_TRIGGERS})"
     yield from (f"  {line}" for line in trigger_lines(a.top_triggers(layer, neuron, n=N_TRIGGERS)))

@@ -424,7 +424,7 @@ def test_show_of_a_head_is_a_page_with_what_it_looks_at(call) -> None:
     assert any(line.startswith("direction 1 (") and " reads " in line for line in lines)
     assert any(line.startswith("read by the keys of   L2H0 ") for line in lines)
     assert any(line.split()[:1] == ["induction"] and float(line.split()[1]) == 0.5 for line in lines)
-    assert any(line.startswith("3.75 ") and "é«␣cat» → “␣[red]”  looks at “é” 0.50" in line for line in lines)
+    assert any(line.startswith("3.750 ") and "é« cat» → “␣[red]”  looks at “é” 0.50" in line for line in lines)
     assert "\x1b" not in out
 
 
