@@ -16,10 +16,10 @@ def notes(q: Question, frame: pl.DataFrame, arguments: Mapping[str, object]) -> 
 
 
 def few(q: Question, frame: pl.DataFrame) -> str:
-    """Which rows rest on fewer than FEW; '' if none, or where nothing is averaged."""
+    """Which rows rest on fewer than FEW; '' if none. A row over nothing shows that itself: what it would average is null."""
     if q.n not in frame.columns:
         return ""
-    n_rows = int((frame[q.n] < FEW).sum())
+    n_rows = int(frame[q.n].is_between(1, FEW - 1).sum())
     return f"{q.n} is under {FEW} in {n_rows:,} of {frame.height:,} rows: what they average over is little." if n_rows else ""
 
 

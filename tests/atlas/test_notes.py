@@ -12,7 +12,7 @@ from schema.errors import AtlasError
 
 def test_rows_that_average_over_few_are_counted() -> None:
     q = questions()["geva2021_fig9"]
-    assert few(q, pl.DataFrame({"n_positions": [29, 30, 3]})) == "n_positions is under 30 in 2 of 3 rows: what they average over is little."
+    assert few(q, pl.DataFrame({"n_positions": [29, 30, 3, 0, None]})) == "n_positions is under 30 in 2 of 5 rows: what they average over is little."
     assert few(q, pl.DataFrame({"n_positions": [30, 4000]})) == ""
     assert few(questions()["value_tokens"], pl.DataFrame({"rank": [1]})) == ""
 
