@@ -9,7 +9,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # two processes, each on a core of its own; what tests share is made once, by the one that has them all
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 20
-SQL := schema/views schema/audits schema/migrations atlas/questions atlas/annotations atlas/experiments ingest/store/merges
+SQL := schema/views schema/audits schema/migrations atlas/questions atlas/annotations atlas/experiments atlas/retrieval ingest/store/merges
 READERS_AND_LOADERS := tests/schema tests/atlas tests/live tests/crash/test_faults.py $(wildcard $(addprefix tests/ingest/test_,$(addsuffix *.py,load publish shards register run merges asked)))
 
 # what no wheel brings: the tests of LaTeX compile every table, those of the pages drive a browser
@@ -149,5 +149,5 @@ soak-live: .venv/.installed-dev ## ask one model process a thousand times: its m
 	$(BIN)/python -m tests.crash.live_soak
 
 clean: ## remove everything that make installed or made, atlases and caches too
-	rm -rf .venv .lane-2 out $(foreach name,demo reference,$(name).duckdb $(name).duckdb.work $(name).annotations.duckdb $(name).experiments.duckdb) .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis
+	rm -rf .venv .lane-2 out $(foreach name,demo reference,$(name).duckdb $(name).duckdb.work $(name).annotations.duckdb $(name).experiments.duckdb $(name).retrievals.duckdb $(name).keys) .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

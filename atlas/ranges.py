@@ -13,18 +13,37 @@ from atlas.statement import literal
 from schema.errors import AtlasError
 from schema.interventions.sites import OPS
 from schema.table_facts import facts, passes_of
-from schema.terms import BEHAVIOURS, DECODINGS, SUBJECTS
+from schema.terms import ANALOGIES, BEHAVIOURS, DECODINGS, SUBJECTS
 
-LEAST = {"n": ("rows", 1), "min_tokens": ("tokens", 1), "n_bins": ("bins", 1), "width": ("tokens", 0), "n_cells": ("cells", 1), "steps": ("thresholds", 1)}
+LEAST = {
+    "n": ("rows", 1),
+    "min_tokens": ("tokens", 1),
+    "min_pairs": ("pairs", 1),
+    "n_bins": ("bins", 1),
+    "width": ("tokens", 0),
+    "n_cells": ("cells", 1),
+    "steps": ("thresholds", 1),
+}
 
 WORDS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "behaviour": {"head_behaviour": BEHAVIOURS},
     "subject": {"annotation": SUBJECTS},
     "site": {"effect": tuple(OPS)},
     "mass": {"scored_position": ("no", "yes")},
+    "method": {"token_vector": ANALOGIES},
     "decoding": {"generation": DECODINGS},
+    "worst": {"scored_query": ("no", "yes")},
 }
 """Name of an argument → view, or table of a file beside an atlas → the words that its column may hold."""
+
+KEYS = """
+SELECT r.retrieval_id
+FROM retrievals.retrieval AS r
+INNER JOIN datastore AS s ON r.store_corpus_id = s.corpus_id AND r.store_sha256 = s.sha256
+INNER JOIN datastore AS v ON r.tune_corpus_id = v.corpus_id AND r.tune_sha256 = v.sha256
+INNER JOIN datastore AS t ON r.test_corpus_id = t.corpus_id AND r.test_sha256 = t.sha256
+"""
+"""Retrievals of keys that the atlas has."""
 
 LARGEST = 2**63 - 1
 """Of what DuckDB takes as a number of rows or an identifier."""
@@ -49,6 +68,8 @@ def check_arguments(con: duckdb.DuckDBPyConnection, arguments: Mapping[str, obje
             check(con, given[name])
     if "experiment" in given:
         check_experiment(con, given)
+    if "layer" in given and "token_state" in relations(sql):
+        check_state_layer(con, given["layer"])
 
 
 def words_of(name: str, sql: str) -> list[str]:
@@ -60,6 +81,13 @@ def words_of(name: str, sql: str) -> list[str]:
 
 def check_layer(con: duckdb.DuckDBPyConnection, layer: object) -> None:
     check_below(layer, "layer", model_column(con, "n_layers"))
+
+
+def check_state_layer(con: duckdb.DuckDBPyConnection, layer: object) -> None:
+    """Mean states are kept of some layers alone."""
+    layers = [kept for (kept,) in fetch_rows(con, "SELECT DISTINCT layer FROM token_state ORDER BY layer")]
+    if layers and layer not in layers:
+        raise AtlasError(f"no mean states of layer {layer}; they are kept of layers {', '.join(map(str, layers))}")
 
 
 def check_neuron(con: duckdb.DuckDBPyConnection, neuron: object) -> None:
@@ -133,6 +161,15 @@ def check_annotator(con: duckdb.DuckDBPyConnection, annotator: object) -> None:
         raise AtlasError(f"no annotator {annotator!r}; they are {', '.join(names) or 'none yet: `atlas annotate sheet` begins'}")
 
 
+def check_retrieval(con: duckdb.DuckDBPyConnection, retrieval: object) -> None:
+    """A retrieval that there is, over keys that the atlas still has: after another ingest of its name position_ids are of other tokens."""
+    ids = [i for (i,) in fetch_rows(con, "SELECT retrieval_id FROM retrievals.retrieval ORDER BY retrieval_id")]
+    if retrieval not in ids:
+        raise AtlasError(f"no retrieval {retrieval}; they are {', '.join(map(str, ids)) or 'none yet: `atlas retrieve` makes one'}")
+    if (retrieval,) not in fetch_rows(con, KEYS):
+        raise AtlasError(f"retrieval {retrieval} is of keys that this atlas has not: it was ingested anew since. `atlas retrieve` makes another")
+
+
 def check_experiment(con: duckdb.DuckDBPyConnection, given: Mapping[str, object]) -> None:
     """The experiment, and what is asked for of it."""
     asked = given["experiment"]
@@ -146,8 +183,9 @@ def check_experiment(con: duckdb.DuckDBPyConnection, given: Mapping[str, object]
 
 
 def named(found: Mapping[int, str]) -> str:
-    """The first few of what there is, by number."""
-    shown = [f"{i}: {text if len(text) <= 40 else text[:39] + '…'}" for i, text in list(found.items())[:8]]
+    """The first few of what there is, by number, on one line."""
+    texts = {i: " ".join(str(text)[:1000].split()) for i, text in list(found.items())[:8]}
+    shown = [f"{i}: {text if len(text) <= 40 else text[:39] + '…'}" for i, text in texts.items()]
     return ", ".join(shown + (["…"] if len(found) > len(shown) else []))
 
 
@@ -186,5 +224,9 @@ CHECKS: dict[str, Callable[[duckdb.DuckDBPyConnection, object], None]] = {
     "at_position": check_position,
     "words": check_words,
     "token": check_token,
+    "a": check_token,
+    "b": check_token,
+    "c": check_token,
     "annotator": check_annotator,
+    "retrieval": check_retrieval,
 }

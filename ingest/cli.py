@@ -42,7 +42,11 @@ def pass_options(command: Callable) -> Callable:
 @click.option("--document-tokens", type=click.IntRange(1), help="Read at most so many tokens of each document, from its start.")
 @click.option("--context", type=click.IntRange(2), default=256, show_default=True, help="Tokens the model reads at once.")
 @click.option(
-    "--bos", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True, help="BOS before every sequence; auto: as the tokenizer does."
+    "--bos",
+    type=click.Choice(["auto", "always", "never", "start"]),
+    default="auto",
+    show_default=True,
+    help="BOS before every sequence; auto: as the tokenizer does; start: always, and where it has none its end-of-text token.",
 )
 @click.option("--cut", type=click.Choice(["tokens", "sentences"]), default="tokens", show_default=True, help="How documents are cut into sequences.")
 @click.option(
@@ -71,6 +75,10 @@ def ingest(paper: bool, dry_run: bool, batch_size: int | None, **given: Any) -> 
     """
     if paper:
         given |= dict.fromkeys(PAPER, True)
+    if given["suite"]:
+        if given["corpus"]:
+            raise click.UsageError("--suite and --corpus are two texts: ingest one after the other.")
+        given["corpus"] = given["suite"][0]
     if given["corpus"] is None and (asked := [name for name, each in passes().items() if each.needs_corpus and given.get(name)]):
         raise click.UsageError(f"--{'paper' if paper else asked[0].replace('_', '-')} needs --corpus: without one the weights alone are read.")
     if (given["lake"] is None) != (given["data"] is None):
@@ -85,8 +93,8 @@ def ingest(paper: bool, dry_run: bool, batch_size: int | None, **given: Any) -> 
 
         click.echo(dry_run_report(request))
         return
-    from ingest.progress import progress_bar
     from ingest.run import ingest as run
+    from schema.progress import progress_bar
 
     try:
         with progress_bar() as bar:

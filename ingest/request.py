@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ingest.text.corpora import Corpus, open_corpus
+from ingest.text.suites import open_suites
 from schema.errors import AtlasError
 
 
@@ -49,10 +50,17 @@ class Request:
         """Whether this process computes itself."""
         return self.workers == 1 and self.ray is None
 
+    @property
+    def is_suite(self) -> bool:
+        """Whether its corpus is the sentences of tests."""
+        return bool(self.options["suite"])
+
     def open_corpus(self, spool: Path) -> Corpus:
         """The corpus asked for; standard input is kept in the folder `spool`. Raises AtlasError if there is none."""
         if self.corpus is None:
             raise AtlasError("no corpus was asked for; give --corpus")
+        if self.is_suite:
+            return open_suites(self.options["suite"], n_items=self.options["items"], seed=self.seed)
         return open_corpus(
             self.corpus, split=self.split, config=self.config, column=self.column, revision=self.corpus_revision, spool=spool,
             max_documents=self.max_documents, every=self.every,

@@ -28,7 +28,7 @@ from ingest.store.register import find_corpus, forget, register_corpus, register
 from ingest.store.shards import Staging
 from ingest.store.work_file import leave, open_work_file
 from ingest.text.corpora import Corpus
-from ingest.text.sequences import CutDocument, bos_token, cut, within_vocabulary
+from ingest.text.sequences import CutDocument, bos_token, cut, read_whole, within_vocabulary
 from ingest.text.survey import Survey, survey
 from ingest.workers.pool import Alone, Pool
 from ingest.workers.worker import Worker
@@ -132,6 +132,8 @@ def cut_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int) -
         corpus.documents(), model.tokenizer, corpus_id=corpus_id, context=request.context, bos=request.bos, by=request.cut,
         document_tokens=request.document_tokens,
     )  # fmt: skip
+    if request.is_suite:
+        documents = read_whole(documents, request.context)
     return within_vocabulary(documents, model.n_embeddings, model.name)
 
 

@@ -11,3 +11,6 @@ ANNOTATION_VERSION = 1
 
 EXPERIMENT_VERSION = 1
 """Version of the tables of experiments (schema/experiments/). As above."""
+
+RETRIEVAL_VERSION = 1
+"""Version of the tables of retrievals (schema/retrieval/). As above."""

@@ -6,6 +6,7 @@ Most follow from the metadata (schema/metadata_audits.py); what a table cannot s
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 
 import duckdb
@@ -42,6 +43,7 @@ def derived_audits() -> Iterator[Audit]:
         yield Audit(f"{kind}s: present", f"every {kind} of this version is in the file", sql)
 
 
+@cache
 def column_audit(d_model: int) -> Audit:
     """Every column of this version is in the file with its type: whoever wrote another would have questions fail, or answer otherwise."""
     with closing(open_writer(":memory:")) as con:

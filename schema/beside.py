@@ -26,6 +26,8 @@ from schema.store import OPENING, is_sqlite, open_reader, open_writer, own_name
 GROUP = "activation_atlas.beside"
 """Entry points that are a `Beside`."""
 
+TABLES = "SELECT t.sql FROM system.main.duckdb_tables() AS t WHERE t.database_name = ? ORDER BY t.schema_name, t.table_name"
+
 
 @dataclass(frozen=True)
 class Beside:
@@ -150,7 +152,7 @@ def as_of_this_release(target: Path, kind: Beside) -> Iterator[Path]:
         attach_file(con, target, kind)
         try:
             is_current = con.execute(f"SELECT derived_sha256 FROM {kind.name}.{kind.label} LIMIT 2").fetchall() == [(derived_sha256(kind),)]
-            is_current = is_current and defined(con, kind) == released(derived_sha256(kind), lambda: defined_of_release(kind))
+            is_current = is_current and defined(con, kind) == released(sources_sha256(kind), lambda: defined_of_release(kind))
         except duckdb.Error as error:
             raise unreadable(target, kind, error) from error
     if is_current:
@@ -166,9 +168,9 @@ def as_of_this_release(target: Path, kind: Beside) -> Iterator[Path]:
 
 
 def defined(con: duckdb.DuckDBPyConnection, kind: Beside) -> str:
-    """What the attached file defines: the names of its tables, and its views and questions."""
-    tables = sorted(table for name, table in stored_tables(con) if name == kind.name)
-    return digest(con, kind.name, read_folder(kind.folder / "views").keys() | kind.questions().keys()) + " ".join(tables)
+    """What the attached file defines: its tables as DuckDB writes them, with types and constraints, and its views and questions."""
+    tables = con.execute(TABLES, [kind.name]).fetchall()
+    return digest(con, kind.name, read_folder(kind.folder / "views").keys() | kind.questions().keys()) + " ".join(sql for (sql,) in tables)
 
 
 def defined_of_release(kind: Beside) -> str:
@@ -211,6 +213,11 @@ def filling(kind: Beside) -> str:
 def derived(kind: Beside) -> list[str]:
     """SQL of the views, in the order of their names, then of the questions."""
     return [*read_folder(kind.folder / "views").values(), *(commented(name, sql, kind.name) for name, sql in kind.questions().items())]
+
+
+@cache
+def sources_sha256(kind: Beside) -> str:
+    return hashlib.sha256("\n".join([kind.tables.read_text(encoding="utf-8"), *derived(kind)]).encode()).hexdigest()
 
 
 @cache

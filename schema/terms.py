@@ -42,6 +42,15 @@ CLUSTER_SPACES = ("value", "logits")
 LAYOUTS = ("value", "resid_post")
 """What a map places in the plane: the values of all layers, or the states of traced positions after each layer."""
 
+TOKEN_SPACES = ("input", "output")
+"""Where tokens have vectors: the input embedding, and the output embedding where that is not the same."""
+
+GEOMETRY_SITES = ("resid_pre", "resid_post")
+"""Whose geometry is told: what enters the first layer, and what leaves each."""
+
+ANALOGIES = ("add", "add_centred", "multiply")
+"""How the fourth word of an analogy is found: 3CosAdd on vectors as they are or less their mean, and 3CosMul (Levy and Goldberg 2014)."""
+
 LOOKED_AT = ("previous", "self", "first", "duplicate", "induction")
 """What heads are known to look at, wherever a destination has it: columns of head_statistics and head_probe."""
 
@@ -62,6 +71,15 @@ ANNOTATION_CATALOG = "annotations"
 
 EXPERIMENT_CATALOG = "experiments"
 """Name under which NAME.experiments.duckdb is attached."""
+
+RETRIEVAL_CATALOG = "retrievals"
+"""Name under which NAME.retrievals.duckdb is attached."""
+
+RETRIEVAL_PARTS = ("tune", "test")
+"""Queries that k, temperature and weight are chosen on, and those that the choice is scored on."""
+
+SEARCHES = ("exact", "compressed")
+"""How neighbours are found: among all entries, or among those that an index of compressed keys proposes."""
 
 EXPERIMENT_KINDS = ("live", "generation", "tracing", "patching", "knockout", "saliency", "suppression")
 """What was done to a model's forward passes, or asked of them."""
@@ -105,6 +123,10 @@ COMPOSITIONS = ("k", "q", "v")
 
 LOSS_TERMS = ("unigram", "paths", "layer", "other_layers", "model")
 """With what predictions are made whose loss is told: frequencies alone, paths through a few heads, those of one layer or of all others, the model itself."""
+
+TEST_KINDS = ("pair", "region", "mft", "inv", "dir")
+"""What a test expects: of a minimal pair the good sentence to be the more probable; formulas over surprisals of regions to hold (Gauthier et al. 2020); the
+expected continuation to beat its rivals, what is predicted to stay, or a probability to move (Ribeiro et al. 2020)."""
 
 RUN_STATUSES = ("running", "finished")
 

@@ -19,7 +19,9 @@ from schema.build import create_tables, install_derived
 from schema.lake import Lake
 from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
 from tests.atlas.experiments.tiny_experiments import write_tiny_experiments
+from tests.atlas.retrieval.tiny_retrievals import write_tiny_retrievals
 from tests.atlas.tiny_atlas import write_tiny_atlas
+from tests.atlas.tiny_suites import add_suites
 from tests.pdf import text_of
 
 if TYPE_CHECKING:
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 if not Path("/dev/nvidiactl").exists():
     assert "numba" not in sys.modules
     os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
+
+# Ray's workers are nicer than others, and would wait for the tests of the other processor
+os.environ.setdefault("RAY_worker_niceness", "0")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -129,6 +134,17 @@ def tiny_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
         path = push(path, path.with_suffix(".lake"), Lake(started.catalogue("tiny"), started.data("tiny")))
     write_tiny_annotations(path)
     write_tiny_experiments(path)
+    write_tiny_retrievals(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def suites_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny atlas with tests in it, which are a corpus more."""
+    path = write_tiny_atlas(tmp_path_factory.mktemp("suites") / "suites.duckdb")
+    with duckdb.connect(path) as con:
+        add_suites(con)
+    write_tiny_annotations(path)
     return path
 
 

@@ -15,14 +15,16 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from atlas.cli.ask import Asks
 from atlas.cli.main import COMMANDS, PLUGINS, cli
 from atlas.dictionary import ANY_WIDTH, describe_blank
-from atlas.experiments.rules import RULE, sql_audits
+from atlas.experiments import rules as of_experiments
 from atlas.export.markdown import escape
 from atlas.questions import Parameter, Question, header, questions
+from atlas.retrieval import rules as of_retrievals
 from ingest.model.architectures import ARCHITECTURES
 from schema.annotation_tables import annotation_metadata
 from schema.audits import audits
 from schema.experiments.tables import experiment_metadata
 from schema.release import view_files
+from schema.retrieval.tables import retrieval_metadata
 from schema.tables import metadata
 from tests.rooms import ROOT, first_sentence, folders, rooms_used
 
@@ -56,7 +58,8 @@ def anchor(heading: str) -> str:
 
 def grains() -> dict[str, str]:
     """What one row of each table and view is, as the names of its columns."""
-    tables = {t.fullname: t.info["grain"] for m in (metadata(ANY_WIDTH), annotation_metadata(), experiment_metadata()) for t in m.tables.values()}
+    beside = (annotation_metadata(), experiment_metadata(), retrieval_metadata())
+    tables = {t.fullname: t.info["grain"] for m in (metadata(ANY_WIDTH), *beside) for t in m.tables.values()}
     views = {name: dict(header(sql)).get("grain", "").split(", ") for name, sql in view_files().items()}
     return {name: ", ".join(map(code, grain)) or "atlas" for name, grain in {**tables, **views}.items()}
 
@@ -85,8 +88,8 @@ def relations(kind: str) -> str:
 def tables_page() -> str:
     return page(
         "Tables",
-        "Every table of an atlas, and of the annotations and experiments beside it. `atlas schema` prints the same, and so does `duckdb_columns()` in any\n"
-        "DuckDB client.",
+        "Every table of an atlas, and of the annotations, experiments and retrievals beside it. `atlas schema` prints the same, and so does\n"
+        "`duckdb_columns()` in any DuckDB client.",
         relations("table"),
     )
 
@@ -153,7 +156,7 @@ def families_page() -> str:
 
 
 def audits_page() -> str:
-    rows = [[prose(a.name), prose(a.rule)] for a in [*audits(ANY_WIDTH), *sql_audits(), RULE]]
+    rows = [[prose(a.name), prose(a.rule)] for a in [*audits(ANY_WIDTH), *of_experiments.sql_audits(), of_experiments.RULE, *of_retrievals.sql_audits()]]
     return page("Audits", "The rules that `atlas verify` checks, each a query for the rows that break it.", table(["audit", "rule"], rows))
 
 

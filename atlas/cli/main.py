@@ -20,6 +20,7 @@ COMMANDS = {
     "export": ("atlas.cli.export", "Write a question or a SELECT to a file, with its provenance."),
     "paper": ("atlas.cli.paper", "Write every figure and table of a paper: atlas paper geva2021 FILE -o out/."),
     "questions": ("atlas.cli.questions", "List the questions, or print one with its SQL."),
+    "retrieve": ("atlas.cli.retrieve", "Mix what follows the nearest kept keys into predictions."),
     "schema": ("atlas.cli.dictionary", "Print the data dictionary."),
     "show": ("atlas.cli.show", "Show one neuron or attention head on one page: atlas show L3N17."),
     "sql": ("atlas.cli.sql", "Run one SELECT."),
@@ -38,6 +39,7 @@ PLUGINS = {
     "into": "Take apart what a head or a neuron reads at a position.",
     "live": "Hold an atlas's model in memory, for `atlas trace`.",
     "pull": "Copy a lake, or some layers of it, into an atlas file.",
+    "test": "Run tests: which of two sentences is the more probable?",
     "ui": "Browse an atlas in the web browser.",
 }
 """Commands of other packages, found by entry point and imported when they run; their lines in the help are kept here."""
@@ -143,13 +145,12 @@ def failed(error: BaseException, is_debug: bool) -> int:
     """Say what went wrong; returns the exit code."""
     if is_debug:
         traceback.print_exception(error)
-    elif isinstance(error, AtlasError):
+    else:
         from atlas.export.visible import visible_line
 
+        said = str(error) if isinstance(error, AtlasError) else f"{type(error).__name__}: {' '.join(str(error).split())} (unexpected; --debug shows where)"
         # it may quote an atlas that somebody sent, and what the terminal would obey
-        click.echo("\n".join(map(visible_line, f"Error: {error}".split("\n"))), err=True)
-    else:
-        click.echo(f"Error: {type(error).__name__}: {error} (unexpected; --debug shows where)", err=True)
+        click.echo("\n".join(map(visible_line, f"Error: {said}".split("\n"))), err=True)
     return 1
 
 

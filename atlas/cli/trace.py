@@ -55,6 +55,8 @@ def command(
         return
     if not texts:
         raise click.UsageError("which prompt? Give TEXT")
+    if with_trace and title is None:
+        raise AtlasError("--with-trace says what --save keeps: give --save TITLE too")
     if n_off is not None:
         require_alone("--switch-off makes the arms itself", switches, files, n_new, with_trace)
         with open_atlas(db) as a, shown_progress() as progress:

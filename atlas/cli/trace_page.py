@@ -50,13 +50,22 @@ def leading(found: "LiveTrace", index: int) -> "pl.DataFrame":
     import polars as pl
 
     frame = found.sql(LEADING.format(index=index, n=N_TOKENS))
-    arms = frame["arm"].unique(maintain_order=True)
-    parts = [frame.filter(arm=name).select(pl.col("token").alias(name), pl.col("prob").alias(f"{name} prob")) for name in arms]
+    arms = frame.select("arm_id", "arm").unique(maintain_order=True)
+    heads = headings(arms["arm_id"].to_list(), arms["arm"].to_list())
+    parts = [frame.filter(arm_id=k).select(pl.col("token").alias(token), pl.col("prob").alias(prob)) for k, (token, prob) in heads.items()]
     return pl.concat(parts, how="horizontal")
 
 
+def headings(arm_ids: Sequence[int], names: Sequence[str]) -> dict[int, tuple[str, str]]:
+    """Arm → the two columns that it has; with its number where its name is not its own alone."""
+    plain = {k: (name, f"{name} prob") for k, name in zip(arm_ids, names, strict=True)}
+    if len({column for pair in plain.values() for column in pair}) == 2 * len(plain):
+        return plain
+    return {k: (f"{k}: {name}", f"{k}: {name} prob") for k, (name, _) in plain.items()}
+
+
 LEADING = """
-SELECT a.name AS arm, k.text AS token, o.prob
+SELECT o.arm_id, a.name AS arm, k.text AS token, o.prob
 FROM live_outcome_token AS o
 INNER JOIN live_arm AS a ON o.arm_id = a.arm_id
 INNER JOIN token AS k ON o.token_id = k.token_id

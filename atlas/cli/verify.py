@@ -13,17 +13,18 @@ from atlas.cli.options import db_option, open_atlas
 @db_option
 @click.option("--quiet", "-q", is_flag=True, help="Name only the rules that are broken.")
 def command(path: Path | None, db: Path | None, quiet: bool) -> None:
-    """Check an atlas against every rule of its tables: uniqueness, references, ranks, totals; and the experiments beside it. PATH stands in for --db.
+    """Check an atlas against every rule of its tables: uniqueness, references, ranks, totals; and what lies beside it. PATH stands in for --db.
 
     Exit code 1 if a rule is broken.
     """
-    from atlas.experiments.rules import findings
+    from atlas.experiments import rules as of_experiments
+    from atlas.retrieval import rules as of_retrievals
     from schema.audits import run_audits
     from schema.errors import AtlasError
 
     n_audits, broken = 0, 0
     with open_atlas(path or db) as a:
-        for finding in chain(run_audits(a.con), findings(a.con)):
+        for finding in chain(run_audits(a.con), of_experiments.findings(a.con), of_retrievals.findings(a.con)):
             n_audits += 1
             broken += finding.n_rows > 0
             if finding.n_rows:

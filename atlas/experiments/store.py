@@ -64,6 +64,7 @@ def add(path: Path | str, experiment_id: int, tables: "Mapping[str, pa.Table]", 
     model = model_of(path)
 
     def add_part(con: duckdb.DuckDBPyConnection) -> None:
+        require_new(con, experiment_id, tables)
         if require_status(con, experiment_id) != "running":
             raise AtlasError(f"experiment {experiment_id} is finished, and nothing is added to it: save another")
         if is_last:
@@ -113,6 +114,17 @@ def put(con: duckdb.DuckDBPyConnection, experiment_id: int, tables: "Mapping[str
                 f"the experiment was not saved, for it breaks a rule: {found.audit.rule} ({found.audit.name}: {found.n_rows} rows, such as {found.example})"
             )
     require_size(con)
+
+
+def require_new(con: duckdb.DuckDBPyConnection, experiment_id: int, tables: "Mapping[str, pa.Table]") -> None:
+    """Raise AtlasError for a part that is done already."""
+    parts = set(tables["part"]["part"].to_pylist()) if "part" in tables else set()
+    done = {part for (part,) in con.execute(DONE, {"id": experiment_id}).fetchall()}
+    if twice := sorted(parts & done):
+        raise AtlasError(
+            f"part {twice[0]} of experiment {experiment_id} is there already: another process computes the same experiment. Nothing is lost; wait for it, "
+            "and run the same command again if it ends before the experiment is finished"
+        )
 
 
 def require_status(con: duckdb.DuckDBPyConnection, experiment_id: int) -> str:

@@ -5,12 +5,13 @@ from html import escape
 import polars as pl
 
 from atlas.export.cells import display_cells
+from atlas.export.visible import visible_line
 
 
 def html_table(frame: pl.DataFrame) -> str:
     """A <table>; numbers to the right, and every text cell isolated, so that Hebrew or Arabic does not turn its row round."""
     numeric = {c: frame.schema[c].is_numeric() for c in frame.columns}
-    head = "".join(f'<th scope="col"{right(numeric[c])}>{escape(c)}</th>' for c in frame.columns)
+    head = "".join(f'<th scope="col"{right(numeric[c])}>{escape(visible_line(c))}</th>' for c in frame.columns)
     columns = [[cell(text, is_number=numeric[c]) for text in display_cells(frame[c])] for c in frame.columns]
     body = "\n".join(f"<tr>{''.join(row)}</tr>" for row in zip(*columns, strict=True))
     return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"

@@ -5,6 +5,7 @@ import re
 import polars as pl
 
 from atlas.export.cells import display_cells
+from atlas.export.visible import visible_line
 
 MARKUP = re.compile(r"[\\`*_\[\]<>|~#$&]")
 
@@ -18,5 +19,5 @@ def markdown_table(frame: pl.DataFrame) -> str:
     """A pipe table; numbers to the right."""
     marks = ["---:" if frame.schema[c].is_numeric() else "---" for c in frame.columns]
     columns = [[escape(cell) for cell in display_cells(frame[c])] for c in frame.columns]
-    lines = [[escape(c) for c in frame.columns], marks, *zip(*columns, strict=True)]
+    lines = [[escape(visible_line(c)) for c in frame.columns], marks, *zip(*columns, strict=True)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from atlas.export.cells import display_cells
+from atlas.export.visible import visible_line
 
 LEFT_CROPPED = {"text_before"}
 """What stands next to the token is its end."""
@@ -25,19 +26,21 @@ MARGIN = 3
 
 def terminal_table(frame: pl.DataFrame, *, width: int | None = None, color: bool = False) -> str:
     """The frame as text, at most `width` columns wide (None: as wide as it gets); a last line names the columns that found no room."""
+    # a stranger's too: columns of a file that was sent, or arms by their names
+    heads = {c: visible_line(c) for c in frame.columns}
     cells = {c: display_cells(frame[c]) for c in frame.columns}
-    wanted = {c: max([len(c), *(Text(v).cell_len for v in values)]) for c, values in cells.items()}
+    wanted = {c: max([len(heads[c]), *(Text(v).cell_len for v in values)]) for c, values in cells.items()}
     widths = fit(wanted, {c for c in frame.columns if not frame.schema[c].is_numeric() and c not in WHOLE}, width)
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1), header_style="bold")
     for c, w in widths.items():
         right = frame.schema[c].is_numeric() or c in LEFT_CROPPED
-        table.add_column(Text(c), justify="right" if right else "left", no_wrap=True, width=w, style="bold green" if c == "token" else "")
+        table.add_column(Text(heads[c]), justify="right" if right else "left", no_wrap=True, width=w, style="bold green" if c == "token" else "")
     for i in range(frame.height):
         table.add_row(*(Text(crop(cells[c][i], w, left=c in LEFT_CROPPED)) for c, w in widths.items()))
     out = io.StringIO()
     console = Console(file=out, width=width or sum(w + MARGIN for w in widths.values()) + MARGIN, force_terminal=color, no_color=not color, emoji=False)
     console.print(table)
-    left_out = [c for c in frame.columns if c not in widths]
+    left_out = [heads[c] for c in frame.columns if c not in widths]
     if left_out:
         console.print(Text(f"columns with no room here: {', '.join(left_out)} (choose with --columns)", style="dim"))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"

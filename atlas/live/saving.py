@@ -5,23 +5,42 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from atlas import sandbox
 from atlas.frames import fetch
+from atlas.live.shape import OF_EXPERIMENT, require_answer
 from atlas.live.streams import stream_of, table_of
 from atlas.ranges import check_arguments
 from schema.errors import AtlasError
 
-KEPT = ("experiment", "prompt", "prompt_token", "arm", "arm_change", "outcome", "outcome_token", "generation")
-"""Tables of an answer that a file of experiments has too."""
+MOST_BYTES = 1 << 29
+"""Of the streams of a trace together: what a whole file of experiments may take when it is written."""
 
 TEXT = "SELECT p.text FROM experiments.prompt AS p WHERE p.experiment_id = $id AND p.prompt_id = 0"
+LENGTH = "SELECT coalesce(sum(octet_length(k.arrow)), 0) AS n_bytes FROM experiments.kept_table AS k WHERE k.experiment_id = {id:d}"
 WHOLE = "SELECT k.name, k.arrow FROM experiments.kept_table AS k WHERE k.experiment_id = $id ORDER BY k.name"
+
+
+def require_length(path: Path, experiment_id: int) -> None:
+    """Raise AtlasError for streams that are too long.
+
+    DuckDB compresses them, so that a file of a megabyte may hold any number of gigabytes, and expands them to say how long they are: that is asked in a
+    process that has no more memory than it may take.
+    """
+    try:
+        (n_bytes,) = sandbox.run(path, LENGTH.format(id=experiment_id)).frame.row(0)
+    except AtlasError as error:
+        raise AtlasError(f"the trace of experiment {experiment_id} cannot be read: {error}") from error
+    if n_bytes > MOST_BYTES:
+        raise AtlasError(f"the trace of experiment {experiment_id} cannot be read: it takes {n_bytes:,} bytes, and may take {MOST_BYTES:,}")
 
 
 def save_answer(path: Path, tables: dict[str, pa.Table], title: str, author: str | None, *, is_whole: bool = False) -> int:
     """Returns the experiment's number. is_whole: every table is kept as it is, beside the rows. Raises AtlasError if it cannot be written."""
+    if half := [text for text in (title, author) if text is not None and any("\ud800" <= character <= "\udfff" for character in text)]:
+        raise AtlasError(f"{half[0]!r} is no text in UTF-8: give another title or author")
     from atlas.experiments.store import save  # what writes DuckDB files, which reading goes without
 
-    kept = {name: tables[name] for name in KEPT}
+    kept = {name: tables[name] for name in OF_EXPERIMENT}
     kept["arm"] = kept["arm"].drop_columns("is_as_base")
     said = {"title": pa.array([title]), "author": pa.array([author], pa.string())}
     kept["experiment"] = pa.table({**dict(zip(kept["experiment"].column_names, kept["experiment"].columns, strict=True)), **said})
@@ -30,14 +49,16 @@ def save_answer(path: Path, tables: dict[str, pa.Table], title: str, author: str
     return save(path, kept)
 
 
-def kept_answer(con: duckdb.DuckDBPyConnection, experiment_id: int) -> tuple[str, dict[str, pa.Table]]:
+def kept_answer(con: duckdb.DuckDBPyConnection, path: Path, experiment_id: int) -> tuple[str, dict[str, pa.Table]]:
     """The prompt and the tables of an answer that was kept whole. Raises AtlasError for an experiment that there is not, or that was not."""
     check_arguments(con, {"experiment": experiment_id})
+    require_length(path, experiment_id)
     rows = fetch(con, WHOLE, {"id": experiment_id}).rows()
     if not rows:
         raise AtlasError(f"experiment {experiment_id} was kept without its trace: it has what its arms predict (before_after), and no states")
     try:
         tables = {name: table_of(stream) for name, stream in rows}
-    except (AtlasError, pa.ArrowException, OSError) as error:
+        require_answer(con, tables)
+    except (AtlasError, pa.ArrowException, OSError, duckdb.Error) as error:
         raise AtlasError(f"the trace of experiment {experiment_id} cannot be read: {str(error).splitlines()[0]}") from error
     return fetch(con, TEXT, {"id": experiment_id}).item(), tables

@@ -74,7 +74,7 @@ class Live:
 
     def kept(self, experiment: int) -> "LiveTrace":
         """A trace that was kept with `save(title, with_trace=True)`, as when it was made; no model is needed. Raises AtlasError if there is none."""
-        return LiveTrace(self.con, self.path, *kept_answer(self.con, experiment))
+        return LiveTrace(self.con, self.path, *kept_answer(self.con, self.path, experiment))
 
     def switch_off(
         self, prompts: Sequence[str], n: int = 10, *, layers: Sequence[int] | None = None, index: int = -1, progress: Progress = lambda _: None

@@ -11,7 +11,8 @@ import pyarrow as pa
 from atlas.address import Neuron
 from atlas.frames import fetch
 from atlas.live.asking import Progress
-from atlas.live.saving import KEPT, save_answer
+from atlas.live.saving import save_answer
+from atlas.live.shape import OF_EXPERIMENT
 from schema.errors import AtlasError
 from schema.live import MOST_ARMS, MOST_POSITIONS
 
@@ -74,7 +75,7 @@ def switched_off(live: "Live", prompts: Sequence[str], n: int, layers: Sequence[
     if not parts:
         raise AtlasError("no prompt was given: give one or more")
     asked: dict[str, object] = {"switched_off": n, "layers": None if layers is None else list(layers), "index": index}
-    merged = {name: pl.concat([part[name] for part in parts]).to_arrow() for name in KEPT}
+    merged = {name: pl.concat([part[name] for part in parts]).to_arrow() for name in OF_EXPERIMENT}
     return SwitchedOff(live.path, merged | {"experiment": one_experiment(merged["experiment"], asked)})
 
 
@@ -92,7 +93,7 @@ def largest(traced: "LiveTrace", position_id: int, n: int, layers: Sequence[int]
 def placed(tables: dict[str, pa.Table], prompt_id: int, n_before: int, at: int, *, is_first: bool) -> dict[str, pl.DataFrame]:
     """An answer's rows as part of an experiment of several: arms are counted on, the base comes once, and what is of a prompt once for it."""
     found = {}
-    for name in KEPT:
+    for name in OF_EXPERIMENT:
         frame = frame_of(tables[name])
         if "prompt_id" in frame.columns:
             frame = frame.with_columns(pl.lit(prompt_id, pl.Int32).alias("prompt_id"))

@@ -16,12 +16,14 @@ LOAD = "` and `atlas annotate load"
 
 @dataclass(frozen=True)
 class Need:
-    """`rows` are rows that the atlas must have, of the corpus $corpus where that is given; `kind` is the pass that makes them, None for none."""
+    """`rows` are rows that the atlas must have, of the corpus $corpus where that is given, `of_corpus` how that is said; '' where rows are of no corpus.
+    `kind` is the pass that makes them, None for none."""
 
     what: str
     rows: str
     command: str
     kind: str | None = None
+    of_corpus: str = " of corpus {corpus}"
 
 
 def run_need(name: str) -> Need:
@@ -47,7 +49,7 @@ RAW_TOPS = Need(
 
 def experiment_need(kind: str) -> Need:
     rows = f"FROM {EXPERIMENT_CATALOG}.experiment WHERE kind = '{kind}' AND status = 'finished' AND ($corpus IS NULL OR $corpus IS NOT NULL)"
-    return Need(f"finished experiment of kind {kind}", rows, f"atlas experiment {kind} --facts --db {{path}}")
+    return Need(f"finished experiment of kind {kind}", rows, f"atlas experiment {kind} --facts --db {{path}}", of_corpus="")
 
 
 CURVE = replace(run_need("training_curve"), what="training_curve, which only a model has that ships it, such as attention-2l-sotu")
@@ -57,6 +59,7 @@ SUPPRESSION = Need(
     f"FROM {EXPERIMENT_CATALOG}.arm_cost AS c INNER JOIN {EXPERIMENT_CATALOG}.experiment AS e USING (experiment_id) "
     "WHERE e.kind = 'suppression' AND ($corpus IS NULL OR c.corpus_id = $corpus)",
     "atlas experiment suppression --db {path}",
+    of_corpus=" whose arms read text of corpus {corpus}",
 )
 
 NEEDS = {
@@ -77,7 +80,7 @@ def missing(con: duckdb.DuckDBPyConnection, path: str, needs: Iterable[str], cor
     for name in needs:
         need = NEEDS[name]
         if not fetch_rows(con, f"SELECT 1 {need.rows} LIMIT 1", {"corpus": corpus}):
-            of_corpus = f" of corpus {corpus}" if corpus is not None else ""
+            of_corpus = need.of_corpus.format(corpus=corpus) if corpus is not None else ""
             return f"no {need.what}{of_corpus}: `{need.command.format(path=path)}`"
     return None
 

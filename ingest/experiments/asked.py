@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ingest.experiments.fields import setting
 
@@ -20,6 +21,17 @@ class SubjectPrompt:
     subject: str = setting(help="part of the text, where it comes first")
     answer: str | None = setting(None, help="what is to follow, with the space before it")
     cluster: str | None = setting(None, help="its template: prompts of one count as one observation")
+
+
+def facts() -> list[dict[str, Any]]:
+    """Of `SubjectPrompt`: those of ingest/acting/facts.jsonl."""
+    from ingest.acting.facts import FILE, read_facts
+
+    return [{"text": f.prompt, "subject": f.subject, "answer": f.answer, "cluster": f.cluster} for f in read_facts(FILE.read_text(encoding="utf-8"))]
+
+
+FACTS = {"facts": facts}
+"""What ships of `SubjectPrompt`."""
 
 
 @dataclass(frozen=True)

@@ -84,11 +84,10 @@ class Kind(ABC):
     prompt: type
     """A frozen dataclass, its fields made by `setting`; `text` comes first."""
 
+    shipped: Mapping[str, Callable[[], list[dict[str, Any]]]] = {}
+    """Name → prompts that come with the atlas; the name stands in the place of a list."""
     usual: str = ""
-    """What stands for the prompts that come with the atlas, in the place of a list; '' where there are none."""
-
-    def usual_prompts(self) -> list[dict[str, Any]]:
-        return []
+    """The name of those that are taken where no prompt is given; '' where one must be."""
 
     @abstractmethod
     def plan(self, world: World, settings: Any, prompts: Sequence[Any], seed: int) -> Plan:

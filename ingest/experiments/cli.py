@@ -11,7 +11,7 @@ import click
 from ingest.experiments.base import Kind
 from ingest.experiments.fields import allowed, item_of, scalar_of
 from ingest.experiments.kinds import kinds
-from ingest.experiments.spec import FACTS, Spec, read_file, spec_of, to_toml
+from ingest.experiments.spec import Spec, read_file, spec_of, to_toml
 
 USUAL = (
     click.Option(["--db"], type=click.Path(path_type=Path), envvar="ATLAS_DB", metavar="FILE", show_envvar=True, required=True, help="The atlas."),
@@ -49,15 +49,18 @@ def kind_command(kind: Kind) -> click.Command:
     of_prompt = [option(kind.prompt, name, is_prompt=True) for name in names(kind.prompt)[1:]]
     of_settings = [option(kind.settings, name) for name in names(kind.settings)]
     own = [
-        *([click.Option(["--facts"], is_flag=True, help="The prompts that come with the atlas, in the place of your own.")] if has_facts(kind) else []),
+        *(click.Option([f"--{name}"], is_flag=True, help="The prompts that come with the atlas, in the place of your own.") for name in kind.shipped),
         click.Option(["--title"], help="What you call it.  [default: the first prompt]"),
         click.Option(["--seed"], default=0, show_default=True, type=click.IntRange(0), help="What draws are hashed from."),
     ]
 
-    def command(prompts: tuple[str, ...], title: str | None, seed: int, facts: bool = False, **given: Any) -> None:
+    def command(prompts: tuple[str, ...], title: str | None, seed: int, **given: Any) -> None:
         settings = {name: given.pop(name) for name in names(kind.settings)}
         of_kind = {name: given.pop(name) for name in names(kind.prompt)[1:]}
-        of = FACTS if facts else kind.usual if kind.usual and not prompts else listed(kind, prompts, of_kind)
+        shipped = [name for name in kind.shipped if given.pop(name)]
+        if shipped and prompts:
+            raise click.UsageError(f"prompts and --{shipped[0]} were given: one of both")
+        of = shipped[0] if shipped else kind.usual if kind.usual and not prompts else listed(kind, prompts, of_kind)
         asked = {"kind": kind.name, "title": title or (of if isinstance(of, str) else prompts[0]), "seed": seed, "settings": settings, "prompts": of}
         carry_out(spec_of(asked), **{name: value for name, value in given.items() if name in ("db", "model", "device", "dry_run")})
 
@@ -67,10 +70,6 @@ def kind_command(kind: Kind) -> click.Command:
 
 def names(of: type) -> list[str]:
     return [f.name for f in fields(of)]
-
-
-def has_facts(kind: Kind) -> bool:
-    return "subject" in names(kind.prompt)
 
 
 def option(of: type, name: str, is_prompt: bool = False) -> click.Option:
@@ -92,7 +91,7 @@ def option(of: type, name: str, is_prompt: bool = False) -> click.Option:
 def listed(kind: Kind, texts: Sequence[str], of_prompt: dict[str, tuple[Any, ...]]) -> list[dict[str, Any]]:
     """A table a prompt. Raises UsageError unless there is one of each, or none of an option."""
     if not texts:
-        raise click.UsageError(f"no prompt was given{': give one, or --facts' if has_facts(kind) else ''}")
+        raise click.UsageError(f"no prompt was given{''.join(f': give one, or --{name}' for name in kind.shipped)}")
     for name, given in of_prompt.items():
         if given and len(given) != len(texts):
             raise click.UsageError(f"{len(texts)} prompts were given, and --{name} {len(given)} times: give one for each")

@@ -24,6 +24,10 @@ STORE = "activation_atlas.experiment_store"
 """Entry point: the module that keeps experiments."""
 
 
+FAULTS = (AtlasError, ArithmeticError, AssertionError, LookupError, MemoryError, OSError, RuntimeError, TypeError, ValueError)
+"""What a part may fail with. Whoever is told what is done ends the work with others, and knows why."""
+
+
 class Tell(Protocol):
     """Hears what is done: part of all parts, and how much of it; what it raises ends the work between cells."""
 
@@ -89,9 +93,26 @@ def carry_out(world: World, spec: Spec, plan: Plan, tell: Tell) -> Ran:
             continue
         what = f"{part.name}, {place + 1} of {n}"
         tell(what)
-        with torch.inference_mode():
+        with torch.inference_mode(), said_of(part.name, experiment_id, world.path, is_begun=begun is not None or place > 0):
             found = part.compute(lambda read, of, what=what: tell(what, read / of))  # type: ignore[misc]
         if found.note is not None:
             notes[part.name] = found.note
         kept.add(world.path, experiment_id, part_tables(place, part.name, found), is_last=place == n - 1)
     return Ran(experiment_id, n, len(done), notes)
+
+
+@contextmanager
+def said_of(part: str, experiment_id: int, path: Path, *, is_begun: bool) -> Iterator[None]:
+    """Say of what fails which part it was of, and what is kept: nothing of an experiment none of whose parts was done before."""
+    try:
+        yield
+    except FAULTS as error:
+        said = str(error) if isinstance(error, AtlasError) else f"{type(error).__name__}: {error}"
+        if not is_begun:
+            store().remove(path, experiment_id)
+        kept = (
+            f"what was done before it is kept: the same command goes on there, and `atlas experiment remove {experiment_id}` takes it away"
+            if is_begun
+            else "nothing is kept"
+        )
+        raise AtlasError(f"{part} could not be computed ({' '.join(said.split())}); {kept}") from error

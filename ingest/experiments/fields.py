@@ -17,17 +17,26 @@ MOST_ITEMS = 4096
 
 @dataclass(frozen=True)
 class Allowed:
-    """least and most: of numbers, both allowed. among: the texts that there are, where they are few."""
+    """least and most: of numbers, both allowed. among: the texts that there are, where they are few. most_items: of a list, each of which is of its own."""
 
     help: str
     least: float | None = None
     most: float | None = None
     among: tuple[str, ...] = ()
+    most_items: int | None = None
 
 
-def setting(default: Any = MISSING, *, help: str, least: float | None = None, most: float | None = None, among: Sequence[str] = ()) -> Any:
+def setting(
+    default: Any = MISSING,
+    *,
+    help: str,
+    least: float | None = None,
+    most: float | None = None,
+    among: Sequence[str] = (),
+    most_items: int | None = None,
+) -> Any:
     """A field of type int, float, str or bool, one of them or None, or a tuple of one of them."""
-    return field(default=default, metadata={"allowed": Allowed(help, least, most, tuple(among))})
+    return field(default=default, metadata={"allowed": Allowed(help, least, most, tuple(among), len(among) or most_items)})
 
 
 def read(of: type, given: Any, where: str) -> Any:
@@ -58,8 +67,19 @@ def value(hint: Any, bounds: Allowed, given: Any, what: str) -> Any:
             raise AtlasError(f"{what} is {shown(given)}; it is a list, each of it {WORDS[item]}")
         if len(given) > MOST_ITEMS:
             raise AtlasError(f"{what} has {len(given):,} items; at most {MOST_ITEMS:,} are read")
-        return tuple(single(item, bounds, one, what) for one in given)
+        found = tuple(single(item, bounds, one, what) for one in given)
+        if bounds.most_items is not None:
+            require_each_once(found, bounds.most_items, what)
+        return found
     return None if given is None and is_optional(hint) else single(scalar_of(hint), bounds, given, what)
+
+
+def require_each_once(found: tuple[Any, ...], most: int, what: str) -> None:
+    """Each of them is computed, so what is named twice would be there twice."""
+    if len({*found}) < len(found):
+        raise AtlasError(f"{what} has {shown(next(one for one in found if found.count(one) > 1))} twice: name each once")
+    if len(found) > most:
+        raise AtlasError(f"{what} has {len(found):,} items; at most {most:,} are computed")
 
 
 def single(of: type, bounds: Allowed, given: Any, what: str) -> Any:

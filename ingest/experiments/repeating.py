@@ -20,7 +20,10 @@ def spec_in(path: Path | str, experiment_id: int) -> Spec:
     if not found:
         raise AtlasError(f"no experiment {experiment_id}; they are {ids or 'none yet'}")
     kind, title, seed, settings = found[0]
-    asked = json.loads(settings)
+    try:
+        asked = json.loads(settings)
+    except RecursionError:
+        raise AtlasError(f"the settings of experiment {experiment_id} are nested too deeply to be read: no file says it whole") from None
     if not isinstance(asked, dict) or "prompts" not in asked:
         raise AtlasError(f"experiment {experiment_id} is of kind {kind} and was kept by hand: no file says it whole")
     return spec_of({"kind": kind, "title": title, "seed": seed, "settings": asked.get("settings", {}), "prompts": asked["prompts"]})

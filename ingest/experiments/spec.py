@@ -18,11 +18,9 @@ MOST_PROMPTS = 4096
 MOST_DEPTH = 8
 """Of brackets, and parts of a key."""
 
-STRINGS = re.compile("|".join((r'"""(?:\\.|[^\\])*?"""', r"'''.*?'''", r'"(?:\\.|[^"\\\n])*"', r"'[^'\n]*'", r"#[^\n]*")), re.DOTALL)
-DOTTED = re.compile(rf"(?:[\w-]+[ \t]*\.[ \t]*){{{MOST_DEPTH},}}")
-
-FACTS = "facts"
-"""In the place of prompts: those of ingest/acting/facts.jsonl."""
+STRINGS = re.compile("|".join((r'"""(?:\\.|[^\\])*?(?:"""|\Z)', r"'''.*?(?:'''|\Z)", r'"(?:\\.|[^"\\\n])*+"?', r"'[^'\n]*+'?", r"#[^\n]*+")), re.DOTALL)
+DOTTED = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{MOST_DEPTH}}}")
+"""Neither looks at a character as often as there are characters: a string that has no end is taken to where it would be, a word from its start alone."""
 
 
 @dataclass(frozen=True)
@@ -101,23 +99,14 @@ def spec_of(given: Mapping[str, Any]) -> Spec:
     head: Head = reading.read(Head, {key: value for key, value in given.items() if key not in own}, "the experiment")
     kind = kind_named(head.kind)
     prompts = given.get("prompts", kind.usual or [])
-    prompts = kind.usual_prompts() if kind.usual and prompts == kind.usual else prompts
-    prompts = facts(kind.prompt) if prompts == FACTS else prompts
+    prompts = kind.shipped[prompts]() if isinstance(prompts, str) and prompts in kind.shipped else prompts
     if not isinstance(prompts, list | tuple) or not prompts:
-        raise AtlasError(f"prompts is {shown(prompts)}; it is a list of one prompt or more, or '{FACTS}' for those that come with the atlas")
+        named = "".join(f", or '{name}' for those that come with the atlas" for name in kind.shipped)
+        raise AtlasError(f"prompts is {shown(prompts)}; it is a list of one prompt or more{named}")
     if len(prompts) > MOST_PROMPTS:
         raise AtlasError(f"{len(prompts):,} prompts were given; at most {MOST_PROMPTS:,} are read")
     settings = reading.read(kind.settings, given.get("settings", {}), "settings")
     return Spec(head.kind, head.title, head.seed, settings, tuple(reading.read(kind.prompt, one, f"prompt {i}") for i, one in enumerate(prompts)))
-
-
-def facts(prompt: type) -> list[dict[str, Any]]:
-    """AtlasError for a kind whose prompts have no subject."""
-    if "subject" not in {f.name for f in fields(prompt)}:
-        raise AtlasError(f"'{FACTS}' are prompts with a subject, and these are not: give a list of prompts with {', '.join(f.name for f in fields(prompt))}")
-    from ingest.acting.facts import FILE, read_facts
-
-    return [{"text": f.prompt, "subject": f.subject, "answer": f.answer, "cluster": f.cluster} for f in read_facts(FILE.read_text(encoding="utf-8"))]
 
 
 def to_toml(spec: Spec) -> str:

@@ -28,6 +28,9 @@ CONTEXT = "context"
 ATTENDED = ("gathered", "attn_scale", CONTEXT)
 """What can be listened to where attention is as its entry says."""
 
+KEY = "ffn_in"
+"""What can be listened to beside: what the up projection reads. It costs the forward pass nothing."""
+
 PROJECTED: tuple[Literal["q"], Literal["k"], Literal["v"]] = ("q", "k", "v")
 """What can be listened to beside: what attention's projections give."""
 
@@ -44,7 +47,8 @@ class LayerRecord:
     resid_mid is the virtual resid_pre + attn_out. gathered, [..., n_heads·d_head], is each head's pattern times its values, the input of the
     output projection; attn_scale is to attention what ffn_scale is to the FFN. context is resid_pre of whole sequences, [sequences, seq, d_model],
     whatever else is kept. q, k and v are what the projections of whole sequences give, [sequences, seq, rows]: all three, where one module makes them.
-    pattern holds the attention weights, [batch, n_heads, seq, seq], destination before source.
+    pattern holds the attention weights, [batch, n_heads, seq, seq], destination before source. ffn_in, [..., d_model], is what the up projection reads:
+    the normed state in most families, the state itself where no norm precedes the FFN.
     These may be the states of the forward pass itself and not copies: do not change them.
     """
 
@@ -62,9 +66,10 @@ class LayerRecord:
     k: Tensor | None = None
     v: Tensor | None = None
     pattern: Tensor | None = None
+    ffn_in: Tensor | None = None
 
     def __getitem__(self, name: str) -> Tensor:
-        """One of RECORDED, ATTENDED or PROJECTED, or PATTERN. Raises KeyError for what was not asked for."""
+        """One of RECORDED, ATTENDED or PROJECTED, KEY or PATTERN. Raises KeyError for what was not asked for."""
         found = getattr(self, name)
         if found is None:
             raise KeyError(name)
@@ -80,7 +85,7 @@ def whole(x: Tensor) -> Tensor:
 class Listener:
     """Who hears a forward pass.
 
-    sites: which of RECORDED, ATTENDED and PROJECTED it wants, and PATTERN. take: called layer by layer, as soon as all that is wanted has been computed.
+    sites: which of RECORDED, ATTENDED and PROJECTED it wants, KEY and PATTERN. take: called layer by layer, as soon as all that is wanted has been computed.
     keep: picks of each state, [batch, seq, width] to [..., width], what stays in memory for it, and may bring states of several devices to one.
     keep_else: the same of what is wanted of whole sequences: CONTEXT and PROJECTED, [batch, seq, …], and PATTERN, [batch, n_heads, seq, seq].
     """
@@ -104,7 +109,7 @@ def first(output: Any) -> Tensor:
 def input_modules(model: Model) -> dict[str, str]:
     """What a hook sees → module (path from a layer, '' for the block) of which it is the input."""
     a = model.architecture
-    modules = {"resid_pre": "", CONTEXT: "", "coefficient": a.ffn.down, "gathered": a.attention.o}
+    modules = {"resid_pre": "", CONTEXT: "", "coefficient": a.ffn.down, KEY: a.ffn.up, "gathered": a.attention.o}
     if not model.is_parallel:
         modules["resid_mid"] = a.ffn.read
     if a.ffn.after_norm is not None:

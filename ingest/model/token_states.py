@@ -4,7 +4,6 @@ That block is read without a text: its heads look at the token alone, and learne
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -69,64 +68,66 @@ def of_every_token(model: Model, rows: Callable[[Tensor], Tensor]) -> Tensor:
     return found
 
 
+def states_of(model: Model, layer: int, ids: Tensor, norm: nn.Module | None) -> Tensor:
+    """Some tokens [n] as a layer finds them, [n, d_model]: their own vectors in the first, and in the later ones their states after the first block."""
+    rows = token_rows(model, ids)
+    return over_scale(rows if layer == 0 else after_first_block(model, rows), norm)
+
+
 def states_before(model: Model, layer: int, norm: nn.Module | None = None) -> Tensor:
-    """Every token as a layer finds it, [n_tokens, d_model]: its own vector in the first, and in the later ones its state after the first block.
-
-    norm: whose scale they are divided by, if one is given.
-    """
-
-    def states(ids: Tensor) -> Tensor:
-        rows = token_rows(model, ids)
-        return over_scale(rows if layer == 0 else after_first_block(model, rows), norm)
-
-    return of_every_token(model, states)
+    """Every token as a layer finds it, [n_tokens, d_model]. norm: whose scale they are divided by, if one is given."""
+    return of_every_token(model, lambda ids: states_of(model, layer, ids, norm))
 
 
-@dataclass(frozen=True, eq=False)
 class TokenStates:
     """Every token as the blocks read it and as the output head does, and their products over the vocabulary.
 
-    The states take three times the memory of the embedding.
+    Twice the memory of the embedding is held: X̂, tokens over their own scale, only as one of the first block and the later ones finds it.
     """
 
-    sources: tuple[Tensor, Tensor]
-    """X̂, tokens over their own scale, [n_tokens, d_model]: as the first block finds them, and as the later ones do."""
-    readers: Tensor
-    """Û less its mean over the vocabulary, [n_tokens, d_model]: the softmax sees no more of it."""
-    copying: tuple[Tensor, Tensor]
-    """X̂ᵀ·Û, [d_model, d_model] float64, of either X̂."""
-    copying_uncentred: Tensor
-    """The same of the first X̂ and Û as it is."""
-    alike: tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]
-    """X̂ᵀ·X̂ of each two, less their means: [d_model, d_model] float64."""
+    def __init__(self, model: Model) -> None:
+        self.model, self.norm = model, layer_norm(model, 0, model.architecture.attention.norm)
+        self.held: dict[int, Tensor] = {}
+        self.readers = of_every_token(model, lambda ids: model.logit_readers(ids.to(model.device)))
+        """Û less its mean over the vocabulary, [n_tokens, d_model]: the softmax sees no more of it."""
+        totals, (first, later) = self.products()
+        mean = mean_row(self.readers)
+        n = len(self.readers)
+        self.copying_uncentred = totals[0]
+        """X̂ᵀ·Û, [d_model, d_model] float64, of the first X̂ and Û as it is."""
+        self.copying = totals[0] - first.outer(mean) * n, totals[1] - later.outer(mean) * n
+        """The same of either X̂ and of Û less its mean."""
+        own, across, others = totals[2] - first.outer(first) * n, totals[3] - first.outer(later) * n, totals[4] - later.outer(later) * n
+        self.alike = (own, across), (across.T, others)
+        """X̂ᵀ·X̂ of each two, less their means: [d_model, d_model] float64."""
+        self.readers.sub_(mean.float())
+
+    def products(self) -> tuple[list[Tensor], tuple[Tensor, Tensor]]:
+        """Of the first X̂ with Û, the later with Û, the first with itself, the first with the later, the later with itself, each [d_model, d_model]; and both
+        means [d_model]; all float64."""
+        totals = [torch.zeros(self.model.d_model, self.model.d_model, dtype=torch.float64, device=self.readers.device) for _ in range(5)]
+        sums: list[list[Tensor]] = [[], []]
+        for ids in torch.arange(len(self.readers)).split(CHUNK):
+            first, later = (states_of(self.model, layer, ids, self.norm).double() for layer in (0, 1))
+            readers = self.readers[ids[0] : ids[-1] + 1].double()
+            for total, x, y in zip(totals, (first, later, first, first, later), (readers, readers, first, later, later), strict=True):
+                total += x.T @ y
+            sums[0].append(first.sum(0))
+            sums[1].append(later.sum(0))
+        first, later = (torch.stack(each).sum(0) / len(self.readers) for each in sums)
+        return totals, (first, later)
 
     def of(self, layer: int) -> int:
-        """Which of the sources a layer finds."""
+        """Which of the two kinds of X̂ a layer finds."""
         return min(layer, 1)
 
-
-def token_states(model: Model) -> TokenStates:
-    norm = layer_norm(model, 0, model.architecture.attention.norm)
-    first, later = (states_before(model, layer, norm) for layer in (0, 1))
-    readers = of_every_token(model, lambda ids: model.logit_readers(ids.to(model.device)))
-    mean = mean_row(readers)
-    uncentred = product(first, readers)
-    copying = centred(uncentred, first, mean), centred(product(later, readers), later, mean)
-    own, across, others = (centred(product(x, y), x, mean_row(y)) for x, y in ((first, first), (first, later), (later, later)))
-    return TokenStates((first, later), readers.sub_(mean.float()), copying, uncentred, ((own, across), (across.T, others)))
-
-
-def product(x: Tensor, y: Tensor) -> Tensor:
-    """xᵀ·y of [n, d_model] each, in float64."""
-    total = torch.zeros(x.shape[1], y.shape[1], dtype=torch.float64, device=x.device)
-    for one, other in zip(x.split(CHUNK), y.split(CHUNK), strict=True):
-        total += one.double().T @ other.double()
-    return total
-
-
-def centred(total: Tensor, x: Tensor, mean: Tensor) -> Tensor:
-    """xᵀ·y less the means of both. mean: of y."""
-    return total - mean_row(x).outer(mean) * len(x)
+    def sources(self, layer: int) -> Tensor:
+        """X̂ as a layer finds it, [n_tokens, d_model]; layers that are asked for in turn share it."""
+        own = self.of(layer)
+        if own not in self.held:
+            self.held.clear()
+            self.held[own] = states_before(self.model, own, self.norm)
+        return self.held[own]
 
 
 def mean_row(x: Tensor) -> Tensor:

@@ -50,20 +50,20 @@ class Circuit(PlannedPass):
         }
 
     def seconds(self, probe: Probe) -> float:
-        from ingest.model.token_states import token_states
+        from ingest.model.token_states import TokenStates
         from ingest.timing import timed
 
         found: list = []
         # what a layer costs grows with the layers before it
-        return timed(lambda: found.append(token_states(probe.model))) + probe.model.n_layers * timed(
+        return timed(lambda: found.append(TokenStates(probe.model))) + probe.model.n_layers * timed(
             lambda: circuit_tables(probe.model, probe.model.n_layers // 2, found[0])
         )
 
 
 def compute(worker: "Worker", progress: "Progress", *, run_id: int, layer: int) -> "Tables":
-    from ingest.model.token_states import token_states
+    from ingest.model.token_states import TokenStates
 
-    tables = circuit_tables(worker.model, layer, worker.kept(run_id, lambda: token_states(worker.model)))
+    tables = circuit_tables(worker.model, layer, worker.kept(run_id, lambda: TokenStates(worker.model)))
     progress(1)
     return tables
 

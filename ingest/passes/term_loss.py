@@ -81,16 +81,16 @@ def sampled(text: Text, seed: int, d_vocab: int) -> "tuple[list[TokenSequence], 
     """The sequences of the sample, those of one token left out, and how often each token is predicted in the whole text, [d_vocab]; one pass over it."""
     import numpy as np
 
-    from ingest.text.survey import hashes
+    from ingest.text.drawn import drawn_sequences
 
     counts = np.zeros(d_vocab, np.int64)
-    drawn: list[tuple[int, int, TokenSequence]] = []
-    for s in (s for document in text.documents() for s in document.sequences if len(s.token_ids) > 1):
-        np.add.at(counts, s.token_ids[1:], 1)
-        drawn.append((int(hashes(seed, 0, np.array([s.sequence_id]))[0]), s.sequence_id, s))
-        if len(drawn) >= 2 * N_SEQUENCES:
-            drawn = sorted(drawn, key=lambda each: each[:2])[:N_SEQUENCES]
-    return [s for *_, s in sorted(drawn, key=lambda each: each[:2])[:N_SEQUENCES]], counts
+
+    def counted() -> "Iterable[TokenSequence]":
+        for s in (s for document in text.documents() for s in document.sequences):
+            np.add.at(counts, s.token_ids[1:], 1)
+            yield s
+
+    return drawn_sequences(counted(), seed, N_SEQUENCES), counts
 
 
 def compute(worker: "Worker", progress: "Progress", *, corpus_id: int, sequences: "list[TokenSequence]", counts: "np.ndarray", batch_size: int) -> "Tables":

@@ -44,7 +44,7 @@ def singular(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def direction_tables(model: Model, layer: int, states: TokenStates) -> dict[str, pa.Table]:
     """Rows of one layer."""
     found = {circuit: singular(*both) for circuit, both in factors(folded_heads(model, layer)).items()}
-    sources = states.sources[states.of(layer)]
+    sources = states.sources(layer)
     # circuit → side → its tokens and its directions
     sides = {
         "ov": {"read": (sources, found["ov"][2]), "write": (states.readers, found["ov"][1])},

@@ -56,7 +56,7 @@ def eigenvalue_rows(layer: int, found: dict[str, np.ndarray]) -> pa.Table:
 
 def own_first_shares(heads: FoldedHeads, states: TokenStates, layer: int, n: int) -> np.ndarray:
     """Share of n tokens spread over the vocabulary whose own logit each head's W_OV raises most: [n_heads]."""
-    sources = states.sources[states.of(layer)]
+    sources = states.sources(layer)
     tokens = torch.linspace(0, len(sources) - 1, min(n, len(sources)), device=sources.device).round().long()
     shares = []
     for w_v, w_o in zip(heads.w_v, heads.w_o, strict=True):

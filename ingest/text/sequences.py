@@ -14,8 +14,9 @@ from schema.errors import AtlasError
 ID_BITS = 40
 """A corpus numbers its documents, sequences and positions from corpus_id · 2^40, so that ids of different corpora never meet."""
 
-BOS_RULES = ("auto", "always", "never")
-"""Whether every sequence begins with the BOS token: as the tokenizer itself does when it encodes a text; always; never."""
+BOS_RULES = ("auto", "always", "never", "start")
+"""Whether every sequence begins with the BOS token: as the tokenizer itself does when it encodes a text; always; never; always, and where the tokenizer has
+none with its end-of-text token, so that the first token of a text is predicted too."""
 
 CUTS = ("tokens", "sentences")
 """How a document is cut: into stretches of the context's length, or by sentence (a longer one is cut further)."""
@@ -119,6 +120,11 @@ def bos_token(tokenizer: PreTrainedTokenizerFast, rule: str) -> int | None:
     bos = tokenizer.bos_token_id
     if rule == "never":
         return None
+    if rule == "start":
+        bos = tokenizer.eos_token_id if bos is None else bos
+        if bos is None:
+            raise AtlasError(f"BOS rule 'start': the tokenizer of {tokenizer.name_or_path!r} has neither a BOS nor an end-of-text token")
+        return bos
     if rule == "always":
         if bos is None:
             raise AtlasError(f"BOS rule 'always': the tokenizer of {tokenizer.name_or_path!r} has no BOS token; use 'auto' or 'never'")
@@ -172,6 +178,15 @@ def within_vocabulary(documents: Iterable[CutDocument], n_embeddings: int, model
                 f"model {model}: its tokenizer makes token {most} of document {d.document.name!r}, and the model has embeddings of tokens 0 to "
                 f"{n_embeddings - 1} only; give it the tokenizer that it was trained with"
             )
+        yield d
+
+
+def read_whole(documents: Iterable[CutDocument], context: int) -> Iterator[CutDocument]:
+    """The same documents. Raises AtlasError at the first that takes more than one context: its probability would be that of pieces."""
+    for d in documents:
+        if len(d.sequences) != 1:
+            n = sum(len(s.token_ids) for s in d.sequences)
+            raise AtlasError(f"{d.document.name}: a test's sentence is read in one context, and this has {n} tokens of {context}; give a larger --context")
         yield d
 
 

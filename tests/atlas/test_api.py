@@ -136,6 +136,11 @@ def test_status_counts_what_is_inside(a: atlas.Atlas, tiny_path: Path) -> None:
         "prediction",
         "ngram",
         "ngram",
+        "keys",
+        "keys",
+        "token_vector",
+        "token_state",
+        "word_test",
     ]
     assert [(r["kind"], r["n_shards_loaded"]) for r in status["runs"]] == [(kind, 1) for kind in kinds]
     assert status["rows"]["trigger"] == 144

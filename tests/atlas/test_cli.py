@@ -484,11 +484,11 @@ def test_debug_shows_the_traceback_in_any_place(tiny_path: Path) -> None:
 
 def test_an_unexpected_error_is_one_line_too(call, monkeypatch: pytest.MonkeyPatch) -> None:
     def explode(*_: object) -> click.Command:
-        raise ZeroDivisionError("by zero")
+        raise ZeroDivisionError("by zero\n\x1b[31mLINE 1")
 
     monkeypatch.setattr(sys.modules["atlas.cli.main"], "import_module", explode)
     code, _, err = call("status")
-    assert (code, err) == (1, "Error: ZeroDivisionError: by zero (unexpected; --debug shows where)\n")
+    assert (code, err) == (1, "Error: ZeroDivisionError: by zero \\x1b[31mLINE 1 (unexpected; --debug shows where)\n")
 
 
 def test_a_reader_that_goes_away_is_no_error(tiny_path: Path) -> None:

@@ -25,13 +25,19 @@ def a(tiny_path: Path) -> Iterator[atlas.Atlas]:
         yield opened
 
 
+@pytest.fixture(scope="module")
+def suites(suites_path: Path) -> Iterator[atlas.Atlas]:
+    with atlas.open(suites_path) as opened:
+        yield opened
+
+
 def first_calls() -> dict[str, str]:
     return {name: case["call"] for name, case in reversed(CASES)}
 
 
 @pytest.mark.parametrize(("name", "case"), CASES, ids=[case["call"] for _, case in CASES])
-def test_question_gives_the_rows_worked_out_by_hand(a: atlas.Atlas, name: str, case: dict) -> None:
-    found = a.sql(f"SELECT {', '.join(case['columns'])} FROM {case['call']}")
+def test_question_gives_the_rows_worked_out_by_hand(a: atlas.Atlas, suites: atlas.Atlas, name: str, case: dict) -> None:
+    found = (suites if case.get("atlas") == "suites" else a).sql(f"SELECT {', '.join(case['columns'])} FROM {case['call']}")
     assert found.height == len(case["rows"])
     for row, expected in zip(found.rows(), case["rows"], strict=True):
         for column, value, wanted in zip(case["columns"], row, expected, strict=True):
@@ -51,9 +57,9 @@ def test_every_question_has_expected_rows_of_all_its_columns(a: atlas.Atlas) -> 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_question_has_one_row_per_grain(a: atlas.Atlas, name: str) -> None:
-    grain = ", ".join(question(name).grain)
-    assert a.sql(f"SELECT {grain} FROM {first_calls()[name]} GROUP BY ALL HAVING count(*) > 1").is_empty()
+def test_question_has_one_row_per_grain(a: atlas.Atlas, suites: atlas.Atlas, name: str) -> None:
+    grain, has_tests = ", ".join(question(name).grain), any(n == name and case.get("atlas") == "suites" for n, case in CASES)
+    assert (suites if has_tests else a).sql(f"SELECT {grain} FROM {first_calls()[name]} GROUP BY ALL HAVING count(*) > 1").is_empty()
 
 
 @pytest.mark.parametrize("name", NAMES)

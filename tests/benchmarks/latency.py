@@ -30,10 +30,11 @@ def example_arguments(a: atlas.Atlas) -> dict[str, dict]:
     token = a.sql("SELECT k.text FROM token k JOIN position p USING (token_id) WHERE k.starts_word GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 1").item()
     known = {"layer": layer, "neuron": neuron, "token": token, "words": token.strip()}
     known |= {"head": 0, "position_id": position, "at_position": position, "position_ids": [position], "source": token}
-    known |= {"sources": [0, 1], "destinations": [1, 2], "outs": [2, 3]}
-    known |= {"corpus": 0, "experiment": 0, "prompt": 0, "arm": 0}
-    has_experiments = a.sql("SELECT count(*) FROM experiments.experiment").item() > 0
-    asked = {name: q for name, q in questions().items() if has_experiments or q.catalog != "experiments"}
+    known |= {"corpus": 0, "experiment": 0, "prompt": 0, "arm": 0, "retrieval": 0, "a": token, "b": token, "c": token}
+    known |= {"paradigm": "verb_one_attractor", "sources": [0, 1], "destinations": [1, 2], "outs": [2, 3]}
+    beside = {"experiments": "experiment", "retrievals": "retrieval"}
+    empty = {catalog for catalog, table in beside.items() if not a.sql(f"SELECT count(*) FROM {catalog}.{table}").item()}
+    asked = {name: q for name, q in questions().items() if q.catalog not in empty}
     return {name: {p.name: known[p.name] for p in q.parameters if p.is_required} for name, q in asked.items()}
 
 

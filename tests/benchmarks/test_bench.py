@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ingest.model.models import load_model
-from tests.benchmarks import heads, ingest, lake, latency, live, predictions, throughput
+from tests.benchmarks import heads, ingest, lake, latency, live, predictions, retrieval, throughput
 from tests.exact.tiny import Tiny, make, run
 from tests.live.conftest import World, kept
 
@@ -55,6 +55,14 @@ def test_heads(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     )
 
 
+def test_retrieval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, n in (("N_ENTRIES", 2000), ("N_QUERIES", 5), ("D_MODEL", 16), ("K", 20)):
+        monkeypatch.setattr(retrieval, name, n)
+    retrieval.bench_retrieval(tmp_path)
+    printed = capsys.readouterr().out
+    assert "(r) retrieval: 5 queries of 20 neighbours among 2,000 random keys of 16" in printed and len(numbers(printed)) == 7
+
+
 def test_predictions(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for name, value in {"BATCH": 2, "CONTEXT": 24, "K": 3, "SKIPPED": 1, "MEASURED": 3}.items():
         monkeypatch.setattr(throughput, name, value)
@@ -72,8 +80,11 @@ def test_latency(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca
     latency.bench_sizes(path)
     latency.bench_large_table(tmp_path)
     printed = capsys.readouterr().out
-    # the atlas has no experiments
-    assert all((f"\n    {name} " in printed) == (q.catalog != "experiments") for name, q in latency.questions().items()) and "of 5,000 triggers" in printed
+    # the atlas has neither experiments nor retrievals
+    assert (
+        all((f"\n    {name} " in printed) == (q.catalog not in ("experiments", "retrievals")) for name, q in latency.questions().items())
+        and "of 5,000 triggers" in printed
+    )
 
 
 def test_ingests(tiny: Tiny, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

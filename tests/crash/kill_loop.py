@@ -5,7 +5,7 @@
 Every process is forked from one that has loaded the libraries and run nothing. Half of the ingests publish after every shard. A reader opens
 whatever is published, all the while, and looks for a shard that is not whole. There is no map: its shards go the way of the others, and most of
 each process's time would be its compiling. Of several workers (Ray), every other kill hits one of them, and the ingest must go on by itself.
-With --lake the atlas is a lake, a new one after each ingest that finished, and every eighth kill restarts its PostgreSQL instead, after which
+With --lake the atlas is a lake, a new one after each ingest that finished, and every fourth kill restarts its PostgreSQL instead, after which
 the ingest must go on by itself.
 """
 
@@ -221,7 +221,7 @@ def kill_loop(folder: Path, kills: int, seed: int, workers: int, lakes: Lakes | 
         ended = until(pid, lambda pid=pid: bool(actors(pid)), pause=0.1) if hit_worker else (0, 0)
         deadline = time.monotonic() + (rng.uniform(0, took * (0.5 if hit_worker else 1.5)) if n_kills < kills else 3600)
         ended = until(pid, lambda deadline=deadline: time.monotonic() > deadline) if ended == (0, 0) else ended
-        if ended == (0, 0) and lakes and n_kills % 8 == 7:
+        if ended == (0, 0) and lakes and n_kills % 4 == 3:
             is_opening = PHASES[shared[0]] == "start"
             lakes.servers.restart()
             found["PostgreSQL"] += 1

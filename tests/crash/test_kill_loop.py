@@ -11,10 +11,10 @@ def kill_loop(*arguments: str) -> str:
 
 
 def test_an_ingest_that_is_killed_again_and_again_ends_as_if_it_had_not_been() -> None:
-    assert kill_loop("--kills", "12").startswith("12 kills")
+    assert kill_loop("--kills", "6").startswith("6 kills")
 
 
 def test_so_does_one_into_a_lake_whose_catalogue_is_restarted_as_well() -> None:
-    found = kill_loop("--kills", "8", "--lake")
-    assert found.startswith("8 kills")
+    found = kill_loop("--kills", "4", "--lake")
+    assert found.startswith("4 kills")
     assert "PostgreSQL 1" in found

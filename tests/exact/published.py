@@ -65,6 +65,18 @@ GRAINS = {
 OF_ATTENTION_ALONE = ("term_loss", "training_curve")
 """Tables that the attention-only reference models fill, and none with FFNs."""
 
+OF_SUITES = ("test_item", "test_region", "neuron_contrast", "test_term", "test_divergence")
+"""Tables that tests fill, and no other text: tests/ingest/test_suite_run.py looks at them."""
+
+OF_TOKENS = ("token_space", "token_vector", "token_neighbour", "token_state", "layer_geometry", "analogy_score", "similarity_score")
+"""tests/ingest/test_token_vectors.py, test_token_states.py and test_word_tests.py look at them."""
+
+OF_KEYS = ("key_file",)
+"""tests/ingest/test_key_entries.py looks at it."""
+
+ELSEWHERE = (*OF_ATTENTION_ALONE, *OF_SUITES, *OF_TOKENS, *OF_KEYS)
+"""Tables that the ingest of a tiny model of each family leaves empty."""
+
 
 class Rows:
     """Rows of one table; `rows["column"]` is an array (nulls of numbers as NaN) and counts as looked at."""

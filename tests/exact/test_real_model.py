@@ -1,4 +1,4 @@
-"""SmolLM2-135M over two thousand positions of the Presidents' messages: every stored number against the brute-force reference."""
+"""SmolLM2-135M over a thousand positions of the Presidents' messages: every stored number against the brute-force reference."""
 
 import logging
 from collections.abc import Callable
@@ -22,7 +22,7 @@ torch.set_num_threads(2)
 
 pytestmark = pytest.mark.slow
 
-N_DOCUMENTS, DOCUMENT_TOKENS, CONTEXT = 6, 360, 128
+N_DOCUMENTS, DOCUMENT_TOKENS, CONTEXT = 3, 360, 128
 PROJECTED = np.arange(5, 1536, 61)
 """Neurons of every layer whose values are projected onto the vocabulary anew."""
 
@@ -67,7 +67,7 @@ def test_what_is_published_equals_the_brute_force_reference(case: Case, check: C
     check(case)
 
 
-def test_two_thousand_positions_are_read(case: Case) -> None:
+def test_a_thousand_positions_are_read(case: Case) -> None:
     logging.getLogger(__name__).info("%s: largest differences %s", case.name, case.worst)
-    assert len(case.cut.token_ids) >= 2000
+    assert len(case.cut.token_ids) >= 1000
     assert len(case.traced) == 20

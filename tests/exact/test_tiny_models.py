@@ -14,7 +14,7 @@ from tests.exact.head_checks import HEAD_CHECKS
 from tests.exact.map_checks import MAP_CHECKS
 from tests.exact.paper_checks import PAPER_CHECKS
 from tests.exact.prediction_checks import PREDICTION_CHECKS
-from tests.exact.published import OF_ATTENTION_ALONE
+from tests.exact.published import ELSEWHERE
 from tests.exact.tiny import CONFIGS, make, run
 from tests.exact.token_checks import N_SEEN, TOKEN_CHECKS
 
@@ -51,7 +51,6 @@ def test_no_column_goes_unchecked_and_rounding_decides_few_places(case: Case) ->
     for check in ALL_CHECKS:
         check_once(case, check)
     unchecked = case.published.columns() - case.published.seen
-    # tests/exact/test_attention_only.py looks at the others
-    assert {column for column in unchecked if column[0] not in OF_ATTENTION_ALONE} == set()
+    assert {column for column in unchecked if column[0] not in ELSEWHERE} == set()
     logging.getLogger(__name__).info("%s: largest differences %s", case.name, case.worst)
     assert sum(n for name, n in case.worst.items() if name.startswith("near-ties")) < 100

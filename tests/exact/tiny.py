@@ -11,9 +11,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, PreT
 
 from ingest.cli import PAPER
 from ingest.passes.trace import UPDATES, trace_settings
-from ingest.progress import progress_bar
 from ingest.request import Request
 from ingest.run import ingest
+from schema.progress import progress_bar
 from tests.exact.checks import ID_STEP, Case
 from tests.exact.published import Published
 from tests.exact.reference import Reference, Text, cut_texts
@@ -117,6 +117,8 @@ def asked(target: Path, model: str, corpus: str | None, **given: object) -> Requ
         "triggers": 0,
         "prediction": False,
         "ngram_split": None,
+        "keys": False,
+        "min_index": 1,
         "ngram_corpus": None,
         "vectors": (),
         "coefficients": 100,
@@ -127,9 +129,14 @@ def asked(target: Path, model: str, corpus: str | None, **given: object) -> Requ
         "head_probe": False,
         "head_statistics": False,
         "direct_path": False,
+        "token_vectors": False,
+        "token_states": False,
+        "word_tests": False,
         "term_loss": False,
         "skip_trigram": (),
         "skip_trigram_seen": 10,
+        "suite": (),
+        "items": 150,
     } | dict.fromkeys(PAPER, given.pop("paper", False))
     given |= {"target": target, "model": model, "corpus": corpus}
     options |= {name: given.pop(name) for name in set(given) - {f.name for f in fields(Request)}}

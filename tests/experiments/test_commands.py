@@ -46,6 +46,7 @@ def test_options_a_file_and_python_ask_for_the_same(world: World, tmp_path: Path
     ("arguments", "code", "message"),
     [
         (("tracing",), 2, "no prompt was given: give one, or --facts"),
+        (("tracing", "a b", "--facts"), 2, "prompts and --facts were given: one of both"),
         (("saliency",), 2, "no prompt was given"),
         (("tracing", "a", "b", "--subject", "a"), 2, "2 prompts were given, and --subject 1 times: give one for each"),
         (("tracing", "a"), 1, "prompt 0: subject is missing: part of the text, where it comes first"),

@@ -5,10 +5,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from math import log
 from pathlib import Path
 
+import duckdb
 import polars as pl
 import pytest
 import torch
@@ -16,6 +18,7 @@ from torch import Tensor
 
 import atlas
 from atlas.experiments.kind import EXPERIMENTS
+from ingest.experiments.base import Found, Progress
 from ingest.experiments.base import World as Loaded
 from ingest.experiments.costs import report, total
 from ingest.experiments.driver import Ran, carry_out, planned, quiet, world_of
@@ -114,6 +117,41 @@ def test_a_process_that_is_killed_leaves_what_another_goes_on_with(world: World,
     assert (found := done(loaded, spec)).experiment_id == 0 and found.n_resumed == 1
     assert done(loaded, spec).experiment_id == 1
     assert kept(world.atlas, 0) == kept(world.atlas, 1)
+
+
+def test_two_that_compute_the_same_experiment_say_so(world: World, loaded: Loaded) -> None:
+    """The second comes when the first is at its first part, and is ahead of it then."""
+    spec = spec_of(specs(world)["knockout"])
+    plan, n_others = planned(loaded, spec), 0
+
+    def meanwhile(what: str, share: float = 0.0) -> None:
+        nonlocal n_others
+        if share and not n_others:
+            n_others = 1
+            assert done(loaded, spec).experiment_id == 0
+
+    with pytest.raises(AtlasError, match="part 0 of experiment 0 is there already: another process computes the same experiment") as said:
+        carry_out(loaded, spec, plan, meanwhile)
+    assert "\n" not in str(said.value)
+    with atlas.open(world.atlas) as a:
+        assert a.experiment_summary()["status"].to_list() == ["finished"]
+
+
+@pytest.mark.parametrize(("failing", "said", "left"), [(0, "nothing is kept", []), (1, "the same command goes on there", ["running"])])
+def test_a_part_that_fails_says_what_is_kept(world: World, loaded: Loaded, failing: int, said: str, left: list[str]) -> None:
+    """Nothing that never came to a part is left as if it ran."""
+    spec = spec_of(specs(world)["knockout"])
+    plan = planned(loaded, spec)
+
+    def fail(_: Progress) -> Found:
+        raise RuntimeError("no room\nat all")
+
+    parts = [replace(part, compute=fail) if i == failing else part for i, part in enumerate(plan.parts)]
+    with pytest.raises(AtlasError, match=rf"^prompt {failing} could not be computed \(RuntimeError: no room at all\); .*{said}"):
+        carry_out(loaded, spec, replace(plan, parts=parts), quiet)
+    with atlas.open(world.atlas) as a:
+        assert a.experiment_summary()["status"].to_list() == left
+    assert carry_out(loaded, spec, plan, quiet).n_resumed == failing
 
 
 def test_another_seed_or_setting_is_another_experiment(world: World, loaded: Loaded) -> None:
@@ -303,3 +341,11 @@ def test_every_kind_has_defaults_and_takes_its_own_example() -> None:
     for name, kind in kinds().items():
         kind.settings()
         assert kind.name == name and kind.example.startswith(f"atlas experiment {name} ")
+
+
+def test_settings_that_somebody_sent_and_that_are_too_deep_are_said(world: World, loaded: Loaded) -> None:
+    done(loaded, spec_of(specs(world)["saliency"]))
+    with closing(duckdb.connect(EXPERIMENTS.path(world.atlas))) as con:
+        con.execute("UPDATE experiment SET settings = repeat('[', 200000) || repeat(']', 200000)")
+    with pytest.raises(AtlasError, match="the settings of experiment 0 are nested too deeply to be read"):
+        spec_in(world.atlas, 0)

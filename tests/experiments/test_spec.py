@@ -1,5 +1,7 @@
 """Experiments as files: what is read of them, what is refused, and that what is written is read as the same."""
 
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -7,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.acting.facts import FILE, read_facts
-from ingest.experiments.spec import of_toml, read_file, spec_of, to_toml
+from ingest.experiments.spec import of_toml, read_file, require_shallow, spec_of, to_toml
 from schema.errors import AtlasError
 
 SMALL = {"kind": "tracing", "title": "a", "prompts": [{"text": "the cat", "subject": "cat", "answer": " sat"}]}
@@ -52,7 +54,7 @@ def test_facts_stand_for_the_prompts_that_are_shipped() -> None:
     assert [(one.text, one.subject, one.answer, one.cluster) for one in spec.prompts] == [
         (fact.prompt, fact.subject, fact.answer, fact.cluster) for fact in read_facts(FILE.read_text(encoding="utf-8"))
     ]
-    with pytest.raises(AtlasError, match="'facts' are prompts with a subject, and these are not: give a list of prompts with text, answer, cluster"):
+    with pytest.raises(AtlasError, match='prompts is "facts"; it is a list of one prompt or more$'):
         spec_of({"kind": "saliency", "title": "a", "prompts": "facts"})
 
 
@@ -80,6 +82,7 @@ def test_facts_stand_for_the_prompts_that_are_shipped() -> None:
         ({"prompts": [{"text": "a" * 70_000, "subject": "a"}]}, "prompt 0: text has 70,000 characters; at most 65,536 are read"),
         ({"prompts": [{"text": "a", "subject": "\ud83d"}]}, "prompt 0: subject: character 0 is half of a pair"),
         ({"prompts": [{"text": "a", "subject": "a"}] * 5000}, "5,000 prompts were given; at most 4,096 are read"),
+        ({"settings": {"sites": ["resid_post", "ffn_out", "resid_post"]}}, 'settings: sites has "resid_post" twice: name each once'),
         ({"settings": {"sites": ["resid_post"] * 5000}}, "settings: sites has 5,000 items; at most 4,096 are read"),
     ],
 )
@@ -87,6 +90,26 @@ def test_what_is_not_there_is_refused_in_one_line(changes: dict, message: str) -
     with pytest.raises(AtlasError, match=message) as refused:
         spec_of(SMALL | changes)
     assert "\n" not in str(refused.value)
+
+
+SUPPRESSION = {"kind": "suppression", "title": "a", "prompts": [{"text": "a", "cluster": "b"}]}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"draws": 10**15}, "draws is 1000000000000000; it is at least 5 and at most 100"),
+        ({"samples": 10**15}, "samples is 1000000000000000; it is at least 1 and at most 100"),
+        ({"values": 10**15}, "at least 1 and at most 1,000"),
+        ({"new_tokens": 10**15}, "at least 1 and at most 256"),
+        ({"strengths": [0.5, 0.5]}, "strengths has 0.5 twice: name each once"),
+        ({"strengths": [i / 64 for i in range(17)]}, "strengths has 17 items; at most 16 are computed"),
+        ({"scorers": ["hatesonar", "hatesonar"]}, 'scorers has "hatesonar" twice'),
+    ],
+)
+def test_what_is_computed_for_each_is_bounded_before_it_is_made(settings: dict, message: str) -> None:
+    with pytest.raises(AtlasError, match=message):
+        spec_of(SUPPRESSION | {"settings": settings})
 
 
 @pytest.mark.parametrize(
@@ -111,6 +134,16 @@ def test_a_strange_file_is_refused_with_its_name(tmp_path: Path, data: bytes, me
     with pytest.raises(AtlasError, match=f"strange.toml: {message}") as refused:
         read_file(path)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("pattern", ["a", "9", "a.", '"\\\\', '\\\\"', "'a", "a ", '"""\\\\', "a.a.a.a.a.a.a "])
+def test_what_is_looked_at_before_parsing_is_looked_at_once(pattern: str) -> None:
+    """Four times as much took sixteen times as long: minutes for the largest file."""
+    text = "x = " + pattern * (256_000 // len(pattern))
+    began = time.process_time()
+    with suppress(AtlasError):
+        require_shallow(text)
+    assert time.process_time() - began < 5
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ from ingest.cli import ingest as command
 from ingest.model.checks import check_attention, check_identities
 from ingest.model.facts import always, every_layer
 from ingest.model.models import Model
-from ingest.progress import progress_bar
 from ingest.refusals import check_model
 from ingest.run import ingest
 from schema.audits import run_audits
 from schema.errors import AtlasError
+from schema.progress import progress_bar
 from schema.store import open_reader
 from tests.exact.tiny import Tiny, make
 from tests.ingest.tiny_models import tiny_model, with_facts

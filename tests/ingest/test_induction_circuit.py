@@ -8,7 +8,7 @@ import torch
 
 from ingest.model.models import Model
 from ingest.model.parts import mean_reader
-from ingest.model.token_states import token_states
+from ingest.model.token_states import TokenStates
 from ingest.passes.circuit import circuit_tables
 from ingest.recorders.attribution_recorder import AttributionRecorder
 from ingest.recorders.heads import CorpusHeadRecorder
@@ -28,7 +28,7 @@ def sequence(tokens: list[int]) -> Sequence:
 
 
 def rows_of(model: Model) -> dict[str, list[dict]]:
-    states = token_states(model)
+    states = TokenStates(model)
     found = [circuit_tables(model, layer, states) for layer in range(2)]
     return {name: [row for tables in found for row in tables[name].to_pylist()] for name in found[0]}
 

@@ -10,9 +10,9 @@ from click.testing import CliRunner, Result
 
 from ingest.into_cli import into
 from ingest.model.models import load_model
-from ingest.progress import progress_bar
 from ingest.run import ingest
 from schema.errors import AtlasError
+from schema.progress import progress_bar
 from schema.store import open_reader
 from tests.exact.tiny import Tiny, make
 

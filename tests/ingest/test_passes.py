@@ -48,6 +48,7 @@ def test_each_comes_after_those_that_it_reads_from() -> None:
         "weights",
         "attribution",
         "head_statistics",
+        "keys",
         "prediction",
         "sweep",
         "trace",
@@ -55,6 +56,8 @@ def test_each_comes_after_those_that_it_reads_from() -> None:
         "head_probe",
         "ngram",
         "term_loss",
+        "token_state",
+        "token_vector",
         "training_curve",
         "control_token",
         "direct_path",
@@ -62,7 +65,9 @@ def test_each_comes_after_those_that_it_reads_from() -> None:
         "next_token_rank",
         "removal",
         "skip_trigram",
+        "test",
         "value_cluster",
+        "word_test",
     ]
     assert all(names.index(before) < names.index(each.name) for each in found.passes().values() for before in each.after)
 

@@ -11,10 +11,10 @@ import pytest
 from ingest import drive
 from ingest import run as driver
 from ingest.model.models import Model
-from ingest.progress import progress_bar
 from ingest.store.committer import Committer
 from ingest.text.parts import SAMPLED_PER_SHARD, documents_of_parts, sample_parts, within
 from ingest.text.survey import Span
+from schema.progress import progress_bar
 from schema.store import open_reader
 from tests.exact.tiny import Tiny, make
 

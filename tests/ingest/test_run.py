@@ -16,11 +16,11 @@ import torch
 
 from ingest import run as driver
 from ingest.cli import ingest as command
-from ingest.progress import progress_bar
 from ingest.recorders import triggers
 from ingest.request import Request
 from ingest.store import committer
 from schema.errors import AtlasError, Locked, NotAnAtlas
+from schema.progress import progress_bar
 from schema.store import open_reader
 from tests import preloaded
 from tests.exact.tiny import asked

@@ -24,6 +24,7 @@ from schema.lake import Lake, describe, read_lake
 from schema.store import open_reader
 from tests import preloaded
 from tests.exact.tiny import CIRCUITS, Tiny, run
+from tests.ingest.suite_files import written_suite
 from tests.lake.conftest import contents, sums
 
 pytestmark = pytest.mark.slow
@@ -69,6 +70,11 @@ def test_a_lake_has_what_a_file_has(request_lake: Callable[..., Request], file: 
 
 def test_a_lake_on_a_disk_too(request_lake: Callable[..., Request], file: Path, tmp_path: Path) -> None:
     assert sums(run(replace(request_lake(), data=str(tmp_path / "data")))) == sums(file)
+
+
+def test_the_tests_of_a_suite(request_lake: Callable[..., Request], tiny: Tiny, tmp_path: Path) -> None:
+    suite = {"suite": written_suite(tmp_path), "prediction": True, "bos": "start", "context": 64, "trace": 0, "paper": False}
+    assert contents(run(request_lake(**suite))) == contents(run(tiny.request(tmp_path / "file.duckdb", **suite)))
 
 
 def test_the_same_command_again_changes_nothing_but_reads(request_lake: Callable[..., Request]) -> None:

@@ -3,20 +3,26 @@
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 import torch
 from click.testing import CliRunner
 
 import atlas
-from atlas.cli.main import cli
-from atlas.live import LiveTrace
+from atlas.cli.main import cli, run
+from atlas.experiments.kind import EXPERIMENTS
+from atlas.live import LiveTrace, saving
+from atlas.live.saving import save_answer
+from atlas.live.shape import OF_EXPERIMENT
+from atlas.live.streams import stream_of
 from schema.audits import run_audits
 from schema.errors import AtlasError
 from schema.live import socket_path
@@ -296,3 +302,54 @@ def test_the_code_of_the_document_runs(process: World, monkeypatch: pytest.Monke
     names: dict[str, Any] = {"atlas": atlas}
     exec(code, names)
     assert names["found"].tables["arm"]["arm_id"].to_pylist() == [0, 1, 2]
+
+
+FOREIGN = pa.table({"position_id": [1]})
+SPOILED: dict[str, tuple[str, Callable[[pa.Table], pa.Table], str]] = {
+    "an atlas's table": ("token", lambda _: FOREIGN, 'it has a table "token", and a trace has none of that name'),
+    "a view's name": ("dominant_sub_update", lambda _: FOREIGN, "a trace has none of that name"),
+    "its own view's name": ("live_trace", lambda _: FOREIGN, "a trace has none of that name"),
+    "SQL and what terminals obey": ('";DROP x--\x1b[31m', lambda _: FOREIGN, r'";DROP x--\u001b[31m'.replace('"', '\\"')),
+    "a name in other letters": ("Position", lambda _: FOREIGN, "a trace has none of that name"),
+    "another column": ("trace", lambda t: t.append_column("x\x1b", pa.array([0] * len(t))), r'has a column "x\u001b" that is not its own'),
+    "a column twice": ("trace", lambda t: t.append_column("position_id", t["position_id"]), "or is there twice"),
+    "text for numbers": ("trace", lambda t: t.set_column(0, t.column_names[0], pa.array(["x"] * len(t))), "text, and not whole numbers"),
+    "rows of the atlas": (
+        "position",
+        lambda t: t.set_column(t.column_names.index("position_id"), "position_id", pa.array(range(len(t)))),
+        "rows without a position_id below 0",
+    ),
+    "no columns": ("trace", lambda _: pa.table({}), "rows without a position_id below 0"),
+    "no arms": ("arm", lambda t: t.slice(0, 0), "its arms are not counted from 0"),
+    "too many arms": ("arm", lambda t: pa.concat_tables([t] * 99), "and 65 are traced at most"),
+}
+
+
+@pytest.mark.parametrize("case", SPOILED)
+def test_a_kept_trace_that_somebody_sent_has_the_tables_of_an_answer_and_no_others(
+    process: World, tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str
+) -> None:
+    name, spoil, expected = SPOILED[case]
+    copy = Path(shutil.copy(process.atlas, tmp_path / "copy.duckdb"))
+    with atlas.open(process.atlas) as a:
+        tables = a.live().trace("x").tables
+    save_answer(copy, {**tables, name: spoil(tables.get(name, FOREIGN))} if name not in OF_EXPERIMENT else tables, "sent", None, is_whole=True)
+    if name in OF_EXPERIMENT:
+        with closing(duckdb.connect(EXPERIMENTS.path(copy))) as con:
+            con.execute("UPDATE kept_table SET arrow = ? WHERE name = ?", [stream_of(spoil(tables[name])), name])
+    assert run(["trace", "--kept", "0", "--db", str(copy)], False) == 1
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n"), "\x1b" in err, "unexpected" in err) == ("", 1, False, False)
+    assert "the trace of experiment 0 cannot be read: " in err and expected in err
+
+
+def test_a_kept_trace_that_expands_to_more_than_it_may_is_not_read(process: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is compressed is measured in a process of its own."""
+    copy = Path(shutil.copy(process.atlas, tmp_path / "copy.duckdb"))
+    with atlas.open(process.atlas) as a:
+        save_answer(copy, a.live().trace("x").tables, "sent", None, is_whole=True)
+    with closing(duckdb.connect(EXPERIMENTS.path(copy))) as con:
+        con.execute("UPDATE kept_table SET arrow = encode(repeat('a', 600_000_000)) WHERE name = 'trace'")
+    monkeypatch.setattr(saving, "WHOLE", "it is read")
+    with atlas.open(copy) as a, pytest.raises(AtlasError, match="the trace of experiment 0 cannot be read: it takes 600,.* bytes, and may take 536,870,912"):
+        a.live().kept(0)

@@ -133,6 +133,7 @@ WRONG = {
     ("x", "--switch-off", "3", "--set", "L1N1=0"): "--switch-off makes the arms itself",
     ("x", "y"): "several prompts, and --layer, are for --switch-off",
     ("x", "--layer", "1"): "several prompts, and --layer, are for --switch-off",
+    ("x", "--with-trace"): "--with-trace says what --save keeps: give --save TITLE too",
     ("x", "--switch-off", "3", "--index", "99"): "no token 99 under arm 0",
 }
 

@@ -15,6 +15,7 @@ from atlas.annotations.kind import ANNOTATIONS
 from atlas.cli.main import cli
 from atlas.dictionary import describe_blank
 from atlas.experiments.kind import EXPERIMENTS
+from atlas.retrieval.kind import RETRIEVALS
 from ingest.store.doctor import findings
 from schema.beside import kind_of, kinds
 from schema.beside_change import changing
@@ -40,8 +41,8 @@ def tried(path: Path) -> Path:
     return path
 
 
-def test_there_are_two_kinds_of_our_own() -> None:
-    assert kinds() == (ANNOTATIONS, EXPERIMENTS)
+def test_there_are_three_kinds_of_our_own() -> None:
+    assert kinds() == (ANNOTATIONS, EXPERIMENTS, RETRIEVALS)
 
 
 def test_without_a_file_its_tables_are_there_and_empty(path: Path) -> None:

@@ -75,11 +75,20 @@ def test_of_experiments_it_says_that_there_are_none(old: atlas.Atlas, name: str)
         old.ask(name, **{p.name: given[p.name] for p in questions()[name].parameters if p.is_required or p.name == "experiment"})
 
 
-@pytest.mark.parametrize("name", [name for name, q in sorted(questions().items()) if not any(p.name == "experiment" for p in q.parameters)])
+@pytest.mark.parametrize("name", [name for name, q in sorted(questions().items()) if any(p.name == "retrieval" and p.is_required for p in q.parameters)])
+def test_of_retrievals_it_says_that_there_are_none(old: atlas.Atlas, name: str) -> None:
+    with pytest.raises(AtlasError, match="no retrieval 0; they are none yet"):
+        old.ask(name, retrieval=0)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for name, q in sorted(questions().items()) if not any(p.name == "experiment" or (p.name == "retrieval" and p.is_required) for p in q.parameters)],
+)
 def test_every_question_answers(old: atlas.Atlas, name: str) -> None:
     position = old.sql("SELECT min(position_id) FROM trace").item()
     given = {"layer": 1, "neuron": 2, "head": 0, "position_id": position, "at_position": position, "position_ids": [position], "words": "the", "token": " the"}
-    given |= {"source": " the", "sources": [1], "destinations": [2], "outs": [3], "corpus": 0}
+    given |= dict.fromkeys("abc", " the") | {"paradigm": "one", "source": " the", "sources": [1], "destinations": [2], "outs": [3], "corpus": 0}
     q = questions()[name]
     required = {p.name: given[p.name] for p in q.parameters if p.is_required}
     assert old.ask(name, **required).columns == list(q.columns)

@@ -58,6 +58,7 @@ def test_the_passes_are_those_that_fill_tables_and_every_one_can_be_asked_for() 
         "sweep",
         "prediction",
         "ngram",
+        "keys",
         "trace",
         "attribution",
         "removal",
@@ -72,6 +73,10 @@ def test_the_passes_are_those_that_fill_tables_and_every_one_can_be_asked_for() 
         "skip_trigram",
         "term_loss",
         "training_curve",
+        "test",
+        "token_vector",
+        "word_test",
+        "token_state",
     ]
     assert all(told.asked_by.startswith("--model …") for told in passes.values())
 
@@ -85,8 +90,8 @@ def test_the_facts_that_are_read_without_sqlalchemy_are_those_of_the_metadata() 
 
 def test_an_argument_takes_the_words_that_its_columns_may_hold() -> None:
     words = table_facts.facts().words
-    assert (words["site"]["logit_lens"], words["tail"]["trigger"], words["space"]) == (
-        list(terms.SITES), list(terms.TAILS), {"value_cluster": list(terms.CLUSTER_SPACES)}
+    assert (words["site"]["logit_lens"], words["tail"]["trigger"], words["space"]["value_cluster"], words["space"]["token_vector"]) == (
+        list(terms.SITES), list(terms.TAILS), list(terms.CLUSTER_SPACES), list(terms.TOKEN_SPACES)
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ingest.experiments.asked import SubjectPrompt
+from ingest.experiments.asked import FACTS, SubjectPrompt
 from ingest.experiments.base import Cost, Found, Kind, Part, Plan, Progress, World
 from ingest.experiments.fields import setting
 
@@ -25,6 +25,7 @@ class Knockout(Kind):
     example = 'atlas experiment knockout "He knows that the capital of France is the city of" --subject France --answer " Paris" --db demo.duckdb'
     settings = Settings
     prompt = SubjectPrompt
+    shipped = FACTS
 
     def plan(self, world: World, settings: Settings, prompts: Sequence[SubjectPrompt], seed: int) -> Plan:
         from ingest.experiments.prompts import prompt_tables, read_subjects

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ingest.experiments.base import Cost, Found, Kind, Part, Plan, Progress, World
 from ingest.experiments.fields import setting
+from schema.live import MOST_NEW_TOKENS
 
 if TYPE_CHECKING:
     from ingest.acting.suppressed import Assay
@@ -23,13 +24,13 @@ WRITTEN = 4
 class Settings:
     concept: tuple[str, ...] = setting((), help="words whose values are switched on; none for those of safety and kindness that come with the atlas")
     unwanted: tuple[str, ...] = setting((), help="words of the filter and of the positive control; none for LDNOOBW's English ones")
-    values: int = setting(10, help="values of each at most, the best first", least=1)
+    values: int = setting(10, help="values of each at most, the best first", least=1, most=1000)
     min_tokens: int = setting(4, help="listed tokens that a value must have among its 30", least=1)
-    strengths: tuple[float, ...] = setting((0.5, 0.75), help="times a neuron's largest coefficient in the corpus", least=0.0)
+    strengths: tuple[float, ...] = setting((0.5, 0.75), help="times a neuron's largest coefficient in the corpus", least=0.0, most_items=16)
     corpus: int = setting(0, help="corpus whose largest coefficients those are", least=0)
-    samples: int = setting(3, help="continuations drawn of each prompt, beside the greedy one", least=1)
-    draws: int = setting(5, help="random controls of each strength", least=5)
-    new_tokens: int = setting(20, help="tokens of a continuation", least=1)
+    samples: int = setting(3, help="continuations drawn of each prompt, beside the greedy one", least=1, most=100)
+    draws: int = setting(5, help="random controls of each strength", least=5, most=100)
+    new_tokens: int = setting(20, help="tokens of a continuation", least=1, most=MOST_NEW_TOKENS)
     top_p: float = setting(0.95, help="share of the probability that tokens are drawn from, the likeliest ones", least=0.0, most=1.0)
     temperature: float = setting(1.0, help="what logits are divided by before a token is drawn", least=0.0)
     debiasing: float = setting(50.0, help="strength of self-debiasing", least=0.0)
@@ -45,18 +46,23 @@ class Template:
     cluster: str = setting(help="its template: prompts of one count as one observation")
 
 
+def templates() -> list[dict[str, Any]]:
+    from ingest.acting.word_lists import templated
+
+    return [{"text": text, "cluster": cluster} for text, cluster in templated()]
+
+
+TEMPLATES = {"templates": templates}
+
+
 class Suppression(Kind):
     name = "suppression"
     help = "How much less toxic a model writes with values of a concept switched on, beside random values, a word filter and self-debiasing."
     example = "atlas experiment suppression --db demo.duckdb --dry-run"
     settings = Settings
     prompt = Template
+    shipped = TEMPLATES
     usual = "templates"
-
-    def usual_prompts(self) -> list[dict[str, Any]]:
-        from ingest.acting.word_lists import templated
-
-        return [{"text": text, "cluster": cluster} for text, cluster in templated()]
 
     def plan(self, world: World, settings: Settings, prompts: Sequence[Template], seed: int) -> Plan:
         from ingest.experiments.suppressing import arm_tables, assay_of, measured, planned, prompt_rows

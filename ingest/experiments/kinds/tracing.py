@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ingest.experiments.asked import STATES, SubjectPrompt, windows
+from ingest.experiments.asked import FACTS, STATES, SubjectPrompt, windows
 from ingest.experiments.base import Cost, Found, Kind, Part, Plan, Progress, World
 from ingest.experiments.fields import setting
 
@@ -30,6 +30,7 @@ class Tracing(Kind):
     example = 'atlas experiment tracing "He knows that the capital of France is the city of" --subject France --answer " Paris" --db demo.duckdb'
     settings = Settings
     prompt = SubjectPrompt
+    shipped = FACTS
 
     def plan(self, world: World, settings: Settings, prompts: Sequence[SubjectPrompt], seed: int) -> Plan:
         from ingest.acting.tracing import noise_deviation

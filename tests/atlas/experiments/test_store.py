@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
@@ -18,6 +19,7 @@ from atlas.annotations.store import changing as changing_annotations
 from atlas.experiments import inserting, store
 from atlas.experiments.kind import EXPERIMENTS
 from atlas.experiments.store import add, remove, save
+from atlas.live.saving import save_answer
 from schema.store import open_writer
 from tests.atlas.experiments.looking import ids, rewritten
 from tests.atlas.experiments.tiny_experiments import ARMS, BASE, arrow, experiment, live, suppression, tables, tracing, with_arms
@@ -295,3 +297,48 @@ def test_arms_that_were_done_are_told_apart_by_their_hash(full_path: Path) -> No
         found = a.sql("SELECT sha256 FROM experiments.arm WHERE experiment_id = 0 ORDER BY arm_id")["sha256"].to_list()
     assert found == [row["sha256"] for row, _ in ARMS]
     assert len(set(found)) == len(found)
+
+
+def test_what_experiments_are_called_is_said_on_one_line(path: Path) -> None:
+    save(path, arrow(tables(experiment("live", "a\r\n\x1b[31mb \u2028" + "c" * 60), [CAT], **with_arms([BASE]))))
+    with atlas.open(path) as a, pytest.raises(AtlasError, match=r"no experiment 9; they are 0: a \x1b\[31mb c+…") as said:
+        a.arm_effects(9)
+    assert len(str(said.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("title", ["\ud800", "\udcff\udcfe"])
+def test_a_title_that_is_no_text_is_refused_in_words(path: Path, title: str) -> None:
+    with pytest.raises(AtlasError, match="is no text in UTF-8: give another title or author"):
+        save_answer(path, {}, title, None)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        ("experiment", "title", "NULL"),
+        ("experiment", "started_at", "'never'"),
+        ("experiment", "experiment_id", "'x' || experiment_id"),
+        ("experiment", "settings", "repeat('[', 200000)"),
+        ("experiment", "kind", "'other'"),
+        ("outcome", "arm_id", "2::HUGEINT ** 100"),
+    ],
+)
+def test_columns_of_other_types_that_somebody_sent_are_refused_when_the_file_is_opened(full_path: Path, table: str, column: str, value: str) -> None:
+    spoiled(
+        full_path, f"CREATE TABLE sent AS SELECT * REPLACE (({value}) AS {column}) FROM {table}", f"DROP TABLE {table}", f"ALTER TABLE sent RENAME TO {table}"
+    )
+    with pytest.raises(AtlasError, match="cannot read the experiments in .*tiny.experiments.duckdb: ") as said:
+        atlas.open(full_path)
+    assert len(str(said.value).splitlines()) == 1
+
+
+def test_a_column_that_somebody_added_is_not_there(full_path: Path) -> None:
+    spoiled(full_path, 'ALTER TABLE arm ADD COLUMN "\x1b[31m" INTEGER')
+    with atlas.open(full_path) as a:
+        assert a.sql("FROM experiments.arm").columns == ["experiment_id", "arm_id", "name", "role", "interventions", "sha256", "draw"]
+
+
+def spoiled(path: Path, *statements: str) -> None:
+    with closing(duckdb.connect(EXPERIMENTS.path(path))) as con:
+        for statement in statements:
+            con.execute(statement)

@@ -1,13 +1,15 @@
 """Every figure and table of the papers is there, asks a question that exists, and says what it shows."""
 
 import re
+from contextlib import closing
 
+import duckdb
 import pytest
 
 import atlas
 from atlas.cli.paper import PAPERS as OFFERED
 from atlas.papers.catalogue import PAPERS
-from atlas.papers.needs import NEEDS
+from atlas.papers.needs import NEEDS, missing
 from atlas.papers.printed import caption, comparison
 from tests.atlas.papers.rows import CHOICES, ITEMS, rows_of
 
@@ -48,6 +50,14 @@ def test_an_item_names_its_question_its_needs_and_columns_that_exist(a: atlas.At
     assert rows_of(a, item).columns == columns
     assert set(item.columns) <= set(columns)
     assert len(set(item.columns.values())) == len(item.columns)
+
+
+@pytest.mark.parametrize(("need", "said"), [("tracing", "no finished experiment of kind tracing: `"), ("trace", "no trace of corpus 1: `")])
+def test_what_is_missing_is_of_a_corpus_only_where_it_is_made_from_one(need: str, said: str) -> None:
+    with closing(duckdb.connect()) as con:
+        con.execute("ATTACH ':memory:' AS experiments; CREATE TABLE experiments.experiment (kind TEXT, status TEXT)")
+        con.execute("CREATE TABLE run (kind TEXT, status TEXT, corpus_id INTEGER)")
+        assert (missing(con, "x.duckdb", [need], 1) or "").startswith(said)
 
 
 @pytest.mark.parametrize("name", ITEMS)

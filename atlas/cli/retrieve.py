@@ -1,0 +1,48 @@
+"""`atlas retrieve`: neighbours among the keys of other text, and what they add to the model."""
+
+import sys
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("target", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--store", required=True, type=int, help="corpus_id of the text whose entries are looked among: the training split.")
+@click.option("--tune", required=True, type=int, help="corpus_id of the text that k, temperature and weight are chosen on: the validation split.")
+@click.option("--test", required=True, type=int, help="corpus_id of the text that the choice is scored on, once.")
+@click.option("--queries", type=click.IntRange(1), default=10_000, show_default=True, help="Positions of each that are asked for, at most.")
+@click.option("--k", type=click.IntRange(1), default=1024, show_default=True, help="Neighbours at most: 8, 64, 256 and 1024 are tried up to it, and it.")
+@click.option("--exact/--compressed", "is_exact", default=None, help="How neighbours are found.  [default: exact up to 5 million entries]")
+@click.option("--trained-on/--not-trained-on", "is_training_text", default=None, help="Say whether the model was trained on the store's text.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the choice of queries.")
+def command(target: Path, store: int, tune: int, test: int, queries: int, k: int, is_exact: bool | None, is_training_text: bool | None, seed: int) -> None:
+    """Look for neighbours in the keys beside the atlas TARGET, and mix what follows them with the model's prediction (kNN-LM, Khandelwal et al. 2020).
+
+    Keys are what `atlas ingest … --keys` keeps; no model is loaded. What is found is kept beside the atlas, in NAME.retrievals.duckdb.
+
+    \b
+    atlas retrieve smollm2.duckdb --store 0 --tune 1 --test 2
+    atlas ask knn_result --db smollm2.duckdb
+    """
+    from atlas.api import Atlas
+    from atlas.export import formats
+    from atlas.retrieval.asked import Retrieval
+    from schema.errors import AtlasError
+
+    try:
+        from atlas.retrieval.retrieve import retrieve
+    except ImportError as error:
+        raise AtlasError(f"retrieval needs faiss: pip install 'activation-atlas[retrieval]' ({error})") from error
+    from schema.progress import progress_bar
+
+    asked = Retrieval(store, tune, test, queries, k, None if is_exact is None else not is_exact, is_training_text, seed)
+    with progress_bar() as bar:
+        kept = retrieve(target, asked, bar)
+    if not kept.is_new:
+        click.echo(f"note: retrieval {kept.retrieval_id} is this one, kept already: nothing was computed", err=True)
+    if kept.n_earlier_tests:
+        click.echo(f"note: test corpus {test} had been scored {kept.n_earlier_tests} times before against these entries: this is no first look", err=True)
+    with Atlas(target) as a:
+        frame = a.ask("knn_result", retrieval=kept.retrieval_id).select("part", "queries", "n_queries", "perplexity", "perplexity_knn", "gain", "k", "weight")
+    sys.stdout.buffer.write(formats.render(frame, "table", formats.Style({})))

@@ -1,0 +1,78 @@
+"""Tables of an answer that was kept, held to what an answer is: a stranger's file of experiments may have any under any name."""
+
+from collections.abc import Mapping
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from atlas.live.pinned import quoted
+from schema.errors import AtlasError
+from schema.interventions.reading import shown
+from schema.live import MOST_ARMS, MOST_POSITIONS
+from schema.table_facts import facts
+from schema.terms import EXPERIMENT_CATALOG
+
+OF_EXPERIMENT = ("experiment", "prompt", "prompt_token", "arm", "arm_change", "outcome", "outcome_token", "generation")
+"""Tables of an answer that a file of experiments has too."""
+
+OF_CORPUS = ("corpus", "document", "sequence", "position")
+
+NEEDED = {*OF_EXPERIMENT, *OF_CORPUS, "trace"}
+
+BESIDE = {"arm": {"is_as_base": "truth"}}
+"""Columns that an answer alone has."""
+
+BELOW_ZERO = ("corpus_id", "document_id", "sequence_id", "position_id")
+"""So that no row is taken for one of the atlas's."""
+
+MOST_ROWS = {"arm": 1 + MOST_ARMS, "position": MOST_POSITIONS}
+
+
+def require_answer(con: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table]) -> None:
+    """Raise AtlasError unless tables and columns are an answer's, of the types that the atlas's and the experiments' own tables have, of no more arms and
+    positions than are traced, with ids below zero.
+    """
+    of_trace = {*OF_CORPUS, *(name for name, of in facts().filled_by.items() if of == "trace")}
+    if unknown := sorted(tables.keys() - {*OF_EXPERIMENT, *of_trace}):
+        raise AtlasError(f"it has a table {shown(unknown[0])}, and a trace has none of that name")
+    if missing := sorted(NEEDED - tables.keys()):
+        raise AtlasError(f"it has no table {missing[0]}")
+    cursor = con.cursor()
+    try:
+        for name, table in tables.items():
+            place = EXPERIMENT_CATALOG + "." if name in OF_EXPERIMENT else ""
+            own = cursor.execute(f"SELECT * FROM {place}main.{quoted(name)} LIMIT 0").to_arrow_table().schema
+            require_shape(name, table, {field.name: family(field.type) for field in own if field.name != "experiment_id"} | BESIDE.get(name, {}))
+            if name in of_trace:
+                require_below_zero(name, table, [column for column in BELOW_ZERO if column in own.names])
+    finally:
+        cursor.close()
+    arms = tables["arm"].to_pydict().get("arm_id", [])
+    if not arms or set(arms) != set(range(len(arms))):
+        raise AtlasError("its arms are not counted from 0, the base")
+
+
+def require_shape(name: str, table: pa.Table, families: Mapping[str, str]) -> None:
+    if table.num_rows > MOST_ROWS.get(name, table.num_rows):
+        raise AtlasError(f"its table {name} has {table.num_rows:,} rows, and {MOST_ROWS[name]:,} are traced at most")
+    for field in table.schema:
+        if field.name not in families or table.column_names.count(field.name) > 1:
+            raise AtlasError(f"its table {name} has a column {shown(field.name)} that is not its own, or is there twice")
+        if family(field.type) != families[field.name]:
+            raise AtlasError(f"its table {name} has in {field.name} {family(field.type)}, and not {families[field.name]}")
+
+
+def require_below_zero(name: str, table: pa.Table, ids: list[str]) -> None:
+    for column in ids:
+        if column not in table.column_names or table[column].null_count or (table.num_rows and pc.max(table[column]).as_py() >= 0):
+            raise AtlasError(f"its table {name} has rows without a {column} below 0, as a prompt's are")
+
+
+def family(kind: pa.DataType) -> str:
+    """What values are, however many bytes they take."""
+    of = pa.types
+    if of.is_list(kind) or of.is_large_list(kind) or of.is_fixed_size_list(kind):
+        return f"lists of {family(kind.value_type)}"
+    named = {"whole numbers": of.is_integer, "numbers": of.is_floating, "truth": of.is_boolean, "times": of.is_temporal}
+    return next((word for word, check in named.items() if check(kind)), "text")

@@ -1,0 +1,108 @@
+"""Keys beside an atlas, read row group by row group: what is held at once does not grow with the store."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from schema.errors import AtlasError
+from schema.key_files import COLUMNS, file_sha256, keys_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STORES = "SELECT d.corpus_id, d.key_site, d.layer, d.n_entries, d.n_bytes, d.sha256 FROM datastore AS d ORDER BY d.corpus_id"
+FILES = "SELECT f.name, f.n_bytes, f.sha256 FROM key_file AS f WHERE f.corpus_id = $corpus ORDER BY f.first_position_id"
+
+BLOCK_BYTES = 2**26
+"""Of the float32 keys of a block, about: several row groups."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Entries in the order of position_id. first: number of the first in the store. keys: [n, d_model] float32; the others [n]."""
+
+    first: int
+    position_ids: np.ndarray
+    document_ids: np.ndarray
+    next_token_ids: np.ndarray
+    keys: np.ndarray
+
+
+@dataclass(frozen=True)
+class Store:
+    """The keys of one corpus. files: (path, bytes, sha256) of each, in the order of position_id."""
+
+    corpus_id: int
+    key_site: str
+    layer: int
+    n_entries: int
+    n_bytes: int
+    sha256: str
+    files: tuple[tuple[Path, int, str], ...]
+
+    def check(self, advance: "Callable[[int], None]") -> None:
+        """Raise AtlasError for a file that is gone or is not the one that the atlas knows. advance: told of bytes that were looked at."""
+        for path, n_bytes, sha256 in self.files:
+            if not path.is_file():
+                raise AtlasError(f"no keys at {path}, which the atlas names for corpus {self.corpus_id}: {AGAIN}")
+            if (found := path.stat().st_size) != n_bytes:
+                raise AtlasError(f"{path} has {found:,} bytes where the atlas says {n_bytes:,}: {AGAIN}")
+            if file_sha256(path) != sha256:
+                raise AtlasError(f"{path} is not the file that the atlas was made with, of another model or an earlier ingest: {AGAIN}")
+            advance(n_bytes)
+
+    def blocks(self) -> Iterator[Block]:
+        """All entries, in blocks of BLOCK_BYTES."""
+        first = 0
+        for path, *_ in self.files:
+            with pq.ParquetFile(path) as file:
+                held: list[pa.Table] = []
+                for group in range(file.num_row_groups):
+                    held.append(file.read_row_group(group, columns=list(COLUMNS)))
+                    if group + 1 == file.num_row_groups or 2 * sum(map(key_bytes, held)) >= BLOCK_BYTES:
+                        block = block_of(first, pa.concat_tables(held))
+                        held.clear()
+                        first += len(block.position_ids)
+                        yield block
+
+    def keys_at(self, position_ids: np.ndarray) -> np.ndarray:
+        """Keys of some positions, [n, d_model] float32 in their order. Raises AtlasError for one that is no entry."""
+        order = np.argsort(position_ids)
+        found = np.concatenate([block.keys[np.isin(block.position_ids, position_ids, assume_unique=True)] for block in self.blocks()])
+        if len(found) != len(position_ids):
+            raise AtlasError(f"{len(position_ids) - len(found)} of {len(position_ids)} queries of corpus {self.corpus_id} have no key")
+        keys = np.empty_like(found)
+        keys[order] = found
+        return keys
+
+
+AGAIN = "`atlas ingest … --keys` with what it was made with writes it again"
+
+
+def key_bytes(table: pa.Table) -> int:
+    return table.num_rows * table.schema.field("key").type.list_size * 2
+
+
+def block_of(first: int, table: pa.Table) -> Block:
+    keys = np.concatenate([chunk.flatten().to_numpy() for chunk in table["key"].chunks]).reshape(table.num_rows, -1).astype(np.float32)
+    return Block(first, table["position_id"].to_numpy(), table["document_id"].to_numpy(), table["next_token_id"].to_numpy(), keys)
+
+
+def store(con: duckdb.DuckDBPyConnection, atlas: Path, corpus_id: int) -> Store:
+    """The keys of a corpus of the open atlas at that path. Raises AtlasError where it has none."""
+    found = {row[0]: row for row in con.execute(STORES).fetchall()}
+    if corpus_id not in found:
+        raise AtlasError(
+            f"no keys of corpus {corpus_id}: there are those of {', '.join(map(str, found)) or 'none'}. `atlas ingest {atlas} --model … --corpus … --keys`"
+        )
+    folder = keys_folder(atlas)
+    files = con.execute(FILES, {"corpus": corpus_id}).fetchall()
+    # a name may be anybody's: only what lies in the folder is read
+    _, key_site, layer, n_entries, n_bytes, digest = found[corpus_id]
+    return Store(corpus_id, key_site, layer, n_entries, n_bytes, digest, tuple((folder / Path(name).name, n, sha256) for name, n, sha256 in files))

@@ -1,0 +1,66 @@
+"""NAME.retrievals.duckdb, to be changed: a retrieval is kept whole, or not at all."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from atlas.retrieval.kind import RETRIEVALS
+from schema import beside_change
+from schema.errors import AtlasError
+
+SAME = (
+    "store_sha256", "tune_sha256", "test_sha256", "weights_sha256", "search", "n_queries", "most_neighbours", "seed", "is_training_text",
+)  # fmt: skip
+"""What makes a retrieval the same as another."""
+
+THERE = (
+    "SELECT r.retrieval_id, r.n_earlier_tests FROM retrievals.retrieval AS r "
+    f"WHERE {' AND '.join(f'r.{name} IS NOT DISTINCT FROM ${name}' for name in SAME)} ORDER BY r.retrieval_id LIMIT 1"
+)
+EARLIER = "SELECT count(*) FROM retrievals.retrieval AS r WHERE r.store_sha256 = $store_sha256 AND r.test_sha256 = $test_sha256"
+NEXT = "SELECT coalesce(max(r.retrieval_id) + 1, 0) FROM retrievals.retrieval AS r"
+SHARED = {"position_text": "position_id", "token_text": "token_id"}
+"""Tables whose rows several retrievals share, by what they are of."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A retrieval that is kept. is_new: whether it was just made; n_earlier_tests: how many had scored the same test corpus before it."""
+
+    retrieval_id: int
+    is_new: bool
+    n_earlier_tests: int
+
+
+def kept_already(con: duckdb.DuckDBPyConnection, row: Mapping[str, object]) -> Kept | None:
+    """The retrieval with the same settings over the same keys, if there is one."""
+    found = con.execute(THERE, {name: row[name] for name in SAME}).fetchall()
+    return Kept(found[0][0], False, found[0][1]) if found else None
+
+
+def keep(path: Path, row: Mapping[str, object], tables: Mapping[str, pa.Table]) -> Kept:
+    """Add a retrieval to the file beside the atlas. Raises AtlasError, with the file as it was, where it cannot be written."""
+    try:
+        with beside_change.changing(RETRIEVALS, path) as con:
+            (retrieval_id,) = con.execute(NEXT).fetchall()[0]
+            (n_earlier,) = con.execute(EARLIER, {name: row[name] for name in ("store_sha256", "test_sha256")}).fetchall()[0]
+            whole = {**row, "retrieval_id": retrieval_id, "n_earlier_tests": n_earlier, "versions": json.dumps(row["versions"])}
+            con.execute(f"INSERT INTO retrievals.retrieval ({', '.join(whole)}) VALUES ({', '.join('?' * len(whole))})", list(whole.values()))
+            for name, rows in tables.items():
+                insert(con, name, rows, retrieval_id)
+            return Kept(retrieval_id, True, n_earlier)
+    except duckdb.Error as error:
+        raise AtlasError(f"{RETRIEVALS.path(path)} is as it was, for it cannot be written: {str(error).splitlines()[0]}") from error
+
+
+def insert(con: duckdb.DuckDBPyConnection, name: str, rows: pa.Table, retrieval_id: int) -> None:
+    con.register("new_rows", rows)
+    if name in SHARED:
+        con.execute(f"INSERT INTO retrievals.{name} BY NAME SELECT r.* FROM new_rows AS r ANTI JOIN retrievals.{name} AS k USING ({SHARED[name]})")
+    else:
+        con.execute(f"INSERT INTO retrievals.{name} BY NAME SELECT {retrieval_id:d} AS retrieval_id, r.* FROM new_rows AS r")
+    con.unregister("new_rows")

@@ -1,0 +1,93 @@
+"""The keys of a text, recorded while it is read: the state that the last FFN reads at every position that a token follows, and that token.
+
+Khandelwal et al. 2020, section 2: a key is the context's representation, its value the token that follows. The site is that of their table 5.
+"""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+from ingest.model.hooks import KEY, LayerRecord
+from ingest.model.models import Model
+from ingest.recorders.base import Batch
+from ingest.store.shards import fsync
+from ingest.workers.worker import Progress, Tables
+from schema.errors import AtlasError
+from schema.key_files import KEY_DTYPE, KEY_SITE, file_sha256
+
+ROW_GROUP_BYTES = 2**23
+"""Of the keys of a row group: whoever reads a file holds one at a time."""
+
+
+class KeyRecorder:
+    """Keys of a shard, written to `folder`. found: first position_id of a forward pass → position_ids, document_ids, next_token_ids and keys."""
+
+    sites = frozenset({KEY})
+
+    def __init__(self, model: Model, folder: Path, corpus_id: int, min_index: int) -> None:
+        self.model, self.folder, self.corpus_id, self.min_index = model, folder, corpus_id, min_index
+        self.found: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = {}
+        self.batch: Batch | None = None
+
+    def begin(self, batch: Batch) -> None:
+        self.batch = batch
+
+    def take(self, layer: int, record: LayerRecord) -> None:
+        if layer < self.model.n_layers - 1 or self.batch is None:
+            return
+        batch = self.batch
+        kept = np.flatnonzero((batch.position_ids >= 0) & (batch.next_token_ids >= 0) & (batch.indices >= self.min_index))
+        states = record[KEY]
+        keys = states[torch.from_numpy(kept).to(states.device)].to(torch.float16).cpu().numpy()
+        ids = batch.position_ids[kept]
+        if len(unfit := np.flatnonzero(~np.isfinite(keys).all(1))):
+            raise AtlasError(
+                f"--keys: the state that the last FFN of {self.model.name} reads at position {ids[unfit[0]]} does not fit in float16, whose largest number "
+                "is 65,504; keys of this model cannot be kept"
+            )
+        # by the first position: what ran out of memory at its very end comes again under the same
+        self.found[int(batch.position_ids[0])] = ids, documents(batch)[kept], batch.next_token_ids[kept].astype(np.int32), keys
+
+    def tables(self, _: Progress) -> Tables:
+        """The row of `key_file`, its file written before; nothing for a shard without entries."""
+        if not any(len(ids) for ids, *_ in self.found.values()):
+            return {}
+        ids, document_ids, following, keys = (np.concatenate(column) for column in zip(*self.found.values(), strict=True))
+        order = np.argsort(ids)
+        first, last = (int(ids[order[end]]) for end in (0, -1))
+        path = self.folder / f"{first}.parquet"
+        write_keys(path, ids[order], document_ids[order], following[order], keys[order])
+        row = {
+            "corpus_id": self.corpus_id, "first_position_id": first, "last_position_id": last, "name": path.name, "key_site": KEY_SITE,
+            "layer": self.model.n_layers - 1, "min_index": self.min_index, "dtype": KEY_DTYPE, "n_entries": len(ids), "n_bytes": path.stat().st_size,
+            "sha256": file_sha256(path),
+        }  # fmt: skip
+        return {"key_file": pa.Table.from_pylist([row])}
+
+
+def documents(batch: Batch) -> np.ndarray:
+    """document_id of each row, [rows]; of padding that of the sequence beside it."""
+    return np.repeat([s.document_id for s in batch.sequences], len(batch.position_ids) // len(batch.sequences))
+
+
+def write_keys(path: Path, ids: np.ndarray, document_ids: np.ndarray, following: np.ndarray, keys: np.ndarray) -> None:
+    """A file of entries, there whole or not at all. keys: [n, d_model] float16; the others [n]."""
+    path.parent.mkdir(exist_ok=True)
+    width = keys.shape[1]
+    column = pa.FixedSizeListArray.from_arrays(pa.array(keys.ravel()), width)
+    table = pa.table({"position_id": ids, "document_id": document_ids, "next_token_id": following, "key": column})
+    draft = draft_of(path)
+    pq.write_table(
+        table, draft, compression="none", use_dictionary=False, write_statistics=["position_id"], row_group_size=max(1, ROW_GROUP_BYTES // (2 * width))
+    )
+    fsync(draft)
+    draft.rename(path)
+    fsync(path.parent)
+
+
+def draft_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")

@@ -1,0 +1,147 @@
+"""Rows of a suite's sentences, from what their documents say, and what the model does with those of one paradigm."""
+
+from collections.abc import Iterator
+from itertools import groupby
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from ingest.model.models import Model
+from ingest.recorders.contrasts import Contrast, LastPredictions, SignedNorms, contrast_rows, divergence
+from ingest.recorders.reading import read_batch, up_to_last
+from ingest.text.sequences import CutDocument
+from ingest.text.suites.formulas import parse_formula
+from ingest.text.suites.item import CRITICAL
+from ingest.workers.worker import Progress, Tables
+
+ITEM_SCHEMA = pa.schema(
+    [
+        ("document_id", pa.int64()), ("kind", pa.string()), ("suite", pa.string()), ("paradigm", pa.string()), ("item", pa.string()), ("role", pa.string()),
+        ("expectation", pa.string()), ("delta", pa.float32()),
+    ]
+)  # fmt: skip
+REGION_SCHEMA = pa.schema([("document_id", pa.int64()), ("region", pa.string()), ("first_position_id", pa.int64()), ("last_position_id", pa.int64())])
+TERM_SCHEMA = pa.schema(
+    [
+        ("corpus_id", pa.int32()), ("suite", pa.string()), ("paradigm", pa.string()), ("formula", pa.int16()), ("clause", pa.int16()),
+        ("comparison", pa.int16()), ("operator", pa.string()), ("role", pa.string()), ("region", pa.string()), ("weight", pa.float32()),
+    ]
+)  # fmt: skip
+DIVERGENCE_SCHEMA = pa.schema([("document_id", pa.int64()), ("original_document_id", pa.int64()), ("divergence", pa.float32())])
+
+SAID = ("kind", "suite", "paradigm", "item", "role", "expectation", "delta")
+
+
+def paradigm_of(document: CutDocument) -> tuple[object, object]:
+    return document.document.metadata["suite"], document.document.metadata["paradigm"]
+
+
+def item_rows(documents: list[CutDocument]) -> Tables:
+    """Rows of `test_item` and `test_region`."""
+    items = [{"document_id": d.document_id, **{name: d.document.metadata[name] for name in SAID}} for d in documents]
+    regions = [
+        {"document_id": d.document_id, "region": name, "first_position_id": tokens[0], "last_position_id": tokens[-1]}
+        for d in documents
+        for name, tokens in region_tokens(d).items()
+    ]
+    return {"test_item": pa.Table.from_pylist(items, ITEM_SCHEMA), "test_region": pa.Table.from_pylist(regions, REGION_SCHEMA)}
+
+
+def term_rows(documents: list[CutDocument], corpus_id: int) -> Tables:
+    """Rows of `test_term`: the formulas of a paradigm, which all of its items have."""
+    suite, paradigm = paradigm_of(documents[0])
+    rows = [
+        {
+            "corpus_id": corpus_id, "suite": suite, "paradigm": paradigm, "formula": f, "clause": c, "comparison": i, "operator": comparison.operator,
+            "role": role, "region": region, "weight": weight,
+        }
+        for f, text in enumerate(str(documents[0].document.metadata["expectation"]).split("\n"), start=1)
+        for c, clause in enumerate(parse_formula(str(paradigm), text), start=1)
+        for i, comparison in enumerate(clause, start=1)
+        for (role, region), weight in comparison.weights.items()
+    ]  # fmt: skip
+    return {"test_term": pa.Table.from_pylist(rows, TERM_SCHEMA)}
+
+
+def region_tokens(d: CutDocument) -> dict[str, list[int]]:
+    """Region → position_ids of the tokens whose first character that is no white space lies in it, ascending; none that has no token."""
+    (s,), text = d.sequences, d.document.text
+    pieces = [text[start:end] for start, end in zip(s.char_starts, s.char_ends, strict=True)]
+    # BOS covers nothing
+    first = [int(start) + len(piece) - len(piece.lstrip()) if piece else -1 for start, piece in zip(s.char_starts, pieces, strict=True)]
+    found = {}
+    for name, (start, end) in spans_of(d).items():
+        if tokens := [s.first_position_id + i for i, place in enumerate(first) if start <= place < end]:
+            found[name] = tokens
+    return found
+
+
+def spans_of(d: CutDocument) -> dict[str, list[int]]:
+    regions = d.document.metadata["regions"]
+    return regions if isinstance(regions, dict) else {}
+
+
+def ends(documents: list[CutDocument], region: str | None = None) -> list[int]:
+    """Where the sentences of an item are compared: the last position of a region that all have, else of each sentence."""
+    found = [region_tokens(d).get(region or "") for d in documents]
+    if all(found):
+        return [tokens[-1] for tokens in found if tokens]
+    return [s.first_position_id + len(s.token_ids) - 1 for d in documents for s in d.sequences]
+
+
+def value_norms(model: Model) -> Tensor:
+    """‖v_i‖ of every value, [n_layers, d_ffn] float32."""
+    return torch.stack([model.values(layer).float().norm(dim=1).to(model.device) for layer in range(model.n_layers)])
+
+
+def contrasted(model: Model, value_norms: Tensor, documents: list[CutDocument], corpus_id: int, batch_size: int, progress: Progress) -> Tables:
+    """Rows of `neuron_contrast` over the pairs of one paradigm."""
+    contrast = Contrast(model.n_layers, model.d_ffn)
+    for items in batched_items(documents, batch_size):
+        places = [ends(pair, CRITICAL) for pair in items]
+        heard = SignedNorms(model, value_norms)
+        read_items(model, heard, items, places, progress)
+        for pair, at in zip(items, places, strict=True):
+            by_role = dict(zip((d.document.metadata["role"] for d in pair), at, strict=True))
+            contrast.add(heard.found[by_role["good"]] - heard.found[by_role["bad"]])
+    return {"neuron_contrast": contrast_rows(contrast, corpus_id, *map(str, paradigm_of(documents[0])))}
+
+
+def diverged(model: Model, documents: list[CutDocument], batch_size: int, progress: Progress) -> Tables:
+    """Rows of `test_divergence` over the perturbed texts of one paradigm: of each from its original, the first sentence of its item."""
+    rows = []
+    for items in batched_items(documents, batch_size):
+        places = [ends(item) for item in items]
+        heard = LastPredictions(model)
+        read_items(model, heard, items, places, progress)
+        for (original, *perturbed), (first, *others) in zip(items, places, strict=True):
+            for d, at in zip(perturbed, others, strict=True):
+                of = {"document_id": d.document_id, "original_document_id": original.document_id}
+                rows.append({**of, "divergence": divergence(heard.found[first], heard.found[at])})
+    return {"test_divergence": pa.Table.from_pylist(rows, DIVERGENCE_SCHEMA)}
+
+
+def read_items(model: Model, heard: SignedNorms | LastPredictions, items: list[list[CutDocument]], places: list[list[int]], progress: Progress) -> None:
+    """One forward pass over the sentences of some items, each up to where it is compared."""
+    sample = np.unique(np.concatenate(places))
+    sequences = tuple(sorted((up_to_last(s, sample) for item in items for d in item for s in d.sequences), key=lambda s: -len(s.token_ids)))
+    list(read_batch(model, [(heard, sample)], sequences))
+    progress(len(sequences))
+
+
+def batched_items(documents: list[CutDocument], batch_size: int) -> Iterator[list[list[CutDocument]]]:
+    """Items together, of at most so many sentences, one item at least."""
+    some: list[list[CutDocument]] = []
+    for item in items_of(documents):
+        if some and sum(map(len, some)) + len(item) > batch_size:
+            yield some
+            some = []
+        some.append(item)
+    yield some
+
+
+def items_of(documents: list[CutDocument]) -> Iterator[list[CutDocument]]:
+    """The sentences of each item, which stand together."""
+    return (list(same) for _, same in groupby(documents, key=lambda d: d.document.metadata["item"]))

@@ -1,0 +1,143 @@
+"""The mean state of each frequent token, and how narrow the cone of states is, layer by layer.
+
+Source: Ethayarajh 2019, "How Contextual are Contextualized Word Representations?": anisotropy and self-similarity.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from ingest.model.hooks import LayerRecord
+from ingest.model.models import Model
+from ingest.recorders.base import Batch
+from ingest.recorders.layer_geometry import geometry_rows
+from ingest.recorders.reading import batches, read_batch
+from ingest.text.sequences import Sequence as TokenSequence
+from ingest.text.survey import hashes
+from ingest.workers.worker import Progress, Tables
+
+LEAST = 20
+"""Occurrences of a token that its mean is taken over."""
+MOST_TOKENS = 1000
+N_STATES = 1000
+"""Positions whose states are held in every layer, to compare them two by two."""
+N_LAYERS = 4
+"""Layers whose mean states are kept, spread evenly from the first to the last."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """token_ids [n]: frequent ones, ascending. position_ids [m]: of the states that are held, ascending. Neither is at index 0."""
+
+    token_ids: np.ndarray
+    position_ids: np.ndarray
+
+
+class StateRecorder:
+    """Sums of states by token, and the states of some positions. Places are the first layer's resid_pre, then resid_post of each layer."""
+
+    sites = frozenset({"resid_pre", "resid_post"})
+
+    def __init__(self, model: Model, chosen: Chosen) -> None:
+        n_tokens, n_held = len(chosen.token_ids), len(chosen.position_ids)
+        self.chosen = chosen
+        self.sums = {layer: torch.zeros(n_tokens, model.d_model, dtype=torch.float64) for layer in kept_layers(model.n_layers)}
+        self.units = torch.zeros(model.n_layers + 1, n_tokens, model.d_model)
+        self.counts = np.zeros((model.n_layers, n_tokens), np.int64)
+        self.states = torch.zeros(model.n_layers + 1, n_held, model.d_model)
+        self.token_of = np.zeros(n_held, np.int64)
+        self.n_added: dict[int, int] = {}
+        self.sequence_ids: tuple[int, ...] = ()
+        self.n_before = 0
+        self.rows, self.tokens, self.held, self.places = (np.zeros(0, np.int64) for _ in range(4))
+
+    def begin(self, batch: Batch) -> None:
+        """Rows of frequent tokens with the token of each, and rows that are held with the place of each."""
+        self.sequence_ids = tuple(s.sequence_id for s in batch.sequences)
+        # of a batch that ran out of memory its parts leave out the layers that the whole had come to
+        self.n_before = self.n_added.get(self.sequence_ids[0], 0)
+        ids = tokens_of(batch)
+        self.rows, self.tokens = found_in(self.chosen.token_ids, np.where(batch.indices > 0, ids, -1))
+        self.held, self.places = found_in(self.chosen.position_ids, batch.position_ids)
+        self.token_of[self.places] = ids[self.held]
+
+    def take(self, layer: int, record: LayerRecord) -> None:
+        if layer < self.n_before:
+            return
+        if layer == 0:
+            self.add(0, record["resid_pre"])
+        self.add(layer + 1, record["resid_post"])
+        if layer in self.sums:
+            self.sums[layer].index_add_(0, torch.from_numpy(self.tokens), taken(record["resid_post"], self.rows).double())
+        np.add.at(self.counts[layer], self.tokens, 1)
+        self.n_added.update((i, layer + 1) for i in self.sequence_ids)
+
+    def add(self, place: int, states: Tensor) -> None:
+        """Of frequent tokens states of length 1 to their sums; those that are held."""
+        self.units[place].index_add_(0, torch.from_numpy(self.tokens), normalize(taken(states, self.rows), dim=1))
+        self.states[place, torch.from_numpy(self.places)] = taken(states, self.held)
+
+
+def taken(states: Tensor, rows: np.ndarray) -> Tensor:
+    """Some rows, float32, on the processor."""
+    return states[torch.from_numpy(rows).to(states.device)].float().cpu()
+
+
+def tokens_of(batch: Batch) -> np.ndarray:
+    """The token at each row, [rows]; -1 where padded."""
+    sequences = sorted(batch.sequences, key=lambda s: s.first_position_id)
+    starts, flat = np.array([s.first_position_id for s in sequences]), np.concatenate([s.token_ids for s in sequences]).astype(np.int64)
+    before = np.cumsum([0, *(len(s.token_ids) for s in sequences)])
+    of = np.searchsorted(starts, batch.position_ids, side="right") - 1
+    return np.where(batch.position_ids >= 0, flat[(before[of] + batch.position_ids - starts[of]).clip(0, len(flat) - 1)], -1)
+
+
+def found_in(wanted: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of what is given that are wanted, and the place of each among the wanted, which ascend; wanted are not negative."""
+    places = np.searchsorted(wanted, given)
+    rows = np.flatnonzero(np.append(wanted, -2)[places.clip(max=len(wanted))] == given)
+    return rows, places[rows]
+
+
+def kept_layers(n_layers: int) -> list[int]:
+    """N_LAYERS of them, from the first to the last."""
+    return sorted({round(i * (n_layers - 1) / (N_LAYERS - 1)) for i in range(N_LAYERS)})
+
+
+def chosen_of(sequences: Sequence[TokenSequence], is_text: np.ndarray, seed: int) -> Chosen:
+    """The most frequent tokens that are text, ties to the lower id, and positions drawn by the hash of the seed. is_text: [d_vocab]."""
+    ids = np.concatenate([s.token_ids[1:] for s in sequences]).astype(np.int64)
+    positions = np.concatenate([np.arange(s.first_position_id + 1, s.first_position_id + len(s.token_ids)) for s in sequences])
+    counts = np.bincount(ids, minlength=len(is_text)) * is_text
+    frequent = np.argsort(-counts, kind="stable")[:MOST_TOKENS]
+    drawn = positions[is_text[ids]]
+    held = drawn[np.argsort(hashes(seed, 0, drawn), kind="stable")[:N_STATES]]
+    return Chosen(np.sort(frequent[counts[frequent] >= LEAST]), np.sort(held))
+
+
+def state_tables(model: Model, corpus_id: int, sequences: Sequence[TokenSequence], chosen: Chosen, batch_size: int, progress: Progress) -> Tables:
+    """Rows of `token_state` and `layer_geometry`."""
+    recorder = StateRecorder(model, chosen)
+    for batch in batches(sequences, batch_size):
+        for part in read_batch(model, [(recorder, None)], batch):
+            progress(len(part))
+    n, layers = len(chosen.token_ids), list(recorder.sums)
+    counts = recorder.counts[0] if model.n_layers else np.zeros(n)
+    vectors = torch.cat([recorder.sums[layer] / torch.from_numpy(counts)[:, None] for layer in layers]).float().numpy()
+    return {
+        "token_state": pa.table(
+            {
+                "corpus_id": np.full(n * len(layers), corpus_id, np.int32),
+                "layer": np.repeat(np.array(layers, np.int16), n),
+                "token_id": np.tile(chosen.token_ids.astype(np.int32), len(layers)),
+                "n_positions": np.tile(counts, len(layers)),
+                "vector": pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), model.d_model),
+            }
+        ),
+        "layer_geometry": geometry_rows(corpus_id, recorder.states.double().numpy(), recorder.token_of, recorder.units.double().numpy(), counts),
+    }

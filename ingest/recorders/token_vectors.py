@@ -1,0 +1,88 @@
+"""The rows of the embedding matrices as word vectors: each token's vector, and the tokens near it by centred cosine.
+
+Source: Mikolov et al. 2013, word vectors by cosine; Mu and Viswanath 2018: vectors share a mean, which is taken off first.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+from torch.nn.functional import cosine_similarity, normalize
+
+from ingest.model.embedding import token_rows
+from ingest.model.models import Model
+from ingest.model.ranking import top_k
+
+N_NEIGHBOURS = 20
+CHUNK = 256
+"""Tokens whose cosines to all others are held at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """The tokens [n] that have a vector, ascending; their vectors [n, d_model] float32, the mean [d_model], and each less the mean, of length 1."""
+
+    name: str
+    token_ids: np.ndarray
+    vectors: Tensor
+    mean: Tensor
+    unit: Tensor
+
+
+def space_of(model: Model, name: str, token_ids: np.ndarray) -> Space:
+    """name: one of terms.TOKEN_SPACES. token_ids [n] that are text, ascending; those that the space has no row of are left out."""
+    n_rows = model.n_embeddings if name == "input" else model.d_vocab
+    ids = token_ids[token_ids < n_rows]
+    index = torch.from_numpy(ids.astype(np.int64))
+    vectors = token_rows(model, index) if name == "input" else model.head.weight[index.to(model.head.weight.device)].float()
+    mean = vectors.double().mean(0).float()
+    return Space(name, ids, vectors, mean, normalize(vectors - mean, dim=1))
+
+
+def vector_tables(space: Space, part: slice) -> dict[str, pa.Table]:
+    """Rows of `token_vector` and `token_neighbour` for some of the tokens."""
+    cosines, rows = nearest(space, part)
+    raw = cosine_similarity(space.vectors[part][:, None], space.vectors[rows], dim=-1)
+    ids = space.token_ids[part]
+    n, k = rows.shape
+    named = pa.array([space.name])
+    return {
+        "token_vector": pa.table(
+            {
+                "space": named.take(pa.array(np.zeros(n, np.int8))),
+                "token_id": ids.astype(np.int32),
+                "vector": pa.FixedSizeListArray.from_arrays(pa.array(space.vectors[part].cpu().numpy().ravel()), space.vectors.shape[1]),
+            }
+        ),
+        "token_neighbour": pa.table(
+            {
+                "space": named.take(pa.array(np.zeros(n * k, np.int8))),
+                "token_id": np.repeat(ids.astype(np.int32), k),
+                "rank": np.tile(np.arange(1, k + 1, dtype=np.int16), n),
+                "neighbour_token_id": space.token_ids[rows.cpu().numpy()].astype(np.int32).ravel(),
+                "cosine": cosines.cpu().numpy().ravel(),
+                "raw_cosine": raw.cpu().numpy().ravel(),
+            }
+        ),
+    }
+
+
+def nearest(space: Space, part: slice) -> tuple[Tensor, Tensor]:
+    """Of each of some tokens the N_NEIGHBOURS others of the largest centred cosine: cosines and rows of the space, [n of the part, k]."""
+    first, k = part.start, min(N_NEIGHBOURS, len(space.token_ids) - 1)
+    found = []
+    for start in range(first, min(part.stop, len(space.token_ids)), CHUNK):
+        of = torch.arange(start, min(start + CHUNK, part.stop, len(space.token_ids)), device=space.unit.device)
+        cosines = space.unit[of] @ space.unit.T
+        cosines[torch.arange(len(of), device=of.device), of] = -torch.inf
+        found.append(top_k(cosines, k))
+    values, rows = (torch.cat(each) for each in zip(*found, strict=True))
+    return values.clamp(-1, 1), rows
+
+
+def space_row(space: Space) -> pa.Table:
+    """The row of `token_space`."""
+    mean = pa.FixedSizeListArray.from_arrays(pa.array(space.mean.cpu().numpy()), len(space.mean))
+    return pa.table({"space": [space.name], "n_tokens": np.array([len(space.token_ids)], np.int32), "mean": mean})

@@ -1,0 +1,89 @@
+"""Analogies and similarities of words, answered by the rows of an embedding matrix.
+
+Source: Mikolov et al. 2013; Levy and Goldberg 2014 (3CosAdd, 3CosMul); Spearman's correlation as for WordSim-353 and SimLex-999.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from scipy.stats import spearmanr
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from ingest.recorders.token_vectors import Space
+from schema.terms import ANALOGIES
+
+CHUNK = 256
+"""Questions whose scores over the vocabulary are held at once."""
+
+Question = tuple[str, str, str, str]
+
+
+class Words:
+    """Which row of a space stands for a word, and which rows are a spelling of it. texts: of each of the space's tokens."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.rows = {text: row for row, text in reversed(list(enumerate(texts)))}
+        names = [text.strip().lower() for text in texts]
+        numbers = {name: i for i, name in enumerate(dict.fromkeys(names))}
+        self.numbers = numbers
+        self.number_of = torch.tensor([numbers[name] for name in names])
+
+    def row(self, word: str) -> int | None:
+        """That of its token with a leading space, or without one; None for a word of several tokens."""
+        return self.rows.get(f" {word}", self.rows.get(word))
+
+    def number(self, word: str) -> int:
+        """The same for every spelling of a word."""
+        return self.numbers[word.strip().lower()]
+
+
+def answered(space: Space, words: Words, questions: Sequence[Question]) -> Iterator[tuple[str, int, int]]:
+    """(method, right, right where the words given are answers too) of questions whose words all have a row."""
+    rows = torch.tensor([[words.row(word) for word in question] for question in questions])
+    numbers = torch.tensor([[words.number(word) for word in question] for question in questions])
+    of = {"add": normalize(space.vectors, dim=1), "add_centred": space.unit, "multiply": normalize(space.vectors, dim=1)}
+    for method in ANALOGIES:
+        right, right_of_all = 0, 0
+        for start in range(0, len(questions), CHUNK):
+            part = slice(start, start + CHUNK)
+            scores = scored(of[method], rows[part], method).cpu()
+            asked = numbers[part]
+            right_of_all += int((words.number_of[scores.argmax(1)] == asked[:, 3]).sum())
+            for i in range(3):
+                scores[words.number_of[None, :] == asked[:, i : i + 1]] = -torch.inf
+            right += int((words.number_of[scores.argmax(1)] == asked[:, 3]).sum())
+        yield method, right, right_of_all
+
+
+def scored(unit: Tensor, rows: Tensor, method: str) -> Tensor:
+    """Every token's score as the fourth word: unit [n, d_model], rows [m, 4] to [m, n]."""
+    a, b, c = (unit[rows[:, i].to(unit.device)] for i in range(3))
+    if method != "multiply":
+        return (b - a + c) @ unit.T
+    near_a, near_b, near_c = ((x @ unit.T + 1) / 2 for x in (a, b, c))
+    return near_b * near_c / (near_a + 0.001)
+
+
+def analogy_rows(space: Space, words: Words, sections: dict[str, list[Question]]) -> list[dict[str, object]]:
+    """Rows of `analogy_score`; no row of a section none of whose questions can be asked."""
+    found: list[dict[str, object]] = []
+    for section, questions in sections.items():
+        asked = [q for q in questions if all(words.row(word) is not None for word in q)]
+        counts = {"n_asked": len(asked), "n_left_out": len(questions) - len(asked)}
+        for method, right, right_of_all in answered(space, words, asked) if asked else ():
+            found.append({"space": space.name, "section": section, "method": method, **counts, "n_right": right, "n_right_of_all": right_of_all})
+    return found
+
+
+def similarity_row(space: Space, words: Words, suite: str, pairs: Sequence[tuple[str, str, float]]) -> dict[str, object]:
+    """The row of `similarity_score` of a suite."""
+    found = [(words.row(first), words.row(second), score) for first, second, score in pairs]
+    used = [(first, second, score) for first, second, score in found if first is not None and second is not None]
+    row: dict[str, object] = {"space": space.name, "suite": suite, "n_pairs": len(used), "n_left_out": len(pairs) - len(used)}
+    if len(used) < 3:
+        return row | {"spearman": None, "spearman_raw": None}
+    first, second, score = (np.array(each) for each in zip(*used, strict=True))
+    vectors = {"spearman": space.unit, "spearman_raw": normalize(space.vectors, dim=1)}
+    return row | {name: float(spearmanr((unit[first] * unit[second]).sum(1).cpu().numpy(), score).statistic) for name, unit in vectors.items()}

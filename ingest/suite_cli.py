@@ -1,0 +1,74 @@
+"""`atlas test`: the sentences of tests, read into an atlas as a corpus, and what the model gets right."""
+
+import json
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import click
+
+from schema.store import open_reader
+
+SCORES = "SELECT suite, paradigm, n_items, accuracy, accuracy_low, accuracy_high, macro_accuracy FROM test_suites() WHERE corpus_id = ?"
+MODEL = "SELECT r.settings ->> 'model', r.settings ->> 'revision', m.dtype FROM run AS r CROSS JOIN model AS m ORDER BY r.run_id LIMIT 1"
+
+
+@click.command()
+@click.argument("target", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("more", nargs=-1, metavar="[SUITE]...")
+@click.option("--suite", required=True, multiple=True, help="agreement, which is generated, or a file or pattern: .jsonl, .json, .yaml.")
+@click.option("--model", help="Named as for `atlas ingest`.  [default: as the atlas's first run did]")
+@click.option("--revision", help="Commit, tag or branch of a hub model.")
+@click.option("--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), help="Number format of the forward pass.  [default: the atlas's, else float32]")
+@click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1, …; auto: the layers spread over all GPUs.")
+@click.option("--items", type=click.IntRange(1, 1000), default=150, show_default=True, help="Items of each paradigm that is generated.")
+@click.option("--seed", type=click.IntRange(-(2**63), 2**63 - 1), default=0, show_default=True, help="Seed of what is drawn.")
+@click.option("--context", type=click.IntRange(2), default=256, show_default=True, help="Tokens that the longest sentence may have.")
+@click.option("--trace", type=click.IntRange(0), default=0, show_default=True, help="Positions to trace.")
+@click.option("--batch-size", type=click.IntRange(1), help="Sentences in a forward pass.  [default: as for `atlas ingest`]")
+@click.option("--dry-run", is_flag=True, help="Print tokens, rows, bytes and time; write nothing.")
+@click.pass_context
+def test(ctx: click.Context, target: Path, more: tuple[str, ...], suite: tuple[str, ...], model: str | None, **given: Any) -> None:
+    """Ask the model of the atlas TARGET which of two sentences is the more probable, and other tests.
+
+    A sentence is a document of a corpus of its own, read behind BOS or an end-of-text token so that its first token is scored. Further SUITEs are those
+    that the shell makes of a pattern. What was stopped goes on when the same command is run again. It is `atlas ingest TARGET --suite …` with
+    predictions and without a sweep; the questions test_suites, test_items, contrast_neurons and perturbation_effects read what it brings.
+
+    \b
+    atlas test smollm2.duckdb --suite agreement
+    atlas test smollm2.duckdb --suite blimp/*.jsonl
+    """
+    from ingest.cli import ingest
+    from ingest.text.suites import open_suites
+
+    name, revision, dtype = model_of(target)
+    chosen = {"model": model or name, "revision": given.pop("revision") or (None if model else revision), "dtype": given.pop("dtype") or dtype or "float32"}
+    if chosen["model"] is None:
+        raise click.UsageError(f"--model is needed: {target} does not say of which model it is.")
+    ctx.invoke(ingest, target=target, suite=(*suite, *more), bos="start", triggers=0, prediction=True, **chosen, **given)
+    if not given["dry_run"]:
+        corpus = open_suites((*suite, *more), n_items=given["items"], seed=given["seed"])
+        click.echo(scores(target, corpus.name, {**corpus.source, "context": given["context"], "bos": "start"}))
+
+
+def model_of(target: Path) -> tuple[str | None, str | None, str | None]:
+    """Name and revision by which the atlas's model was called for, and its number format; None each where there is none yet."""
+    if not target.exists():
+        return None, None, None
+    with closing(open_reader(target)) as con:
+        found = con.execute(MODEL).fetchall()
+    return found[0] if found else (None, None, None)
+
+
+def scores(target: Path, name: str, source: Mapping[str, object]) -> str:
+    """What was right of the corpus of this name and source, a line a paradigm."""
+    with closing(open_reader(target)) as con:
+        corpora = con.execute("SELECT c.corpus_id, c.source FROM corpus AS c WHERE c.name = ?", [name]).fetchall()
+        (corpus_id,) = [each for each, stored in corpora if json.loads(stored).items() >= source.items()]
+        found = con.execute(SCORES, [corpus_id]).fetchall()
+    lines = [f"{'suite':<16}{'paradigm':<28}{'items':>7}{'right':>8}{'95% from':>10}{'to':>8}"]
+    lines += [f"{suite[:15]:<16}{(paradigm or 'all')[:27]:<28}{n:>7}{right:>8.1%}{low:>10.1%}{high:>8.1%}" for suite, paradigm, n, right, low, high, _ in found]
+    macro = ", ".join(f"{suite} {mean:.1%}" for suite, paradigm, *_, mean in found if paradigm is None)
+    return "\n".join([*lines, f"mean over paradigms: {macro}"])

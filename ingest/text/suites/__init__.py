@@ -1,0 +1,72 @@
+"""Suites: sentences that test a model. A suite is a corpus whose documents say, in their metadata, what each is for.
+
+`open_suites` tells from each specification which kind is meant; each kind is one file of this folder.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from ingest.text.corpora.document import Corpus, Document
+from ingest.text.corpora.files import matches
+from ingest.text.suites import agreement, pairs, syntaxgym, templates
+from ingest.text.suites.item import Item
+from schema.errors import AtlasError
+
+READERS: dict[str, Callable[[Path, str, int], Iterable[Item]]] = {
+    ".jsonl": pairs.read_pairs,
+    ".json": syntaxgym.read_syntaxgym,
+    ".yaml": templates.read_templates,
+    ".yml": templates.read_templates,
+}
+"""Suffix of a file → what reads it, called with the name that its suite has if it says none, and the seed."""
+
+
+def open_suites(specs: Sequence[str], *, n_items: int, seed: int) -> Corpus:
+    """Suites as one corpus: `agreement`, which is generated, or files and patterns of files. Everything is read and checked here.
+
+    n_items: of each paradigm that is generated. seed: of what is drawn.
+    Raises AtlasError for a file that is missing or says something wrong, and for two items of one name.
+    """
+    files = [path for spec in specs if spec != agreement.SUITE for path in found(spec)]
+    items = by_paradigm(read(specs, files, n_items, seed))
+    is_generated = agreement.SUITE in specs
+    source = {"kind": "suite", "suites": list(specs), "n_files": len(files), "items": n_items if is_generated else None, "seed": seed}
+    name = specs[0] if len(specs) == 1 else f"{specs[0]} and {len(specs) - 1} more"
+
+    def documents() -> Iterator[Document]:
+        return (document for item in items for document in item.documents())
+
+    return Corpus(name=name, split="all", source=source, revision=None, documents=documents)
+
+
+def read(specs: Sequence[str], files: list[Path], n_items: int, seed: int) -> Iterator[Item]:
+    if agreement.SUITE in specs:
+        yield from agreement.agreement(n_items, seed)
+    for path in files:
+        yield from READERS[path.suffix.lower()](path, path.absolute().parent.name if len(files) > 1 else path.stem, seed)
+
+
+def found(spec: str) -> list[Path]:
+    """The files that a path or a pattern names, sorted. Raises AtlasError if there are none, or one of another kind."""
+    path = Path(spec).expanduser()
+    paths = [path] if path.is_file() else sorted(each for each in map(Path, matches(str(path))) if each.is_file())
+    if not paths:
+        raise AtlasError(f"suite {spec!r}: there is no such file; give a file ({' '.join(READERS)}), a pattern of files, or {agreement.SUITE}")
+    if strange := [each.name for each in paths if each.suffix.lower() not in READERS]:
+        raise AtlasError(f"suite {spec!r}: cannot read {strange[0]}; read are {' '.join(READERS)}")
+    return paths
+
+
+def by_paradigm(items: Iterable[Item]) -> list[Item]:
+    """The items of each paradigm together, in the order in which paradigms appear. Raises AtlasError for two items of one name, and for none at all."""
+    grouped: dict[tuple[str, str], dict[str, Item]] = {}
+    for item in items:
+        same = grouped.setdefault((item.suite, item.paradigm), {})
+        if other := next((each for each in same.values() if each.kind != item.kind), None):
+            raise AtlasError(f"suite {item.suite}, paradigm {item.paradigm}: item {other.name!r} is of kind {other.kind} and {item.name!r} of {item.kind}")
+        if item.name in same:
+            raise AtlasError(f"suite {item.suite}, paradigm {item.paradigm}: two items are called {item.name!r}; each needs a name of its own")
+        same[item.name] = item
+    if not grouped:
+        raise AtlasError("the suite is empty: it has no item")
+    return [item for same in grouped.values() for item in same.values()]

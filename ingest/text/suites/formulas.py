@@ -1,0 +1,145 @@
+"""Formulas over surprisals of regions, as SyntaxGym writes them (Gauthier et al. 2020), taken apart into sums that SQL can add up. Nothing is evaluated here.
+
+    [(2;%mismatch%) - (2;%match%)] > 0 & (3;%match%) < (3;%mismatch%)
+
+A formula is held as clauses, of which all must hold; a clause as comparisons, of which one must. A comparison says that a weighted sum is above 0, or is 0.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+
+from schema.errors import AtlasError
+
+TOKEN = re.compile(r"\s*(?:\(\s*(?P<region>\d+|\*)\s*;\s*%(?P<role>[^%]+)%\s*\)|(?P<number>\d+(?:\.\d+)?)|(?P<sign>[][()<>=&|+-]))")
+
+CLOSED_BY = {"(": ")", "[": "]"}
+
+MOST_CHARS, MOST_CLAUSES, DEEPEST = 5_000, 100, 50
+"""Of a formula: its length, the clauses that it may come to, and brackets within brackets."""
+
+Place = tuple[str, str]
+"""Condition and region, or CONSTANT."""
+
+CONSTANT: Place = ("", "")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A sum of surprisals, each times its weight, and a constant, in nats. operator: greater, the sum is above 0; equal, it is 0."""
+
+    operator: str
+    weights: Mapping[Place, float]
+
+
+Sum = dict[Place, float]
+Clauses = list[tuple[Comparison, ...]]
+
+
+def parse_formula(where: str, text: str) -> Clauses:
+    """The clauses of a formula. Raises AtlasError, in one line, for anything that is none."""
+    if len(text) > MOST_CHARS:
+        raise AtlasError(f"{where}: a formula of {len(text):,} characters, and {MOST_CHARS:,} are read at most")
+    reader = Reader(where, text)
+    found = reader.either(0)
+    if reader.place < len(reader.tokens):
+        raise reader.wrong()
+    if isinstance(found, dict):
+        raise AtlasError(f"{where}: {text!r} compares nothing; a formula needs <, > or =")
+    return found
+
+
+class Reader:
+    """Reads the tokens of one formula from left to right. | binds less than &, that less than comparisons, these less than + and -."""
+
+    def __init__(self, where: str, text: str) -> None:
+        self.where, self.text, self.place, self.tokens = where, text, 0, list[re.Match[str]]()
+        end, text = 0, text.rstrip()
+        while end < len(text):
+            found = TOKEN.match(text, end)
+            if found is None:
+                raise AtlasError(f"{where}: {self.text!r} cannot be read from character {end} on; a region is (number;%condition%)")
+            self.tokens.append(found)
+            end = found.end()
+
+    def sign(self) -> str | None:
+        """The sign that comes next."""
+        return self.tokens[self.place]["sign"] if self.place < len(self.tokens) else None
+
+    def take(self, *signs: str) -> str | None:
+        """The next sign, passed, if it is one of these."""
+        found = self.sign()
+        if found not in signs:
+            return None
+        self.place += 1
+        return found
+
+    def wrong(self) -> AtlasError:
+        at = len(self.text)
+        if self.place < len(self.tokens):
+            token = self.tokens[self.place]
+            at = token.end() - len(token[0].lstrip())
+        return AtlasError(f"{self.where}: {self.text!r} is no formula from character {at} on")
+
+    def either(self, depth: int) -> Sum | Clauses:
+        found = self.both(depth)
+        while self.take("|"):
+            sides = self.clauses(found), self.clauses(self.both(depth))
+            if len(sides[0]) * len(sides[1]) > MOST_CLAUSES:
+                raise AtlasError(f"{self.where}: {self.text!r} comes to more than {MOST_CLAUSES} clauses; divide it into several formulas")
+            found = [one + other for one, other in product(*sides)]
+        return found
+
+    def both(self, depth: int) -> Sum | Clauses:
+        found = self.compared(depth)
+        while self.take("&"):
+            found = self.clauses(found) + self.clauses(self.compared(depth))
+        return found
+
+    def compared(self, depth: int) -> Sum | Clauses:
+        found = self.summed(depth)
+        if (sign := self.take("<", ">", "=")) is None:
+            return found
+        left, right = self.sum(found), self.sum(self.summed(depth))
+        return [(Comparison("equal" if sign == "=" else "greater", added(right, left, -1) if sign == "<" else added(left, right, -1)),)]
+
+    def summed(self, depth: int) -> Sum | Clauses:
+        found = self.atom(depth)
+        while sign := self.take("+", "-"):
+            found = added(self.sum(found), self.sum(self.atom(depth)), 1 if sign == "+" else -1)
+        return found
+
+    def atom(self, depth: int) -> Sum | Clauses:
+        if depth > DEEPEST:
+            raise AtlasError(f"{self.where}: the formula has more than {DEEPEST} brackets within each other")
+        if opening := self.take(*CLOSED_BY):
+            found = self.either(depth + 1)
+            if not self.take(CLOSED_BY[opening]):
+                raise self.wrong()
+            return found
+        if self.place == len(self.tokens) or self.sign() is not None:
+            raise self.wrong()
+        token = self.tokens[self.place]
+        self.place += 1
+        return {CONSTANT: float(token["number"])} if token["number"] else {(token["role"], token["region"]): 1.0}
+
+    def sum(self, found: Sum | Clauses) -> Sum:
+        if isinstance(found, dict):
+            return found
+        raise AtlasError(f"{self.where}: {self.text!r} adds or compares what holds or does not; only surprisals are added and compared")
+
+    def clauses(self, found: Sum | Clauses) -> Clauses:
+        if isinstance(found, dict):
+            raise AtlasError(f"{self.where}: {self.text!r} joins by & or | what is no comparison")
+        return found
+
+
+def n_terms(formulas: str) -> int:
+    """Places that formulas, one a line, give a weight to, in each comparison."""
+    clauses = [clause for text in formulas.split("\n") for clause in parse_formula("formula", text)]
+    return sum(len(comparison.weights) for clause in clauses for comparison in clause)
+
+
+def added(one: Sum, other: Sum, times: int) -> Sum:
+    return {place: one.get(place, 0.0) + times * other.get(place, 0.0) for place in one | other}

@@ -1,0 +1,93 @@
+"""Read what people wrote as a suite, within bounds, and say in one line what is wrong with it."""
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+from ingest.text.corpora.document import check_names, checked
+from schema.errors import AtlasError
+
+MOST_BYTES = 2**28
+"""Of a file of a suite: it is held in memory, and BLiMP whole takes a tenth."""
+
+MOST_CHARS = 10_000
+"""Of a sentence, which is read in one context."""
+
+
+def read_bytes(path: Path) -> bytes:
+    """A regular file, if it is no larger than a suite may be."""
+    try:
+        if not path.is_file():
+            raise AtlasError(f"suite {str(path)!r}: there is no such file; give a file (.jsonl .json .yaml), a pattern of files, or agreement")
+        if (size := path.stat().st_size) > MOST_BYTES:
+            raise AtlasError(f"suite {path}: the file has {size:,} bytes, and {MOST_BYTES:,} are read at most; divide it")
+        return path.read_bytes()
+    except OSError as error:
+        raise AtlasError(f"suite {path}: {error.strerror}") from error
+
+
+def read_text(path: Path) -> str:
+    try:
+        return read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise AtlasError(f"{path}: byte {error.start} is not UTF-8") from error
+
+
+def json_lines(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
+    """Where each line that is not blank stands, and the object that it holds."""
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        if line.strip():
+            where = f"{path}, line {number}"
+            yield where, mapping(where, json_value(where, line))
+
+
+def json_value(where: str, text: str) -> object:
+    """What JSON text holds; no object has a name twice."""
+
+    def named_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        check_names(where, [name for name, _ in pairs])
+        return dict(pairs)
+
+    try:
+        found: object = json.loads(text, object_pairs_hook=named_once)
+    except json.JSONDecodeError as error:
+        raise AtlasError(f"{where}: no JSON ({error.msg} at character {error.pos})") from error
+    except (ValueError, RecursionError) as error:
+        # a number of thousands of digits; lists within lists
+        raise AtlasError(f"{where}: JSON that cannot be read ({str(error).partition(';')[0]})") from error
+    return found
+
+
+def only(where: str, row: Mapping[str, object], needed: Collection[str], allowed: Collection[str] = ()) -> None:
+    """Raise AtlasError for a field that is missing, or that nobody reads."""
+    if missing := sorted(set(needed) - row.keys()):
+        raise AtlasError(f"{where}: no field {missing[0]!r}; there are {', '.join(map(repr, row)) or 'none'}")
+    if unknown := sorted(row.keys() - set(needed) - set(allowed)):
+        raise AtlasError(f"{where}: unknown field {unknown[0]!r}; known are {', '.join(sorted({*needed, *allowed}))}")
+
+
+def mapping(where: str, value: object) -> dict[str, object]:
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+        raise AtlasError(f"{where}: an object with named fields is needed, and this is {type(value).__name__}")
+    return value
+
+
+def listed(where: str, value: object) -> list[object]:
+    if not isinstance(value, list) or not value:
+        raise AtlasError(f"{where}: a list with something in it is needed")
+    return value
+
+
+def text_of(where: str, row: Mapping[str, object], name: str) -> str:
+    """A field that is text, not blank and no longer than a sentence may be."""
+    return sentence(f"{where}, {name}", row[name])
+
+
+def sentence(where: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise AtlasError(f"{where}: text is needed, and this is {type(value).__name__}")
+    if not value.strip():
+        raise AtlasError(f"{where} is empty")
+    if len(value) > MOST_CHARS:
+        raise AtlasError(f"{where} has {len(value):,} characters, and {MOST_CHARS:,} are read at most")
+    return checked(where, value)

@@ -1,0 +1,71 @@
+"""SyntaxGym's JSON: items whose conditions are sentences in regions, and formulas over the surprisals of these (Gauthier et al. 2020)."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from ingest.text.suites.formulas import CONSTANT, Clauses, parse_formula
+from ingest.text.suites.item import Item, Sentence
+from ingest.text.suites.reading import json_value, listed, mapping, only, read_text, sentence
+from schema.errors import AtlasError
+
+
+def read_syntaxgym(path: Path, suite: str, _: int) -> Iterator[Item]:
+    """The items of one file, whose name in `meta` is their paradigm; each must pass all formulas."""
+    where = str(path)
+    whole = mapping(where, json_value(where, read_text(path)))
+    only(where, whole, ("meta", "predictions", "items"), ("region_meta",))
+    meta = mapping(f"{where}, meta", whole["meta"])
+    if (metric := meta.get("metric", "sum")) != "sum":
+        raise AtlasError(f"{where}: metric {metric!r}; the surprisal of a region is the sum over its tokens, and no other is known")
+    paradigm = sentence(f"{where}, name of meta", meta.get("name"))
+    written = [formula(f"{where}, prediction {i}", each) for i, each in enumerate(listed(f"{where}, predictions", whole["predictions"]), start=1)]
+    formulas = [parse_formula(f"{where}, prediction {i}", text) for i, text in enumerate(written, start=1)]
+    for number, each in enumerate(listed(f"{where}, items", whole["items"]), start=1):
+        of_item = f"{where}, item {number}"
+        row = mapping(of_item, each)
+        only(of_item, row, ("item_number", "conditions"))
+        found = [condition(of_item, one) for one in listed(f"{of_item}, conditions", row["conditions"])]
+        sentences = {s.role: s for s in found}
+        if len(sentences) < len(found):
+            raise AtlasError(f"{of_item}: two conditions have one name; there are {', '.join(s.role for s in found)}")
+        check_places(of_item, formulas, sentences)
+        yield Item("region", suite, paradigm, str(row["item_number"]), tuple(found), "\n".join(written))
+
+
+def formula(where: str, value: object) -> str:
+    row = mapping(where, value)
+    only(where, row, ("type", "formula"))
+    if row["type"] != "formula":
+        raise AtlasError(f"{where}: type {row['type']!r}, and formula is the only one")
+    return " ".join(sentence(f"{where}, formula", row["formula"]).split())
+
+
+def condition(where: str, value: object) -> Sentence:
+    """A sentence: the regions that have text, with a space between each two."""
+    row = mapping(f"{where}, a condition", value)
+    only(f"{where}, a condition", row, ("condition_name", "regions"), ("content",))
+    role = sentence(f"{where}, condition_name", row["condition_name"])
+    text, regions = "", dict[str, tuple[int, int]]()
+    for each in listed(f"{where}, regions of {role}", row["regions"]):
+        of_region = f"{where}, a region of {role}"
+        region = mapping(of_region, each)
+        only(of_region, region, ("region_number", "content"), ("metric_value", "oovs"))
+        name, content = str(region["region_number"]), region["content"]
+        if not isinstance(content, str):
+            raise AtlasError(f"{of_region}: content must be text, and is {type(content).__name__}")
+        if name in regions:
+            raise AtlasError(f"{where}: condition {role} has region {name} twice")
+        if content.strip():
+            start = len(text) + bool(text)
+            text += " " * bool(text) + content.strip()
+            regions[name] = (start, len(text))
+    return Sentence(role, sentence(f"{where}, condition {role}", text), regions)
+
+
+def check_places(where: str, formulas: list[Clauses], sentences: Mapping[str, Sentence]) -> None:
+    """Raise AtlasError for a condition or a region that a formula names and an item has not, or has without text."""
+    for role, region in {place for f in formulas for clause in f for comparison in clause for place in comparison.weights} - {CONSTANT}:
+        if role not in sentences:
+            raise AtlasError(f"{where}: a formula names condition {role!r}; there are {', '.join(sentences)}")
+        if region != "*" and region not in sentences[role].regions:
+            raise AtlasError(f"{where}: a formula names region {region} of {role}, which has no text there; with text are {', '.join(sentences[role].regions)}")

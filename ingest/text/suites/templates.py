@@ -1,0 +1,168 @@
+"""Templates in YAML: texts with slots, and what is expected of them (Ribeiro et al. 2020, without a classifier).
+
+mft: the expected continuation is more probable than each rival. inv: after a perturbation the prediction at the end stays. dir: the log-probability of a
+continuation goes up or down where the text is changed.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import product
+from pathlib import Path
+
+import yaml
+
+from ingest.text.suites.item import AFTER, SCORED, Item, Sentence
+from ingest.text.suites.perturbations import PERTURBATIONS, perturbed
+from ingest.text.suites.reading import listed, mapping, only, read_text, sentence
+from schema.errors import AtlasError
+
+SLOT = re.compile(r"\{([^{}]*)\}")
+MOST_ITEMS, MOST_BYTES = 10_000, 2**20
+"""Of a test, whose slots are filled in every way; of a file."""
+
+FIELDS = {
+    "mft": (("template", "expected", "rivals"), ()),
+    "inv": (("template", "perturbations", "delta"), ("synonyms",)),
+    "dir": (("template", "changed", "continuation", "expectation", "delta"), ()),
+}
+"""What a test of each kind says, and what it may say."""
+
+Filling = Mapping[str, str]
+
+
+def read_templates(path: Path, suite: str, seed: int) -> Iterator[Item]:
+    """The tests of one file: `slots`, and `tests`, each a paradigm."""
+    where = str(path)
+    whole = mapping(where, yaml_value(where, read_text(path)))
+    only(where, whole, ("tests",), ("suite", "slots"))
+    slots = {name: values(f"{where}, slot {name}", given) for name, given in mapping(f"{where}, slots", whole.get("slots", {})).items()}
+    suite = sentence(f"{where}, suite", whole.get("suite", suite))
+    for number, each in enumerate(listed(f"{where}, tests", whole["tests"]), start=1):
+        test = mapping(f"{where}, test {number}", each)
+        name, kind = (sentence(f"{where}, {field} of test {number}", test.get(field)) for field in ("name", "kind"))
+        if kind not in FIELDS:
+            raise AtlasError(f"{where}, test {name}: kind {kind!r}; there are {', '.join(FIELDS)}")
+        needed, more = FIELDS[kind]
+        only(f"{where}, test {name}", test, (*needed, "name", "kind"), more)
+        yield from MAKERS[kind](f"{where}, test {name}", suite, name, test, slots, seed)
+
+
+def yaml_value(where: str, text: str) -> object:
+    """What YAML holds, without tags, aliases (which can stand for more than memory holds) and names that are there twice."""
+    if len(text) > MOST_BYTES:
+        raise AtlasError(f"{where}: {len(text):,} characters, and {MOST_BYTES:,} are read at most; divide it")
+    try:
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
+            raise AtlasError(f"{where}: an alias (*) stands in it, which is not read; write it out")
+        check_once(where, yaml.compose(text, yaml.SafeLoader))
+        found: object = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise AtlasError(f"{where}: no YAML ({' '.join(str(error).split())[:200]})") from error
+    return found
+
+
+def check_once(where: str, node: object) -> None:
+    """Raise AtlasError for a mapping in which a name is there twice: one of the two would be lost."""
+    if isinstance(node, yaml.MappingNode):
+        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        if twice := next((name for i, name in enumerate(names) if name in names[:i]), None):
+            raise AtlasError(f"{where}: {twice!r} is there twice")
+        for _, value in node.value:
+            check_once(where, value)
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            check_once(where, value)
+
+
+def values(where: str, given: object) -> list[Filling]:
+    """What a slot may be: texts, or mappings whose parts belong together, under '' or the part's name."""
+    found: list[Filling] = [
+        {part: sentence(f"{where}, {part}", text) for part, text in mapping(where, each).items()} if isinstance(each, dict) else {"": sentence(where, each)}
+        for each in listed(where, given)
+    ]
+    if any(each.keys() != found[0].keys() for each in found):
+        raise AtlasError(f"{where}: all of its values must have the same parts: {', '.join(found[0]) or 'plain text'}")
+    return found
+
+
+def fillings(where: str, texts: list[str], slots: Mapping[str, list[Filling]]) -> list[Filling]:
+    """Every way to fill the slots that the texts name, in the order of the slots: {slot} or {slot.part} → text."""
+    named = {name for text in texts for name in SLOT.findall(text)}
+    there = {f"{slot}.{part}" if part else slot for slot, given in slots.items() for part in given[0]}
+    if unknown := sorted(named - there):
+        raise AtlasError(f"{where}: no slot {{{unknown[0]}}}; there are {', '.join(sorted(there)) or 'none'}")
+    used = {slot: given for slot, given in slots.items() if slot in {name.partition(".")[0] for name in named}}
+    n = 1
+    for given in used.values():
+        n *= len(given)
+    if n > MOST_ITEMS:
+        raise AtlasError(f"{where}: its slots can be filled in {n:,} ways, and {MOST_ITEMS:,} are made at most")
+    return [
+        {f"{slot}.{part}" if part else slot: text for slot, one in zip(used, each, strict=True) for part, text in one.items()}
+        for each in product(*used.values())
+    ]
+
+
+def fill(text: str, filling: Filling) -> str:
+    return SLOT.sub(lambda found: filling[found[1]], text)
+
+
+def continued(role: str, text: str, continuation: str) -> Sentence:
+    return Sentence(role, text + continuation, {SCORED: (len(text), len(text + continuation))})
+
+
+def texts_of(where: str, test: Mapping[str, object], *names: str) -> list[str]:
+    return [sentence(f"{where}, {name}", test[name]) for name in names]
+
+
+def threshold(where: str, test: Mapping[str, object]) -> float:
+    delta = test["delta"]
+    if isinstance(delta, bool) or not isinstance(delta, int | float) or not 0 <= delta < float("inf"):
+        raise AtlasError(f"{where}: delta is {delta!r}, and must be a number of nats, 0 or more")
+    return float(delta)
+
+
+def mft(where: str, suite: str, name: str, test: Mapping[str, object], slots: Mapping[str, list[Filling]], _: int) -> Iterator[Item]:
+    template, expected = texts_of(where, test, "template", "expected")
+    rivals = [sentence(f"{where}, rivals", each) for each in listed(f"{where}, rivals", test["rivals"])]
+    for i, filling in enumerate(fillings(where, [template, expected, *rivals], slots)):
+        text, wanted = fill(template, filling), fill(expected, filling)
+        # a slot may make a rival of what is expected
+        others = [other for other in dict.fromkeys(fill(rival, filling) for rival in rivals) if other != wanted]
+        if not others:
+            raise AtlasError(f"{where}: no rival is left for {text + wanted!r}: all are what is expected")
+        yield Item("mft", suite, name, str(i), (continued("expected", text, wanted), *(continued("rival", text, other) for other in others)))
+
+
+def direction(where: str, suite: str, name: str, test: Mapping[str, object], slots: Mapping[str, list[Filling]], _: int) -> Iterator[Item]:
+    template, changed, continuation, way = texts_of(where, test, "template", "changed", "continuation", "expectation")
+    if way not in ("up", "down"):
+        raise AtlasError(f"{where}: expectation {way!r}; there are up and down")
+    delta = threshold(where, test)
+    for i, filling in enumerate(fillings(where, [template, changed, continuation], slots)):
+        before, after, behind = (fill(text, filling) for text in (template, changed, continuation))
+        if before == after:
+            raise AtlasError(f"{where}: {before!r} is not changed")
+        yield Item("dir", suite, name, str(i), (continued("original", before, behind), continued("changed", after, behind)), way, delta)
+
+
+def invariance(where: str, suite: str, name: str, test: Mapping[str, object], slots: Mapping[str, list[Filling]], seed: int) -> Iterator[Item]:
+    (template,), delta = texts_of(where, test, "template"), threshold(where, test)
+    names = [sentence(f"{where}, perturbations", each) for each in listed(f"{where}, perturbations", test["perturbations"])]
+    if unknown := [each for each in names if each not in PERTURBATIONS]:
+        raise AtlasError(f"{where}: no perturbation {unknown[0]!r}; there are {', '.join(PERTURBATIONS)}")
+    synonyms = {word: sentence(f"{where}, synonyms", by) for word, by in mapping(f"{where}, synonyms", test.get("synonyms", {})).items()}
+    done = set[str | None]()
+    for i, filling in enumerate(fillings(where, [template], slots)):
+        text = fill(template, filling)
+        edited = {each: perturbed(text, each, synonyms, f"{seed}/{name}/{i}") for each in dict.fromkeys(names)}
+        sentences = [Sentence("perturbed", other, {AFTER: (end, len(other))}, each) for each, found in edited.items() if found for other, end in [found]]
+        done.update(s.perturbation for s in sentences)
+        if not sentences:
+            raise AtlasError(f"{where}: no perturbation finds anything to edit in {text!r}")
+        yield Item("inv", suite, name, str(i), (Sentence("original", text), *sentences), None, delta)
+    if idle := [each for each in names if each not in done]:
+        raise AtlasError(f"{where}: the perturbation {idle[0]} finds nothing to edit in any text; leave it out")
+
+
+MAKERS = {"mft": mft, "inv": invariance, "dir": direction}

@@ -1,0 +1,25 @@
+"""Keys beside an atlas: the folder NAME.keys of Parquet files that `--keys` writes and `atlas retrieve` reads.
+
+Each file holds one shard's entries in the order of position_id: position_id and document_id BIGINT, next_token_id INTEGER, key FLOAT16[d_model].
+The table key_file of the atlas says which files are its own, and their digests; any other file there is nobody's.
+"""
+
+import hashlib
+from pathlib import Path
+
+KEY_SITE = "ffn_in"
+"""What a key is: the input of the FFN's up projection (Khandelwal et al. 2020, section 5 and table 5)."""
+
+KEY_DTYPE = "float16"
+
+COLUMNS = ("position_id", "document_id", "next_token_id", "key")
+
+
+def keys_folder(atlas: Path | str) -> Path:
+    """Where the keys of the atlas at that path are."""
+    return Path(atlas).with_name(f"{Path(atlas).stem}.keys")
+
+
+def file_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

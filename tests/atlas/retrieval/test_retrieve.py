@@ -1,0 +1,275 @@
+"""`atlas retrieve` from files of keys to answers, against a loop in numpy over the same numbers."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from math import exp, log
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import atlas
+from atlas.cli.main import cli
+from atlas.retrieval.kind import RETRIEVALS
+from atlas.retrieval.rules import findings
+from schema.errors import AtlasError
+from schema.key_files import keys_folder
+from tests.atlas.retrieval.stores import STEP, Text, write_atlas
+
+D, LENGTH, N_DOCUMENTS, N_TOKENS = 12, 45, 6, 300
+ASKED = ["--store", "0", "--tune", "1", "--test", "2", "--queries", "120", "--k", "64"]
+
+
+def text(seed: int) -> Text:
+    """Tokens follow a walk on a ring; a key is the direction of the next, with noise, so that neighbours tell something."""
+    generator = np.random.default_rng(seed)
+    n = LENGTH * N_DOCUMENTS
+    tokens = (np.cumsum(generator.integers(1, 4, n)) % 40).astype(np.int64)
+    angles = 2 * np.pi * np.append(tokens[1:], 0) / 40
+    keys = np.stack([np.cos(angles), np.sin(angles)] * (D // 2), 1) * 4 + generator.normal(0, 3, (n, D))
+    return Text(LENGTH, keys.astype(np.float16), tokens, generator.uniform(0.5, 3, n).astype(np.float32), [f"text {seed} {i}" for i in range(N_DOCUMENTS)])
+
+
+def corpora() -> list[Text]:
+    """The first document of the test is that of the store word for word, tokens and keys alike, but for its last words."""
+    store, tune, test = text(0), text(1), text(2)
+    test.tokens[: LENGTH - 3], test.keys[: LENGTH - 3] = store.tokens[: LENGTH - 3], store.keys[: LENGTH - 3]
+    tune.texts[0] = store.texts[1]
+    return [store, tune, test]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_atlas(tmp_path_factory.mktemp("made") / "a.duckdb", corpora())
+
+
+@pytest.fixture(scope="module")
+def done(made: Path) -> Path:
+    path = made.with_name("done.duckdb")
+    shutil.copy(made, path)
+    shutil.copytree(keys_folder(made), keys_folder(path))
+    assert retrieve(path).exit_code == 0
+    return path
+
+
+@pytest.fixture
+def path(made: Path, tmp_path: Path) -> Path:
+    shutil.copytree(keys_folder(made), tmp_path / "a.keys")
+    return Path(shutil.copy(made, tmp_path / "a.duckdb"))
+
+
+def retrieve(path: Path, *more: str) -> Result:
+    return CliRunner().invoke(cli, ["retrieve", str(path), *ASKED, *more])
+
+
+class Loop:
+    """The definitions, a query at a time, in float64."""
+
+    def __init__(self) -> None:
+        self.corpora = corpora()
+        self.store = [(p, *self.at(0, p)) for p in range(LENGTH * N_DOCUMENTS) if self.is_entry(p)]
+
+    @staticmethod
+    def is_entry(p: int) -> bool:
+        return 1 <= p % LENGTH < LENGTH - 1
+
+    def at(self, corpus: int, p: int) -> tuple[np.ndarray, int, str]:
+        """Key, next token and text of the document."""
+        of = self.corpora[corpus]
+        return of.keys[p].astype(np.float64), int(of.tokens[p + 1]), of.texts[p // LENGTH]
+
+    def nearest(self, corpus: int, p: int) -> list[tuple[float, int, int]]:
+        """(distance, position, token) of every entry of other texts, nearest first."""
+        key, _, own = self.at(corpus, p)
+        return sorted((float(((other - key) ** 2).sum()), position, token) for position, other, token, document in self.store if document != own)
+
+    def prob(self, corpus: int, p: int, k: int, temperature: float) -> float:
+        rows, (_, following, _) = self.nearest(corpus, p)[:k], self.at(corpus, p)
+        weights = [(exp(-(distance - rows[0][0]) / temperature), token) for distance, _, token in rows]
+        return sum(w for w, token in weights if token == following) / sum(w for w, _ in weights)
+
+
+@pytest.fixture(scope="module")
+def loop() -> Loop:
+    return Loop()
+
+
+def test_neighbours_shares_and_choice_are_those_of_a_loop(done: Path, loop: Loop) -> None:
+    with atlas.open(done) as a:
+        queries = a.sql("FROM retrievals.knn_query ORDER BY position_id").to_dicts()
+        predictions = a.sql("FROM retrievals.knn_prediction").to_dicts()
+        neighbours = a.sql("FROM retrievals.knn_neighbour ORDER BY position_id, rank").to_dicts()
+        (row,) = a.sql("FROM retrievals.retrieval").to_dicts()
+        curve = a.knn_curve(retrieval=0)
+    assert {q["part"] for q in queries} == {"tune", "test"}
+    assert [sum(q["part"] == part for q in queries) for part in ("tune", "test")] == [120, 120]
+    of = {q["position_id"]: (q["position_id"] // STEP, q["position_id"] % STEP) for q in queries}
+    tune = [q for q in queries if q["part"] == "tune"]
+    median = float(np.median([loop.nearest(*of[q["position_id"]])[0][0] for q in tune]))
+    assert row["median_distance"] == pytest.approx(median, rel=1e-5)
+    assert sorted({p["temperature"] / row["median_distance"] for p in predictions}) == pytest.approx([0.03, 0.1, 0.3, 1, 3, 10])
+    for position in list(of)[::9]:
+        wanted = loop.nearest(*of[position])[:32]
+        got = [n for n in neighbours if n["position_id"] == position]
+        assert [(n["neighbour_position_id"], n["next_token_id"]) for n in got] == [(p, token) for _, p, token in wanted]
+        assert [n["distance"] for n in got] == pytest.approx([distance for distance, _, _ in wanted], rel=1e-5)
+        for p in (p for p in predictions if p["position_id"] == position):
+            assert p["next_token_prob"] == pytest.approx(loop.prob(*of[position], p["k"], p["temperature"]), rel=1e-3, abs=1e-6)
+    best = min(curve.to_dicts(), key=lambda c: (c["perplexity"], c["weight"], c["k"], c["temperature"]))
+    assert (best["k"], best["temperature"], best["weight"]) == (row["k"], row["temperature"], row["weight"])
+    assert curve.filter(is_chosen=True).height == 1
+    assert 0 < row["weight"] < 1
+    assert curve.height == 2 * 6 * 21
+
+
+def test_without_weight_the_perplexity_is_that_of_the_atlas(done: Path) -> None:
+    with atlas.open(done) as a:
+        wanted = a.sql(
+            "SELECT exp(avg(p.surprisal::DOUBLE)) FROM position_prediction AS p INNER JOIN retrievals.knn_query AS q USING (position_id) WHERE q.part = 'tune'"
+        ).item()
+        found = a.knn_curve(retrieval=0).filter(weight=0.0)["perplexity"].to_list()
+    assert found == pytest.approx([wanted] * 12, rel=1e-6)
+
+
+def test_the_test_is_scored_with_the_choice_alone(done: Path, loop: Loop) -> None:
+    with atlas.open(done) as a:
+        (row,) = a.sql("FROM retrievals.retrieval").to_dicts()
+        queries = a.sql("FROM retrievals.knn_query WHERE part = 'test'").to_dicts()
+        tried = a.sql("SELECT DISTINCT k, temperature FROM retrievals.knn_prediction WHERE position_id >= 2 * 1099511627776").rows()
+        result = {r["queries"]: r for r in a.knn_result().filter(part="test").to_dicts()}
+    assert tried == [(row["k"], row["temperature"])]
+    mixed = [(1 - row["weight"]) * exp(-q["surprisal"]) + row["weight"] * loop.prob(2, q["position_id"] % STEP, row["k"], row["temperature"]) for q in queries]
+    assert result["all"]["perplexity_knn"] == pytest.approx(exp(-np.mean(np.log(mixed))), rel=1e-4)
+    assert result["all"]["perplexity"] == pytest.approx(exp(np.mean([q["surprisal"] for q in queries])), rel=1e-6)
+    assert result["all"]["gain"] == pytest.approx(log(result["all"]["perplexity"] / result["all"]["perplexity_knn"]), rel=1e-9)
+    assert result["all"]["n_queries"] == sum(r["n_queries"] for name, r in result.items() if name.startswith("index")) == 120
+    assert result["near-copies"]["n_queries"] + result["others"]["n_queries"] == 120
+
+
+def test_near_copies_are_those_with_32_equal_tokens_or_an_entry_at_hand(done: Path, loop: Loop) -> None:
+    """The test's first document is copied up to its last three tokens; from its 32nd on, queries have 32 equal tokens."""
+    with atlas.open(done) as a:
+        queries = a.sql("FROM retrievals.knn_query WHERE part = 'test'").to_dicts()
+    places = {q["position_id"] % STEP: (q["is_near"], q["is_same_text"]) for q in queries}
+    assert any(31 <= p < LENGTH - 3 for p in places)
+    for p, found in places.items():
+        assert found == (p < LENGTH - 3, 31 <= p < LENGTH - 3), p
+
+
+def test_a_text_that_is_in_two_corpora_is_no_neighbour_of_itself(done: Path) -> None:
+    """The tune's first document is the store's second by its text."""
+    with atlas.open(done) as a:
+        near = a.sql(
+            f"SELECT n.neighbour_position_id // 45 AS document FROM retrievals.knn_neighbour AS n WHERE n.position_id BETWEEN {STEP} AND {STEP + LENGTH - 1}"
+        )["document"]
+    assert len(near) > 32 and 1 not in near.to_list() and set(near.to_list()) == {0, 2, 3, 4, 5}
+
+
+def test_what_is_kept_keeps_the_rules(done: Path) -> None:
+    with atlas.open(done) as a:
+        assert [(f.audit.name, f.example) for f in findings(a.con) if f.n_rows] == []
+
+
+def test_the_answer_shows_near_copies_and_indices_beside_the_gain(done: Path) -> None:
+    again = retrieve(done)
+    assert "note: retrieval 0 is this one, kept already: nothing was computed" in again.stderr
+    for word in ("all", "near-copies", "others", "index 2-3", "index 32-63", "perplexity_knn"):
+        assert word in again.stdout
+
+
+def test_a_second_look_at_the_test_says_so(path: Path) -> None:
+    assert "scored" not in retrieve(path).stderr
+    second = retrieve(path, "--seed", "5")
+    assert second.exit_code == 0
+    assert "note: test corpus 2 had been scored 1 times before against these entries: this is no first look" in second.stderr
+    with atlas.open(path) as a:
+        assert a.sql("SELECT retrieval_id, n_earlier_tests FROM retrievals.retrieval ORDER BY 1").rows() == [(0, 0), (1, 1)]
+        assert [(f.audit.name, f.example) for f in findings(a.con) if f.n_rows] == []
+
+
+def test_a_compressed_search_says_that_it_is_one(path: Path, done: Path) -> None:
+    assert retrieve(path, "--compressed").exit_code == 0
+    with atlas.open(path) as a, atlas.open(done) as b:
+        assert a.sql("SELECT search FROM retrievals.retrieval").item() == "compressed"
+        assert b.sql("SELECT search FROM retrievals.retrieval").item() == "exact"
+        coarse, exact = (each.knn_result().filter(part="test", queries="all")["perplexity_knn"].item() for each in (a, b))
+    assert coarse == pytest.approx(exact, rel=0.05)
+
+
+def test_no_torch_is_loaded(path: Path) -> None:
+    code = (
+        "import sys; from atlas.cli.main import run; "
+        f"assert run(['retrieve', {str(path)!r}, *{ASKED!r}], True) == 0; "
+        "assert not {'torch', 'transformers', 'ingest'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def cut(path: Path) -> None:
+    file = min(keys_folder(path).iterdir())
+    file.write_bytes(file.read_bytes()[:-100])
+
+
+def replace(path: Path) -> None:
+    """By keys of another model or text, as long as they."""
+    file = min(keys_folder(path).iterdir())
+    data = file.read_bytes()
+    file.write_bytes(data[:200] + bytes([data[200] ^ 1]) + data[201:])
+
+
+def remove(path: Path) -> None:
+    shutil.rmtree(keys_folder(path))
+
+
+@pytest.mark.parametrize(
+    ("damage", "more", "said"),
+    [
+        (cut, (), r"1\.parquet has [\d,]+ bytes where the atlas says [\d,]+: `atlas ingest … --keys` with what it was made with writes it again"),
+        (replace, (), r"1\.parquet is not the file that the atlas was made with, of another model or an earlier ingest"),
+        (remove, (), r"no keys at .+1\.parquet, which the atlas names for corpus 0"),
+        (lambda _: None, ("--test", "1"), "--tune and --test are both corpus 1: what is chosen on a text cannot be scored on it"),
+        (lambda _: None, ("--store", "7"), "no keys of corpus 7: there are those of 0, 1, 2. `atlas ingest .+ --keys`"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_line_and_changes_nothing(path: Path, damage: Callable[[Path], None], more: tuple[str, ...], said: str) -> None:
+    assert retrieve(path).exit_code == 0
+    before = RETRIEVALS.path(path).read_bytes()
+    damage(path)
+    failed = retrieve(path, "--seed", "3", *more)
+    assert isinstance(failed.exception, AtlasError)
+    assert failed.exception.args[0].count("\n") == 0
+    with pytest.raises(AtlasError, match=said):
+        raise failed.exception
+    assert RETRIEVALS.path(path).read_bytes() == before
+
+
+def test_keys_without_predictions_are_refused(tmp_path: Path) -> None:
+    path = write_atlas(tmp_path / "a.duckdb", corpora())
+    import duckdb
+
+    with duckdb.connect(str(path)) as con:
+        con.execute(f"DELETE FROM position_prediction WHERE position_id >= {2 * STEP}")
+    failed = retrieve(path)
+    assert "no predictions of corpus 2, which neighbours are mixed with" in str(failed.exception)
+    assert not RETRIEVALS.path(path).exists()
+
+
+def test_retrievals_of_another_ingest_are_refused_by_their_digest(done: Path, tmp_path: Path) -> None:
+    """The atlas of that name is made anew over another text: positions of the same ids are other tokens."""
+    other = write_atlas(tmp_path / "done.duckdb", [text(7), text(8), text(9)])
+    shutil.copy(RETRIEVALS.path(done), RETRIEVALS.path(other))
+    with atlas.open(other) as a:
+        with pytest.raises(AtlasError, match="retrieval 0 is of keys that this atlas has not: it was ingested anew since"):
+            a.knn_curve(retrieval=0)
+        assert [f.audit.name for f in findings(a.con) if f.n_rows] == ["retrievals: stores_exist"]
+    assert retrieve(other).exit_code == 0
+    with atlas.open(other) as a:
+        assert a.knn_curve(retrieval=1).height
+
+
+def test_a_retrieval_that_there_is_not_is_answered_with_those_that_are(done: Path) -> None:
+    with atlas.open(done) as a, pytest.raises(AtlasError, match="no retrieval 4; they are 0"):
+        a.knn_copies(retrieval=4)
