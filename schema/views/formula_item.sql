@@ -39,7 +39,7 @@ of_clause AS (
         c.item,
         c.formula,
         c.clause,
-        max(if(c.operator = 'equal', 1e-3 - abs(c.total), c.total)) AS margin,
+        max(if(c.operator = 'equal', CAST(0.001 AS DOUBLE) - abs(c.total), c.total)) AS margin,
         bool_or(c.total IS NULL) AS is_open
     FROM compared AS c
     GROUP BY c.corpus_id, c.suite, c.paradigm, c.item, c.formula, c.clause
