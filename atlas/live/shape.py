@@ -42,7 +42,7 @@ def require_answer(con: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table
     try:
         for name, table in tables.items():
             place = EXPERIMENT_CATALOG + "." if name in OF_EXPERIMENT else ""
-            own = cursor.execute(f"SELECT * FROM {place}main.{quoted(name)} LIMIT 0").to_arrow_table().schema
+            own = cursor.sql(f"SELECT * FROM {place}main.{quoted(name)} LIMIT 0").to_arrow_table().schema
             require_shape(name, table, {field.name: family(field.type) for field in own if field.name != "experiment_id"} | BESIDE.get(name, {}))
             if name in of_trace:
                 require_below_zero(name, table, [column for column in BELOW_ZERO if column in own.names])

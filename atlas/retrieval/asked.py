@@ -99,6 +99,6 @@ def looked_up(con: duckdb.DuckDBPyConnection, sql: str, column: str, ids: np.nda
     wanted = np.unique(ids)
     con.register("wanted", pa.table({column: wanted[wanted >= 0]}))
     try:
-        return con.execute(sql).to_arrow_table()
+        return con.sql(sql).to_arrow_table()
     finally:
         con.unregister("wanted")

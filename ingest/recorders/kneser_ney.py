@@ -111,7 +111,7 @@ def scored(con: duckdb.DuckDBPyConnection, documents: Sequence[tuple[np.ndarray,
     rows = [windows(token_ids)[1:] for _, token_ids in documents]
     ids = [position_ids[: len(found)] for (position_ids, _), found in zip(documents, rows, strict=True)]
     con.register("asked", table(np.concatenate(rows), position_id=np.concatenate(ids)))
-    found = con.execute(scoring()).to_arrow_table()
+    found = con.sql(scoring()).to_arrow_table()
     con.unregister("asked")
     return found
 
