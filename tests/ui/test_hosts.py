@@ -179,7 +179,8 @@ def test_a_browser_is_opened_where_the_pages_are(tiny: Path, tmp_path: Path) -> 
     script.chmod(0o755)
     with serving(tiny, tmp_path / "log", "--browser", environment={"BROWSER": f"{script} %s"}) as server:
         end = time.monotonic() + 20
-        while not note.exists() and time.monotonic() < end:
+        # the shell makes the file before it writes to it
+        while not (note.exists() and note.read_text()) and time.monotonic() < end:
             time.sleep(0.1)
         assert note.read_text().strip().rstrip("/") == server.url
 
