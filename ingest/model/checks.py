@@ -26,6 +26,8 @@ HEADS = "heads + attention bias = attn_out"
 PATTERN = "pattern @ values = what heads gathered"
 PARTS = "sum of the logits of all parts = logit"
 
+WEIGHTS_AT_ONCE = 2**24
+
 SLACK = 4
 """Of what is rebuilt in float32 beside a forward pass in half precision: scores are rounded before the softmax, and the stream after every sum."""
 
@@ -62,7 +64,8 @@ def max_error(*errors: float) -> float:
 def require_finite_weights(model: Model) -> None:
     """AtlasError naming the first parameter that holds a NaN or an infinity, and how many."""
     for name, parameter in model.hf.named_parameters():
-        n_bad = int((~torch.isfinite(parameter)).sum())
+        # what tells of each number is held of some at a time
+        n_bad = sum(int((~torch.isfinite(part)).sum()) for part in parameter.detach().reshape(-1).split(WEIGHTS_AT_ONCE))
         if n_bad:
             raise AtlasError(f"model {model.name}: parameter {name} holds {n_bad} NaN or infinite weights of {parameter.numel()}")
 

@@ -3,7 +3,7 @@
 That block is read without a text: its heads look at the token alone, and learned positions take no part.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ from ingest.model.models import Model
 from ingest.model.modules import in_float32
 
 CHUNK = 4096
-"""Tokens whose coefficients are held at once."""
+"""Tokens of which the coefficients, or the readers of their logits, are held at once."""
 
 
 def n_tokens(model: Model) -> int:
@@ -82,17 +82,15 @@ def states_before(model: Model, layer: int, norm: nn.Module | None = None) -> Te
 class TokenStates:
     """Every token as the blocks read it and as the output head does, and their products over the vocabulary.
 
-    Twice the memory of the embedding is held: X̂, tokens over their own scale, only as one of the first block and the later ones finds it.
+    The memory of the embedding is held once: X̂, tokens over their own scale, only as one of the first block and the later ones finds it.
     """
 
     def __init__(self, model: Model) -> None:
         self.model, self.norm = model, layer_norm(model, 0, model.architecture.attention.norm)
         self.held: dict[int, Tensor] = {}
-        self.readers = of_every_token(model, lambda ids: model.logit_readers(ids.to(model.device)))
-        """Û less its mean over the vocabulary, [n_tokens, d_model]: the softmax sees no more of it."""
-        totals, (first, later) = self.products()
-        mean = mean_row(self.readers)
-        n = len(self.readers)
+        totals, (first, later, mean) = self.products()
+        n = n_tokens(model)
+        self.mean_reader = mean.float()
         self.copying_uncentred = totals[0]
         """X̂ᵀ·Û, [d_model, d_model] float64, of the first X̂ and Û as it is."""
         self.copying = totals[0] - first.outer(mean) * n, totals[1] - later.outer(mean) * n
@@ -100,22 +98,32 @@ class TokenStates:
         own, across, others = totals[2] - first.outer(first) * n, totals[3] - first.outer(later) * n, totals[4] - later.outer(later) * n
         self.alike = (own, across), (across.T, others)
         """X̂ᵀ·X̂ of each two, less their means: [d_model, d_model] float64."""
-        self.readers.sub_(mean.float())
 
-    def products(self) -> tuple[list[Tensor], tuple[Tensor, Tensor]]:
-        """Of the first X̂ with Û, the later with Û, the first with itself, the first with the later, the later with itself, each [d_model, d_model]; and both
-        means [d_model]; all float64."""
-        totals = [torch.zeros(self.model.d_model, self.model.d_model, dtype=torch.float64, device=self.readers.device) for _ in range(5)]
-        sums: list[list[Tensor]] = [[], []]
-        for ids in torch.arange(len(self.readers)).split(CHUNK):
-            first, later = (states_of(self.model, layer, ids, self.norm).double() for layer in (0, 1))
-            readers = self.readers[ids[0] : ids[-1] + 1].double()
+    def products(self) -> tuple[list[Tensor], list[Tensor]]:
+        """Of the first X̂ with Û, the later with Û, the first with itself, the first with the later, the later with itself, each [d_model, d_model]; and the
+        means of the first, the later and Û, each [d_model]; all float64."""
+        model, n = self.model, n_tokens(self.model)
+        totals = [torch.zeros(model.d_model, model.d_model, dtype=torch.float64, device=model.device) for _ in range(5)]
+        sums = torch.zeros(3, model.d_model, dtype=torch.float64, device=model.device)
+        for ids in torch.arange(n).split(CHUNK):
+            first, later = (states_of(model, layer, ids, self.norm).double() for layer in (0, 1))
+            readers = model.logit_readers(ids.to(model.device)).double()
             for total, x, y in zip(totals, (first, later, first, first, later), (readers, readers, first, later, later), strict=True):
-                total += x.T @ y
-            sums[0].append(first.sum(0))
-            sums[1].append(later.sum(0))
-        first, later = (torch.stack(each).sum(0) / len(self.readers) for each in sums)
-        return totals, (first, later)
+                total.addmm_(x.T, y)
+            sums += torch.stack([first.sum(0), later.sum(0), readers.sum(0)])
+        return totals, list(sums / n)
+
+    def readers(self) -> Iterator[tuple[slice, Tensor]]:
+        """Û less its mean over the vocabulary, of which the softmax sees no more: token ids, and their rows [n, d_model]."""
+        for ids in torch.arange(n_tokens(self.model)).split(CHUNK):
+            yield slice(int(ids[0]), int(ids[-1]) + 1), self.model.logit_readers(ids.to(self.model.device)) - self.mean_reader
+
+    def raised(self, directions: Tensor) -> Tensor:
+        """What directions [n, d_model] add to the logit of every token, over the scale of the last state, less the mean over the vocabulary: [n, n_tokens]."""
+        found = directions.new_empty(len(directions), n_tokens(self.model))
+        for ids, rows in self.readers():
+            found[:, ids] = directions @ rows.T
+        return found
 
     def of(self, layer: int) -> int:
         """Which of the two kinds of X̂ a layer finds."""
@@ -128,8 +136,3 @@ class TokenStates:
             self.held.clear()
             self.held[own] = states_before(self.model, own, self.norm)
         return self.held[own]
-
-
-def mean_row(x: Tensor) -> Tensor:
-    """[n, d_model] to [d_model] float64."""
-    return torch.stack([part.double().sum(0) for part in x.split(CHUNK)]).sum(0) / len(x)

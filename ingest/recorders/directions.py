@@ -4,6 +4,8 @@ A circuit is a product of two thin factors, left·rightᵀ, so that its singular
 Source: Elhage et al. 2021, OV and QK circuits as low-rank matrices; Millidge and Black 2022, their singular vectors in the vocabulary.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 import torch
@@ -21,6 +23,9 @@ ROUNDING = 1e-6
 
 N_ENDS = 10
 """Tokens kept at each end of a direction."""
+
+AT_ONCE = 64
+"""Directions whose products with the whole vocabulary are held at once."""
 
 
 def factors(heads: FoldedHeads) -> dict[str, tuple[Tensor, Tensor]]:
@@ -45,10 +50,14 @@ def direction_tables(model: Model, layer: int, states: TokenStates) -> dict[str,
     """Rows of one layer."""
     found = {circuit: singular(*both) for circuit, both in factors(folded_heads(model, layer)).items()}
     sources = states.sources(layer)
-    # circuit → side → its tokens and its directions
+
+    def read(directions: Tensor) -> Tensor:
+        return directions @ sources.T
+
+    # circuit → side → what its directions are to every token, and the directions
     sides = {
-        "ov": {"read": (sources, found["ov"][2]), "write": (states.readers, found["ov"][1])},
-        "qk": {"query": (sources, found["qk"][1]), "key": (sources, found["qk"][2])},
+        "ov": {"read": (read, found["ov"][2]), "write": (states.raised, found["ov"][1])},
+        "qk": {"query": (read, found["qk"][1]), "key": (read, found["qk"][2])},
     }
     tokens = [token_rows(layer, circuit, side, *both) for circuit in HEAD_CIRCUITS for side, both in sides[circuit].items()]
     return {
@@ -76,15 +85,21 @@ def direction_rows(layer: int, circuit: str, sigma: np.ndarray) -> pa.Table:
     )
 
 
-def token_rows(layer: int, circuit: str, side: str, tokens: Tensor, directions: Tensor) -> pa.Table:
-    """tokens: [n_tokens, d_model]; directions: [n_heads, d_model, d_head], of which the first are kept."""
+def ends(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Of scores [n, n_tokens], less their mean, the largest and the smallest and their tokens, [n, tails, N_ENDS] each. The scores are lost."""
+    scores.sub_(scores.mean(1, keepdim=True))
+    largest, of_largest = top_k(scores, N_ENDS)
+    smallest, of_smallest = top_k(scores.neg_(), N_ENDS)
+    found = {"max": (largest, of_largest), "min": (-smallest, of_smallest)}
+    return torch.stack([found[tail][0] for tail in TAILS], dim=1), torch.stack([found[tail][1] for tail in TAILS], dim=1)
+
+
+def token_rows(layer: int, circuit: str, side: str, meet: Callable[[Tensor], Tensor], directions: Tensor) -> pa.Table:
+    """meet: directions [n, d_model] to their products with every token, [n, n_tokens]; directions: [n_heads, d_model, d_head], of which the first are kept."""
     kept = directions[..., :N_DIRECTIONS].mT
     n_heads, n = kept.shape[:2]
-    scores = kept.flatten(0, 1).float() @ tokens.T
-    scores -= scores.mean(1, keepdim=True)
-    ends = [top_k(scores if tail == "max" else -scores, N_ENDS) for tail in TAILS]
-    values = torch.stack([found if tail == "max" else -found for tail, (found, _) in zip(TAILS, ends, strict=True)], dim=1)
-    ids = torch.stack([index for _, index in ends], dim=1)
+    found = [ends(meet(some)) for some in kept.flatten(0, 1).float().split(AT_ONCE)]
+    values, ids = (torch.cat(each) for each in zip(*found, strict=True))
     size, k = ids.numel(), ids.shape[-1]
     return pa.table(
         {

@@ -58,10 +58,15 @@ def own_first_shares(heads: FoldedHeads, states: TokenStates, layer: int, n: int
     """Share of n tokens spread over the vocabulary whose own logit each head's W_OV raises most: [n_heads]."""
     sources = states.sources(layer)
     tokens = torch.linspace(0, len(sources) - 1, min(n, len(sources)), device=sources.device).round().long()
-    shares = []
-    for w_v, w_o in zip(heads.w_v, heads.w_o, strict=True):
-        scores = (sources[tokens] @ w_v.T) @ (states.readers @ w_o).T
-        own = scores.gather(1, tokens[:, None])
-        # a head that writes nothing raises no token above another
-        shares.append(float(((scores >= own).sum(1) == 1).double().mean()))
-    return np.array(shares, np.float32)
+    moved = [sources[tokens] @ w_v.T for w_v in heads.w_v]
+    own, others = (sources.new_full((len(moved), len(tokens)), -torch.inf) for _ in range(2))
+    for ids, readers in states.readers():
+        here = torch.nonzero((tokens >= ids.start) & (tokens < ids.stop))[:, 0]
+        columns = tokens[here] - ids.start
+        for head, w_o in enumerate(heads.w_o):
+            scores = moved[head] @ (readers @ w_o).T
+            own[head, here] = scores[here, columns]
+            scores[here, columns] = -torch.inf
+            others[head] = torch.maximum(others[head], scores.amax(1))
+    # a head that writes nothing raises no token above another
+    return (own > others).double().mean(1).float().cpu().numpy()

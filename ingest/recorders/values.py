@@ -77,8 +77,15 @@ def token_rows(layer: int, direction: str, joined: dict[str, np.ndarray]) -> pa.
 
 def all_unit_values(model: Model) -> list[Tensor]:
     """Every value divided by its length, where its layer lies: [layers, d_ffn, d_model] for each run of layers on one device; a value of length 0 stays 0."""
-    runs = groupby(range(model.n_layers), model.layer_device)
-    return [torch.stack([normalize(model.values(layer), dim=1).to(device) for layer in layers]) for device, layers in runs]
+    return [units_of(model, list(layers), device) for device, layers in groupby(range(model.n_layers), model.layer_device)]
+
+
+def units_of(model: Model, layers: list[int], device: torch.device) -> Tensor:
+    """Some layers' values divided by their lengths, [layers, d_ffn, d_model]; they are held once."""
+    found = torch.empty(len(layers), model.d_ffn, model.d_model, device=device)
+    for into, layer in zip(found, layers, strict=True):
+        into.copy_(normalize(model.values(layer), dim=1))
+    return found
 
 
 def nearest(layer: int, unit_values: list[Tensor]) -> tuple[np.ndarray, np.ndarray]:

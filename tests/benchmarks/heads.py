@@ -9,7 +9,7 @@ import torch
 from ingest.model.folding import folded_heads
 from ingest.model.models import Model
 from ingest.model.parts import mean_reader
-from ingest.model.token_states import CHUNK, TokenStates, states_before
+from ingest.model.token_states import CHUNK, TokenStates, of_every_token, states_before
 from ingest.passes.circuit import circuit_tables
 from ingest.recorders.attribution_recorder import AttributionRecorder
 from ingest.recorders.base import Recorder
@@ -94,8 +94,9 @@ def bench_circuit(model: Model) -> None:
     with torch.inference_mode():
         states = TokenStates(model)
         first, later = (states_before(model, layer, states.norm) for layer in (0, 1))
-        shared = {"products": lambda: shared_products(first, later, states.readers), "pass": lambda: TokenStates(model)}
-        whole = {"products": lambda: layer_products(model, layer, states), "pass": lambda: circuit_tables(model, layer, states)}
+        tokens_out = of_every_token(model, lambda ids: model.logit_readers(ids.to(model.device)))
+        shared = {"products": lambda: shared_products(first, later, tokens_out), "pass": lambda: TokenStates(model)}
+        whole = {"products": lambda: layer_products(model, layer, states, tokens_out), "pass": lambda: circuit_tables(model, layer, states)}
         for what, actions in (("what all layers share", shared), ("one layer", whole)):
             times = [in_turn(actions, i) for i in range(REPEATS)]
             print(f"    bare products, {what:22}{statistics.median(each['products'] for each in times):10.2f} s")
@@ -109,11 +110,11 @@ def shared_products(first: torch.Tensor, later: torch.Tensor, readers: torch.Ten
             x.double().T @ y.double()
 
 
-def layer_products(model: Model, layer: int, states: TokenStates) -> None:
+def layer_products(model: Model, layer: int, states: TokenStates, tokens_out: torch.Tensor) -> None:
     """Heads with the vocabulary and with the heads of the layers before, singular directions with it, and keys with the values of all other layers."""
     heads, tokens = folded_heads(model, layer), states.sources(layer)
     for w_o in heads.w_o:
-        states.readers @ w_o
+        tokens_out @ w_o
     for _ in HEAD_SIDES:
         tokens @ heads.w_v[:, :N_DIRECTIONS].flatten(0, 1).T
     for earlier in range(layer):

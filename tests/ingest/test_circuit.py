@@ -284,15 +284,15 @@ def test_what_rope_cannot_turn_is_said() -> None:
         positions.mean_rotation(model, model.architecture.attention.rotary, 0)
 
 
-def test_tokens_as_the_blocks_read_them_take_twice_the_embedding_in_all_layers() -> None:
-    """A wide vocabulary: what is made on the way is held for some thousand tokens at a time."""
+def test_a_layer_takes_little_more_than_the_tokens_as_it_reads_them() -> None:
+    """A wide vocabulary: what is made on the way is held for some thousand tokens, or some directions, at a time."""
     model = tiny_model("llama", vocab_size=80000, hidden_size=256, num_attention_heads=8, num_key_value_heads=8, head_dim=32, num_hidden_layers=2)
 
     def read() -> None:
         states = TokenStates(model)
         for layer in range(model.n_layers):
-            states.sources(layer)
+            circuit_tables(model, layer, states)
 
     with torch.inference_mode():
         made = peak(read)
-    assert 2 < made / (4 * model.unembedding.numel()) < 2.9
+    assert 1 < made / (4 * model.unembedding.numel()) < 2.4
