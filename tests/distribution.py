@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from atlas import questions, reads
-from schema import beside, release, table_facts, tables
+from schema import audits, beside, release, table_facts, tables
 
 CACHES = (
     questions.questions, reads.definitions, beside.kinds, release.question_sources, release.release_digest, table_facts.facts,
-    tables.modules, tables.metadata,
+    tables.modules, tables.metadata, audits.column_audit,
 )  # fmt: skip
 """What is read of entry points once in a process."""
 

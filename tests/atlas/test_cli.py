@@ -396,8 +396,8 @@ def test_status_takes_a_path_or_db_and_has_json(call, tiny_path: Path) -> None:
 
 def test_verify_passes_a_good_atlas_and_fails_a_bad_one(call, tiny_copy, tmp_path: Path) -> None:
     code, out, err = call("verify")
-    assert err == ""
-    assert code == 0
+    assert [line for line in out.splitlines() if line and not line.startswith("ok ")][:-1] == []
+    assert (code, err) == (0, "")
     assert "ok      trigger_ranks" in out and "rules hold" in out
     tiny_copy.execute("DELETE FROM trigger WHERE corpus_id = 0 AND layer = 0 AND neuron = 2 AND tail = 'max' AND rank = 2")
     tiny_copy.close()
