@@ -105,10 +105,12 @@ FIG5 = of_retrieval(Item(
     "Figure 5",
     needs=NEEDS,
     chart=charts.weights,
-    caption=lambda f: f"Perplexity of the tune queries by the share λ of the neighbours in the mixture, with the k and the temperature that were chosen. {COPY}",
+    caption=lambda f: f"Perplexity of the tune queries by the share λ of the neighbours in the mixture, with the k and temperature that were chosen. {COPY}",
     n=queries,
     exclusions="in the figure any λ that leaves a token without probability",
-    columns={"weight": "λ", "perplexity": "perplexity", "perplexity_others": "no copies", "k": "k", "temperature": "T", "is_chosen": "chosen", "n_queries": "n"},
+    columns={
+        "weight": "λ", "perplexity": "perplexity", "perplexity_others": "no copies", "k": "k", "temperature": "T", "is_chosen": "chosen", "n_queries": "n",
+    },
     headline="λ 0.25 is best in the model's own domain, 0.65 in another, which the store is of",
     ours=best_weight,
 ))  # fmt: skip

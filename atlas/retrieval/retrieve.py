@@ -132,8 +132,8 @@ def found(world: World, part: str, corpus_id: int) -> Found:
     task = world.bar.add_task(f"search {part}", total=len(keys) * world.store.n_entries, unit="pairs")
     of = Queries(keys, world.texts(asked.document_ids))
     nearest = neighbours(world.store, of, world.asked.k, world.propose, lambda n: world.bar.advance(task, n))
-    hashes = [copies.context_hashes(world.con, each) for each in (corpus_id, world.store.corpus_id)]
-    return Found(part, asked, nearest, copies.is_same_text(nearest, asked.position_ids, *hashes))
+    both = ((corpus_id, asked.position_ids), (world.store.corpus_id, nearest.position_ids))
+    return Found(part, asked, nearest, copies.is_same_text(*(copies.context_hashes(world.con, *each) for each in both)))
 
 
 def chosen_row(choice: Choice, median: float) -> dict[str, object]:

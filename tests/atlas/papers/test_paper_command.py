@@ -259,6 +259,17 @@ def test_one_corpus_can_be_chosen(call: Call, tiny_path: Path, tmp_path: Path) -
     assert code == 1 and "no corpus 7" in told
 
 
+def test_one_retrieval_can_be_chosen(call: Call, tiny_path: Path, tmp_path: Path) -> None:
+    for chosen in ([], ["--retrieval", "0"]):
+        assert call("khandelwal2020", tiny_path, "-o", tmp_path, "--only", "fig7", *chosen)[0] == 0
+        assert set(pl.read_parquet(tmp_path / "tables" / "khandelwal2020_fig7.parquet")["retrieval"]) == {0}
+    sidecar = json.loads((tmp_path / "tables" / "khandelwal2020_fig7.tex.provenance.json").read_text())
+    assert sidecar["parameters"] == {"retrieval": 0}
+    assert {run["kind"] for run in sidecar["runs"]} == {"weights", "prediction", "ngram", "keys"}
+    code, shown, _ = call("khandelwal2020", tiny_path, "-o", tmp_path, "--only", "fig7", "--retrieval", "4")
+    assert code == 1 and "no retrieval 4; they are 0" in shown
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
