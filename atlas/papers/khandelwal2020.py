@@ -122,7 +122,7 @@ FIG7 = Item(
     chart=charts.ngrams,
     caption=lambda f: (
         "Perplexity of the tune queries where the model is mixed with n-grams instead of neighbours, by the share λ of either. The test queries are scored "
-        "with the best λ."
+        "with the best λ. N-grams count every document of their text whole, which may be more than the store has."
     ),
     n=lambda f: f"{each(f, 'n_queries', 'tune queries')}, {each(f, 'n_test', 'test queries')}",
     exclusions="queries that n-grams do not predict; in the figure any λ that leaves a token without probability",

@@ -46,4 +46,4 @@ def perplexities(frame: pl.DataFrame, series: str, order: list[str], x: "alt.X")
 def weight_axis() -> "alt.X":
     import altair as alt
 
-    return alt.X("weight:Q", title="Share λ of the mixture", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(tickCount=5, grid=False))
+    return alt.X("weight:Q", title="Share λ in the mixture", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(tickCount=5, grid=False))
