@@ -1,8 +1,11 @@
 """A retrieval that is killed goes on with the queries that it had not come to, and ends with the same rows."""
 
+import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +20,7 @@ from atlas.retrieval.kind import RETRIEVALS
 from atlas.retrieval.resuming import Batches, forget, work_folder
 from atlas.retrieval.search import Neighbours
 from schema.errors import AtlasError
+from schema.key_files import keys_folder
 from tests.atlas.retrieval.stores import Text, write_atlas
 
 LENGTH, N_DOCUMENTS, AT_ONCE, N_QUERIES = 30, 5, 20, 90
@@ -51,13 +55,23 @@ def text(seed: int) -> Text:
     return Text(LENGTH, generator.normal(0, 3, (n, 8)), generator.integers(0, 20, n), surprisals, [f"text {seed} {i}" for i in range(N_DOCUMENTS)])
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return write_atlas(tmp_path / "a.duckdb", [text(0), text(1), text(2)])
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_atlas(tmp_path_factory.mktemp("made") / "a.duckdb", [text(0), text(1), text(2)])
+
+
+def copied(made: Path, folder: Path) -> Path:
+    shutil.copytree(keys_folder(made), keys_folder(folder / made.name))
+    return Path(shutil.copy(made, folder))
 
 
 @pytest.fixture
-def searched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def path(made: Path, tmp_path: Path) -> Path:
+    return copied(made, tmp_path)
+
+
+@contextmanager
+def counting() -> Iterator[list[int]]:
     """Queries of each batch that is searched in this process."""
     found: list[int] = []
     measured = search.measured
@@ -66,9 +80,27 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         found.append(len(queries.keys))
         return measured(store, queries, candidates, k)
 
-    monkeypatch.setattr(search, "measured", counted)
-    monkeypatch.setattr(search, "QUERIES_AT_ONCE", AT_ONCE)
-    return found
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(search, "measured", counted)
+        patched.setattr(search, "QUERIES_AT_ONCE", AT_ONCE)
+        yield found
+
+
+@pytest.fixture
+def searched() -> Iterator[list[int]]:
+    with counting() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def whole(made: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple]]:
+    """Rows of a retrieval that nobody killed."""
+    path = copied(made, tmp_path_factory.mktemp("whole"))
+    with counting() as searched:
+        assert retrieve(path).exit_code == 0
+    assert len(searched) == N_BATCHES and sum(searched) == 2 * N_QUERIES
+    assert not work(path).exists()
+    return rows(path)
 
 
 def retrieve(path: Path, *more: str) -> Result:
@@ -89,20 +121,15 @@ def work(path: Path) -> Path:
     return path.with_name("a.retrievals.duckdb.work")
 
 
-@pytest.mark.parametrize("n", [1, N_BATCHES // 2, N_BATCHES // 2 + 2, N_BATCHES])
-def test_a_retrieval_that_is_killed_goes_on_where_it_was(path: Path, tmp_path: Path, searched: list[int], n: int) -> None:
-    (tmp_path / "whole").mkdir()
-    whole = write_atlas(tmp_path / "whole" / "a.duckdb", [text(0), text(1), text(2)])
-    assert retrieve(whole).exit_code == 0
-    assert len(searched) == N_BATCHES and sum(searched) == 2 * N_QUERIES
-    searched.clear()
+@pytest.mark.parametrize("n", [1, N_BATCHES // 2 + 2, N_BATCHES])
+def test_a_retrieval_that_is_killed_goes_on_where_it_was(path: Path, whole: dict[str, list[tuple]], searched: list[int], n: int) -> None:
     killed_after(path, n)
     assert not RETRIEVALS.path(path).exists()
     assert len(list(work(path).glob("*/*.npz"))) == n
     assert retrieve(path).exit_code == 0
     assert len(searched) == N_BATCHES - n
-    assert rows(path) == rows(whole)
-    assert not work(path).exists() and not work(whole).exists()
+    assert rows(path) == whole
+    assert not work(path).exists()
 
 
 def test_another_retrieval_takes_nothing_of_it(path: Path, searched: list[int]) -> None:
