@@ -18,11 +18,18 @@ from tests.atlas.papers.rows import ITEMS, rows_of
 WEIGHTS = [i / 20 for i in range(21)]
 TUNE = [
     # of a query the probability of the token that follows: by the model, 3-grams, 5-grams and the neighbours
-    (1 / 4, 1 / 16, 1 / 16, 1.0),
+    (1 / 4, 1 / 16, 1 / 2, 1.0),
     (1 / 2, 1 / 2, 1 / 2, 0.0),
 ]
 TEST = [(3 / 4, 1 / 2, 1 / 2, 1.0), (1 / 4, 1 / 2, 1 / 4, 0.0)]
 MIXTURES = ("3-gram", "5-gram", "neighbours")
+
+
+@pytest.fixture
+def copy(tiny_path: Path, tmp_path: Path) -> Path:
+    path = Path(shutil.copy(tiny_path, tmp_path / "copy.duckdb"))
+    shutil.copy(RETRIEVALS.path(tiny_path), RETRIEVALS.path(path))
+    return path
 
 
 def perplexity(queries: list[tuple[float, ...]], i: int, weight: float) -> float:
@@ -30,8 +37,12 @@ def perplexity(queries: list[tuple[float, ...]], i: int, weight: float) -> float
     return 1 / sqrt(both) if both else inf
 
 
-def test_mixtures_are_those_of_a_pencil(a: atlas.Atlas) -> None:
-    rows = mixtures(a).to_dicts()
+def test_mixtures_are_those_of_a_pencil(copy: Path) -> None:
+    """With a 5-gram that is better than the model."""
+    with duckdb.connect(copy) as con:
+        con.execute("UPDATE ngram_prediction SET surprisal = ln(2) WHERE position_id = 100 AND ngram_order = 5")
+    with atlas.open(copy) as a:
+        rows = mixtures(a).to_dicts()
     assert len(rows) == 3 * 21
     found = {(row["mixture"], row["weight"]): row for row in rows}
     for i, name in enumerate(MIXTURES, start=1):
@@ -42,7 +53,7 @@ def test_mixtures_are_those_of_a_pencil(a: atlas.Atlas) -> None:
             assert row["is_chosen"] == (weight == best)
             assert row["test_perplexity"] == (pytest.approx(perplexity(TEST, i, best), rel=1e-6) if weight == best else None)
             assert (row["n_queries"], row["n_test"], row["retrieval"]) == (2, 2, 0)
-    assert [(row["mixture"], row["weight"]) for row in rows[:3]] == [("3-gram", 0.0), ("5-gram", 0.0), ("neighbours", 0.35)]
+    assert [(row["mixture"], row["weight"]) for row in rows[:3]] == [("3-gram", 0.0), ("5-gram", 1.0), ("neighbours", 0.35)]
 
 
 @pytest.mark.parametrize(("name", "chart"), [("khandelwal2020_fig5", weights), ("khandelwal2020_fig7", ngrams)])
@@ -51,13 +62,6 @@ def test_a_weight_that_gives_a_token_nothing_has_no_point(a: atlas.Atlas, name: 
     assert inf in frame["perplexity"].to_list()
     drawn = [value for rows in chart(frame).to_dict()["datasets"].values() for row in rows if (value := row["perplexity"]) is not None]  # type: ignore[operator]
     assert drawn and max(drawn) < inf
-
-
-@pytest.fixture
-def copy(tiny_path: Path, tmp_path: Path) -> Path:
-    path = Path(shutil.copy(tiny_path, tmp_path / "copy.duckdb"))
-    shutil.copy(RETRIEVALS.path(tiny_path), RETRIEVALS.path(path))
-    return path
 
 
 def test_a_retrieval_of_keys_that_the_atlas_has_no_more_is_not_shown(copy: Path) -> None:
