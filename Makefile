@@ -149,5 +149,5 @@ soak-live: .venv/.installed-dev ## ask one model process a thousand times: its m
 	$(BIN)/python -m tests.crash.live_soak
 
 clean: ## remove everything that make installed or made, atlases and caches too
-	rm -rf .venv .lane-2 out $(foreach name,demo reference,$(name).duckdb $(name).duckdb.work $(name).annotations.duckdb $(name).experiments.duckdb $(name).retrievals.duckdb $(name).keys) .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis
+	rm -rf .venv .lane-2 out $(foreach name,demo reference,$(name).duckdb $(name).duckdb.work $(name).annotations.duckdb $(name).experiments.duckdb $(name).retrievals.duckdb $(name).retrievals.duckdb.work $(name).keys) .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

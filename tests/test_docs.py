@@ -98,12 +98,17 @@ def test_papers_lists_every_question_of_theirs_with_what_it_must_be_given() -> N
     listed = {name for name in table_names("question", PAPERS) if name.endswith(")")}
     called = {f"{q.macro}({', '.join(p.name for p in q.parameters if p.is_required)})": q for q in questions().values()}
     assert listed <= set(called)
-    assert {call for call, q in called.items() if q.catalog == terms.ANNOTATION_CATALOG or q.name.startswith("geva")} <= listed
+    assert {call for call, q in called.items() if q.catalog == terms.ANNOTATION_CATALOG or q.name.startswith(("geva", "khandelwal"))} <= listed
 
 
 def test_experiments_lists_every_question_of_theirs_with_what_it_must_be_given() -> None:
     called = {f"{q.macro}({', '.join(p.name for p in q.parameters if p.is_required)})" for q in questions().values() if q.catalog == terms.EXPERIMENT_CATALOG}
     assert table_names("question", WRITTEN["docs/experiments.md"]) == called
+
+
+def test_retrieval_lists_every_question_of_theirs_with_what_it_must_be_given() -> None:
+    called = {f"{q.macro}({', '.join(p.name for p in q.parameters if p.is_required)})" for q in questions().values() if q.catalog == terms.RETRIEVAL_CATALOG}
+    assert table_names("question", WRITTEN["docs/retrieval.md"]) == called
 
 
 def test_readme_is_a_door() -> None:

@@ -31,7 +31,7 @@ def choose_paper() -> tuple[Paper, int | None]:
         paper = PAPERS[asked.word("Paper", "paper", list(PAPERS), on_change=begin_anew)]
         corpus = asked.corpus()
     check_arguments(data.atlas().con, {"corpus": corpus})
-    st.text(f"{paper.citation}\n{paper.model}: {paper.model_note} The paper counts layers from 1; here they count from 0.")
+    st.text(f"{paper.citation}\n{paper.note}")
     st.text(setting_of(data.atlas().con, corpus))
     return paper, corpus
 

@@ -7,7 +7,7 @@ import click
 from atlas.cli.near import did_you_mean
 from atlas.cli.options import db_option, open_atlas
 
-PAPERS = ("geva2021", "geva2022", "elhage2021", "meng2022", "geva2023")
+PAPERS = ("geva2021", "geva2022", "elhage2021", "meng2022", "geva2023", "khandelwal2020")
 """As in atlas/papers/catalogue.py, which is not imported for --help."""
 
 
@@ -30,6 +30,7 @@ def folder(ctx: click.Context, param: click.Parameter, value: str) -> Path:
 )
 @click.option("--experiment", type=click.IntRange(0), help="meng2022, geva2023: the experiment; without it the last of its kind.")
 @click.option("--prompt", type=click.IntRange(0), help="meng2022: the prompt of the map; without it the one that the noise takes most from.")
+@click.option("--retrieval", type=click.IntRange(0), help="khandelwal2020: the retrieval; without it the last.")
 def command(
     paper: str,
     path: Path | None,
@@ -40,6 +41,7 @@ def command(
     threshold: float,
     experiment: int | None,
     prompt: int | None,
+    retrieval: int | None,
 ) -> None:
     """Write every figure and table of a paper for one atlas. PATH stands in for --db.
 
@@ -65,7 +67,7 @@ def command(
             a,
             chosen,
             out,
-            {"corpus": corpus, "threshold": threshold, "experiment": experiment, "prompt": prompt},
+            {"corpus": corpus, "threshold": threshold, "experiment": experiment, "prompt": prompt, "retrieval": retrieval},
             only=names,
             report=lambda name: click.echo(name, err=True),
         )

@@ -37,6 +37,7 @@ ESCAPES = {
     "␣": r"\textvisiblespace{}",
     "↵": r"$\hookleftarrow$",
     "→": r"$\rightarrow$",
+    "λ": r"$\lambda$",
 }
 
 NO_GLYPH = set("\u00a0\u00ad\u0126\u0127\u0138\u013f\u0140\u0149\u0166\u0167\u017f")

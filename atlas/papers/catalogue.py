@@ -4,6 +4,7 @@ from atlas.papers.elhage2021 import ELHAGE2021
 from atlas.papers.geva2021 import GEVA2021
 from atlas.papers.geva2022 import GEVA2022
 from atlas.papers.geva2023 import GEVA2023
+from atlas.papers.khandelwal2020 import KHANDELWAL2020
 from atlas.papers.meng2022 import MENG2022
 
-PAPERS = {paper.name: paper for paper in (GEVA2021, GEVA2022, ELHAGE2021, MENG2022, GEVA2023)}
+PAPERS = {paper.name: paper for paper in (GEVA2021, GEVA2022, ELHAGE2021, MENG2022, GEVA2023, KHANDELWAL2020)}

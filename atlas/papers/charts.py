@@ -66,10 +66,11 @@ def group_axis(x: str, groups: Sequence[str]) -> "alt.X":
     return alt.X(f"{x}:N", title=None, sort=list(groups), axis=alt.Axis(labelAngle=0, labelExpr="split(datum.label, '|')", ticks=False))
 
 
-def y_axis(y: str, title: str, format: str, kind: str = "linear") -> "alt.Y":
+def y_axis(y: str, title: str, format: str, kind: str = "linear", *, is_from_zero: bool = True) -> "alt.Y":
     import altair as alt
 
-    return alt.Y(f"{y}:Q", title=title, scale=alt.Scale(type=kind, nice=True), axis=alt.Axis(format=format, tickCount=5))  # type: ignore[arg-type]
+    zero = {} if is_from_zero else {"zero": False}
+    return alt.Y(f"{y}:Q", title=title, scale=alt.Scale(type=kind, nice=True, **zero), axis=alt.Axis(format=format, tickCount=5))  # type: ignore[arg-type]
 
 
 def legend(names: Sequence[str], width: int, **options: Any) -> "alt.Legend":
@@ -91,11 +92,13 @@ def lines(
     colors: Sequence[str] = OKABE_ITO,
     markers: Sequence[str] = MARKERS,
     width: int = COLUMN,
+    x: "alt.X | None" = None,
+    is_from_zero: bool = True,
 ) -> "alt.LayerChart":
-    """A line over the layers for each series of the column `series`, in the order given; a point at every layer."""
+    """A line over the layers, or over `x`, for each series of the column `series`, in the order given; a point at every layer."""
     import altair as alt
 
-    base = alt.Chart(frame).encode(x=layer_axis(), y=y_axis(y, y_title, format))
+    base = alt.Chart(frame).encode(x=x or layer_axis(), y=y_axis(y, y_title, format, is_from_zero=is_from_zero))
     point = base.mark_point(filled=True, size=14, opacity=1)
     if series is None:
         color = alt.value(colors[0])

@@ -87,6 +87,12 @@ class Paper:
     items: tuple[Item, ...]
     counts_from_one: bool = True
 
+    @property
+    def note(self) -> str:
+        """What its numbers are of, and how it counts layers."""
+        counts = " The paper counts layers from 1; here they count from 0." if self.counts_from_one else ""
+        return f"{self.model}: {self.model_note}{counts}"
+
 
 @dataclass(frozen=True)
 class Made:

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 import duckdb
 
 from atlas.cursors import fetch_rows
+from atlas.ranges import KEYS
 from schema.table_facts import command, facts, kinds_of
 from schema.terms import ANNOTATION_CATALOG as ANNOTATIONS
-from schema.terms import EXPERIMENT_CATALOG
+from schema.terms import EXPERIMENT_CATALOG, RETRIEVAL_CATALOG
 
 SHEET = "atlas annotate sheet --db {path} --subject"
 LOAD = "` and `atlas annotate load"
@@ -62,6 +63,13 @@ SUPPRESSION = Need(
     of_corpus=" whose arms read text of corpus {corpus}",
 )
 
+RETRIEVAL = Need(
+    "retrieval over keys that this atlas has",
+    f"FROM {RETRIEVAL_CATALOG}.retrieval AS r WHERE r.retrieval_id IN ({KEYS}) "
+    "AND ($corpus IS NULL OR $corpus IN (r.store_corpus_id, r.tune_corpus_id, r.test_corpus_id))",
+    "atlas retrieve {path} --store 0 --tune 1 --test 2",
+)
+
 NEEDS = {
     **{name: run_need(name) for name in facts().passes},
     "training_curve": CURVE,
@@ -69,6 +77,7 @@ NEEDS = {
     "tracing": experiment_need("tracing"),
     "knockout": experiment_need("knockout"),
     "suppression": SUPPRESSION,
+    "retrieval": RETRIEVAL,
     "annotated keys": annotation_need("'key'", "keys", "keys"),
     "annotated values": annotation_need("'value'", "values", "values"),
     "annotated vectors": annotation_need("'value', 'random_vector', 'ffn_update'", "values, random vectors or updates", "values"),

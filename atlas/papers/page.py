@@ -30,9 +30,7 @@ def page(paper: Paper, made: Sequence[Made], atlas_name: str, setting: str, out:
 
 def article(paper: Paper, made: Sequence[Made], atlas_name: str, setting: str, out: Path) -> str:
     """What the page says of one paper."""
-    counts = " The paper counts layers from 1; here they count from 0." if paper.counts_from_one else ""
-    note = f"{paper.model}: {paper.model_note}{counts}"
-    head = [f"<h1>{text(paper.citation)}</h1>", f'<p class="dim">From {text(atlas_name)}. {text(setting)}</p>', f'<p class="dim">{text(note)}</p>']
+    head = [f"<h1>{text(paper.citation)}</h1>", f'<p class="dim">From {text(atlas_name)}. {text(setting)}</p>', f'<p class="dim">{text(paper.note)}</p>']
     return "\n".join(["", *head, contents(made), *(section(paper, m, out) for m in made), ""])
 
 

@@ -1,12 +1,9 @@
 """Near-copies: queries whose text the store has nearly word for word. They can be most of what retrieval brings."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import duckdb
 import numpy as np
-
-if TYPE_CHECKING:
-    from atlas.retrieval.search import Neighbours
 
 NEAR = 0.01
 """Share of the median distance to the nearest entry, below which a query is a near-copy."""
@@ -14,23 +11,71 @@ NEAR = 0.01
 LENGTH = 32
 """Equal tokens up to a query and up to one of its neighbours, which make it one too."""
 
+SPAN = 2**20
+"""Positions that are read at once, of whole documents: at most these and those of one document."""
+
+SPANS = """
+WITH
+extent AS (
+    SELECT
+        s.document_id,
+        min(s.first_position_id) AS first,
+        max(s.first_position_id + s.n_positions) AS behind
+    FROM sequence AS s
+    INNER JOIN document AS d ON s.document_id = d.document_id
+    WHERE d.corpus_id = $corpus
+    GROUP BY s.document_id
+),
+
+counted AS (
+    SELECT
+        e.first,
+        e.behind,
+        sum(e.behind - e.first) OVER (ORDER BY e.first) - 1 AS last
+    FROM extent AS e
+)
+
+SELECT
+    min(c.first) AS first,
+    max(c.behind) AS behind
+FROM counted AS c
+GROUP BY c.last // $span
+ORDER BY first
+"""
+
 TOKENS = """
 SELECT p.position_id, s.document_id, p.token_id
 FROM position AS p
 INNER JOIN sequence AS s ON p.sequence_id = s.sequence_id
-INNER JOIN document AS d ON s.document_id = d.document_id
-WHERE d.corpus_id = $corpus AND NOT (p.index = 0 AND p.char_start = p.char_end)
+WHERE
+    p.position_id >= $first
+    AND p.position_id < $behind
+    AND s.first_position_id >= $first
+    AND s.first_position_id < $behind
+    AND NOT (p.index = 0 AND p.char_start = p.char_end)
 ORDER BY p.position_id
 """
-"""Of a corpus in its order, BOS left out: a text that is cut at other places is the same text."""
+"""Of a span in its order, BOS left out: a text that is cut at other places is the same text."""
 
 ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
-def context_hashes(con: duckdb.DuckDBPyConnection, corpus_id: int) -> tuple[np.ndarray, np.ndarray]:
-    """position_ids of a corpus, ascending, and a 64-bit hash of the LENGTH tokens up to each; 0 where its document has fewer."""
-    found = con.execute(TOKENS, {"corpus": corpus_id}).fetchnumpy()
-    return found["position_id"], rolling(found["token_id"].astype(np.uint64), found["document_id"])
+def context_hashes(con: duckdb.DuckDBPyConnection, corpus_id: int, position_ids: np.ndarray) -> np.ndarray:
+    """A 64-bit hash of the LENGTH tokens up to each of some positions, in their shape, uint64; 0 where its document has fewer, and where the corpus has no
+    such position. What is held is a span of tokens and what is asked for, however long the corpus."""
+    asked, places = np.unique(position_ids, return_inverse=True)
+    hashes = np.zeros(len(asked), np.uint64)
+    for first, behind in spans(con, corpus_id):
+        here = slice(*np.searchsorted(asked, (first, behind)))
+        if here.start < here.stop:
+            found = con.execute(TOKENS, {"first": first, "behind": behind}).fetchnumpy()
+            hashes[here] = hashes_at(asked[here], found["position_id"], rolling(found["token_id"].astype(np.uint64), found["document_id"]))
+    return hashes[places].reshape(position_ids.shape)
+
+
+def spans(con: duckdb.DuckDBPyConnection, corpus_id: int) -> Iterator[tuple[int, int]]:
+    """The first position_id of each span of a corpus, and the one behind its last, ascending."""
+    yield from con.execute(SPANS, {"corpus": corpus_id, "span": SPAN}).fetchall()
 
 
 def rolling(tokens: np.ndarray, documents: np.ndarray) -> np.ndarray:
@@ -56,11 +101,10 @@ def mixed(x: np.ndarray) -> np.ndarray:
         return x ^ (x >> np.uint64(31))
 
 
-def is_same_text(found: "Neighbours", queries: np.ndarray, of_queries: tuple[np.ndarray, np.ndarray], of_store: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Whether the tokens up to each query are those up to one of its neighbours, [n]. queries: position_ids."""
-    own = hashes_at(queries, *of_queries)
-    theirs = hashes_at(found.position_ids.ravel(), *of_store).reshape(found.position_ids.shape)
-    return ((theirs == own[:, None]) & (own[:, None] != 0)).any(1)
+def is_same_text(of_queries: np.ndarray, of_neighbours: np.ndarray) -> np.ndarray:
+    """Whether the tokens up to each query [n] are those up to one of its neighbours [n, k], by their hashes; [n]."""
+    own = of_queries[:, None]
+    return ((of_neighbours == own) & (own != 0)).any(1)
 
 
 def hashes_at(position_ids: np.ndarray, known: np.ndarray, hashes: np.ndarray) -> np.ndarray:

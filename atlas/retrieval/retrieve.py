@@ -22,6 +22,7 @@ from atlas.retrieval.compressed import MOST_EXACT, proposed
 from atlas.retrieval.entries import Store, store
 from atlas.retrieval.keeping import Kept, keep, kept_already
 from atlas.retrieval.mixture import Choice, Shares, choose, median_nearest, shares, tried
+from atlas.retrieval.resuming import Batches, forget, work_folder
 from atlas.retrieval.search import Neighbours, Propose, Queries, Texts, every_entry, neighbours
 from schema.beside import open_with_beside
 from schema.errors import AtlasError
@@ -32,7 +33,7 @@ MOST_KEPT = 32
 
 @dataclass(frozen=True)
 class World:
-    """An open atlas with the keys that a retrieval reads. texts: document_ids → numbers that are equal where the texts are."""
+    """An open atlas with the keys that a retrieval reads. texts: document_ids → numbers that are equal where the texts are. work: where neighbours are kept."""
 
     con: duckdb.DuckDBPyConnection
     asked: Retrieval
@@ -40,6 +41,7 @@ class World:
     of_queries: dict[int, Store]
     texts: Texts
     propose: Propose
+    work: Path
     bar: Progress
 
 
@@ -60,12 +62,19 @@ def retrieve(path: Path, asked: Retrieval, bar: Progress) -> Kept:
         check(asked)
         stores = {corpus_id: store(con, path, corpus_id) for corpus_id in (asked.store, asked.tune, asked.test)}
         row = settings(con, asked, stores)
+        work = work_folder(path, row)
         if there := kept_already(con, row):
+            forget(work)
             return there
         check_files(list(stores.values()), bar)
-        world = opened(con, asked, stores, bar)
+        world = opened(con, asked, stores, work, bar)
         tune = found(world, "tune", asked.tune)
-        median = median_nearest(tune.neighbours)
+        try:
+            median = median_nearest(tune.neighbours)
+        except AtlasError:
+            # these neighbours lead to no retrieval
+            forget(work)
+            raise
         grid = tried(asked.k, median)
         predicted = shares(tune.neighbours, tune.asked.next_token_ids, grid)
         choice = choose(tune.asked.surprisals, predicted, grid)
@@ -79,7 +88,9 @@ def retrieve(path: Path, asked: Retrieval, bar: Progress) -> Kept:
             "knn_neighbour": pa.concat_tables([neighbour_rows(each) for each in (tune, test)]),
         }
         tables |= texts_of(con, tables)
-    return keep(path, row, tables)
+    kept = keep(path, row, tables)
+    forget(work)
+    return kept
 
 
 def check(asked: Retrieval) -> None:
@@ -113,7 +124,7 @@ def check_files(stores: Sequence[Store], bar: Progress) -> None:
         each.check(lambda n: bar.advance(task, n))
 
 
-def opened(con: duckdb.DuckDBPyConnection, asked: Retrieval, stores: dict[int, Store], bar: Progress) -> World:
+def opened(con: duckdb.DuckDBPyConnection, asked: Retrieval, stores: dict[int, Store], work: Path, bar: Progress) -> World:
     document_ids, numbers = text_numbers(con)
 
     def texts(of: np.ndarray) -> np.ndarray:
@@ -122,7 +133,7 @@ def opened(con: duckdb.DuckDBPyConnection, asked: Retrieval, stores: dict[int, S
     searched = stores[asked.store]
     is_compressed = searched.n_entries > MOST_EXACT if asked.is_compressed is None else asked.is_compressed
     propose = proposed(searched, texts, bar) if is_compressed else every_entry(searched, texts)
-    return World(con, asked, searched, stores, texts, propose, bar)
+    return World(con, asked, searched, stores, texts, propose, work, bar)
 
 
 def found(world: World, part: str, corpus_id: int) -> Found:
@@ -131,9 +142,10 @@ def found(world: World, part: str, corpus_id: int) -> Found:
     keys = world.of_queries[corpus_id].keys_at(asked.position_ids)
     task = world.bar.add_task(f"search {part}", total=len(keys) * world.store.n_entries, unit="pairs")
     of = Queries(keys, world.texts(asked.document_ids))
-    nearest = neighbours(world.store, of, world.asked.k, world.propose, lambda n: world.bar.advance(task, n))
-    hashes = [copies.context_hashes(world.con, each) for each in (corpus_id, world.store.corpus_id)]
-    return Found(part, asked, nearest, copies.is_same_text(nearest, asked.position_ids, *hashes))
+    remembered = Batches(world.work, part, asked.position_ids)
+    nearest = neighbours(world.store, of, world.asked.k, world.propose, lambda n: world.bar.advance(task, n), remembered)
+    both = ((corpus_id, asked.position_ids), (world.store.corpus_id, nearest.position_ids))
+    return Found(part, asked, nearest, copies.is_same_text(*(copies.context_hashes(world.con, *each) for each in both)))
 
 
 def chosen_row(choice: Choice, median: float) -> dict[str, object]:

@@ -6,7 +6,7 @@ faiss finds candidates by |x|² - 2·x·q + |q|², whose rounding grows with the
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import faiss
 import numpy as np
@@ -45,6 +45,14 @@ class Neighbours(NamedTuple):
     next_token_ids: np.ndarray
 
 
+class Remembered(Protocol):
+    """Neighbours of some of the queries, by their rows, that were found before."""
+
+    def load(self, rows: slice) -> Neighbours | None: ...
+
+    def save(self, rows: slice, found: Neighbours) -> None: ...
+
+
 Texts = Callable[[np.ndarray], np.ndarray]
 """document_ids → numbers that are equal where the texts are."""
 
@@ -52,14 +60,25 @@ Propose = Callable[[Queries, int, Callable[[int], None]], np.ndarray]
 """Queries and k → numbers of candidates in the store, [n, k or more], NOWHERE for none; told of entries that were looked at."""
 
 
-def neighbours(store: Store, queries: Queries, k: int, propose: Propose, advance: Callable[[int], None]) -> Neighbours:
-    """The k nearest entries of each query that are not of its own text. advance: told of pairs of query and entry that were looked at."""
+def neighbours(store: Store, queries: Queries, k: int, propose: Propose, advance: Callable[[int], None], remembered: Remembered | None = None) -> Neighbours:
+    """The k nearest entries of each query that are not of its own text; those that are remembered are not looked for again.
+
+    advance: told of pairs of query and entry that were looked at, now or before.
+    """
     parts = []
     for start in range(0, len(queries.keys), QUERIES_AT_ONCE):
-        some = queries.part(slice(start, start + QUERIES_AT_ONCE))
+        rows = slice(start, start + QUERIES_AT_ONCE)
+        some = queries.part(rows)
         n = len(some.keys)
-        candidates = propose(some, k, lambda entries, n=n: advance(n * entries))  # type: ignore[misc]
-        parts.append(measured(store, some, candidates, k))
+        found = remembered.load(rows) if remembered else None
+        if found is None:
+            candidates = propose(some, k, lambda entries, n=n: advance(n * entries))  # type: ignore[misc]
+            found = measured(store, some, candidates, k)
+            if remembered:
+                remembered.save(rows, found)
+        else:
+            advance(n * store.n_entries)
+        parts.append(found)
     return Neighbours(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 

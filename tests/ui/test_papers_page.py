@@ -9,8 +9,10 @@ from streamlit.testing.v1 import AppTest
 
 from atlas.experiments.kind import EXPERIMENTS
 from atlas.papers.catalogue import PAPERS
+from atlas.retrieval.kind import RETRIEVALS
 from schema import store
 from tests.atlas.experiments.tiny_experiments import write_tiny_experiments
+from tests.atlas.retrieval.tiny_retrievals import write_tiny_retrievals
 from tests.ui.conftest import Visit, text_of
 from ui import blocks
 
@@ -20,17 +22,19 @@ ANNOTATED = {"geva2021_patterns", "geva2021_fig2", "geva2022_concepts", "geva202
 
 
 @pytest.fixture(scope="module")
-def with_experiments(tiny_original: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With its experiments, which some items show."""
-    path = Path(shutil.copy(tiny_original, tmp_path_factory.mktemp("experiments")))
+def with_all_beside(tiny_original: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With its experiments and retrievals, which some items show."""
+    path = Path(shutil.copy(tiny_original, tmp_path_factory.mktemp("beside")))
     write_tiny_experiments(path)
+    write_tiny_retrievals(path)
     return path
 
 
 @pytest.fixture
-def tiny(with_experiments: Path, tmp_path: Path) -> Path:
-    shutil.copy(EXPERIMENTS.path(with_experiments), tmp_path)
-    return Path(shutil.copy(with_experiments, tmp_path))
+def tiny(with_all_beside: Path, tmp_path: Path) -> Path:
+    for kind in (EXPERIMENTS, RETRIEVALS):
+        shutil.copy(kind.path(with_all_beside), tmp_path)
+    return Path(shutil.copy(with_all_beside, tmp_path))
 
 
 def shown(visit: Visit, path: Path, name: str, **query: str) -> AppTest:
@@ -135,7 +139,7 @@ def test_the_files_are_those_that_atlas_paper_writes(visit: Visit, tiny: Path, m
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ({"paper": "geva2019"}, "no paper geva2019; they are geva2021, geva2022, elhage2021, meng2022, geva2023"),
+        ({"paper": "geva2019"}, "no paper geva2019; they are geva2021, geva2022, elhage2021, meng2022, geva2023, khandelwal2020"),
         ({"paper": "geva2022", "item": "fig11"}, "no item fig11; they are concepts"),
         ({"corpus": "7"}, "no corpus 7; they are 0: tales (all)"),
         ({"paper": "geva2022", "item": "extreme", "threshold": "high"}, "the address asks for threshold high, which is no number"),

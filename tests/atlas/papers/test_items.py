@@ -22,6 +22,7 @@ PLACES = {
     "geva2022": {"Tables 1 and 2", "Figure 2", "Figure 3", "Section 5.1", "Section 5.2", "Table 4", "Section 5.3", "Table 5", "Table 6"},
     "meng2022": {"Section 2: one prompt", "Section 2: averages"},
     "geva2023": {"Section 5"},
+    "khandelwal2020": {"Table 1", "Figure 4", "Figure 5", "Figure 7"},
     "elhage2021": {
         "Zero-layer models", "One-layer models: skip-trigrams", "One-layer models: copying",
         "Two-layer models: term importance", "Two-layer models: composition", "Two-layer models: induction heads",
@@ -100,6 +101,11 @@ def test_our_figures_are_those_of_the_rows(a: atlas.Atlas) -> None:
         "between steps 200 and 300 the second block goes from saving 12% of the first one's loss to 75%, induction 0.12 to 0.75, previous token 0.25 to 0.50; "
         "at the end 75%, L2H0 0.75 and L1H0 0.50"
     )
+    # tests/atlas/questions/khandelwal2020_*.json have the numbers
+    assert ours("khandelwal2020_table1") == ("tune 2.8 → 2.5 (without near-copies 2.8 → 2.5); test 2.3 → 2.7 (without near-copies 4.0 → 6.2); λ 0.35, k 1, T 1")
+    assert ours("khandelwal2020_fig4") == "k 1: 2.5, k 2: 2.7"
+    assert ours("khandelwal2020_fig5") == "best λ of all queries 0.35 (2.5), without near-copies 0.35 (2.5); the model alone 2.8"
+    assert ours("khandelwal2020_fig7") == "test: 3-gram 2.3 (λ 0.00), 5-gram 2.3 (λ 0.00), neighbours 2.7 (λ 0.35)"
     assert ours("geva2022_concepts") == "value 50.0%; random_vector 25.0%; ffn_update 40.0%"
 
 

@@ -16,12 +16,13 @@ from atlas.cli.main import run
 from atlas.experiments.kind import EXPERIMENTS
 from atlas.papers.catalogue import PAPERS
 from atlas.papers.write import TABLE_FORMATS
+from atlas.retrieval.kind import RETRIEVALS
 from tests.atlas.test_latex import document, plainest
 
 NASTY = {2: "<script>alert(1)</script>", 3: " *[5pt]</article>", 4: "\\hline_%&#$|`x`", 10: "日本🙂שלום", 5: "\u202e\x07"}
 """Token → text. The first four are the top tokens of the values."""
 
-MADE_HERE = {"geva2021": 17, "geva2022": 13, "elhage2021": 7, "meng2022": 2, "geva2023": 1}
+MADE_HERE = {"geva2021": 17, "geva2022": 13, "elhage2021": 7, "meng2022": 2, "geva2023": 1, "khandelwal2020": 4}
 """Items that need no annotations."""
 
 FIGURES = {"pdf", "svg", "png"}
@@ -42,7 +43,8 @@ def call(capfd: pytest.CaptureFixture[str]) -> Call:
 def nasty(tiny_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tiny atlas with tokens and texts that would break a page, a table or a path."""
     path = Path(shutil.copy(tiny_path, tmp_path_factory.mktemp("nasty") / "<b>nasty&.duckdb"))
-    shutil.copy(EXPERIMENTS.path(tiny_path), EXPERIMENTS.path(path))
+    for kind in (EXPERIMENTS, RETRIEVALS):
+        shutil.copy(kind.path(tiny_path), kind.path(path))
     with duckdb.connect(str(path)) as con:
         con.executemany("UPDATE token SET text = ? WHERE token_id = ?", [(text, i) for i, text in NASTY.items()])
     return path
@@ -139,7 +141,7 @@ def test_the_page_has_every_item_of_both_papers(out: Path, page: Page) -> None:
             assert item.heading in page.text
     assert "no annotated keys: `atlas annotate sheet --db" in page.text
     assert "Geva et al. 2021 report, for WikiLM: at least 68% in every layer" in page.text
-    assert page.text.count("CREATE OR REPLACE MACRO") == sum(MADE_HERE.values()) - 2  # all but table 1 and table 6
+    assert page.text.count("CREATE OR REPLACE MACRO") == sum(MADE_HERE.values()) - 3  # all but table 1, table 6 and Khandelwal et al.'s figure 7
 
 
 def test_the_page_shows_nasty_tokens_as_they_are(page: Page) -> None:
@@ -255,6 +257,17 @@ def test_one_corpus_can_be_chosen(call: Call, tiny_path: Path, tmp_path: Path) -
     assert [(r["kind"], r["corpus_id"]) for r in sidecar["runs"]] == [("weights", None), ("trace", 1)]
     code, _, told = call("geva2021", tiny_path, "-o", tmp_path, "--corpus", "7")
     assert code == 1 and "no corpus 7" in told
+
+
+def test_one_retrieval_can_be_chosen(call: Call, tiny_path: Path, tmp_path: Path) -> None:
+    for chosen in ([], ["--retrieval", "0"]):
+        assert call("khandelwal2020", tiny_path, "-o", tmp_path, "--only", "fig7", *chosen)[0] == 0
+        assert set(pl.read_parquet(tmp_path / "tables" / "khandelwal2020_fig7.parquet")["retrieval"]) == {0}
+    sidecar = json.loads((tmp_path / "tables" / "khandelwal2020_fig7.tex.provenance.json").read_text())
+    assert sidecar["parameters"] == {"retrieval": 0}
+    assert {run["kind"] for run in sidecar["runs"]} == {"weights", "prediction", "ngram", "keys"}
+    code, shown, _ = call("khandelwal2020", tiny_path, "-o", tmp_path, "--only", "fig7", "--retrieval", "4")
+    assert code == 1 and "no retrieval 4; they are 0" in shown
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,147 @@
+"""The items of nearest-neighbour language models (Khandelwal et al. 2020), in the paper's order.
+
+Its table 5 compares sites that keys may be taken from; a key here is of one site (schema/key_files.py).
+"""
+
+from dataclasses import replace
+from functools import partial
+
+import polars as pl
+
+from atlas.papers import khandelwal2020_charts as charts
+from atlas.papers.items import Item, Paper
+from atlas.papers.retrieved import MIXTURES, asked, mixtures
+from atlas.papers.words import each, number
+from atlas.questions import question
+
+NEEDS = ("keys", "prediction", "retrieval")
+
+COPY = "A near-copy is a query whose text the store has nearly word for word."
+
+
+def perplexity(value: float | None) -> str:
+    return number(value, ".1f")
+
+
+def both_splits(frame: pl.DataFrame) -> str:
+    """'tune 41.9 → 40.7 (without near-copies …); test …': without and with neighbours."""
+    found = [
+        f"{row['part']} {perplexity(row['perplexity'])} → {perplexity(row['perplexity_knn'])} "
+        f"(without near-copies {perplexity(row['perplexity_others'])} → {perplexity(row['perplexity_knn_others'])})"
+        for row in frame.rows(named=True)
+    ]
+    first = frame.row(0, named=True)
+    return f"{'; '.join(found)}; λ {first['weight']:.2f}, k {first['k']:,}, T {first['temperature']:.3g}"
+
+
+def of_store(frame: pl.DataFrame) -> str:
+    """How large the store is, and whether the model has learned its text."""
+    row = frame.row(0, named=True)
+    trained = {True: ", text that the model was trained on", False: ", text that the model was not trained on", None: ""}[row["is_training_text"]]
+    seen = f" The test queries had been scored {row['n_earlier_tests']} times before against these entries." if row["n_earlier_tests"] else ""
+    return f"{row['n_entries']:,} entries{trained}.{seen}"
+
+
+def by_k(frame: pl.DataFrame) -> str:
+    return ", ".join(f"k {k:,}: {perplexity(value)}" for k, value in frame.select("k", "perplexity").iter_rows())
+
+
+def best_weight(frame: pl.DataFrame) -> str:
+    """The best λ, of all queries and of those that are no near-copies."""
+    best = {name: frame.drop_nulls(name).sort(name, "weight") for name in charts.QUERIES}
+    found = [f"{charts.QUERIES[name]} {rows['weight'][0]:.2f} ({perplexity(rows[name][0])})" for name, rows in best.items() if rows.height]
+    return f"best λ of {', '.join(found)}; the model alone {perplexity(frame.filter(weight=0.0)['perplexity'].item())}"
+
+
+def of_mixtures(frame: pl.DataFrame) -> str:
+    """Of each mixture the perplexity of the test queries, with the λ that is best for the tune queries."""
+    rows = frame.filter("is_chosen").select("mixture", "test_perplexity", "weight").iter_rows()
+    return f"test: {', '.join(f'{mixture} {perplexity(value)} (λ {weight:.2f})' for mixture, value, weight in rows)}"
+
+
+def queries(frame: pl.DataFrame) -> str:
+    return f"{each(frame, 'n_queries', 'tune queries')}, {each(frame, 'n_others', 'of them no near-copies')}"
+
+
+def of_retrieval(item: Item) -> Item:
+    """The item with the rows of the question of its name, which asks about one retrieval."""
+    of = question(item.name)
+    return replace(item, compute=partial(asked, question=item.name), accepts=("retrieval",), title=of.title, source=of.sql)
+
+
+TABLE1 = of_retrieval(Item(
+    "khandelwal2020_table1",
+    "Table 1",
+    needs=NEEDS,
+    caption=lambda f: (
+        f"Perplexity of the model, and of its mixture with the tokens that follow the nearest of {of_store(f)} Neighbours k, temperature T and their share λ "
+        f"are chosen on the tune queries, and the test queries are scored with them. {COPY}"
+    ),
+    n=lambda f: ", ".join(f"{n:,} {part} queries ({others:,} no near-copies)" for part, n, others in f.select("part", "n_queries", "n_others").iter_rows()),
+    columns={
+        "part": "queries", "perplexity": "model", "perplexity_knn": "with neighbours", "gain": "gain (nats)", "perplexity_others": "model, no copies",
+        "perplexity_knn_others": "with neighbours, no copies", "weight": "λ", "k": "k", "temperature": "T", "n_entries": "entries", "n_queries": "n",
+    },
+    headline="validation 17.96 → 16.06, test 18.65 → 16.12, with λ 0.25 and k 1,024; with a continuous cache 15.81 and 15.79",
+    ours=both_splits,
+))  # fmt: skip
+
+FIG4 = of_retrieval(Item(
+    "khandelwal2020_fig4",
+    "Figure 4",
+    needs=NEEDS,
+    chart=charts.neighbours,
+    caption=lambda f: f"Perplexity of the tune queries by the number of neighbours k, each with the share λ and the temperature T that are best for it. {COPY}",
+    n=queries,
+    columns={
+        "k": "k", "perplexity": "perplexity", "perplexity_others": "no copies", "weight": "λ", "temperature": "T", "is_chosen": "chosen", "n_queries": "n",
+    },
+    headline="every step to more neighbours lowers the validation perplexity, up to k 1,024",
+    ours=by_k,
+))  # fmt: skip
+
+FIG5 = of_retrieval(Item(
+    "khandelwal2020_fig5",
+    "Figure 5",
+    needs=NEEDS,
+    chart=charts.weights,
+    caption=lambda f: f"Perplexity of the tune queries by the share λ of the neighbours in the mixture, with the k and temperature that were chosen. {COPY}",
+    n=queries,
+    exclusions="in the figure any λ that leaves a token without probability",
+    columns={
+        "weight": "λ", "perplexity": "perplexity", "perplexity_others": "no copies", "k": "k", "temperature": "T", "is_chosen": "chosen", "n_queries": "n",
+    },
+    headline="λ 0.25 is best in the model's own domain, 0.65 in another, which the store is of",
+    ours=best_weight,
+))  # fmt: skip
+
+FIG7 = Item(
+    "khandelwal2020_fig7",
+    "Figure 7",
+    needs=("keys", "prediction", "ngram", "retrieval"),
+    chart=charts.ngrams,
+    caption=lambda f: (
+        "Perplexity of the tune queries where the model is mixed with n-grams instead of neighbours, by the share λ of either. The test queries are scored "
+        "with the best λ. N-grams count every document of their text whole, which may be more than the store has."
+    ),
+    n=lambda f: f"{each(f, 'n_queries', 'tune queries')}, {each(f, 'n_test', 'test queries')}",
+    exclusions="queries that n-grams do not predict; in the figure any λ that leaves a token without probability",
+    if_empty="n-grams predict none of the retrieval's queries; `atlas ingest … --ngram-split` with the corpora of both",
+    columns={"mixture": "mixed with", "weight": "λ", "perplexity": "perplexity", "is_chosen": "chosen", "test_perplexity": "test", "n_queries": "n"},
+    headline="n-grams take 0.2 off the validation perplexity, neighbours 1.9: they give more than what the last words are followed by",
+    ours=of_mixtures,
+    compute=mixtures,
+    accepts=("retrieval",),
+    title="Do neighbours know more than counting does?",
+    source=MIXTURES,
+)
+
+KHANDELWAL2020 = Paper(
+    name="khandelwal2020",
+    citation="Khandelwal et al. 2020, Generalization through Memorization: Nearest Neighbor Language Models",
+    authors="Khandelwal et al. 2020",
+    model="a Transformer on WikiText-103",
+    model_note="16 layers, 247M parameters; 103M entries.",
+    items=(TABLE1, FIG4, FIG5, FIG7),
+    counts_from_one=False,
+)
