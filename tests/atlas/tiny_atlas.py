@@ -268,6 +268,23 @@ WORD_TESTS = {
 }
 """Columns of both tables in their order."""
 
+WORDS = [
+    # corpus, document, sentence; first and last token; characters; part of speech, tag, relation, entity; its head's first character
+    (0, 0, 0, 1, 1, 0, 3, "DET", "DT", "det", None, 4),
+    (0, 0, 0, 2, 2, 4, 7, "NOUN", "NN", "nsubj", None, 8),
+    (0, 0, 0, 3, 3, 8, 11, "VERB", "VBD", "root", None, None),
+    (0, 0, 0, 4, 4, 11, 12, "PUNCT", ".", "punct", None, 8),
+    (0, 0, 1, 7, 7, 13, 16, "DET", "DT", "det", None, 17),
+    (0, 0, 1, 8, 8, 17, 20, "NOUN", "NN", "nsubj", None, 21),
+    (0, 0, 1, 9, 9, 21, 24, "VERB", "VBD", "root", None, None),
+    (1, 100, 0, 100, 100, 0, 1, "X", None, "root", None, None),
+    (1, 100, 0, 101, 101, 2, 5, "NOUN", None, "flat", None, 0),
+    (1, 100, 0, 102, None, 6, 7, "PUNCT", None, "punct", None, 7),
+    (1, 100, 0, 102, None, 7, 10, "ADJ", None, "flat", "COLOUR", 0),
+    (1, 100, 0, 102, 102, 10, 11, "PUNCT", None, "punct", None, 7),
+]
+"""Two words that no token ends with. Their ids are 4 times their first character, of the second text from 1000 on."""
+
 BIGRAMS = {
     # (corpus, token): tokens that follow it once each; BOS counts for nothing
     (0, 1): (2, 10),
@@ -407,6 +424,7 @@ def run_rows() -> dict[str, list[tuple]]:
     kinds += [("term_loss", 0), ("training_curve", None)]
     kinds += [("prediction", 0), ("prediction", 1), ("ngram", 0), ("ngram", 1), ("keys", 0), ("keys", 1)]
     kinds += [("token_vector", None), ("token_state", 0), ("word_test", None)]
+    kinds += [("word", 0), ("word", 1)]
     runs = [(i, k, c, "{}", "{}", 0, "cpu", 1, when, when, "finished") for i, (k, c) in enumerate(kinds)]
     traced, taken_apart = ({name: len(rows) for name, rows in made().items()} for made in (trace_rows, attribution_rows))
     n_rows = [
@@ -437,6 +455,7 @@ def run_rows() -> dict[str, list[tuple]]:
         {name: len(found) for name, found in vector_rows().items()},
         {name: len(found) for name, found in state_rows().items()},
         {name: len(found) for name, found in WORD_TESTS.items()},
+        *({"word": sum(word[0] == corpus for word in WORDS)} for corpus in (0, 1)),
     ]
     return {"run": runs, "shard": [(i, 0, json.dumps(n), "cc", "host:1", when) for i, n in enumerate(n_rows)]}
 
@@ -714,6 +733,17 @@ def state_rows() -> dict[str, list[tuple]]:
     }
 
 
+def word_rows() -> dict[str, list[tuple]]:
+    sources, first = ("silver: spaCy tiny 1.0", "file: gold.conllu"), (0, 1000)
+    return {
+        "word": [
+            (c, first[c] + 4 * start, *places, start, *labels, None if head is None else first[c] + 4 * head, sources[c])
+            for c, *places, start, a, b, d, e, f, head in WORDS
+            for labels in ((a, b, d, e, f),)
+        ]
+    }
+
+
 def prediction_rows() -> dict[str, list[tuple]]:
     return {
         "position_prediction": [(p, n and log(n), *others) for p, (n, *others) in PREDICTED.items()],
@@ -735,6 +765,7 @@ def rows() -> dict[str, list[tuple]]:
         **vector_rows(),
         **state_rows(),
         **WORD_TESTS,
+        **word_rows(),
         "key_file": KEY_FILES,
         **trace_rows(),
         **attribution_rows(),

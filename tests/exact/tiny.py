@@ -132,6 +132,7 @@ def asked(target: Path, model: str, corpus: str | None, **given: object) -> Requ
         "token_vectors": False,
         "token_states": False,
         "word_tests": False,
+        "words": None,
         "term_loss": False,
         "skip_trigram": (),
         "skip_trigram_seen": 10,

@@ -59,6 +59,7 @@ def test_each_comes_after_those_that_it_reads_from() -> None:
         "token_state",
         "token_vector",
         "training_curve",
+        "word",
         "control_token",
         "direct_path",
         "map",

@@ -1,0 +1,169 @@
+"""A CoNLL-U file aligned to documents by their characters.
+
+Format: https://universaldependencies.org/format.html. Of a multiword token the words share the characters; empty nodes have none and are left out.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from ingest.text.corpora import Document
+from ingest.text.labelled import IDS_PER_CHARACTER, Word
+from schema.errors import AtlasError
+
+N_COLUMNS = 10
+
+
+@dataclass(frozen=True)
+class Row:
+    """A word of the file. number: its ID; head: that of its head, 0 for the root, None if it says none."""
+
+    number: int
+    pos: str | None
+    tag: str | None
+    relation: str | None
+    entity: str | None
+    head: int | None
+
+
+@dataclass
+class Written:
+    """What is written in one piece, a word or several. is_glued: whether the file says that no white space follows."""
+
+    form: str
+    rows: list[Row]
+    is_glued: bool
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """where: its number and line, in words. begins_document: whether the file says so."""
+
+    where: str
+    begins_document: bool
+    written: list[Written]
+
+
+def sentences(path: Path) -> Iterator[Sentence]:
+    """Raises AtlasError, with file and line, for what is no CoNLL-U."""
+    n, first, lines, begins = 0, 0, list[tuple[int, str]](), False
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            for number, line in enumerate(chain(file, ["\n"]), start=1):
+                if line.startswith("#"):
+                    begins |= line[1:].split()[:1] == ["newdoc"]
+                elif line.strip():
+                    first = first if lines else number
+                    lines.append((number, line.rstrip("\r\n")))
+                elif lines:
+                    n += 1
+                    yield Sentence(f"{path}: sentence {n} (line {first})", begins, list(pieces(path, lines)))
+                    lines, begins = [], False
+    except OSError as error:
+        raise AtlasError(f"--words {path}: {error.strerror}; give spacy:PIPELINE or a CoNLL-U file") from error
+    except UnicodeDecodeError as error:
+        raise AtlasError(f"--words {path}: the file is not UTF-8") from error
+
+
+def pieces(path: Path, lines: list[tuple[int, str]]) -> Iterator[Written]:
+    """The written pieces of a sentence, in order. lines: with their numbers."""
+    piece, last = None, 0
+    for number, line in lines:
+        cells = line.split("\t")
+        if len(cells) != N_COLUMNS:
+            raise AtlasError(f"--words {path}, line {number}: {len(cells)} columns, and CoNLL-U has {N_COLUMNS}, divided by tabs")
+        if "." in cells[0]:
+            continue
+        start, _, end = cells[0].partition("-")
+        if not (start.isdecimal() and (end.isdecimal() or not end) and cells[1].strip() and (cells[6].isdecimal() or cells[6] == "_")):
+            raise AtlasError(f"--words {path}, line {number}: ID, FORM and HEAD are {cells[0]!r}, {cells[1]!r} and {cells[6]!r}: no CoNLL-U")
+        if end:
+            piece, last = Written(cells[1], [], is_glued(cells[9])), int(end)
+            yield piece
+            continue
+        if piece is None or int(start) > last:
+            piece, last = Written(cells[1], [], is_glued(cells[9])), int(start)
+            yield piece
+        piece.rows.append(row(cells))
+
+
+def is_glued(misc: str) -> bool:
+    return "SpaceAfter=No" in misc.split("|")
+
+
+def row(cells: list[str]) -> Row:
+    said = dict(each.partition("=")[::2] for each in cells[9].split("|"))
+    entity = said.get("NER", "O").removeprefix("B-").removeprefix("I-")
+    pos, tag, relation = (None if cells[i] == "_" else cells[i] for i in (3, 4, 7))
+    return Row(int(cells[0]), pos, tag, relation, None if entity in ("O", "_") else entity, None if cells[6] == "_" else int(cells[6]))
+
+
+class Aligned:
+    """Gives each document, asked for in order, its words. A document ends where its text does, or where the file says that another begins."""
+
+    def __init__(self, path: Path) -> None:
+        self.read = sentences(path)
+        self.next = next(self.read, None)
+        if self.next is None:
+            raise AtlasError(f"--words {path}: no sentence is in it; give spacy:PIPELINE or a CoNLL-U file")
+
+    def words(self, document: Document) -> list[Word]:
+        """Raises AtlasError, with sentence and place, where file and text part."""
+        text, at, n, found = document.text, 0, 0, list[Word]()
+        while self.next is not None and not (n and self.next.begins_document) and (at := skipped(text, at)) < len(text):
+            words, at = aligned(self.next, document.name, text, at, n, len(found))
+            found += words
+            n += 1
+            self.next = next(self.read, None)
+        return found
+
+    def end(self) -> None:
+        """Called behind the last document. Raises AtlasError for a sentence that is left."""
+        if self.next is not None:
+            raise AtlasError(f"--words {self.next.where} lies behind the end of the last document: is it of another text, or of more of it?")
+
+
+def aligned(sentence: Sentence, name: str, text: str, at: int, number: int, before: int) -> tuple[list[Word], int]:
+    """The words of a sentence that stands at a character, and where it ends. before: words of the document before it."""
+    spans: list[tuple[Row, int, int]] = []
+    is_glued = False
+    for piece in sentence.written:
+        start = at if is_glued else skipped(text, at)
+        if (end := matched(text, start, piece.form)) is None:
+            stands = f"{text[start : start + 20]!r} stands" if start < len(text) else "the document has ended"
+            raise AtlasError(f"--words {sentence.where} does not align: at character {start} of document {name!r} {stands}, not {piece.form!r}")
+        if len(piece.rows) > IDS_PER_CHARACTER * (end - start):
+            raise AtlasError(f"--words {sentence.where}: {piece.form!r} is {len(piece.rows)} words, more than {IDS_PER_CHARACTER} a character")
+        spans += [(each, start, end) for each in piece.rows]
+        at, is_glued = end, piece.is_glued
+    number_of = {each.number: before + i for i, (each, *_) in enumerate(spans)} | {0: None}
+    if lost := [each.head for each, *_ in spans if each.head is not None and each.head not in number_of]:
+        raise AtlasError(f"--words {sentence.where}: a word has the head {lost[0]}, and the sentence has no such word")
+    heads = [None if each.head is None else number_of[each.head] for each, *_ in spans]
+    return [Word(start, end, number, each.pos, each.tag, each.relation, each.entity, head) for (each, start, end), head in zip(spans, heads, strict=True)], at
+
+
+def skipped(text: str, at: int) -> int:
+    """The first character from here on that is no white space."""
+    while at < len(text) and text[at].isspace():
+        at += 1
+    return at
+
+
+def matched(text: str, at: int, form: str) -> int | None:
+    """Where a form ends that stands at a character, None where it does not; any white space does for that within it."""
+    for i, part in enumerate(form.split()):
+        at = skipped(text, at) if i else at
+        if not text.startswith(part, at):
+            return None
+        at += len(part)
+    return at
+
+
+def align_all(path: Path, documents: Iterable[Document]) -> None:
+    """Raise AtlasError where a file does not align with these documents."""
+    found = Aligned(path)
+    for document in documents:
+        found.words(document)
+    found.end()

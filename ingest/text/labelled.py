@@ -1,0 +1,73 @@
+"""Words of a document with their labels, and the tokens that they begin and end with."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ingest.text.sequences import CutDocument
+
+IDS_PER_CHARACTER = 4
+"""Word ids that each character of a text has: several words may be written as one (Portuguese à is a preposition and an article)."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """start, end: what it covers of the document's text; sentence: its number in the document, from 0.
+
+    head: the number, in the same list, of the word that it depends on; None for the root of a sentence. Labels that nobody gave are None.
+    """
+
+    start: int
+    end: int
+    sentence: int
+    pos: str | None
+    tag: str | None
+    relation: str | None
+    entity: str | None
+    head: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Covered:
+    """The tokens of a document that cover characters of it, BOS aside: all [n_tokens]."""
+
+    position_ids: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+
+
+def covered(document: CutDocument) -> Covered:
+    ids = [s.first_position_id + np.arange(len(s.token_ids), dtype=np.int64) for s in document.sequences]
+    starts, ends = ([getattr(s, name) for s in document.sequences] for name in ("char_starts", "char_ends"))
+    joined = [np.concatenate([np.zeros(0, np.int64), *column]) for column in (ids, starts, ends)]
+    kept = joined[1] < joined[2]
+    return Covered(*(column[kept] for column in joined))
+
+
+def read_end(document: CutDocument) -> int:
+    """How many characters of the document the model reads."""
+    return int(covered(document).ends.max(initial=0))
+
+
+def places(words: Sequence[Word], tokens: Covered) -> tuple[list[int | None], list[int | None]]:
+    """position_id of the first token that covers any of a word, and of the token that ends where it does; None where there is none.
+
+    Of tokens that share a character the last one ends it: only there has the model read the whole word.
+    """
+    ends_at = dict(zip(tokens.ends.tolist(), tokens.position_ids.tolist(), strict=True))
+    first = np.searchsorted(tokens.ends, [w.start for w in words], side="right").tolist()
+    begins: list[int | None] = [
+        int(tokens.position_ids[i]) if i < len(tokens.ends) and tokens.starts[i] < w.end else None for i, w in zip(first, words, strict=True)
+    ]
+    return begins, [ends_at.get(w.end) for w in words]
+
+
+def word_ids(words: Sequence[Word], first: int) -> list[int]:
+    """Ascending, and the same whatever part of the corpus is looked at: IDS_PER_CHARACTER times the character, counted on from `first`, and the place
+    among the words that begin there."""
+    found: list[int] = []
+    for i, word in enumerate(words):
+        is_beside = i > 0 and words[i - 1].start == word.start
+        found.append(found[-1] + 1 if is_beside else first + IDS_PER_CHARACTER * word.start)
+    return found
