@@ -285,6 +285,19 @@ WORDS = [
 ]
 """Two words that no token ends with. Their ids are 4 times their first character, of the second text from 1000 on."""
 
+PROBED_PLACES = {
+    # layer and site: accuracy and bits of a probe of the words' labels, of the control's and in the untrained model
+    (0, "resid_pre"): ((2 / 3, 4.0), (1 / 3, 8.0), (1 / 3, 8.0)),
+    (1, "resid_post"): ((1.0, 2.0), (0.0, 16.0), (2 / 3, 10.0)),
+}
+"""Of parts of speech, four labels, learned from the first sentence and scored on the second."""
+
+PROBED_WORDS = {
+    (0, "resid_pre"): [(52, "DET", "DET", 0.5), (68, "NOUN", "VERB", 0.75), (84, "VERB", "VERB", 1.0)],
+    (1, "resid_post"): [(52, "DET", "DET", 0.75), (68, "NOUN", "NOUN", 0.5), (84, "VERB", "VERB", 1.0)],
+}
+"""Word, its label, what the probe says, and its probability."""
+
 BIGRAMS = {
     # (corpus, token): tokens that follow it once each; BOS counts for nothing
     (0, 1): (2, 10),
@@ -424,7 +437,7 @@ def run_rows() -> dict[str, list[tuple]]:
     kinds += [("term_loss", 0), ("training_curve", None)]
     kinds += [("prediction", 0), ("prediction", 1), ("ngram", 0), ("ngram", 1), ("keys", 0), ("keys", 1)]
     kinds += [("token_vector", None), ("token_state", 0), ("word_test", None)]
-    kinds += [("word", 0), ("word", 1)]
+    kinds += [("word", 0), ("word", 1), ("probe", 0)]
     runs = [(i, k, c, "{}", "{}", 0, "cpu", 1, when, when, "finished") for i, (k, c) in enumerate(kinds)]
     traced, taken_apart = ({name: len(rows) for name, rows in made().items()} for made in (trace_rows, attribution_rows))
     n_rows = [
@@ -456,6 +469,7 @@ def run_rows() -> dict[str, list[tuple]]:
         {name: len(found) for name, found in state_rows().items()},
         {name: len(found) for name, found in WORD_TESTS.items()},
         *({"word": sum(word[0] == corpus for word in WORDS)} for corpus in (0, 1)),
+        {name: len(found) for name, found in probe_rows(0).items()},
     ]
     return {"run": runs, "shard": [(i, 0, json.dumps(n), "cc", "host:1", when) for i, n in enumerate(n_rows)]}
 
@@ -744,6 +758,19 @@ def word_rows() -> dict[str, list[tuple]]:
     }
 
 
+def probe_rows(run: int) -> dict[str, list[tuple]]:
+    kinds = ("label", "control", "untrained")
+    return {
+        "probe_task": [(run, "pos", 0, 4, 3, 1, 1, 4, 1, 30.0, 0.0, 2 / 3)],
+        "probe": [
+            (run, "pos", kind, *place, accuracy, accuracy / 2, accuracy, None if kind == "control" else accuracy / 4, bits, kind != "untrained")
+            for place, found in PROBED_PLACES.items()
+            for kind, (accuracy, bits) in zip(kinds, found, strict=True)
+        ],
+        "probe_prediction": [(run, "pos", *place, *said) for place, all_said in PROBED_WORDS.items() for said in all_said],
+    }
+
+
 def prediction_rows() -> dict[str, list[tuple]]:
     return {
         "position_prediction": [(p, n and log(n), *others) for p, (n, *others) in PREDICTED.items()],
@@ -766,6 +793,7 @@ def rows() -> dict[str, list[tuple]]:
         **state_rows(),
         **WORD_TESTS,
         **word_rows(),
+        **probe_rows(len(run_rows()["run"]) - 1),
         "key_file": KEY_FILES,
         **trace_rows(),
         **attribution_rows(),

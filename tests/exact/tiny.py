@@ -133,6 +133,8 @@ def asked(target: Path, model: str, corpus: str | None, **given: object) -> Requ
         "token_states": False,
         "word_tests": False,
         "words": None,
+        "probe": (),
+        "probe_layers": "all",
         "term_loss": False,
         "skip_trigram": (),
         "skip_trigram_seen": 10,

@@ -64,6 +64,7 @@ def test_each_comes_after_those_that_it_reads_from() -> None:
         "direct_path",
         "map",
         "next_token_rank",
+        "probe",
         "removal",
         "skip_trigram",
         "test",

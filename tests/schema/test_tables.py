@@ -78,6 +78,7 @@ def test_the_passes_are_those_that_fill_tables_and_every_one_can_be_asked_for() 
         "word_test",
         "token_state",
         "word",
+        "probe",
     ]
     assert all(told.asked_by.startswith("--model …") for told in passes.values())
 

@@ -1,0 +1,87 @@
+"""States at chosen positions in chosen layers, in a file without a name: it is gone with who has opened it, killed or not."""
+
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM
+
+from ingest.model.hooks import LayerRecord
+from ingest.model.loading import attention
+from ingest.model.models import Model
+from ingest.recorders.base import Batch
+from ingest.recorders.reading import batches, read_batch
+from ingest.text.sequences import Sequence as TokenSequence
+from schema.errors import AtlasError
+
+Place = tuple[int, str]
+"""Layer and site."""
+
+
+def places(layers: Sequence[int]) -> list[Place]:
+    """What enters the first layer, and what leaves each of some."""
+    return [(0, "resid_pre"), *((layer, "resid_post") for layer in layers)]
+
+
+class WordStates:
+    """states: [n_places, n_positions, d_model] float16, on disk. position_ids: [n_positions], ascending."""
+
+    sites = frozenset({"resid_pre", "resid_post"})
+
+    def __init__(self, model: Model, layers: Sequence[int], position_ids: np.ndarray, folder: Path) -> None:
+        self.name, self.position_ids = model.name, position_ids
+        self.number = {place: i for i, place in enumerate(places(layers))}
+        with TemporaryFile(dir=folder) as file:
+            shape = (len(self.number), len(position_ids), model.d_model)
+            # the mapping keeps the file, which has no name
+            self.states = np.memmap(file, np.float16, "w+", shape=shape)
+        self.rows = np.zeros(0, np.int64)
+
+    def begin(self, batch: Batch) -> None:
+        self.rows = np.searchsorted(self.position_ids, batch.position_ids)
+
+    def take(self, layer: int, record: LayerRecord) -> None:
+        for site in ("resid_pre", "resid_post"):
+            if (layer, site) in self.number:
+                self.keep(self.number[layer, site], layer, record[site])
+
+    def keep(self, number: int, layer: int, states: Tensor) -> None:
+        kept = states.to(torch.float16).cpu().numpy()
+        if len(unfit := np.flatnonzero(~np.isfinite(kept).all(1))):
+            raise AtlasError(
+                f"--probe: the state of {self.name} at position {self.position_ids[self.rows[unfit[0]]]}, layer {layer}, does not fit in float16, whose "
+                "largest number is 65,504; leave this layer out (--probe-layers)"
+            )
+        self.states[number, self.rows] = kept
+
+    def of(self, place: Place, position_ids: np.ndarray) -> np.ndarray:
+        """States at some of the positions, [n, d_model] float32."""
+        return self.states[self.number[place]][np.searchsorted(self.position_ids, position_ids)].astype(np.float32)
+
+
+def word_states(model: Model, layers: Sequence[int], position_ids: np.ndarray, sequences: Sequence[TokenSequence], batch_size: int, folder: Path) -> WordStates:
+    """States at positions of these sequences, ascending and each once."""
+    found = WordStates(model, layers, position_ids, folder)
+    for _ in read_all(model, found, sequences, batch_size):
+        pass
+    return found
+
+
+def read_all(model: Model, found: WordStates, sequences: Sequence[TokenSequence], batch_size: int) -> Iterator[tuple[TokenSequence, ...]]:
+    for batch in batches(sequences, batch_size):
+        yield from read_batch(model, [(found, found.position_ids)], batch)
+
+
+def untrained(model: Model, seed: int) -> Model:
+    """The same architecture with the random weights that its training would begin with."""
+    config = deepcopy(model.hf.config)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        made: Any = AutoModelForCausalLM.from_config(config, dtype=model.dtype, attn_implementation=attention(config))
+    return replace(model, hf=made.to(model.device).eval().requires_grad_(False))

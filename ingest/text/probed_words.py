@@ -1,0 +1,74 @@
+"""Words that probes learn from and are scored on: drawn by a seed, split by document, so that no text is in both."""
+
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+
+from ingest.text.survey import hashes
+from schema.errors import AtlasError
+
+TEST_SHARE = 0.2
+"""Of the documents."""
+MOST_WORDS = {False: 32_000, True: 8_000}
+"""Words that are looked at, about, by whether they are of the test: of more text whole sequences are drawn."""
+NO_ENTITY = "O"
+
+SEQUENCES = """
+SELECT s.document_id, s.sequence_id, count(*) AS n
+FROM word AS w
+INNER JOIN position AS i ON w.last_position_id = i.position_id
+INNER JOIN sequence AS s ON i.sequence_id = s.sequence_id
+WHERE w.corpus_id = $corpus AND i.index > 0
+GROUP BY s.document_id, s.sequence_id
+ORDER BY s.document_id, s.sequence_id
+"""
+
+WORDS = """
+SELECT w.word_id, w.document_id, w.last_position_id AS position_id, substr(d.text, w.char_start + 1, w.char_end - w.char_start) AS text,
+    w.pos, w.tag, w.relation, coalesce(w.entity, $no_entity) AS entity
+FROM word AS w
+INNER JOIN document AS d ON w.document_id = d.document_id
+INNER JOIN position AS i ON w.last_position_id = i.position_id
+WHERE w.corpus_id = $corpus AND i.index > 0 AND i.sequence_id IN (SELECT unnest($sequences))
+ORDER BY w.word_id
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class ProbedWords:
+    """All [n], in the order of the text. labels: task → label of each word, None where the source says none. types: the word as it is written, numbered."""
+
+    word_ids: np.ndarray
+    document_ids: np.ndarray
+    position_ids: np.ndarray
+    types: np.ndarray
+    labels: dict[str, np.ndarray]
+    is_test: np.ndarray
+
+
+def probed_words(con: duckdb.DuckDBPyConnection, corpus_id: int, tasks: tuple[str, ...], seed: int) -> tuple[ProbedWords, set[int]]:
+    """And the sequences that they are in. Raises AtlasError where there are no words, or fewer than two documents to divide."""
+    found = con.execute(SEQUENCES, {"corpus": corpus_id}).fetchnumpy()
+    documents = np.unique(found["document_id"])
+    if not len(documents):
+        raise AtlasError(f"--probe {tasks[0]}: the words of this corpus have no labels yet; give --words spacy:PIPELINE or --words FILE.conllu too")
+    if len(documents) < 2:
+        raise AtlasError(f"--probe {tasks[0]}: probes learn from some documents and are scored on others, and only one of this corpus has words")
+    test = documents[np.argsort(hashes(seed, 0, documents), kind="stable")[: max(1, round(TEST_SHARE * len(documents)))]]
+    in_test = np.isin(found["document_id"], test)
+    chosen = np.concatenate([drawn(found["sequence_id"][in_test == side], found["n"][in_test == side], seed, most) for side, most in MOST_WORDS.items()])
+    rows = con.execute(WORDS, {"corpus": corpus_id, "sequences": chosen.tolist(), "no_entity": NO_ENTITY}).fetchall()
+    *numbers, texts, pos, tag, relation, entity = zip(*rows, strict=True)
+    ids, of, positions = (np.array(column, np.int64) for column in numbers)
+    _, types = np.unique(np.array(texts), return_inverse=True)
+    said = {"pos": pos, "tag": tag, "relation": relation, "entity": entity}
+    labels = {task: np.array(said[task], object) for task in tasks}
+    return ProbedWords(ids, of, positions, types, labels, np.isin(of, test)), set(chosen.tolist())
+
+
+def drawn(sequence_ids: np.ndarray, n_words: np.ndarray, seed: int, most: int) -> np.ndarray:
+    """Sequences by the hash of the seed until they have so many words."""
+    order = np.argsort(hashes(seed, 1, sequence_ids), kind="stable")
+    n = int(np.searchsorted(np.cumsum(n_words[order]), most)) + 1
+    return sequence_ids[order[:n]]
