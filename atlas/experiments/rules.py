@@ -38,6 +38,9 @@ ORDER BY c.experiment_id, c.arm_id, c.rank
 USED = 2.0**-8
 """How far the value that was used may be from the one that was asked for, relatively: bfloat16 has eight digits."""
 
+USED_NEAR_ZERO = 2.0**-25
+"""The same of the smallest numbers: float16 has none between 0 and 2^-24."""
+
 RULE = Audit("experiments.arm: interventions", "an arm's interventions are resolved, its SHA-256 is theirs, and arm_change has them one by one", "")
 
 
@@ -94,5 +97,5 @@ def fault(text: str, sha256: str, rows: list[dict[str, Any]]) -> str | None:
 def is_same(row: dict[str, Any], wanted: dict[str, Any]) -> bool:
     """Whether a row of arm_change is an intervention, whose canonical JSON no longer has the strength."""
     value, asked = row["value"], wanted["value"]
-    is_value = value == asked if None in (value, asked) else isclose(value, asked, rel_tol=USED, abs_tol=1e-30)
+    is_value = value == asked if None in (value, asked) else isclose(value, asked, rel_tol=USED, abs_tol=USED_NEAR_ZERO)
     return is_value and all(row[name] == wanted[name] for name in COLUMNS if name != "value")

@@ -11,6 +11,7 @@ from torch import Tensor
 from ingest.acting.draws import drawn_index, noise
 from ingest.acting.places import columns_of, stream_units
 from ingest.acting.runs import Run
+from ingest.acting.used import used_values
 from ingest.model.models import Model
 from schema.errors import AtlasError
 from schema.interventions.intervention import Arm, Intervention
@@ -101,7 +102,7 @@ def new_of(model: Model, assigned: Assigned, group: Sequence[Intervention], colu
     if change.op == "zero":
         return lambda x, _: torch.zeros_like(x)
     assert columns is not None
-    values = torch.tensor([one.value for one in group], dtype=torch.float64).repeat_interleave(len(columns) // len(group))
+    values = used_values(group, model.dtype).repeat_interleave(len(columns) // len(group))
     made: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"scale": torch.mul, "add": torch.add, "set": lambda x, v: v.expand_as(x)}
     make = made["set" if change.op == "mean" else change.op]
     return lambda x, _: make(x, values.to(x.device, x.dtype))

@@ -17,6 +17,7 @@ from ingest.acting.scorers import scorer
 from ingest.acting.self_debias import DESCRIPTIONS
 from ingest.acting.suppressed import Assay, Rows
 from ingest.acting.suppression import ConceptValue, PlannedArm, planned_arms
+from ingest.acting.used import used_arm
 from ingest.acting.word_filter import forms_of
 from ingest.experiments.base import Tables, World
 from ingest.experiments.prompts import PROMPT, PROMPT_TOKEN, token_rows
@@ -121,7 +122,7 @@ def arm_tables(world: World, arms: Sequence[PlannedArm]) -> Tables:
     for arm_id, one in enumerate(arms):
         named = {"arm_id": arm_id, "name": one.name, "role": one.role, "draw": one.draw}
         rows.append({**named, "interventions": canonical_json(one.arm), "sha256": arm_sha256(one.arm)})
-        for row in change_rows(one.arm):
+        for row in change_rows(used_arm(one.arm, world.model.dtype)):
             length = abs(row["value"]) * (norm("value_norm", row["layer"], row["unit"], None) or 0.0)
             changes.append({"arm_id": arm_id, **row, "sub_update_norm": length})
     return {"arm": pa.Table.from_pylist(rows, ARM), "arm_change": pa.Table.from_pylist(changes, CHANGE)}

@@ -1,7 +1,9 @@
 """What was done to a prompt: rows of `arm` and `arm_change`, as in a file of experiments."""
 
 import pyarrow as pa
+import torch
 
+from ingest.acting.used import used_arm
 from ingest.live.tracing import Traced
 from schema.interventions.changes import change_rows
 from schema.interventions.resolve import arm_sha256, canonical_json
@@ -17,11 +19,11 @@ CHANGE = pa.schema(
 )  # fmt: skip
 
 
-def arm_tables(traced: Traced) -> dict[str, pa.Table]:
-    """The base is arm 0. is_as_base: the arm changed no bit of any position."""
+def arm_tables(traced: Traced, dtype: torch.dtype) -> dict[str, pa.Table]:
+    """The base is arm 0. is_as_base: the arm changed no bit of any position. `arm` has values as they were asked for, `arm_change` as the dtype has them."""
     arms = [{"arm_id": 0, "name": "base", "role": "base", "interventions": "[]", "sha256": arm_sha256(()), "is_as_base": True}]
     changes = []
     for k, (arm, same) in enumerate(zip(traced.arms, traced.is_as_base, strict=True), start=1):
         arms.append({"arm_id": k, "name": f"arm {k}", "role": "treatment", "interventions": canonical_json(arm), "sha256": arm_sha256(arm), "is_as_base": same})
-        changes += [{"arm_id": k, **row} for row in change_rows(arm)]
+        changes += [{"arm_id": k, **row} for row in change_rows(used_arm(arm, dtype))]
     return {"arm": pa.Table.from_pylist(arms, ARM), "arm_change": pa.Table.from_pylist(changes, CHANGE)}

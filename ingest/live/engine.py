@@ -90,7 +90,7 @@ class Engine:
             require_room(model, len(prompts[0].sequences[0].token_ids), asked.n_new)
         traced = read_prompts(model, prompts, arms, tell)
         yield outcome_tables(model, traced, tell)
-        yield arm_tables(traced)
+        yield arm_tables(traced, model.dtype)
         if asked.is_traced:
             yield prompt_tables(prompts, bos)
             yield from traced_tables(model, traced, value_tops, tell)

@@ -351,6 +351,28 @@ def test_hooks_are_gone_after_the_context_even_after_an_error() -> None:
     assert torch.equal(model.hf(PROMPT[None]).logits, plain)
 
 
+def test_a_pass_that_is_cancelled_between_two_changes_leaves_no_hook() -> None:
+    model, n_told = tiny_model("gptj"), 0
+    arm = resolved(
+        model,
+        {"site": "attention", "layer": 0, "op": "block", "edges": [[3, 1]]},
+        {"site": "head", "layer": 0, "units": [1], "op": "zero", "positions": "all"},
+        {"site": "resid_post", "layer": 1, "op": "zero", "positions": "all"},
+    )
+
+    def stop() -> None:
+        nonlocal n_told
+        n_told += 1
+        if n_told == 2:
+            raise InterruptedError
+
+    plain = model.hf(PROMPT[None]).logits
+    with pytest.raises(InterruptedError), acting(model, assigned(model, arm), stop):
+        model.backbone(PROMPT[None])
+    assert n_hooks(model) == 0
+    assert torch.equal(model.hf(PROMPT[None]).logits, plain)
+
+
 def test_what_a_hook_is_given_is_not_changed() -> None:
     model, given = tiny_model("llama"), []
     arm = resolved(

@@ -82,6 +82,8 @@ def test_self_debiasing_is_the_formula_of_its_paper() -> None:
     expected = weights / weights.sum(1, keepdims=True)
     assert (weights == p).any() and np.isclose(weights, 0.01 * p).any() and ((weights > 0.011 * p) & (weights < 0.99 * p)).any()
     assert np.allclose(torch.softmax(debiased(plain, [one, two], 50), dim=-1).numpy(), expected, atol=1e-6)
+    # with no strength no bit is another
+    assert torch.equal(debiased(plain, [one, two], 0), plain)
 
 
 @pytest.mark.parametrize("decoding", [GREEDY, SAMPLE])

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ingest.acting.answers import Prompt
 from ingest.acting.integral import MOST_STEPS, integrate, integrated_gradients
-from ingest.acting.saliency import ATTRIBUTION, ATTRIBUTION_TOTAL, default_baseline, saliency
+from ingest.acting.saliency import ATTRIBUTION, ATTRIBUTION_TOTAL, default_baseline, embedding_as, saliency
 from ingest.model.architectures import ARCHITECTURES
 from ingest.model.models import Model
 from schema.errors import AtlasError
@@ -170,6 +170,15 @@ def test_gradients_are_taken_where_the_caller_takes_none_and_nothing_is_left_beh
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.hf.modules())
     assert all(parameter.grad is None for parameter in model.hf.parameters())
     assert plain[0].schema == ATTRIBUTION and plain[1].schema == ATTRIBUTION_TOTAL
+
+
+def test_an_error_within_a_pass_leaves_the_embedding_as_it_was() -> None:
+    model = tiny_model("llama")
+    failing = model.layer_module(1, "mlp").register_forward_hook(lambda *_: 1 // 0)
+    with pytest.raises(ZeroDivisionError), embedding_as(model, torch.zeros(1, N, model.d_model)):
+        model.hf(TOKENS[None])
+    failing.remove()
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.hf.modules())
 
 
 def test_in_half_precision_there_are_numbers() -> None:

@@ -12,6 +12,7 @@ from ingest.acting.cells import Cell, cells_of, window_of
 from ingest.acting.changes import DONOR, answers_under, first_layer
 from ingest.acting.patching import LEAST, patch
 from ingest.acting.runs import record_run
+from ingest.acting.starting import starting_at
 from ingest.acting.tracing import Trace, noise_arms, noise_deviation, trace
 from ingest.model.architectures import ARCHITECTURES
 from ingest.model.models import Model
@@ -181,6 +182,20 @@ def test_what_the_callback_raises_ends_the_work_and_leaves_the_model_as_it_was()
 
     with pytest.raises(KeyboardInterrupt):
         trace(model, prompt, SUBJECT, DEVIATION, CELLS, n_draws=1, seed=0, progress=stop)
+    assert not any("forward" in vars(module) or module._forward_hooks or module._forward_pre_hooks for module in model.hf.modules())
+    assert torch.equal(by_hand(model.hf, TOKENS, []), plain)
+
+
+def test_an_error_within_a_pass_leaves_the_model_as_it_was() -> None:
+    """Within one that is recorded, and within one that begins higher up: what hears of cells is called between them."""
+    model = exact("llama")
+    plain, states = by_hand(model.hf, TOKENS, []), torch.zeros(1, N, model.d_model, dtype=torch.float64)
+    failing = model.layer_module(1, "mlp").register_forward_hook(lambda *_: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        record_run(model, TOKENS, [("resid_post", 0), ("attn_out", 1)])
+    with pytest.raises(ZeroDivisionError), starting_at(model, 1, states, False):
+        model.backbone(TOKENS[None])
+    failing.remove()
     assert not any("forward" in vars(module) or module._forward_hooks or module._forward_pre_hooks for module in model.hf.modules())
     assert torch.equal(by_hand(model.hf, TOKENS, []), plain)
 

@@ -12,12 +12,14 @@ import atlas
 from atlas.cli.main import cli
 from atlas.experiments.inserting import Model, model_of
 from atlas.experiments.kind import EXPERIMENTS
-from atlas.experiments.rules import sql_audits
+from atlas.experiments.rules import fault, sql_audits
 from atlas.experiments.store import put, save
 from schema.beside import attach_blank
 from schema.errors import AtlasError
 from schema.interventions.changes import change_rows, resolved_arm
+from schema.interventions.intervention import Intervention
 from schema.interventions.parse import arm_of
+from schema.interventions.positions import Positions
 from schema.interventions.resolve import Shape, arm_sha256, canonical_json, resolve
 from schema.store import open_writer
 from tests.atlas.experiments.looking import rewritten
@@ -110,6 +112,13 @@ def test_a_value_may_be_as_bfloat16_rounds_it(path: Path) -> None:
     rows = live()
     rows["arm_change"][3].update(value=2.0 * (1 + 2**-9))
     assert save(path, arrow(rows)) == 0
+
+
+def test_a_value_near_zero_may_be_what_float16_has_next_to_it() -> None:
+    asked = (Intervention("coefficient", "set", 1, (0,), Positions("all"), 2.0**-25.5),)
+    (row,) = change_rows(asked)
+    assert fault(canonical_json(asked), arm_sha256(asked), [row | {"value": 0.0}]) is None
+    assert fault(canonical_json(asked), arm_sha256(asked), [row | {"value": 2.0**-24}]) == "rank 1 of arm_change is not its intervention"
 
 
 def test_a_former_experiment_that_breaks_a_rule_hinders_no_other_and_verify_finds_it(full_path: Path) -> None:

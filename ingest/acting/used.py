@@ -1,0 +1,30 @@
+"""What of an arm a model in half precision really used: values meet states in its dtype."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from schema.errors import AtlasError
+from schema.interventions.intervention import Arm, Intervention
+
+ROUNDED = ("set", "scale", "add", "mean")
+"""Ops whose value itself meets the state; a vector and noise are multiplied by it in full precision, and what comes of that is rounded."""
+
+
+def used_arm(arm: Arm, dtype: torch.dtype) -> tuple[Intervention, ...]:
+    """A resolved arm with its values as this dtype has them."""
+    places = [place for place, change in enumerate(arm) if change.op in ROUNDED and change.value is not None]
+    values = dict(zip(places, used_values([arm[place] for place in places], dtype).tolist(), strict=True))
+    return tuple(replace(change, value=values[place]) if place in values else change for place, change in enumerate(arm))
+
+
+def used_values(changes: Sequence[Intervention], dtype: torch.dtype) -> Tensor:
+    """Their values as this dtype has them, [changes] float64. AtlasError for one that is too large for it, and would be infinite."""
+    asked = torch.tensor([change.value for change in changes], dtype=torch.float64)
+    found = asked.to(dtype).double()
+    for place in found.isinf().nonzero()[:1, 0].tolist():
+        change, name = changes[place], str(dtype).removeprefix("torch.")
+        raise AtlasError(f"{change.op} of {change.where}: {change.value:g} was asked for; in {name} numbers go up to {torch.finfo(dtype).max:g}")
+    return found
