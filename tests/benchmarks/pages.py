@@ -8,6 +8,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page
 
+from atlas.papers.catalogue import PAPERS
 from tests.ui.browser import PAGES, Server, serving, settled
 from tests.ui.large_atlas import write_large_atlas
 
@@ -84,7 +85,7 @@ NEXT: dict[str, Callable[[Page, int], None]] = {
     "Prediction": lambda page, i: answered(page, lambda: typed(page, "Layer", str(3 + i)), f"in_layer={3 + i}"),
     "Promotion and elimination": lambda page, i: answered(page, lambda: typed(page, "Layer", str(3 + i)), f"event_layer={3 + i}"),
     "Map": lambda page, i: answered(page, lambda: typed(page, "Layer", str(3 + i)), f"map_layer={3 + i}"),
-    "Papers": lambda page, i: answered(page, lambda: page.get_by_role("radio").nth(6 + i).click(force=True), "item="),
+    "Papers": lambda page, i: answered(page, lambda: page.get_by_role("radio").nth(len(PAPERS) + 1 + i).click(force=True), "item="),
     "SQL": lambda page, i: answered(page, lambda: typed(page, "Statement", f"SELECT layer, count(*) AS n{i} FROM trigger GROUP BY layer"), f"AS+n{i}"),
 }
 """Title → the next thing that somebody does there."""
