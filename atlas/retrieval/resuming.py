@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from zipfile import BadZipFile
+from zipfile import ZIP_STORED, BadZipFile, ZipFile
 
 import numpy as np
 
@@ -34,12 +34,17 @@ class Batches:
     def load(self, rows: slice) -> Neighbours | None:
         """What was kept of these queries; None where there is nothing, or what is there is cut or of other queries."""
         try:
-            # opened here, since numpy leaves a file open that it cannot read
-            with self.path(rows).open("rb") as file, np.load(file) as kept:
-                queries, *columns = (kept[name] for name in ("queries", *Neighbours._fields))
-        except (OSError, EOFError, ValueError, KeyError, BadZipFile):
+            # opened here, since numpy leaves a file open that it cannot read; what somebody has planted expands to no more than it is
+            with self.path(rows).open("rb") as file, ZipFile(file) as archive:
+                if any(each.compress_type != ZIP_STORED for each in archive.infolist()):
+                    return None
+                file.seek(0)
+                with np.load(file) as kept:
+                    queries, *columns = (kept[name] for name in ("queries", *Neighbours._fields))
+        except (OSError, EOFError, ValueError, KeyError, BadZipFile, MemoryError):
             return None
-        return Neighbours(*columns) if np.array_equal(queries, self.position_ids[rows]) else None
+        is_theirs = np.array_equal(queries, self.position_ids[rows]) and {c.shape[:-1] for c in columns} == {queries.shape}
+        return Neighbours(*columns) if is_theirs and len({c.shape for c in columns}) == 1 else None
 
     def save(self, rows: slice, found: Neighbours) -> None:
         """Keep them, whole or not at all. Raises AtlasError where the folder cannot be written."""

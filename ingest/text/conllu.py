@@ -13,6 +13,9 @@ from ingest.text.labelled import IDS_PER_CHARACTER, Word
 from schema.errors import AtlasError
 
 N_COLUMNS = 10
+MOST_CHARACTERS = 100_000
+"""Of a line, and of a sentence's lines: what is held of a file is a sentence."""
+MOST_DIGITS = 9
 
 
 @dataclass(frozen=True)
@@ -47,10 +50,13 @@ class Sentence:
 
 def sentences(path: Path) -> Iterator[Sentence]:
     """Raises AtlasError, with file and line, for what is no CoNLL-U."""
-    n, first, lines, begins = 0, 0, list[tuple[int, str]](), False
+    n, first, lines, begins, held = 0, 0, list[tuple[int, str]](), False, 0
     try:
         with path.open(encoding="utf-8-sig") as file:
-            for number, line in enumerate(chain(file, ["\n"]), start=1):
+            for number, line in enumerate(chain(iter(lambda: file.readline(MOST_CHARACTERS), ""), ["\n"]), start=1):
+                held = held + len(line) if line.strip() else 0
+                if held >= MOST_CHARACTERS:
+                    raise AtlasError(f"--words {path}, line {number}: a sentence of {MOST_CHARACTERS:,} characters and more; is it a CoNLL-U file?")
                 if line.startswith("#"):
                     begins |= line[1:].split()[:1] == ["newdoc"]
                 elif line.strip():
@@ -76,8 +82,9 @@ def pieces(path: Path, lines: list[tuple[int, str]]) -> Iterator[Written]:
         if "." in cells[0]:
             continue
         start, _, end = cells[0].partition("-")
-        if not (start.isdecimal() and (end.isdecimal() or not end) and cells[1].strip() and (cells[6].isdecimal() or cells[6] == "_")):
-            raise AtlasError(f"--words {path}, line {number}: ID, FORM and HEAD are {cells[0]!r}, {cells[1]!r} and {cells[6]!r}: no CoNLL-U")
+        if not (is_number(start) and (is_number(end) or not end) and cells[1].strip() and (is_number(cells[6]) or cells[6] == "_")):
+            shown = (cells[i][:40] for i in (0, 1, 6))
+            raise AtlasError(f"--words {path}, line {number}: ID, FORM and HEAD are {next(shown)!r}, {next(shown)!r} and {next(shown)!r}: no CoNLL-U")
         if end:
             piece, last = Written(cells[1], [], is_glued(cells[9])), int(end)
             yield piece
@@ -86,6 +93,10 @@ def pieces(path: Path, lines: list[tuple[int, str]]) -> Iterator[Written]:
             piece, last = Written(cells[1], [], is_glued(cells[9])), int(start)
             yield piece
         piece.rows.append(row(cells))
+
+
+def is_number(cell: str) -> bool:
+    return cell.isdecimal() and len(cell) <= MOST_DIGITS
 
 
 def is_glued(misc: str) -> bool:

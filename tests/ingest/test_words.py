@@ -80,6 +80,8 @@ def test_a_file_is_aligned_by_its_characters(tmp_path: Path) -> None:
         (("vezes\tvez", "vezes vezes\tvez"), "sentence 1 .* 'vezes!.* stands, not 'vezes vezes'"),
         (("\tSpaceAfter=No|NER=B-LOC", ""), "line 7: 9 columns, and CoNLL-U has 10"),
         (("1\tFim", "x\tFim"), "line 19: ID, FORM and HEAD are 'x', 'Fim' and '0'"),
+        (("1\tFim", "9" * 5000 + "\tFim"), f"line 19: ID, FORM and HEAD are '{'9' * 40}', 'Fim'"),
+        (("1\tFim", "1\t" + "m" * 100_000), "line 19: a sentence of 100,000 characters and more"),
         (("nsubj", "nsubj\t"), "line 14: 11 columns"),
         (("2\tnsubj", "7\tnsubj"), r"sentence 2 \(line 14\): a word has the head 7, and the sentence has no such word"),
     ],

@@ -199,6 +199,19 @@ def test_what_is_cut_or_of_other_queries_is_looked_for_again(tmp_path: Path, dam
     assert Batches(tmp_path, "tune", np.array([5])).load(rows) is None
 
 
+def test_what_somebody_has_planted_is_not_expanded_and_has_the_form_of_neighbours(tmp_path: Path) -> None:
+    batches, rows, one = Batches(tmp_path, "tune", np.array([4])), slice(0, 2048), found()._asdict()
+    batches.save(rows, found())
+    (file,) = tmp_path.iterdir()
+    np.savez_compressed(file.open("wb"), queries=np.array([4]), **one)
+    assert batches.load(rows) is None
+    for wrong in (np.zeros((2, 2)), np.zeros(2), np.zeros((1, 1, 2))):
+        np.savez(file.open("wb"), queries=np.array([4]), **{**one, "distances": wrong})
+        assert batches.load(rows) is None
+    np.savez(file.open("wb"), queries=np.array([4]), **one)
+    assert batches.load(rows) is not None
+
+
 def test_a_folder_that_cannot_be_written_is_said_in_a_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(AtlasError, match="cannot keep the neighbours that were found in .*file/x: Not a directory"):
