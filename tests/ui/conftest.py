@@ -15,7 +15,6 @@ from playwright.sync_api import Browser
 from streamlit.testing.v1 import AppTest
 
 from schema import store
-from schema.build import create_tables, install_derived
 from tests.atlas.annotations.nasty_atlas import write_nasty_atlas
 from tests.atlas.tiny_atlas import write_tiny_atlas
 from tests.ui.browser import Server, browsing, serving
@@ -37,22 +36,21 @@ def tiny(tiny_original: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(tiny_original, tmp_path))
 
 
+@pytest.fixture(scope="session")
+def nasty_original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_nasty_atlas(tmp_path_factory.mktemp("nasty") / "nasty.duckdb")
+
+
 @pytest.fixture
-def nasty(tmp_path: Path) -> Path:
+def nasty(nasty_original: Path, tmp_path: Path) -> Path:
     """With tokens that a spreadsheet or a browser might take for more than text."""
-    return write_nasty_atlas(tmp_path / "nasty.duckdb")
+    return Path(shutil.copy(nasty_original, tmp_path))
 
 
 @pytest.fixture
-def empty(tmp_path: Path) -> Path:
+def empty(empty_path: Path) -> Path:
     """Tables without a row."""
-    path = tmp_path / "empty.duckdb"
-    con = store.open_writer(path)
-    create_tables(con, 2)
-    install_derived(con)
-    con.execute("CHECKPOINT")
-    con.close()
-    return path
+    return empty_path
 
 
 @pytest.fixture

@@ -139,7 +139,7 @@ def test_the_files_are_those_that_atlas_paper_writes(visit: Visit, tiny: Path, m
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ({"paper": "geva2019"}, "no paper geva2019; they are geva2021, geva2022, elhage2021, meng2022, geva2023, khandelwal2020"),
+        ({"paper": "geva2019"}, f"no paper geva2019; they are {', '.join(PAPERS)}"),
         ({"paper": "geva2022", "item": "fig11"}, "no item fig11; they are concepts"),
         ({"corpus": "7"}, "no corpus 7; they are 0: tales (all)"),
         ({"paper": "geva2022", "item": "extreme", "threshold": "high"}, "the address asks for threshold high, which is no number"),
