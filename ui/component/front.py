@@ -15,10 +15,11 @@ CSS = """<style>
 .front h2,.front h3{font-size:.92rem;font-weight:600;margin:0;padding:.35rem 0 .2rem}
 .front p{margin:0;overflow-wrap:anywhere}
 .front .strip{line-height:1.45;padding:.1rem .4rem;margin-bottom:.2rem;font-size:.84rem}
+.front .chips{display:inline-flex}
 .front .spark{max-width:19rem}
-.front .ends{display:flex;justify-content:space-between;max-width:19rem;font-size:.8rem;font-variant-numeric:tabular-nums}
 .front table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 .front th,.front td{padding:.1rem .7rem .1rem 0;text-align:left;font-weight:400}
+.front th[scope=col]{text-align:right;vertical-align:bottom}
 .front td.number{text-align:right}
 .tabs{display:flex;flex-wrap:wrap;gap:.1rem 1rem;border-bottom:1px solid #8886;padding:.3rem 0 0}
 [data-testid=stHtml] .tabs a{color:inherit;text-decoration:none;padding:.25rem 0;border-bottom:2px solid transparent}
