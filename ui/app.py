@@ -16,6 +16,7 @@ page = st.navigation(
         st.Page("app_pages/neuron.py", title="Neuron", icon=":material/key:"),
         st.Page("app_pages/search.py", title="Search", icon=":material/search:"),
         st.Page("app_pages/prediction.py", title="Prediction", icon=":material/stacks:"),
+        st.Page("app_pages/evidence.py", title="Evidence", icon=":material/fact_check:"),
         st.Page("app_pages/events.py", title="Promotion and elimination", icon=":material/swap_vert:"),
         st.Page("app_pages/map.py", title="Map", icon=":material/map:"),
         st.Page("app_pages/papers.py", title="Papers", icon=":material/menu_book:"),

@@ -7,7 +7,7 @@ import streamlit as st
 
 from schema.errors import AtlasError
 from ui import asked, blocks, data, lens, prediction_charts
-from ui.events import is_traced
+from ui.evidence.events import is_traced
 from ui.tokens import facts
 
 N_LISTED = 500

@@ -8,8 +8,8 @@ import pytest
 
 from schema import store
 from tests.ui.conftest import Visit, text_of
-from ui import map as map_page
-from ui.map_charts import HEIGHT, WIDTH, Area, cell_labels, cells, points
+from ui.map import room as map_page
+from ui.map.charts import HEIGHT, WIDTH, Area, cell_labels, cells, points
 
 
 def test_few_points_are_shown_one_by_one_and_open_their_neuron(visit: Visit, tiny: Path) -> None:

@@ -5,7 +5,8 @@ import streamlit as st
 from atlas.papers import geva2022_charts
 from atlas.papers.geva2022 import table4_input
 from atlas.papers.words import input_eliminations
-from ui import asked, blocks, data, events
+from ui import asked, blocks, data
+from ui.evidence import events
 
 st.title("Promotion and elimination")
 if not events.is_traced():

@@ -2,7 +2,8 @@
 
 import streamlit as st
 
-from ui import blocks, data, map
+from ui import blocks, data
+from ui.map import room as map
 
 with st.container(horizontal=True, vertical_alignment="bottom"):
     layout = map.choose_layout()

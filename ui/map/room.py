@@ -6,8 +6,9 @@ import streamlit as st
 
 from schema.errors import AtlasError
 from schema.terms import LAYOUTS
-from ui import asked, blocks, charts, data, map_charts
-from ui.map_charts import Area
+from ui import asked, blocks, charts, data
+from ui.map import charts as map_charts
+from ui.map.charts import Area
 
 MOST_POINTS = 5_000
 """Shown one by one, in a part of the map; more are shown as cells, and so is the whole map."""

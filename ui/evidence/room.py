@@ -1,0 +1,112 @@
+"""The room as it is drawn: a topic, what is chosen for it, and its panels one beneath another."""
+
+import re
+from collections.abc import Mapping
+
+import streamlit as st
+
+from atlas.papers.needs import missing
+from atlas.questions import Parameter, question
+from atlas.ranges import check_arguments
+from ui import asked, blocks, charts, data
+from ui.evidence.topic import Choice, Panel, Topic
+from ui.evidence.topics import PAPERS, TOPICS
+from ui.snapshot import Snapshot
+
+
+def choose_topic() -> Topic | None:
+    """One of the list, each with its question; None for the papers."""
+    lines = {**{name: topic.heading for name, topic in TOPICS.items()}, PAPERS: "Figures and tables as papers have them"}
+    name = asked.listed("About", "show", lines)
+    return TOPICS.get(name)
+
+
+def show(topic: Topic) -> None:
+    """The whole of a topic."""
+    st.header(topic.heading)
+    lacking = [lack(panel, None) for panel in topic.panels]
+    # nothing to choose from, and one reason for all
+    if all(lacking) and len(set(lacking)) == 1:
+        wait(str(lacking[0]))
+        return
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        values = {choice: choose(choice, next(p for panel in topic.panels if (p := taken(panel, choice)))) for choice in topic.choices}
+        corpus = asked.corpus() if any(named(panel, "corpus") for panel in topic.panels) else None
+    check_arguments(data.atlas().con, {"corpus": corpus})
+    for i, panel in enumerate(topic.panels):
+        chosen = {choice.argument: value for choice, value in values.items() if value is not None and taken(panel, choice)}
+        draw(panel, chosen | ({"corpus": corpus} if named(panel, "corpus") else {}), f"{panel.question}-{i}")
+
+
+def taken(panel: Panel, choice: Choice) -> Parameter | None:
+    """The parameter of the panel's question that a choice goes to."""
+    return named(panel, choice.argument) if choice.of in ("", panel.question) else None
+
+
+def named(panel: Panel, argument: str) -> Parameter | None:
+    return next((p for p in question(panel.question).parameters if p.name == argument), None)
+
+
+def choose(choice: Choice, p: Parameter) -> object:
+    """What the widget holds, of the parameter's type."""
+    words = choice.words() if callable(choice.words) else choice.words
+    if words:
+        found = asked.one(choice.label, choice.key, words, words[0], width=240)
+        return int(found) if p.type in ("integer", "bigint") else found
+    if callable(choice.words):
+        return None
+    if p.type == "double":
+        return asked.real(choice.label, choice.key, None if choice.default is None else float(choice.default), width=180)
+    return asked.number(choice.label, choice.key, value=choice.default, placeholder="all", width=140)
+
+
+@blocks.alone
+def draw(panel: Panel, chosen: Mapping[str, object], key: str) -> None:
+    """A question, its answer in a sentence, the picture and the rows; or what the atlas lacks for it."""
+    st.subheader(question(panel.question).title)
+    if reason := lack(panel, chosen.get("corpus")):
+        wait(reason)
+        return
+    found = data.ask(panel.question, **chosen, **panel.fixed)
+    if found.frame.is_empty():
+        blocks.empty(panel.if_empty)
+        return
+    st.text(panel.sentence(found.frame))
+    chart = panel.picture(found.frame) if panel.picture else None
+    parts = [lambda: picture(chart, found, key), lambda: listed(panel, found, key)]
+    for part in reversed(parts) if panel.is_table_first else parts:
+        part()
+    blocks.take_away(found, key, chart)
+
+
+def picture(chart: charts.AnyChart | None, found: data.Answer, key: str) -> None:
+    if chart is not None:
+        st.altair_chart(charts.screened(chart), key=f"{key}-picture", width="stretch", alt=found.title)
+
+
+def listed(panel: Panel, found: data.Answer, key: str) -> None:
+    """The first of the rows, and how many there are."""
+    if not panel.rows:
+        return
+    first = found.frame.head(panel.rows)
+    columns = [c for c in panel.columns if c in first.columns] or first.columns
+    blocks.grid(first.select(columns), first, f"{key}-rows", found.title, found.columns)
+    if found.frame.height > panel.rows:
+        st.text(f"The first {panel.rows} of {found.frame.height:,} rows; files have all.")
+
+
+def lack(panel: Panel, corpus: object) -> str | None:
+    return reason(data.shown(), panel.needs, corpus if named(panel, "corpus") else None)
+
+
+@st.cache_data(max_entries=256, show_spinner=False)
+def reason(snapshot: Snapshot, needs: tuple[str, ...], corpus: object) -> str | None:
+    """Why this atlas cannot give what needs these; None if it can."""
+    a = data.opened(snapshot)
+    return missing(a.con, a.path.name, needs, corpus)
+
+
+def wait(reason: str) -> None:
+    """What is missing, and what to run."""
+    what, _, commands = reason.partition(": `")
+    blocks.empty(f"Not here yet: {what}.", "\n".join(re.findall(r"[^`]+(?=`)", commands)[::2]))
