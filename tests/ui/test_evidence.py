@@ -1,12 +1,9 @@
 """The room of evidence on the tiny atlas, which has every pass: each topic, its sentences, and what is said where something is missing."""
 
-import shutil
 from pathlib import Path
 
 import pytest
 
-from atlas.questions import questions
-from schema import store
 from tests.atlas.experiments.tiny_experiments import write_tiny_experiments
 from tests.atlas.retrieval.tiny_retrievals import write_tiny_retrievals
 from tests.ui.conftest import Visit, text_of
@@ -27,7 +24,6 @@ def whole(tiny: Path) -> Path:
 def test_every_topic_answers_each_of_its_questions(visit: Visit, whole: Path, name: str) -> None:
     app = visit(whole, "evidence", show=name)
     said = text_of(app)
-    print(said)
     assert not app.exception and not app.error, said
     assert TOPICS[name].heading in said
     assert "Not here yet" not in said

@@ -8,6 +8,7 @@ from ui.map import room as map
 with st.container(horizontal=True, vertical_alignment="bottom"):
     layout = map.choose_layout()
     layer = map.choose_layer()
+    found = map.looked_for(layout, layer)
     area = map.chosen()
     everything = map.whole(layout)
     if everything is not None:
@@ -17,4 +18,4 @@ if everything is None:
     blocks.empty(*map.LACKING[layout])
     st.stop()
 st.text(map.MEANINGS[layout])
-map.show(layout, layer, area, everything, data.model()["n_layers"])
+map.show(layout, layer, area, everything, data.model()["n_layers"], found)

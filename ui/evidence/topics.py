@@ -290,7 +290,7 @@ READING = Topic(
 )
 
 TOPICS = {
-    "promotion": PROMOTION,
+    "events": PROMOTION,
     "heads": HEADS,
     "circuits": CIRCUITS,
     "probes": PROBES,

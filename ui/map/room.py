@@ -1,14 +1,18 @@
-"""The map page's parts: what is placed, which area is looked at, and what lies there."""
+"""The room of the map: what is placed, which area is looked at, what lies there, and where what is looked for lies."""
 
+from collections.abc import Callable
 from math import isfinite
 
+import polars as pl
 import streamlit as st
 
+from atlas.address import Neuron, parse_address
+from atlas.export.visible import SPACE
 from schema.errors import AtlasError
 from schema.terms import LAYOUTS
-from ui import asked, blocks, charts, data
+from ui import asked, blocks, charts, data, links
 from ui.map import charts as map_charts
-from ui.map.charts import Area
+from ui.map.labels import Area
 
 MOST_POINTS = 5_000
 """Shown one by one, in a part of the map; more are shown as cells, and so is the whole map."""
@@ -17,10 +21,7 @@ TITLES = {"value": "Map of values", "resid_post": "Map of traced states"}
 
 THINGS = {"value": "values", "resid_post": "states"}
 
-NEAR = (
-    "that point the same way lie near each other; the directions of the plane mean nothing. "
-    "A circle stands for those about it, and its label is what sets them apart:"
-)
+NEAR = "that point the same way lie near each other; the directions of the plane mean nothing. A name is what sets those about it apart from the rest:"
 
 MEANINGS = {
     "value": f"Values, of all layers, {NEAR} the tokens that they promote.",
@@ -48,11 +49,11 @@ def choose_layer() -> int | None:
 
 def whole(layout: str) -> Area | None:
     """The extent of a layout; None if there is none."""
-    cells = data.ask("map_cells", layout=layout).frame
-    if cells.is_empty():
+    squares = data.ask("map_density", layout=layout).frame
+    if squares.is_empty():
         return None
-    x, y, half = cells["x"].to_numpy(), cells["y"].to_numpy(), cells["side"][0] / 2
-    return Area(float(x.min() - half), float(x.max() + half), float(y.min() - half), float(y.max() + half))
+    x, y, side = squares["x"].to_numpy(), squares["y"].to_numpy(), squares["side"][0]
+    return Area(float(x.min()), float(x.max() + side), float(y.min()), float(y.max() + side))
 
 
 def chosen() -> Area | None:
@@ -97,27 +98,75 @@ def buttons(area: Area | None, everything: Area) -> None:
     st.button("Whole map", icon=":material/zoom_out_map:", disabled=area is None, on_click=go, args=(None,))
 
 
-def show(layout: str, layer: int | None, area: Area | None, everything: Area, n_layers: int) -> None:
-    """What lies in an area, None for all: cells, or points one by one where they are few; as a chart that can be drawn on, and as a table."""
+def looked_for(layout: str, layer: int | None) -> data.Answer | None:
+    """Where the address or the token in the search field lies; None if nothing is looked for. Raises AtlasError for what this model does not have."""
+    text = st.text_input("Find on the map", key="find", bind="query-params", placeholder="L20N100 or a token", width=220).strip().replace(SPACE, " ")
+    if not text:
+        return None
+    where = address(text)
+    if where is None:
+        return data.ask("map_found", token=text.strip(), layer=layer, layout=layout)
+    return data.ask("map_found", layer=where.layer, neuron=where.neuron, layout=layout)
+
+
+def address(text: str) -> Neuron | None:
+    """The neuron that a text names; None where it names none."""
+    try:
+        found = parse_address(text)
+    except AtlasError:
+        return None
+    return found if isinstance(found, Neuron) else None
+
+
+def show(layout: str, layer: int | None, area: Area | None, everything: Area, n_layers: int, found: data.Answer | None) -> None:
+    """What lies in an area, None for all: squares, or points one by one where they are few; as a chart that can be drawn on, and as a table."""
     edges = area._asdict() if area else {}
-    cells = data.ask("map_cells", layout=layout, layer=layer, **edges)
-    n, shown, things = int(cells.frame["n_points"].sum()), area or everything, THINGS[layout]
+    density = data.ask("map_density", layout=layout, layer=layer, **edges)
+    n, shown, things = int(density.frame["n_points"].sum()), area or everything, THINGS[layout]
+    if found is not None:
+        st.text(said_of(found, things, shown))
     if not n:
         blocks.empty(f"No {things} lie in this area.")
         return
-    key = f"map-{layout}-{layer}-{area}"
+    key, dress = f"map-{layout}-{layer}-{area}", map_charts.DARK if st.context.theme.type == "dark" else map_charts.LIGHT
+    rings = None if found is None else found.frame
     if area is None or n > MOST_POINTS:
+        cells = data.ask("map_cells", layout=layout, layer=layer, **edges)
         st.text(f"{n:,} {things} in {cells.frame.height:,} cells. Draw a rectangle on the map to look closer.")
-        draw(map_charts.cells(cells.frame, shown, n_layers, things), cells, key)
-        blocks.table(cells, f"{key}-rows", columns=CELL_COLUMNS, height=400)
+        draw(lambda d: map_charts.cells(density.frame, cells.frame, shown, n_layers, things, d), rings, shown, dress, cells, key)
+        columns = CELL_COLUMNS
+        answer = cells
     else:
-        st.text(f"{n:,} {things}. Draw a rectangle on the map to look closer; choose a row to open it.")
-        found = data.ask("map_points", layout=layout, layer=layer, n=MOST_POINTS, **edges)
-        draw(map_charts.points(found.frame, shown, n_layers), found, key)
-        blocks.table(found, f"{key}-rows", columns=VALUE_COLUMNS if layout == "value" else STATE_COLUMNS, height=400)
+        answer = data.ask("map_points", layout=layout, layer=layer, n=MOST_POINTS, **edges)
+        st.text(f"{n:,} {things}. Draw a rectangle on the map to look closer; a point opens what it is.")
+        draw(lambda d: map_charts.points(answer.frame, shown, n_layers, d, leads), rings, shown, dress, answer, key)
+        columns = VALUE_COLUMNS if layout == "value" else STATE_COLUMNS
+    if found is not None and not found.frame.is_empty():
+        st.subheader("What was found")
+        blocks.table(found, f"{key}-found", columns=[c for c in ("layer", "neuron", "position_id", "rank", "tokens") if found.frame[c].count()], height=300)
+        st.subheader("What lies in this area")
+    blocks.table(answer, f"{key}-rows", columns=columns, height=400)
 
 
-def draw(chart: charts.AnyChart, answer: data.Answer, key: str) -> None:
-    """A chart to draw on: the rectangle becomes the area looked at."""
-    st.altair_chart(chart, key=key, width="stretch", on_select=lambda: brushed(key), selection_mode="area", alt=answer.title)
-    blocks.take_away(answer, key, chart)
+def said_of(found: data.Answer, things: str, shown: Area) -> str:
+    """How many were found, and how many of them lie elsewhere."""
+    n = found.frame.height
+    inside = found.frame.filter(found.frame["x"].is_between(shown.x_min, shown.x_max) & found.frame["y"].is_between(shown.y_min, shown.y_max)).height
+    if not n:
+        return f"None of the {things} on this map promotes it among its first ten tokens, or is it."
+    return f"{n:,} found, ringed in green{'' if inside == n else f'; {n - inside:,} of them lie outside this area'}."
+
+
+def leads(row: dict[str, object]) -> str | None:
+    """Where a point leads."""
+    link = links.of_row(row)
+    return None if link is None else links.href(link)
+
+
+def draw(
+    of_dress: Callable[[map_charts.Dress], charts.AnyChart], rings: pl.DataFrame | None, shown: Area, dress: map_charts.Dress, answer: data.Answer, key: str
+) -> None:
+    """A chart to draw on: the rectangle becomes the area looked at. On paper it is light whatever the page is."""
+    screen, paper = (made if rings is None else map_charts.with_found(made, rings, shown) for made in map(of_dress, (dress, map_charts.LIGHT)))
+    st.altair_chart(screen, key=key, width="stretch", on_select=lambda: brushed(key), selection_mode="area", alt=answer.title)
+    blocks.take_away(answer, key, paper)
