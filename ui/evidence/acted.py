@@ -3,7 +3,8 @@
 import polars as pl
 
 from atlas.papers.words import number, percent
-from ui.evidence.sentences import counted, signed
+from ui.evidence.sentences import signed
+from ui.numbers import counted
 
 
 def experiments(frame: pl.DataFrame) -> str:

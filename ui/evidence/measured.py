@@ -4,7 +4,8 @@ import polars as pl
 
 from atlas.export.visible import visible
 from atlas.papers.words import NONE, number, percent
-from ui.evidence.sentences import counted, first, signed
+from ui.evidence.sentences import first, signed
+from ui.numbers import counted
 
 
 def probes(frame: pl.DataFrame) -> str:

@@ -105,18 +105,17 @@ def bars(frame: pl.DataFrame, x: str, y: str, title: str, format: str = "~r") ->
 
 def side_by_side(frame: pl.DataFrame, x: str, columns: dict[str, str], title: str) -> AnyChart:
     """Bars of several columns for each of the first rows: column → its name."""
-    shown = frame.head(MOST_BARS).select(pl.col(x).cast(pl.String).fill_null("all").alias("name"), *columns).rename(columns)
+    held = {column: name for column, name in columns.items() if frame[column].count()}
+    shown = frame.head(MOST_BARS).select(pl.col(x).cast(pl.String).fill_null("all").alias("name"), *held).rename(held)
     long = shown.unpivot(index="name", variable_name="series", value_name="value").drop_nulls("value")
     return (
         alt.Chart(long)
         .mark_bar()
         .encode(
             y=alt.Y("name:N", title=None, sort=None, axis=alt.Axis(labelLimit=240)),
-            yOffset=alt.YOffset("series:N", sort=list(columns.values())),
+            yOffset=alt.YOffset("series:N", sort=list(held.values())),
             x=alt.X("value:Q", title=title, axis=alt.Axis(format="~r")),
-            color=alt.Color(
-                "series:N", scale=alt.Scale(domain=list(columns.values()), range=OKABE_ITO[: len(columns)]), legend=alt.Legend(title=None, orient="top")
-            ),
+            color=alt.Color("series:N", scale=alt.Scale(domain=list(held.values()), range=OKABE_ITO[: len(held)]), legend=alt.Legend(title=None, orient="top")),
             tooltip=["name:N", "series:N", alt.Tooltip("value:Q", format=",.4~g")],
         )
         .properties(height=alt.Step(12))

@@ -7,13 +7,9 @@ import polars as pl
 from atlas.address import Head
 from atlas.export.visible import visible
 from atlas.papers.words import NONE, number, percent, ratio, total
+from ui.numbers import counted
 
 Row = dict[str, Any]
-
-
-def counted(n: int, what: str) -> str:
-    """'1 row', '2,000 rows'."""
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 def first(frame: pl.DataFrame) -> Row:

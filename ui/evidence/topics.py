@@ -39,7 +39,7 @@ def done(kind: str) -> list[str]:
 
 
 PROMOTION = Topic(
-    "Do FFNs build predictions by promoting or by eliminating?",
+    "What do FFNs do to the prediction?",
     choices=(
         Choice("layer", "event_layer", "Layer of the events"),
         Choice("input_token", "input_token", "Eliminations of the input token", ("yes", "no")),
