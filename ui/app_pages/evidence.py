@@ -2,14 +2,17 @@
 
 import streamlit as st
 
+from ui import frame
 from ui.evidence import papers, room
+from ui.evidence.topics import TOPICS
 
-st.title("Evidence")
-topics, chosen = st.columns([1, 4], gap="medium")
+name = room.asked_for()
+topics, chosen = st.columns([1, 5], gap="medium")
 with topics:
-    topic = room.choose_topic()
+    room.list_topics(name)
 with chosen:
-    if topic is None:
-        papers.room()
+    frame.title(room.HEADINGS[name])
+    if name in TOPICS:
+        room.show(TOPICS[name])
     else:
-        room.show(topic)
+        papers.room()

@@ -1,20 +1,6 @@
-"""The parts of the page on promotion and elimination: the events as a list."""
+"""Whether there is a trace, which all that is said of single predictions rests on."""
 
-import streamlit as st
-
-from ui import asked, blocks, data
-
-KINDS = {
-    "saturation": ("saturation_events", ["final_token", "final_prob_before", "final_prob_after", "final_rank_before", "former_token"]),
-    "elimination": ("elimination_events", ["candidate", "is_input_token", "candidate_prob_before", "candidate_rank_after", "new_top_token"]),
-}
-"""Event → its question, and the columns that only this kind has."""
-
-MEANINGS = {
-    "saturation": "An FFN, before the last layer, lifts the final prediction to the top, where it stays. Those first that gain most probability.",
-    "elimination": "An FFN takes the top candidate down; of each position the largest fall. Those first whose candidate falls furthest. "
-    "Where is_input_token is set, the candidate is the very token that was just read, which leads in the first layers where the embeddings are tied.",
-}
+from ui import blocks, data
 
 NO_TRACE = "No position of this atlas has been traced yet."
 
@@ -25,17 +11,3 @@ def is_traced() -> bool:
         return True
     blocks.empty(NO_TRACE, "atlas ingest NAME.duckdb --model … --corpus … --trace 300")
     return False
-
-
-@blocks.alone
-def listing(corpus: int | None) -> None:
-    """The events, filtered by widgets that are kept in the address, each opening its prediction."""
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        kind = asked.word("Event", "event", list(KINDS))
-        layer = asked.number("Layer", "event_layer", value=None, placeholder="all", width=140)
-        n = asked.number("How many", "events", value=25, width=140)
-    name, own = KINDS[kind]
-    found = data.ask(name, layer=layer, corpus=corpus, n=n)
-    st.text(f"{MEANINGS[kind]} Choose one to open its prediction.")
-    columns = ["layer", "text_before", "token", *own, "next_token", "document"]
-    blocks.table(found, f"events-{kind}", columns=columns, height=500, note=f"No {kind} here.")

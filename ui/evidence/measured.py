@@ -4,7 +4,7 @@ import polars as pl
 
 from atlas.export.visible import visible
 from atlas.papers.words import NONE, number, percent
-from ui.evidence.sentences import first, signed
+from ui.evidence.sentences import first, head, signed
 from ui.numbers import counted
 
 
@@ -19,13 +19,28 @@ def probes(frame: pl.DataFrame) -> str:
 
 
 def confusion(frame: pl.DataFrame) -> str:
-    wrong = frame.filter(pl.col("label") != pl.col("predicted"))
-    if wrong.is_empty():
-        return "Of the commonest pairs none is a mistake."
-    row = first(wrong.sort("n_words", descending=True))
+    row = first(frame)
     return (
         f"The commonest mistake: {row['label']} taken for {row['predicted']}, {counted(row['n_words'], 'word')} ({percent(row['share'])} of that label), "
         f"as in {visible(row['example'])}."
+    )
+
+
+def trees(frame: pl.DataFrame) -> str:
+    best = frame.sort("uuas", "layer", descending=[True, False]).row(0, named=True)
+    return (
+        f"Best at {best['site']} of layer {best['layer']}: {percent(best['uuas'])} of {counted(best['n_edges'], 'edge')} of the parse trees; joining each word "
+        f"to the next finds {percent(best['chain_uuas'])}, random weights {percent(best['untrained_uuas'])}."
+    )
+
+
+def relations(frame: pl.DataFrame) -> str:
+    best = frame.sort("gain", descending=True).row(0, named=True)
+    above = int((frame["gain"] > 0).sum())
+    return (
+        f"{head(best)} follows {best['relation']} furthest above the best fixed offset: {percent(best['accuracy'])} instead of "
+        f"{percent(best['offset_accuracy'])}. "
+        f"Of {counted(frame.height, 'relation and direction', 'relations and directions')} {above:,} have a head that beats the offset."
     )
 
 

@@ -27,7 +27,6 @@ MAKING = "Making it from this atlas: a second for most items, half a minute or m
 
 def room() -> None:
     """The items of a paper at the left, the chosen one beside them."""
-    st.header("Figures and tables of the papers")
     paper, corpus = choose_paper()
     items, chosen = st.columns([1, 2], gap="large")
     with items:

@@ -76,16 +76,6 @@ def edges(frame: pl.DataFrame) -> AnyChart:
     return alt.layer(line, point, text).properties(height=PANEL * 2)
 
 
-def probes(frame: pl.DataFrame) -> AnyChart:
-    """Accuracies of the last run over the layers, the state that layer 0 reads before them."""
-    names = {"accuracy": "probe", "control_accuracy": "control labels", "untrained_accuracy": "untrained", "type_accuracy": "type alone"}
-    last = frame.filter(pl.col("run_id") == pl.col("run_id").max())
-    after = last.with_columns(blocks=pl.col("layer") + (pl.col("site") == "resid_post").cast(pl.Int64))
-    long = after.select("blocks", *names).rename(names).unpivot(index="blocks", variable_name="series", value_name="value").drop_nulls("value")
-    x = alt.X("blocks:Q", title="Blocks passed", axis=alt.Axis(format="d", tickMinStep=1, grid=False))
-    return papers.lines(long, y="value", y_title="Accuracy", series="series", order=list(names.values()), format="%", x=x, is_from_zero=False)
-
-
 def bars(frame: pl.DataFrame, x: str, y: str, title: str, format: str = "~r") -> AnyChart:
     """A bar each of the first rows, in their order."""
     shown = frame.head(MOST_BARS).select(

@@ -8,22 +8,44 @@ import streamlit as st
 from atlas.papers.needs import missing
 from atlas.questions import Parameter, question
 from atlas.ranges import check_arguments
-from ui import asked, blocks, charts, data
+from schema.errors import AtlasError
+from ui import asked, blocks, charts, data, frame, links
 from ui.evidence.topic import Choice, Panel, Topic
 from ui.evidence.topics import PAPERS, TOPICS
 from ui.snapshot import Snapshot
 
+HEADINGS = {**{name: topic.heading for name, topic in TOPICS.items()}, PAPERS: "Figures and tables of the papers"}
+"""Topic, as the address has it → its question."""
 
-def choose_topic() -> Topic | None:
-    """One of the list, each with its question; None for the papers."""
-    lines = {**{name: topic.heading for name, topic in TOPICS.items()}, PAPERS: "Figures and tables as papers have them"}
-    name = asked.listed("About", "show", lines)
-    return TOPICS.get(name)
+CSS = """<style>
+.topics{display:flex;flex-direction:column;gap:.45rem;font-size:.9rem;list-style:none;padding:.4rem 0;margin:0}
+.topics li{margin:0}
+.topics a{color:inherit;text-decoration:none;border-left:3px solid transparent;padding:.1rem 0 .1rem .5rem;display:block}
+.topics a:hover{text-decoration:underline}
+.topics a[aria-current]{font-weight:600;border-left-color:currentColor}
+@media (max-width:640px){.topics{flex-direction:row;flex-wrap:wrap;gap:.2rem .8rem}}
+</style>"""
+
+
+def asked_for() -> str:
+    """The topic in the address, the first if there is none. Raises AtlasError for one that there is not."""
+    name = st.query_params.get("show", next(iter(HEADINGS)))
+    if name not in HEADINGS:
+        frame.title("Evidence")
+        raise AtlasError(f"no panel {name}; they are {', '.join(HEADINGS)}")
+    return name
+
+
+def list_topics(name: str) -> None:
+    """Links to all of them, `name` marked."""
+    here = {"aria_current": "page"}
+    items = "".join(f"<li>{links.anchor(links.evidence(topic), heading, **(here if topic == name else {}))}</li>" for topic, heading in HEADINGS.items())
+    st.html(CSS)
+    st.html(f'<nav aria-label="Evidence"><ul class="topics">{items}</ul></nav>')
 
 
 def show(topic: Topic) -> None:
-    """The whole of a topic."""
-    st.header(topic.heading)
+    """The whole of a topic, but for its heading."""
     lacking = [lack(panel, None) for panel in topic.panels]
     # nothing to choose from, and one reason for all
     if all(lacking) and len(set(lacking)) == 1:
@@ -63,7 +85,7 @@ def choose(choice: Choice, p: Parameter) -> object:
 @blocks.alone
 def draw(panel: Panel, chosen: Mapping[str, object], key: str) -> None:
     """A question, its answer in a sentence, the picture and the rows; or what the atlas lacks for it."""
-    st.subheader(question(panel.question).title)
+    st.header(question(panel.question).title, anchor=False)
     if reason := lack(panel, chosen.get("corpus")):
         wait(reason)
         return

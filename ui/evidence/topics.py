@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from atlas.papers import geva2022_charts, geva2023, meng2022_charts
+from atlas.papers import geva2022_charts, geva2023, meng2022_charts, probed_charts
 from schema.terms import BEHAVIOURS
 from ui import data
 from ui.evidence import acted, measured, pictures, sentences
@@ -167,7 +167,7 @@ PROBES = Topic(
             "probe_layers",
             ("probe",),
             measured.probes,
-            pictures.probes,
+            probed_charts.accuracies,
             (
                 "layer",
                 "site",
@@ -182,7 +182,31 @@ PROBES = Topic(
                 "n_test",
             ),
         ),
-        Panel("probe_confusion", ("probe",), measured.confusion, None, ("label", "predicted", "n_words", "share", "mean_prob", "example"), fixed={"n": 50}),
+        Panel(
+            "probe_confusion",
+            ("probe",),
+            measured.confusion,
+            None,
+            ("label", "predicted", "n_words", "share", "mean_prob", "example"),
+            fixed={"n": 50},
+            if_empty="After this layer the probe takes no label for another.",
+        ),
+        Panel(
+            "parse_layers",
+            ("tree_probe",),
+            measured.trees,
+            probed_charts.trees,
+            ("layer", "site", "rank", "uuas", "uuas_low", "uuas_high", "chain_uuas", "untrained_uuas", "spearman", "root_accuracy", "n_edges"),
+        ),
+        Panel(
+            "head_relations",
+            ("head_relation",),
+            measured.relations,
+            None,
+            ("layer", "head", "relation", "looks_at", "accuracy", "offset_accuracy", "gain", "offset_words", "n_test"),
+            rows=50,
+            if_empty="No relation has pairs enough in the test.",
+        ),
     ),
 )
 
