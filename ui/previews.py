@@ -9,7 +9,7 @@ from typing import Any
 from atlas.address import Neuron
 from atlas.export.visible import visible, visible_line
 from ui import links
-from ui.tokens import number, shade
+from ui.tokens import COLOURS, number, shade
 
 CSS = """<style>
 .chips{display:flex;flex-wrap:wrap;gap:.2rem .3rem}
@@ -23,12 +23,12 @@ padding:.25rem .6rem;border-top:1px solid #8884;font-size:.9rem}
 .previews .row a::after{content:"";position:absolute;inset:0}
 .previews .row a:focus-visible::after{outline:2px solid currentColor;outline-offset:-2px}
 .previews .why{font-size:.8rem;display:block}
-.previews .text{background:#fff;color:#111;border-radius:.25rem;padding:0 .3rem;font-family:"Source Code Pro",monospace;font-size:.82rem;
+.previews .text{__COLOURS__;background:var(--paper);color:var(--ink);border-radius:.25rem;padding:0 .3rem;font-family:"Source Code Pro",monospace;font-size:.82rem;
 white-space:pre-wrap;overflow-wrap:anywhere}
-.previews .text .peak{outline:1.5px solid #111}
+.previews .text .peak{outline:1.5px solid var(--ink)}
 .spark{display:block;width:100%;height:auto}
 @media (max-width:640px){.previews .row{grid-template-columns:5.2rem 1fr}.previews .row .text{grid-column:1/-1}.previews .spark{max-width:5.6rem}}
-</style>"""
+</style>""".replace("__COLOURS__", COLOURS)
 
 WIDTH, HEIGHT = 68, 22
 """Of a histogram, in units of its own: one across for each bin of schema's histograms."""

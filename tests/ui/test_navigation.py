@@ -59,7 +59,7 @@ STEPS: list[tuple[Callable[[Page], None], str, str, dict[str, str]]] = [
     (lambda page: open_room(page, "Map"), "map", "Map of values", {}),
     (lambda page: open_room(page, "Prediction"), "prediction", "Traced predictions", {}),
     (row, "prediction", "Prediction at position", {}),
-    (lambda page: open_room(page, "Evidence"), "evidence", "Promotion and elimination", {}),
+    (lambda page: open_room(page, "Evidence"), "evidence", "What do FFNs do to the prediction?", {}),
     (lambda page: open_room(page, "Overview"), "", "What this atlas holds", {}),
 ]
 """What is done, and the room, heading and parameters that it leads to."""
