@@ -2,10 +2,10 @@
 
 import streamlit as st
 
-from ui import blocks, charts, data, overview
+from ui import blocks, charts, data, frame, overview
 
 status = data.status()
-st.title(overview.title(status))
+frame.title(overview.title(status))
 if status.model.is_empty():
     blocks.empty("No model has been read into this atlas yet.", "atlas ingest NAME.duckdb --model … --corpus …")
     st.stop()
@@ -17,7 +17,9 @@ blocks.table(data.ask("corpus_summary"), "corpora", columns=overview.CORPUS_COLU
 
 st.header("Layers")
 layers = data.ask("layer_summary")
-blocks.figure(charts.profiles(layers.frame, overview.measured(layers.frame)), layers, "profiles")
+st.html(charts.FILLED)
+with st.container(key="profiles"):
+    blocks.figure(charts.profiles(layers.frame, overview.measured(layers.frame)), layers, "profiles-chart")
 
 st.header("Runs")
 blocks.table(data.runs(), "runs")

@@ -1,4 +1,4 @@
-"""The search page's parts: what is looked for, and what was found, a page at a time."""
+"""Ways to search one at a time: what is looked for, and what was found, a page at a time."""
 
 from dataclasses import replace
 
@@ -111,7 +111,7 @@ def show(everything: Answer, note: str) -> None:
     n = counted(snapshot, everything.sql)
     begin_anew(everything.sql)
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.text(f"{n:,} found. Choose one to open its neuron." if n else "")
+        st.text(f"{n:,} found." if n else "")
         page = asked.page(max(-(-n // ROWS), 1), "results")
     sql = page_of(everything.sql, ROWS, page)
     here = replace(everything, frame=read(snapshot, sql), sql=sql, whole=lambda: replace(everything, frame=read(snapshot, everything.sql)))

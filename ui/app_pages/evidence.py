@@ -1,0 +1,18 @@
+"""What the atlas says of the whole model: a topic at a time, at the left those that there are."""
+
+import streamlit as st
+
+from ui import frame
+from ui.evidence import papers, room
+from ui.evidence.topics import TOPICS
+
+name = room.asked_for()
+topics, chosen = st.columns([1, 5], gap="medium")
+with topics:
+    room.list_topics(name)
+with chosen:
+    frame.title(room.HEADINGS[name])
+    if name in TOPICS:
+        room.show(TOPICS[name])
+    else:
+        papers.room()
