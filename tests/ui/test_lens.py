@@ -2,7 +2,7 @@
 
 import re
 
-from ui import lens
+from ui.prediction import lens
 
 NASTY = "<script>alert(1)</script>"
 

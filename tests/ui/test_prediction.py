@@ -8,7 +8,8 @@ from streamlit.testing.v1 import AppTest
 
 from schema import store
 from tests.ui.conftest import Visit, text_of
-from ui import links, prediction_charts
+from ui import links
+from ui.prediction import charts
 
 NASTY = "<script>alert(1)</script> *a* :red[b] $x$"
 
@@ -25,22 +26,22 @@ def trace(next_token: str | None, next_ranks: list[int | None]) -> pl.DataFrame:
 
 
 def test_the_tokens_are_followed_at_resid_post_alone() -> None:
-    followed = prediction_charts.followed(trace(" b", [3, 2]))
+    followed = charts.followed(trace(" b", [3, 2]))
     assert followed.select("layer", "series", "rank").rows() == [(0, "final ␣a", 7), (1, "final ␣a", 1), (0, "next ␣b", 3), (1, "next ␣b", 2)]
     assert followed["prob"].to_list() == [0.5, 0.5, 0.25, 0.25]
 
 
 @pytest.mark.parametrize(("token", "ranks"), [(" a", [7, 1]), (None, [None, None])])
 def test_the_next_token_is_left_out_where_it_is_the_final_one_or_there_is_none(token: str | None, ranks: list[int | None]) -> None:
-    assert prediction_charts.followed(trace(token, ranks))["series"].unique().to_list() == ["final ␣a"]
+    assert charts.followed(trace(token, ranks))["series"].unique().to_list() == ["final ␣a"]
 
 
 def test_another_token_with_the_same_text_is_drawn() -> None:
-    assert prediction_charts.followed(trace(" a", [8, 2])).height == 4
+    assert charts.followed(trace(" a", [8, 2])).height == 4
 
 
 def test_ranks_are_drawn_with_the_best_on_top_and_a_tick_for_each_power_of_ten() -> None:
-    y = prediction_charts.ranks(trace(" b", [30_000, 2])).to_dict()["layer"][0]["encoding"]["y"]
+    y = charts.ranks(trace(" b", [30_000, 2])).to_dict()["layer"][0]["encoding"]["y"]
     assert (y["scale"]["type"], y["scale"]["domain"]) == ("log", [30_000, 1])
     assert y["axis"]["values"] == [1, 10, 100, 1000, 10_000]
 
@@ -53,7 +54,7 @@ def test_bars_are_named_by_address_and_the_best_promoter_is_on_top() -> None:
         },
         schema_overrides={"next_frozen_score": pl.Float64},
     )  # fmt: skip
-    spec = prediction_charts.scores(updates).to_dict()
+    spec = charts.scores(updates).to_dict()
     assert spec["encoding"]["y"]["sort"] == ["L3N4", "L3N9", "L3N17"]
     assert spec["encoding"]["color"]["scale"]["domain"] == ["candidate", "final"]
     (drawn,) = spec["datasets"].values()
@@ -61,7 +62,7 @@ def test_bars_are_named_by_address_and_the_best_promoter_is_on_top() -> None:
     assert spec["encoding"]["x"]["title"] == "Frozen-norm score, logits"
     # a trace that is older than these has raw scores
     older = updates.with_columns(pl.lit(None, pl.Float64).alias(f"{token}_frozen_score") for token in ("candidate", "final", "next"))
-    spec = prediction_charts.scores(older).to_dict()
+    spec = charts.scores(older).to_dict()
     assert spec["encoding"]["y"]["sort"] == ["L3N9", "L3N4", "L3N17"]
     assert spec["encoding"]["x"]["title"] == "Raw score m·(e·v)"
 

@@ -2,27 +2,28 @@
 
 import streamlit as st
 
-from ui import blocks, data, prediction, prediction_charts
+from ui import blocks, data
+from ui.prediction import charts, panels
 
 model = data.model()
-position = prediction.choose()
+position = panels.choose()
 if position is None:
     st.title("Traced predictions")
-    prediction.listing()
+    panels.listing()
     st.stop()
 st.title(f"Prediction at position {position}")
 trace = data.ask("prediction_trace", position_id=position)
-prediction.context(position, trace.frame.row(-1, named=True))
+panels.context(position, trace.frame.row(-1, named=True))
 
 st.header("The leading token at every site")
-events = prediction.grid(position, trace)
+events = panels.grid(position, trace)
 
 st.header("The final token and the next one through the layers")
 left, right = st.columns(2)
 with left:
-    blocks.figure(prediction_charts.ranks(trace.frame), trace, "ranks")
+    blocks.figure(charts.ranks(trace.frame), trace, "ranks")
 with right:
-    blocks.figure(prediction_charts.probs(trace.frame), trace, "probs")
+    blocks.figure(charts.probs(trace.frame), trace, "probs")
 
 st.header("Dominant sub-updates of a layer")
-prediction.dominant(position, model["n_layers"], trace.frame, events)
+panels.dominant(position, model["n_layers"], trace.frame, events)

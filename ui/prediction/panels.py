@@ -6,8 +6,9 @@ import polars as pl
 import streamlit as st
 
 from schema.errors import AtlasError
-from ui import asked, blocks, data, lens, prediction_charts
+from ui import asked, blocks, data
 from ui.events import is_traced
+from ui.prediction import charts, lens
 from ui.tokens import facts
 
 N_LISTED = 500
@@ -92,9 +93,9 @@ def sub_updates(position: int, layer: int, trace: pl.DataFrame) -> None:
     """The dominant sub-updates of a layer: what they do to its candidate, as a chart and as tables."""
     updates = data.ask("dominant_sub_updates", position_id=position, layer=layer)
     st.html(lens.scored(trace.row(by_predicate=(pl.col("layer") == layer) & (pl.col("site") == "resid_mid"), named=True)))
-    blocks.figure(prediction_charts.scores(updates.frame), updates, f"scores-{position}-{layer}")
+    blocks.figure(charts.scores(updates.frame), updates, f"scores-{position}-{layer}")
     st.text(score_note(updates.frame))
-    signs = updates.frame[f"candidate_{prediction_charts.score_of(updates.frame)}"].sign()
+    signs = updates.frame[f"candidate_{charts.score_of(updates.frame)}"].sign()
     for sign, heading in HEADINGS.items():
         rows = (signs == sign).arg_true().to_list()
         if rows or sign:
@@ -104,7 +105,7 @@ def sub_updates(position: int, layer: int, trace: pl.DataFrame) -> None:
 
 def score_note(updates: pl.DataFrame) -> str:
     """What both kinds of score are; the frozen-norm ones only where the trace has them."""
-    if prediction_charts.score_of(updates) == "score":
+    if charts.score_of(updates) == "score":
         return "Scores are raw, m·(e·v). What sub-updates add to a logit (frozen norm) is not stored: the trace is older. A trace of more positions has it."
     return "A score is raw, m·(e·v); a frozen score is what the sub-update adds to the token's logit, the final norm's scale held."
 
