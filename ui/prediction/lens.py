@@ -1,6 +1,7 @@
 """A prediction as HTML: its text, what came of it, and the leading token at every site. Pure: rows in, strings out; a token is text and nothing else."""
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -9,6 +10,8 @@ from schema.terms import SITES
 from ui.tokens import shade
 
 Row = Mapping[str, Any]
+
+NUMBER = re.compile(r"[-+−\d.]+(e|$|%)")
 
 SIGNS = {("saturation", True): "▲", ("elimination", True): "▼", ("elimination", False): "▽"}
 """Event and whether the paper counts it → sign."""
@@ -22,35 +25,83 @@ LEGEND = {
 
 CSS = """<style>
 .lens{background:#fff;color:#111;border-radius:.4rem;padding:.4rem .6rem;font-size:.85rem;overflow-wrap:anywhere}
+.lens a{color:inherit;text-decoration:none}
+.lens a:hover,.lens a:focus-visible{text-decoration:underline}
+.lens th a,.lens .go{color:#0b5394;text-decoration:underline dotted}
 .lens .passage{font-family:"Source Code Pro",monospace;white-space:pre-wrap;line-height:1.9}
+.lens .passage sup{font-size:.65rem;font-variant-numeric:tabular-nums;padding-left:.1rem}
 .lens .traced{border-bottom:2px solid #0072B2}
 .lens .asked{outline:2px solid #111;outline-offset:1px}
 .lens .unread{color:#595959}
 .lens .token{font-family:"Source Code Pro",monospace;border:1px solid #bbb;border-radius:.2rem;padding:0 .2rem}
 .lens .said{line-height:1.9}
-.lens table{border-collapse:collapse;width:100%;table-layout:fixed;font-variant-numeric:tabular-nums}
+.lens.wide{overflow-x:auto}
+.lens table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 .lens caption{text-align:left;color:#111;padding-bottom:.3rem}
 .lens th,.lens td{border:1px solid #ddd;padding:.1rem .4rem;text-align:left;font-weight:400;color:#111}
-.lens th:first-child{width:3.8rem;text-align:right}
-.lens td .prob{float:right;margin-left:.4rem}
-.lens td bdi{font-family:"Source Code Pro",monospace}
-.lens td.final bdi{font-weight:700}
+.lens bdi{font-family:"Source Code Pro",monospace}
+.lens .number{text-align:right;white-space:nowrap}
+.lens.grid table{table-layout:fixed;min-width:38rem}
+.lens.grid th:first-child{width:3.8rem;text-align:right;position:sticky;left:0;background:#fff}
+.lens.grid td a{display:block}
+.lens.grid td .prob{float:right;margin-left:.4rem}
+.lens.grid td.final bdi{font-weight:700}
+.lens.grid tr.opened th{background:#111}
+.lens.grid tr.opened th a{color:#fff}
+.lens.fall th,.lens.fall td{border:0;border-bottom:1px solid #eee}
+.lens.fall th{white-space:nowrap;width:1%}
+.lens.fall td:nth-child(2),.lens.fall td:nth-child(3){text-align:right;white-space:nowrap;width:1%}
+.lens.fall td:last-child{min-width:6rem}
+.lens.fall td span{display:block;height:.8rem;min-width:1px}
+.lens.fall .up{background:#E66101}
+.lens.fall .down{background:#5E3C99}
+.lens.fall .sum *{font-weight:700;border-top:1px solid #111}
+.lens .switch{font-size:.75rem;padding-left:.5rem}
 </style>"""
 
+Href = Callable[[Row], str | None]
+"""Row → where it leads; None where nowhere."""
 
-def passage(tokens: Iterable[Row]) -> str:
+
+def passage(tokens: Iterable[Row], href: Href = lambda _: None) -> str:
     """Rows of the question position_tokens as running text: the position asked for in a frame, traced ones underlined, what had not been read in grey."""
     spans, is_read = [], True
     for row in tokens:
         marks = {"asked": row["is_asked"], "traced": row["is_traced"] and not row["is_asked"], "unread": not is_read}
-        kinds = " ".join(kind for kind, is_so in marks.items() if is_so)
-        spans.append(f'<span class="{kinds}">{escape(visible_line(row["token"]))}</span>')
+        spans.append(piece(row["token"], " ".join(kind for kind, is_so in marks.items() if is_so), href(row)))
         is_read = is_read and not row["is_asked"]
-    return f'<div class="lens"><bdi class="passage">{"".join(spans)}</bdi></div>'
+    return f'<div class="lens"><div class="passage">{"".join(spans)}</div></div>'
 
 
-def token(text: str) -> str:
-    return f'<bdi class="token">{escape(visible(text))}</bdi>'
+def shaded(tokens: Iterable[Row], column: str, largest: float, number: Callable[[float], str], href: Href = lambda _: None) -> str:
+    """Running text with a number behind each token that has one in a column, and its shade of `largest`; the token asked for in a frame."""
+    spans = []
+    for row in tokens:
+        value, kind = row[column], "asked" if row["is_asked"] else ""
+        shown = "" if value is None else f' style="background:{shade(value, largest)}"'
+        spans.append(piece(row["token"], kind, href(row), shown, "" if value is None else f"<sup>{escape(number(value))}</sup>"))
+    return f'<div class="lens"><div class="passage">{"".join(spans)}</div></div>'
+
+
+def piece(text: str, kind: str, href: str | None, style: str = "", behind: str = "") -> str:
+    """A token of a text, by itself in its direction of writing."""
+    return linked(f'<bdi class="{kind}"{style}>{escape(visible_line(text))}</bdi>', href) + behind
+
+
+def linked(html: str, href: str | None) -> str:
+    return html if href is None else f'<a href="{escape(href, quote=True)}">{html}</a>'
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
+    """Cells are HTML; those that begin with a digit or a sign are numbers."""
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
+    lines = ["".join(f'<td class="number">{c}</td>' if NUMBER.match(c) else f"<td>{c}</td>" for c in row) for row in rows]
+    said = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return f'<div class="lens wide"><table>{said}<thead><tr>{head}</tr></thead><tbody>{"".join(f"<tr>{line}</tr>" for line in lines)}</tbody></table></div>'
+
+
+def token(text: str, href: str | None = None) -> str:
+    return linked(f'<bdi class="token">{escape(visible(text))}</bdi>', href)
 
 
 def outcome(last: Row, facts: Iterable[str]) -> str:
@@ -74,25 +125,31 @@ def marks(events: Iterable[Row]) -> dict[tuple[int, str], str]:
     return {(e["layer"], "resid_post" if e["event"] == "saturation" else "resid_mid"): SIGNS[e["event"], e["is_counted"]] for e in events}
 
 
-def grid(trace: Iterable[Row], signs: Mapping[tuple[int, str], str]) -> str:
-    """Rows of the question prediction_trace as a table of layers and sites: the leading token, its probability as shade and number, signs of events."""
+def grid(trace: Iterable[Row], signs: Mapping[tuple[int, str], str], href: Callable[[int], str], opened: int | None = None) -> str:
+    """Rows of the question prediction_trace as a table of layers and sites: the leading token, its probability as shade and number, signs of events.
+
+    href: layer → its address. Its cells are links of their own, of which the tab key reaches that of the layer.
+    """
     cells = {(row["layer"], row["site"]): row for row in trace}
     head = "".join(f'<th scope="col">{site}</th>' for site in ("Layer", *SITES))
-    lines = [
-        f'<tr><th scope="row">{layer}</th>{"".join(cell(cells.get((layer, site)), signs.get((layer, site), "")) for site in SITES)}</tr>'
-        for layer in sorted({layer for layer, _ in cells})
-    ]
+    lines = []
+    for layer in sorted({layer for layer, _ in cells}):
+        to = href(layer)
+        row = "".join(cell(cells.get((layer, site)), signs.get((layer, site), ""), to) for site in SITES)
+        kind = ' class="opened"' if layer == opened else ""
+        lines.append(f'<tr{kind}><th scope="row">{linked(f"L{layer}", to)}</th>{row}</tr>')
     caption = "".join(f"<div>{sign} {escape(meaning)}</div>" for sign, meaning in LEGEND.items() if sign == "bold" or sign in signs.values())
-    return f'<div class="lens"><table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
+    body = f"<caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody>"
+    return f'<div class="lens wide grid"><table>{body}</table></div>'
 
 
-def cell(row: Row | None, sign: str) -> str:
+def cell(row: Row | None, sign: str, href: str) -> str:
     if row is None:
         return "<td></td>"
-    # only numbers in attributes: the browser's sanitiser drops one whose text looks like markup
+    # only numbers and addresses in attributes: the browser's sanitiser drops one whose text looks like markup
     final = ' class="final"' if row["final_token_rank"] == 1 else ""
     shown = f'<span class="prob">{percent(row["top_prob"])}</span>{f"{sign} " if sign else ""}<bdi>{escape(visible(row["top_token"]))}</bdi>'
-    return f'<td{final} style="background:{shade(row["top_prob"], 1.0)}" title="{row["top_prob"]:.4g}">{shown}</td>'
+    return f'<td{final} style="background:{shade(row["top_prob"], 1.0)}"><a tabindex="-1" href="{escape(href, quote=True)}">{shown}</a></td>'
 
 
 def percent(prob: float) -> str:
