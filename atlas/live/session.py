@@ -54,6 +54,15 @@ INNER JOIN token AS k ON t.final_token_id = k.token_id
 ORDER BY arm_id, p.index
 """
 
+LEADING = """
+SELECT o.arm_id, a.name AS arm, o.rank, k.text AS token, o.prob
+FROM live_outcome_token AS o
+INNER JOIN live_arm AS a ON o.arm_id = a.arm_id
+INNER JOIN token AS k ON o.token_id = k.token_id
+WHERE o.index = $index AND o.rank <= $n
+ORDER BY o.arm_id, o.rank
+"""
+
 
 class Live:
     """The model process of an atlas. It is started by the first prompt, and ends by itself when nobody asks."""
@@ -164,6 +173,10 @@ class LiveTrace:
         model, for `a.live().kept(number)`. Raises AtlasError if it cannot be written.
         """
         return save_answer(self.path, self.tables, title, author, is_whole=with_trace)
+
+    def leading(self, index: int, n: int = 10) -> pl.DataFrame:
+        """The n most likely next tokens after a token of the prompt, as it is (arm 0) and under each arm; 10 at most are told."""
+        return fetch(self.con, LEADING, {"index": index, "n": n})
 
     def compare(self) -> pl.DataFrame:
         """One row per arm and token: the most likely next token without and with the arm, what became of the first, KL(base ‖ arm) in nats."""

@@ -125,6 +125,15 @@ def marks(events: Iterable[Row]) -> dict[tuple[int, str], str]:
     return {(e["layer"], "resid_post" if e["event"] == "saturation" else "resid_mid"): SIGNS[e["event"], e["is_counted"]] for e in events}
 
 
+def sentence(events: Iterable[Row], trace: Iterable[Row]) -> str:
+    """From which layer on the final token leads after every block, and which FFNs settle it or take candidates down."""
+    leads = [row["final_token_rank"] == 1 for row in trace if row["site"] == "resid_post"]
+    first = next((i for i in range(len(leads)) if all(leads[i:])), None)
+    said = "The final token never leads after a block." if first is None else f"The final token leads after layer {first} and every later one."
+    fallen = [event["layer"] for event in events if event["event"] == "elimination"]
+    return said + (f" FFNs take a candidate down in {'layers' if len(fallen) > 1 else 'layer'} {', '.join(map(str, fallen))}." if fallen else "")
+
+
 def grid(trace: Iterable[Row], signs: Mapping[tuple[int, str], str], href: Callable[[int], str], opened: int | None = None) -> str:
     """Rows of the question prediction_trace as a table of layers and sites: the leading token, its probability as shade and number, signs of events.
 

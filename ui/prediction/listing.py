@@ -26,7 +26,7 @@ def show() -> None:
     first = f"The first {N_LISTED:,} of them" if rows.height == N_LISTED else f"{rows.height:,} positions"
     st.text(f"{first}; the prediction is the token that follows at {right.sum():,} of {len(right):,}.")
     with st.container(height=600, border=False):
-        st.html(lens.CSS + lens.table(HEADS, map(line, rows.iter_rows(named=True))))
+        st.html(lens.table(HEADS, map(line, rows.iter_rows(named=True))))
     blocks.take_away(found, "traced_positions")
 
 

@@ -15,10 +15,8 @@ LEAST_WIDTH, MOST_WIDTH = 48, 1024
 
 def panel(source: Source, head: Head) -> None:
     st.header(f"Where does {head} look from here?")
-    st.html(
-        lens.CSS
-        + f'<div class="lens">{lens.linked("Close it", hrefs.of_view(source.view.but(head=None)))} · {lens.linked(f"{head} itself", hrefs.of_component(head))}</div>'
-    )
+    links = [lens.linked("Close it", hrefs.of_view(source.view.but(head=None))), lens.linked(f"{head} itself", hrefs.of_component(head))]
+    st.html(f'<div class="lens"><span class="go">{" · ".join(links)}</span></div>')
     found = source.about("attention_sources", layer=head.layer, head=head.head)
     if found.frame.is_empty():
         if source.is_live:
@@ -38,7 +36,7 @@ def sentence(rows: pl.DataFrame, head: str) -> str:
     first, total = rows.row(0, named=True), rows["final_logit"].sum()
     back = "the position itself" if first["distance"] == 0 else f"{first['distance']} back"
     return (
-        f"{head} adds {waterfall.signed(total)} logits to the prediction. What moves most comes from {back}: {first['moved_share']:.0%} of it, "
+        f"{head} adds {waterfall.signed(float(total))} logits to the prediction. What moves most comes from {back}: {first['moved_share']:.0%} of it, "
         f"at a weight of {first['weight']:.2f}. In the text each source has its share of what is moved."
     )
 
@@ -52,7 +50,7 @@ def over(source: Source, listed: pl.DataFrame) -> list[dict[str, Any]]:
     return [{**row, "moved_share": shares.get(row["index"])} for row in rows]
 
 
-def to_position(source: Source, row: dict[str, Any]) -> str | None:
+def to_position(source: Source, row: lens.Row) -> str | None:
     """A traced position leads to its own prediction."""
     if source.is_live:
         return hrefs.of_view(source.view.but(index=row["index"]))

@@ -9,6 +9,7 @@ import streamlit as st
 from atlas.address import Head, Neuron
 from schema.errors import AtlasError
 from ui.prediction import charts, hrefs, lens, waterfall
+from ui.prediction.address import View
 from ui.prediction.source import Source
 from ui.prediction.who import Switches, answer_of_layer
 
@@ -21,17 +22,16 @@ SCORED = ["Neuron", "Candidate", "Final", "Next", "Coefficient", "Share", "Promo
 def panel(source: Source, layer: int, trace: pl.DataFrame, switches: Switches) -> None:
     here = trace.filter(pl.col("layer") == layer)
     if here.is_empty():
-        raise AtlasError(f"no layer {layer}: this model has layers 0 to {trace['layer'].max()}")
-    st.header(f"What does layer {layer} do here?")
-    st.html(lens.CSS + f'<div class="lens">{lens.linked("Close it", hrefs.of_view(source.view.but(layer=None)))} · {neighbours(source, layer, trace)}</div>')
+        raise AtlasError(f"no layer {layer}: this model has layers 0 to {max(trace['layer'])}")
     parts(source, layer, switches)
     sub_updates(source, layer, here.row(by_predicate=pl.col("site") == "resid_mid", named=True), switches)
 
 
-def neighbours(source: Source, layer: int, trace: pl.DataFrame) -> str:
-    """Links to the layer before and the one behind."""
-    beside = [i for i in (layer - 1, layer + 1) if 0 <= i <= trace["layer"].max()]  # type: ignore[operator]
-    return " · ".join(lens.linked(f"L{i}", hrefs.of_view(source.view.but(layer=i))) for i in beside)
+def around(view: View, n_layers: int) -> str:
+    """Links that close the layer, and to the one before and the one behind."""
+    beside = [i for i in (view.layer - 1, view.layer + 1) if 0 <= i < n_layers] if view.layer is not None else []
+    said = [lens.linked("Close it", hrefs.of_view(view.but(layer=None))), *(lens.linked(f"L{i}", hrefs.of_view(view.but(layer=i))) for i in beside)]
+    return f'<div class="lens"><span class="go">{" · ".join(said)}</span></div>'
 
 
 def parts(source: Source, layer: int, switches: Switches) -> None:

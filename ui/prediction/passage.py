@@ -1,10 +1,12 @@
 """The text of a prediction: what was read, how surprising it was, and what stands in the same state elsewhere."""
 
+from math import exp
 from typing import Any
 
 import polars as pl
 import streamlit as st
 
+from atlas.export.visible import visible
 from schema.errors import AtlasError
 from ui import blocks
 from ui.prediction import hrefs, lens, waterfall
@@ -21,12 +23,12 @@ def context(source: Source, last: dict[str, Any]) -> None:
     """The text about the position, its traced positions links, and what came of this one; `last` is the last row of its trace."""
     around = source.ask("position_tokens", at_position=source.position)
     place = source.ask("token_context", position_ids=[source.position]).frame.row(0, named=True)
-    st.html(lens.CSS + lens.passage(around.frame.iter_rows(named=True), lambda row: to_position(source, row)))
+    st.html(lens.passage(around.frame.iter_rows(named=True), lambda row: to_position(source, row)))
     where = [place["document"], *facts(place["metadata"]), f"place {place['index']} in its sequence"]
     st.html(lens.outcome(last, where))
 
 
-def to_position(source: Source, row: dict[str, Any]) -> str | None:
+def to_position(source: Source, row: lens.Row) -> str | None:
     return hrefs.of_position(row["position_id"]) if row["is_traced"] and not row["is_asked"] else None
 
 
@@ -39,8 +41,11 @@ def surprisal(source: Source) -> None:
         lacks("What is predicted at every position is not in this atlas.", "prediction")
         return
     most = known.sort("surprisal", descending=True).row(0, named=True)
-    st.text(f"In nats, the mean {known['surprisal'].mean():.2f}; most at a token that had probability {2.718281828 ** -most['surprisal']:.2g}.")
-    st.html(lens.CSS + lens.shaded(found.frame.iter_rows(named=True), "surprisal", MOST_SURPRISE, lambda nats: f"{nats:.1f}"))
+    mean = sum(known["surprisal"]) / known.height
+    st.text(
+        f"{mean:.2f} nats on average; {visible(most['token'])} surprised most, with {most['surprisal']:.1f}: it had probability {exp(-most['surprisal']):.2g}."
+    )
+    st.html(lens.shaded(found.frame.iter_rows(named=True), "surprisal", MOST_SURPRISE, lambda nats: f"{nats:.1f}"))
     source.take_away(found, f"{source.key}reading")
 
 

@@ -7,13 +7,12 @@ import streamlit as st
 
 from schema.table_facts import command
 from ui import blocks, charts, data
-from ui.prediction import lens
 from ui.prediction.address import View
 
 
 @dataclass(frozen=True)
 class Source:
-    """A position_id, below 0 of a live prompt. ask, take_away: as data.ask and blocks.take_away. key: before those of widgets, one of its own for each source."""
+    """A position_id, below 0 of a live prompt. ask, take_away: as data.ask and blocks.take_away. key: before those of widgets."""
 
     view: View
     position: int
@@ -35,7 +34,7 @@ class Source:
 
     def shown(self, html: str, answer: data.Answer, key: str, chart: charts.AnyChart | None = None) -> None:
         """HTML, and beneath it how to take its rows away, with a chart of them for files if there is one."""
-        st.html(lens.CSS + html)
+        st.html(html)
         self.take_away(answer, f"{self.key}{key}", chart)
 
 

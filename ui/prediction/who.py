@@ -37,7 +37,7 @@ def panel(source: Source, switches: Switches) -> None:
         return
     rows = {row["target"]: row for row in logits.frame.iter_rows(named=True)}
     target, rival = chosen(rows, source.view.token, source.view.rival)
-    st.html(lens.CSS + choices(source, rows, target, rival))
+    st.html(choices(source, rows, target, rival))
     own = rows[target]
     if rival is None:
         parts = source.about("prediction_parts", target=target, n=N_PARTS)
@@ -75,7 +75,7 @@ def named(rows: dict[str, Any], token: str) -> str:
 
 def choices(source: Source, rows: dict[str, Any], target: str, rival: str | None) -> str:
     """Links to the waterfalls that there are: of each token, and of each over the other."""
-    views = [(of, None) for of in rows]
+    views: list[tuple[str, str | None]] = [(of, None) for of in rows]
     if len({row["token_id"] for row in rows.values()}) > 1:
         views += [(of, other) for of in rows for other in rows if of != other]
     said = []
