@@ -61,10 +61,10 @@ def test_a_link_starts_no_process_and_run_shows_before_and_after_as_the_model_sa
 
 def test_switches_of_a_prompt_that_was_run_are_links_that_run(visit: Visit, world: World) -> None:
     app = press(visit(world.atlas, "prediction", prompt=PROMPT), "Run")
-    assert [h.value for h in app.header][0] == "Who made it?"
+    assert next(h.value for h in app.header) == "Who made it?"
     app.query_params["off"] = "L1N5"
     app.run(timeout=120)
-    assert [h.value for h in app.header][0] == "What does switching change?"
+    assert next(h.value for h in app.header) == "What does switching change?"
     app.query_params["off"] = "L1N9999"
     app.run(timeout=120)
     assert "no neuron 9999" in text_of(app) or "9999" in text_of(app)
