@@ -51,6 +51,7 @@ CSS = """<style>
 .lens.fall th,.lens.fall td{border:0;border-bottom:1px solid #eee}
 .lens.fall th{white-space:nowrap;width:1%}
 .lens.fall td:nth-child(2),.lens.fall td:nth-child(3){text-align:right;white-space:nowrap;width:1%}
+.lens.fall thead th:last-child{width:99%}
 .lens.fall td:last-child{min-width:6rem}
 .lens.fall td span{display:block;height:.8rem;min-width:1px}
 .lens.fall .up{background:#E66101}
@@ -123,6 +124,20 @@ def scored(mid: Row) -> str:
 def marks(events: Iterable[Row]) -> dict[tuple[int, str], str]:
     """Rows of the question position_events → sign of each (layer, site): beside the token taken down at resid_mid, beside the one settled at resid_post."""
     return {(e["layer"], "resid_post" if e["event"] == "saturation" else "resid_mid"): SIGNS[e["event"], e["is_counted"]] for e in events}
+
+
+def events(rows: Iterable[Row], href: Callable[[int], str]) -> str:
+    """Rows of the question position_events, each layer a link."""
+    heads = ["Layer", "Event", "Token", "Rank before", "Rank after", "Probability before", "Probability after", "Its input token"]
+    cells = [
+        [
+            linked(f"L{e['layer']}", href(e["layer"])), f"{SIGNS[e['event'], e['is_counted']]} {e['event']}", token(e["token"]), f"{e['rank_before']:,}",
+            f"{e['rank_after']:,}", f"{e['prob_before']:.4f}", "" if e["prob_after"] is None else f"{e['prob_after']:.4f}",
+            "yes" if e["is_input_token"] else "no",
+        ]
+        for e in rows
+    ]  # fmt: skip
+    return table(heads, cells)
 
 
 def sentence(events: Iterable[Row], trace: Iterable[Row]) -> str:

@@ -32,6 +32,7 @@ def show(view: View) -> None:
     if run is None:
         return
     base, *arms = [source(view, run, arm) for arm in range(2 if view.off else 1)]
+    st.text("Each token is a link to what is predicted after it; the number behind it is the probability of that.")
     st.html(prompt(view, run))
     st.html(switched(view))
     if arms:

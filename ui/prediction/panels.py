@@ -61,4 +61,7 @@ def grid(source: Source, trace: data.Answer) -> None:
     def href(layer: int) -> str:
         return hrefs.of_view(source.view.but(layer=layer))
 
-    source.shown(lens.grid(trace.frame.iter_rows(named=True), signs, href, source.view.layer), trace, "grid")
+    grid_html = lens.grid(trace.frame.iter_rows(named=True), signs, href, source.view.layer)
+    source.shown(grid_html, trace, "grid")
+    if not events.frame.is_empty():
+        source.shown(lens.events(events.frame.iter_rows(named=True), href), events, "events")

@@ -10,6 +10,7 @@ from atlas.export.visible import visible
 from schema.errors import AtlasError
 from ui import blocks
 from ui.prediction import hrefs, lens, waterfall
+from ui.prediction.address import MOST_PROMPT, View
 from ui.prediction.source import Source, lacks
 from ui.tokens import facts
 
@@ -26,6 +27,14 @@ def context(source: Source, last: dict[str, Any]) -> None:
     st.html(lens.passage(around.frame.iter_rows(named=True), lambda row: to_position(source, row)))
     where = [place["document"], *facts(place["metadata"]), f"place {place['index']} in its sequence"]
     st.html(lens.outcome(last, where))
+    st.html(
+        f'<div class="lens"><span class="go">{lens.linked("Read this far as a live prompt", hrefs.of_view(View(prompt=prompt_of(around.frame))))}</span></div>'
+    )
+
+
+def prompt_of(around: pl.DataFrame) -> str:
+    """The text up to the position, as far as it is shown."""
+    return "".join(around.filter(pl.col("position_id") <= around.filter("is_asked")["position_id"].item())["token"])[-MOST_PROMPT:]
 
 
 def to_position(source: Source, row: lens.Row) -> str | None:
@@ -53,10 +62,11 @@ def similar(source: Source, layer: int, site: str = "resid_post") -> None:
     """Traced positions whose state points the same way."""
     st.header("Where does the model stand in a similar state?")
     found = source.about("nearest_states", layer=layer, site=site, n=N_NEIGHBOURS)
-    if found.frame.is_empty():
+    # a prompt under an arm is no neighbour
+    if found.frame.filter(pl.col("position_id") >= 0).is_empty():
         st.text("No states of other traced positions are stored.")
         return
-    rows = found.frame
+    rows = found.frame.filter(pl.col("position_id") >= 0)
     st.text(f"By cosine of {site} in layer {layer}. {agreement(rows)}")
     cells = [
         [
@@ -86,7 +96,7 @@ def retrieved(source: Source) -> None:
         blocks.empty(str(error))
         return
     if found.frame.is_empty():
-        blocks.empty("No retrieval has looked for neighbours of this position.", "atlas retrieve NAME.duckdb --help")
+        blocks.empty("No retrieval has looked for neighbours of this position.", "atlas retrieve NAME.duckdb --store 0 --tune 1 --test 2")
         return
     st.subheader("Neighbours in the datastore")
     share = found.frame.filter("is_next")["weight"].sum()
