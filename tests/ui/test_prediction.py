@@ -8,8 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from schema import store
-from tests.ui.conftest import Visit, text_of
-from ui import links
+from tests.ui.conftest import Visit, htmls, text_of
 from ui.prediction import charts
 
 NASTY = "<script>alert(1)</script> *a* :red[b] $x$"
@@ -69,7 +68,7 @@ def test_bars_are_named_by_address_and_the_best_promoter_is_on_top() -> None:
 
 
 def html_of(app: AppTest) -> str:
-    return "\n".join(str(part.proto.body) for part in app.get("html"))
+    return "\n".join(htmls(app))
 
 
 def headers(app: AppTest) -> list[str]:
@@ -182,7 +181,7 @@ def test_an_atlas_without_a_trace_says_what_to_run(visit: Visit, tiny: Path) -> 
     con = store.open_writer(tiny)
     con.execute("DELETE FROM trace")
     con.close()
-    for page in ("prediction", "events"):
+    for page in ("prediction", "evidence"):
         app = visit(tiny, page)
         assert not app.exception and not app.dataframe
         assert "atlas ingest NAME.duckdb --model … --corpus … --trace 300" in text_of(app)
@@ -194,17 +193,3 @@ def test_a_position_that_is_typed_is_the_address_then(visit: Visit, tiny: Path) 
     next(button for button in app.button if button.label == "Show").click().run()
     assert [t.value for t in app.title] == ["Prediction at position 8"]
     assert dict(app.query_params) == {"position": "8"}
-
-
-def test_links_give_the_layer_where_the_row_has_one() -> None:
-    assert links.of_row({"position_id": 8, "layer": 2}) == ("app_pages/prediction.py", {"position": "8", "in_layer": 2})
-    assert links.of_row({"position_id": 8}) == ("app_pages/prediction.py", {"position": "8"})
-    assert links.address({"position": "8", "in_layer": 2}) == {"position": "8", "in_layer": "2"}
-
-
-@pytest.mark.parametrize(
-    ("url", "is_there"),
-    [("http://127.0.0.1:8501/prediction?position=8", True), ("http://a/b/prediction", True), ("http://127.0.0.1:8501/neuron", False), (None, False)],
-)
-def test_an_address_tells_its_page(url: str | None, is_there: bool) -> None:
-    assert links.is_of(links.PREDICTION, url) == is_there

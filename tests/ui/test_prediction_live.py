@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 import atlas
 from schema.live import socket_path
 from tests.live.conftest import PROMPT, World, kept, private_sockets, processes_of, world_in
-from tests.ui.conftest import Visit, text_of
+from tests.ui.conftest import Visit, htmls, text_of
 from ui.prediction import traces
 
 OFF = "L1N3,L1H0"
@@ -29,7 +29,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def html_of(app: AppTest) -> str:
-    return "\n".join(str(part.proto.body) for part in app.get("html"))
+    return "\n".join(htmls(app))
 
 
 def press(app: AppTest, label: str) -> AppTest:
@@ -56,7 +56,7 @@ def test_a_link_starts_no_process_and_run_shows_before_and_after_as_the_model_sa
     a.close()
     # its switches can be taken back and put
     assert re.search(r'aria-label="L1N3 as is">as is</a>', html)
-    assert "off=L1H0%2CL1N3%3Dmax%2A1" in html or "off=L1N3%2CL1H0%2CL" in html
+    assert "off=L1H0,L1N3%3Dmax%2A1" in html or "off=L1N3,L1H0,L" in html
 
 
 def test_switches_of_a_prompt_that_was_run_are_links_that_run(visit: Visit, world: World) -> None:

@@ -10,7 +10,7 @@ from atlas.arguments import bind
 from atlas.questions import question
 from atlas.statement import statement
 from schema.errors import AtlasError
-from ui import blocks, charts, data
+from ui import blocks, charts, data, frame
 from ui.prediction import address, effect, hrefs, lens, panels, traces
 from ui.prediction.address import View
 from ui.prediction.source import Source
@@ -27,7 +27,7 @@ STRONGER = {Neuron: ("max", "=max*1"), Head: ("×2", "*=2")}
 
 
 def show(view: View) -> None:
-    st.title("Prediction of a prompt")
+    frame.title("Prediction of a prompt")
     run = ran(view)
     if run is None:
         return

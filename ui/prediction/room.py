@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from ui import frame
 from ui.prediction import address, lens, listing, live, panels, traces
 from ui.prediction.address import View
 from ui.prediction.source import of_corpus
@@ -16,10 +17,10 @@ def show() -> None:
     if view.prompt is not None:
         live.show(view)
     elif view.position is None:
-        st.title("Traced predictions")
+        frame.title("Traced predictions")
         listing.show()
     else:
-        st.title(f"Prediction at position {view.position}")
+        frame.title(f"Prediction at position {view.position}")
         panels.show([of_corpus(view, view.position)], lambda _: "")
 
 
