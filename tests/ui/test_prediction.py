@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 from schema import store
 from tests.ui.conftest import Visit, htmls, text_of
 from ui.prediction import charts
+from ui.tokens import shade
 
 NASTY = "<script>alert(1)</script> *a* :red[b] $x$"
 
@@ -123,7 +124,7 @@ def test_a_head_shows_where_it_looks(visit: Visit, tiny: Path) -> None:
     app = visit(tiny, "prediction", position="8", head="L1H0")
     assert headers(app)[0] == "Where does L1H0 look from here?"
     assert "L1H0 adds +1.000 logits to the prediction. What moves most comes from 1 back: 75% of it, at a weight of 0.50." in text_of(app)
-    assert '<bdi class="" style="background:rgb(244,186,112)">The</bdi><sup>75%</sup>' in html_of(app)
+    assert f'<bdi class="" style="background:{shade(0.75, 1.0)}">The</bdi><sup>75%</sup>' in html_of(app)
 
 
 def test_surprisal_and_similar_states_stand_beneath(visit: Visit, tiny: Path) -> None:

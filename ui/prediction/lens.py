@@ -7,7 +7,7 @@ from typing import Any
 
 from atlas.export.visible import visible, visible_line
 from schema.terms import SITES
-from ui.tokens import shade
+from ui.tokens import COLOURS, UNSEEN, shade, unseen
 
 Row = Mapping[str, Any]
 
@@ -23,42 +23,46 @@ LEGEND = {
     "bold": "is the model's final prediction",
 }
 
-CSS = """<style>
-.lens{background:#fff;color:#111;border-radius:.4rem;padding:.4rem .6rem;font-size:.85rem;overflow-wrap:anywhere}
-.lens a{color:inherit;text-decoration:none}
-.lens a:hover,.lens a:focus-visible{text-decoration:underline}
-.lens th a,.lens .go{color:#0b5394;text-decoration:underline dotted}
-.lens .passage{font-family:"Source Code Pro",monospace;white-space:pre-wrap;line-height:1.9}
-.lens .passage sup{font-size:.65rem;font-variant-numeric:tabular-nums;padding-left:.1rem}
-.lens .traced{border-bottom:2px solid #0072B2}
-.lens .asked{outline:2px solid #111;outline-offset:1px}
-.lens .unread{color:#595959}
-.lens .token{font-family:"Source Code Pro",monospace;border:1px solid #bbb;border-radius:.2rem;padding:0 .2rem}
-.lens .said{line-height:1.9}
-.lens.wide{overflow-x:auto}
-.lens table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
-.lens caption{text-align:left;color:#111;padding-bottom:.3rem}
-.lens th,.lens td{border:1px solid #ddd;padding:.1rem .4rem;text-align:left;font-weight:400;color:#111}
-.lens bdi{font-family:"Source Code Pro",monospace}
-.lens .number{text-align:right;white-space:nowrap}
-.lens.grid table{table-layout:fixed;min-width:38rem}
-.lens.grid th:first-child{width:3.8rem;text-align:right;position:sticky;left:0;background:#fff}
-.lens.grid td a{display:block}
-.lens.grid td .prob{float:right;margin-left:.4rem}
-.lens.grid td.final bdi{font-weight:700}
-.lens.grid tr.opened th{background:#111}
-.lens.grid tr.opened th a{color:#fff}
-.lens.fall th,.lens.fall td{border:0;border-bottom:1px solid #eee}
-.lens.fall th{white-space:nowrap;width:1%}
-.lens.fall td:nth-child(2),.lens.fall td:nth-child(3){text-align:right;white-space:nowrap;width:1%}
-.lens.fall thead th:last-child{width:99%}
-.lens.fall td:last-child{min-width:6rem}
-.lens.fall td span{display:block;height:.8rem;min-width:1px}
-.lens.fall .up{background:#E66101}
-.lens.fall .down{background:#5E3C99}
-.lens.fall .sum *{font-weight:700;border-top:1px solid #111}
-.lens .switch{font-size:.75rem;padding-left:.5rem}
+CSS = f"""<style>
+.lens{{{COLOURS};position:relative;background:var(--paper);color:var(--ink);border-radius:.4rem;padding:.4rem .6rem;font-size:.85rem;overflow-wrap:anywhere}}
+.lens a{{color:inherit;text-decoration:none}}
+.lens a:hover,.lens a:focus-visible{{text-decoration:underline}}
+.lens th a,.lens .go,.lens .go a{{color:light-dark(#0b5394,#8ab8f0);text-decoration:underline dotted}}
+.lens .passage{{font-family:"Source Code Pro",monospace;white-space:pre-wrap;line-height:1.9;direction:ltr}}
+.lens .passage sup{{font-size:.65rem;font-variant-numeric:tabular-nums;padding-left:.1rem}}
+.lens .traced{{border-bottom:2px solid light-dark(#0072B2,#56B4E9)}}
+.lens .asked{{outline:2px solid var(--ink);outline-offset:1px}}
+.lens .unread{{color:var(--pale)}}
+.lens .unseen{{{UNSEEN}}}
+.lens .token{{font-family:"Source Code Pro",monospace;border:1px solid #888;border-radius:.2rem;padding:0 .2rem}}
+.lens .said{{line-height:1.9}}
+.lens.wide{{overflow-x:auto}}
+.lens table{{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}}
+.lens caption{{text-align:left;color:var(--ink);padding-bottom:.3rem}}
+.lens th,.lens td{{border:1px solid light-dark(#ddd,#444);padding:.1rem .4rem;text-align:left;font-weight:400;color:var(--ink)}}
+.lens bdi{{font-family:"Source Code Pro",monospace}}
+.lens .number{{text-align:right;white-space:nowrap}}
+.lens.grid table{{table-layout:fixed;min-width:38rem}}
+.lens.grid th:first-child{{width:3.8rem;text-align:right;position:sticky;left:0;background:var(--paper)}}
+.lens.grid td a{{display:block}}
+.lens.grid td .prob{{float:right;margin-left:.4rem}}
+.lens.grid td.final bdi{{font-weight:700}}
+.lens.grid tr.opened th{{background:var(--ink)}}
+.lens.grid tr.opened th a{{color:var(--paper)}}
+.lens.fall th,.lens.fall td{{border:0;border-bottom:1px solid light-dark(#eee,#333)}}
+.lens.fall th{{white-space:nowrap;width:1%}}
+.lens.fall td:nth-child(2),.lens.fall td:nth-child(3){{text-align:right;white-space:nowrap;width:1%}}
+.lens.fall thead th:last-child{{width:99%}}
+.lens.fall td:last-child{{min-width:6rem}}
+.lens.fall td span{{display:block;height:.8rem;min-width:1px}}
+.lens.fall .up{{background:#E66101}}
+.lens.fall .down{{background:light-dark(#5E3C99,#9A7BD0)}}
+.lens.fall .sum *{{font-weight:700;border-top:1px solid var(--ink)}}
+.lens .switch{{font-size:.75rem;padding-left:.5rem;white-space:nowrap}}
 </style>"""
+
+SPOKEN = {"asked": "the position asked for", "traced": "traced"}
+"""What a frame and a line beneath a token say, for those who listen; grey begins after the position asked for."""
 
 Href = Callable[[Row], str | None]
 """Row → where it leads; None where nowhere."""
@@ -86,7 +90,8 @@ def shaded(tokens: Iterable[Row], column: str, largest: float, number: Callable[
 
 def piece(text: str, kind: str, href: str | None, style: str = "", behind: str = "") -> str:
     """A token of a text, by itself in its direction of writing."""
-    return linked(f'<bdi class="{kind}"{style}>{escape(visible_line(text))}</bdi>', href) + behind
+    said = unseen(", ".join(SPOKEN[word] for word in kind.split() if word in SPOKEN))
+    return linked(f'<bdi class="{kind}"{style}>{escape(visible_line(text))}</bdi>', href) + said + behind
 
 
 def linked(html: str, href: str | None) -> str:
@@ -173,6 +178,7 @@ def cell(row: Row | None, sign: str, href: str) -> str:
     # only numbers and addresses in attributes: the browser's sanitiser drops one whose text looks like markup
     final = ' class="final"' if row["final_token_rank"] == 1 else ""
     shown = f'<span class="prob">{percent(row["top_prob"])}</span>{f"{sign} " if sign else ""}<bdi>{escape(visible(row["top_token"]))}</bdi>'
+    shown += unseen("the final prediction") if final else ""
     return f'<td{final} style="background:{shade(row["top_prob"], 1.0)}"><a tabindex="-1" href="{escape(href, quote=True)}">{shown}</a></td>'
 
 
