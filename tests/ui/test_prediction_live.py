@@ -10,7 +10,7 @@ import atlas
 from schema.live import socket_path
 from tests.live.conftest import PROMPT, World, kept, private_sockets, processes_of, world_in
 from tests.ui.conftest import Visit, htmls, text_of
-from ui.prediction import traces
+from ui.prediction import live, traces
 
 OFF = "L1N3,L1H0"
 
@@ -96,6 +96,23 @@ def test_where_no_model_can_be_run_the_page_says_how_to_get_it(visit: Visit, wor
     assert "what runs it is not installed" in text_of(app)
     assert "pip install 'activation-atlas[ingest]'" in text_of(app)
     assert "Run" not in [button.label for button in app.button]
+
+
+def test_a_run_ends_after_the_time_that_a_visitor_waits_and_waits_for_run_again(visit: Visit, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traces, "PATIENCE", -1.0)
+    app = press(visit(world.atlas, "prediction", prompt=PROMPT, index="4"), "Run")
+    assert "this took longer than -1 seconds, and was ended" in text_of(app)
+    monkeypatch.undo()
+    monkeypatch.setenv("ATLAS_DB", str(world.atlas))
+    # drawn anew it does not run by itself
+    assert "was ended" in text_of(app.run())
+    assert [h.value for h in press(app, "Run").header][:1] == ["Who made it?"]
+
+
+def test_what_the_model_process_says_is_told_as_text() -> None:
+    assert live.told({"waiting": 3}) == "In line: 3 before this one."
+    assert live.told({"stage": "forward pass", "share": 0.5}) == "forward pass"
+    assert live.told({"stage": "$x$ [a](b)"}) == "x (a](b)"
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ CSS = f"""<style>
 .lens{{{COLOURS};position:relative;background:var(--paper);color:var(--ink);border-radius:.4rem;padding:.4rem .6rem;font-size:.85rem;overflow-wrap:anywhere}}
 .lens a{{color:inherit;text-decoration:none}}
 .lens a:hover,.lens a:focus-visible{{text-decoration:underline}}
-.lens th a,.lens .go,.lens .go a{{color:light-dark(#0b5394,#8ab8f0);text-decoration:underline dotted}}
+.lens th a,.lens td:first-child>a,.lens .said a,.lens .go,.lens .go a{{color:light-dark(#0b5394,#8ab8f0);text-decoration:underline dotted}}
 .lens .passage{{font-family:"Source Code Pro",monospace;white-space:pre-wrap;line-height:1.9;direction:ltr}}
 .lens .passage sup{{font-size:.65rem;font-variant-numeric:tabular-nums;padding-left:.1rem}}
 .lens .traced{{border-bottom:2px solid light-dark(#0072B2,#56B4E9)}}
@@ -37,6 +37,8 @@ CSS = f"""<style>
 .lens .token{{font-family:"Source Code Pro",monospace;border:1px solid #888;border-radius:.2rem;padding:0 .2rem}}
 .lens .said{{line-height:1.9}}
 .lens.wide{{overflow-x:auto}}
+.lens.wide th,.lens.wide td{{overflow-wrap:normal}}
+.lens.grid td{{overflow-wrap:anywhere}}
 .lens table{{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}}
 .lens caption{{text-align:left;color:var(--ink);padding-bottom:.3rem}}
 .lens th,.lens td{{border:1px solid light-dark(#ddd,#444);padding:.1rem .4rem;text-align:left;font-weight:400;color:var(--ink)}}

@@ -41,7 +41,10 @@ def parts(source: Source, layer: int, switches: Switches) -> None:
         return
     rows = list(found.frame.iter_rows(named=True))
     st.text(f"Its {len(rows)} parts add {waterfall.signed(sum(row['centred_logit'] for row in rows))} to the prediction, above what they add to all logits.")
-    cells = [[named(source, row, switches), waterfall.signed(row["centred_logit"]), waterfall.number(row["norm"]), f"{row['erased']:.1%}"] for row in rows]
+    cells = [
+        [named(source, row, switches), waterfall.signed(row["centred_logit"]), waterfall.number(row["norm"]), f"{row['erased']:.1%}".replace("-", "−")]
+        for row in rows
+    ]
     source.shown(lens.table(["Part", "Adds", "Length", "Erases of the stream"], cells), found, f"parts-{layer}")
     neurons = answer_of_layer(source.about("prediction_neurons", n=ALL_NEURONS), layer)
     if neurons.frame.is_empty():
