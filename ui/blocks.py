@@ -45,6 +45,14 @@ def alone(draw: Callable[P, None]) -> Callable[P, None]:
     return drawn
 
 
+def part(draw: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+    """A part of a page whose errors stand where it would."""
+    try:
+        draw(*args, **kwargs)
+    except AtlasError as error:
+        failure(error)
+
+
 def table(
     answer: Answer,
     key: str,
