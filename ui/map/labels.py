@@ -104,7 +104,7 @@ def is_word(token: str) -> bool:
 
 def is_broken(token: str) -> bool:
     """Whether a token is bytes that are no whole character: spelt out, or U+FFFD where an earlier release read them."""
-    return "\ufffd" in token or token.strip().startswith("⟨") and token.endswith("⟩")
+    return "\ufffd" in token or (token.strip().startswith("⟨") and token.endswith("⟩"))
 
 
 def shortened(token: str) -> str:
