@@ -133,10 +133,16 @@ def model() -> dict[str, Any]:
     return rows[0]
 
 
+@st.cache_resource(max_entries=4, show_spinner=False)
+def identity_of(snapshot: Snapshot) -> str | None:
+    """Asked for by every link of a page, so that it is no copy of the status each time."""
+    rows = status_of(snapshot).model.to_dicts()
+    return str(rows[0]["weights_sha256"])[:DIGITS] if rows else None
+
+
 def identity() -> str | None:
     """The first digits of the hash of the model's weights, which links carry; None without a model."""
-    rows = status().model.to_dicts()
-    return str(rows[0]["weights_sha256"])[:DIGITS] if rows else None
+    return identity_of(shown())
 
 
 def model_line() -> str:
