@@ -23,7 +23,8 @@ padding:.25rem .6rem;border-top:1px solid #8884;font-size:.9rem}
 .previews .row a::after{content:"";position:absolute;inset:0}
 .previews .row a:focus-visible::after{outline:2px solid currentColor;outline-offset:-2px}
 .previews .why{font-size:.8rem;display:block}
-.previews .text{__COLOURS__;background:var(--paper);color:var(--ink);border-radius:.25rem;padding:0 .3rem;font-family:"Source Code Pro",monospace;font-size:.82rem;
+.previews .text{__COLOURS__;background:var(--paper);color:var(--ink);border-radius:.25rem;padding:0 .3rem;font-size:.82rem;
+font-family:"Source Code Pro",monospace;
 white-space:pre-wrap;overflow-wrap:anywhere}
 .previews .text .peak{outline:1.5px solid var(--ink)}
 .spark{display:block;width:100%;height:auto}
