@@ -18,7 +18,7 @@ CSS = """<style>
 [data-testid=stHeader] *{pointer-events:auto}
 [data-testid=stToolbar]{height:2.6rem;min-height:0;width:auto;margin-left:auto;padding:0}
 [data-testid=stMain] h1{padding:.2rem 0 .1rem}
-.st-key-bar{position:sticky;top:0;z-index:99990;background:light-dark(#fff,#171614)}
+[data-testid=stLayoutWrapper]:has(>.st-key-bar){position:sticky;top:0;z-index:99990;background:light-dark(#fff,#171614)}
 [data-testid=stHtml] a{color:light-dark(#0064a0,#56b4e9)}
 .bar a,[data-testid=stHtml] table.rows a{color:inherit}
 .bar{display:flex;flex-wrap:wrap;align-items:center;gap:.1rem .9rem;padding:.25rem 3rem .25rem 0;border-bottom:1px solid #8886;font-size:.95rem}

@@ -135,10 +135,13 @@ def test_a_middle_click_opens_the_same_view_in_another_tab(page: Page, tiny_serv
     assert state(page)[0] == "search"
 
 
-def test_the_answer_is_above_the_fold(page: Page, tiny_server: Server) -> None:
+def test_the_answer_is_above_the_fold_and_the_bar_stays_in_sight(page: Page, tiny_server: Server) -> None:
     page.goto(f"{tiny_server.url}/component?at=L0N0")
     settled(page)
     for part, n in ((".front .chips", 2), (".front .strip", 6), (".front .spark", 1), (".tabs", 1)):
         found = page.locator(part)
         assert found.count() >= n, part
         assert all(box["y"] >= 0 and box["y"] + box["height"] <= 768 for box in (found.nth(i).bounding_box() for i in range(found.count()))), part
+    page.get_by_test_id("stMain").evaluate("main => main.scrollTo(0, 300)")
+    bar = page.locator(".bar").bounding_box()
+    assert bar is not None and bar["y"] == 0

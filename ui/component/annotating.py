@@ -48,9 +48,9 @@ def entry(where: Neuron) -> None:
 
 def ticked(item: Shown, key: str) -> bool:
     """A tick with its rank, and beside it what is looked at."""
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        is_ticked = st.checkbox(f"{item.rank}", key=key, width=70)
-        st.html(line(item))
+    tick, text = st.columns([1, 14], vertical_alignment="center")
+    is_ticked = tick.checkbox(f"{item.rank}", key=key)
+    text.html(line(item))
     return is_ticked
 
 

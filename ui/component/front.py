@@ -12,7 +12,7 @@ Row = Mapping[str, Any]
 
 CSS = """<style>
 .front{display:grid;grid-template-columns:minmax(0,5fr) minmax(0,6fr);gap:.4rem 1.4rem;font-size:.92rem}
-.front h2,.front h3{font-size:.92rem;font-weight:600;margin:0;padding:.35rem 0 .2rem}
+.front h2{font-size:.92rem;font-weight:600;margin:0;padding:.35rem 0 .2rem}
 .front p{margin:0;overflow-wrap:anywhere}
 .front .strip{line-height:1.45;padding:.1rem .4rem;margin-bottom:.2rem;font-size:.84rem}
 .front .chips{display:inline-flex}
@@ -33,8 +33,8 @@ NOT_SWEPT = "No text has been swept, so what triggers it is not known: atlas ing
 
 def neuron(note: str, card: Row, bins: Sequence[Row], tails: Mapping[str, Sequence[Row]]) -> str:
     """A note, promoted and suppressed tokens and how large the coefficient is; beside them the first texts of both tails on one scale."""
-    promoted = f"<h3>Promotes</h3>{previews.chips(card['promotes'] or [])}<h3>Suppresses</h3>{previews.chips(card['suppresses'] or [])}"
-    texts = "".join(f"<h3>{escape(heading)}</h3>{strips(rows, largest(tails.values()))}" for heading, rows in tails.items())
+    promoted = f"<h2>Promotes</h2>{previews.chips(card['promotes'] or [])}<h2>Suppresses</h2>{previews.chips(card['suppresses'] or [])}"
+    texts = "".join(f"<h2>{escape(heading)}</h2>{strips(rows, largest(tails.values()))}" for heading, rows in tails.items())
     return f'<div class="front"><div><p>{note}</p>{promoted}{spread(bins)}</div><div>{texts}</div></div>'
 
 
@@ -55,7 +55,7 @@ def spread(bins: Sequence[Row]) -> str:
     counts = [0] * previews.WIDTH
     for row in bins:
         counts[row["bin"]] = row["n_positions"]
-    return f"<h3>Coefficients at {bins[0]['n_read']:,} positions (root of the share; 0 in the middle)</h3>{previews.histogram(counts)}"
+    return f"<h2>Coefficients at {bins[0]['n_read']:,} positions (root of the share; 0 in the middle)</h2>{previews.histogram(counts)}"
 
 
 def neuron_note(card: Row, texts: Sequence[Row]) -> str:
@@ -117,20 +117,20 @@ def head_note(card: Row | None, behaviours: Sequence[Row]) -> str:
 def direction(row: Row) -> str:
     """One side of a direction of the head's weights, with the tokens of its two ends."""
     ends = f"{previews.chips(row['top'][:6])}<span>against</span> {previews.chips(row['bottom'][:3])}"
-    return f"<h3>Direction {row['direction_rank']} {escape(row['side'])}s ({row['share']:.0%} of its weights)</h3>{ends}"
+    return f"<h2>Direction {row['direction_rank']} {escape(row['side'])}s ({row['share']:.0%} of its weights)</h2>{ends}"
 
 
 def looks(behaviours: Sequence[Row]) -> str:
     """Where it looks, as a small table."""
     if not behaviours:
-        return "<h3>Where it looks</h3><p>Not known: atlas ingest NAME.duckdb --model … --corpus … --head-statistics --head-probe</p>"
+        return "<h2>Where it looks</h2><p>Not known: atlas ingest NAME.duckdb --model … --corpus … --head-statistics --head-probe</p>"
     titles = {"probe": "on repeats", "probe_uniform": "equal weights", "text": "on text", "text_uniform": "equal weights"}
     top = "".join(f'<th scope="col">{name}</th>' for name in ("", *titles.values()))
     lines = "".join(
         f'<tr><th scope="row">{LOOKS[row["behaviour"]]}</th>{"".join(f"""<td class="number">{percent(row[c])}</td>""" for c in titles)}</tr>'
         for row in behaviours
     )
-    return f"<h3>Where it looks</h3><table><thead><tr>{top}</tr></thead><tbody>{lines}</tbody></table>"
+    return f"<h2>Where it looks</h2><table><thead><tr>{top}</tr></thead><tbody>{lines}</tbody></table>"
 
 
 def percent(share: float | None) -> str:
