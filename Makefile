@@ -9,7 +9,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # two processes, each on a core of its own; what tests share is made once, by the one that has them all
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 20
-SQL := schema/views schema/audits schema/migrations atlas/questions atlas/annotations atlas/experiments atlas/retrieval ingest/store/merges
+SQL := schema/views schema/audits schema/migrations atlas/questions atlas/annotations atlas/collections atlas/experiments atlas/retrieval ingest/store/merges
 READERS_AND_LOADERS := tests/schema tests/atlas tests/live tests/crash/test_faults.py $(wildcard $(addprefix tests/ingest/test_,$(addsuffix *.py,load publish shards register run merges asked)))
 
 # what no wheel brings: the tests of LaTeX compile every table, those of the pages drive a browser
