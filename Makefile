@@ -9,6 +9,8 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # two processes, each on a core of its own; what tests share is made once, by the one that has them all
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 20
+# a thread of DuckDB's for each process as well, which else wait for each other; `make lake` and `make lane-2` test it with as many as there are cores
+DUCKDB_THREADS := SLURM_CPUS_ON_NODE=1
 SQL := schema/views schema/audits schema/migrations atlas/questions atlas/annotations atlas/collections atlas/experiments atlas/retrieval ingest/store/merges
 READERS_AND_LOADERS := tests/schema tests/atlas tests/live tests/crash/test_faults.py $(wildcard $(addprefix tests/ingest/test_,$(addsuffix *.py,load publish shards register run merges asked)))
 
@@ -94,10 +96,10 @@ packages: ## LaTeX and Chromium, which some tests run: on Debian, as root or wit
 	echo 'packages: apt-get could not install $(DEBIAN_PACKAGES)'
 
 test: .venv/.installed-dev packages ## all tests
-	$(PYTEST)
+	$(DUCKDB_THREADS) $(PYTEST)
 
 test-fast: .venv/.installed-dev packages ## all tests but the slow ones
-	$(PYTEST) -m 'not slow'
+	$(DUCKDB_THREADS) $(PYTEST) -m 'not slow'
 
 docs: .venv/.installed-dev ## write docs/reference anew: tables, views, questions, commands, families, audits, folders
 	$(BIN)/python -m tests.docs

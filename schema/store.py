@@ -277,10 +277,22 @@ def is_sqlite(path: Path) -> bool:
 
 
 def require_whole(con: duckdb.DuckDBPyConnection, path: Path) -> None:
-    """Raise AtlasError if the open file is shorter than its header says: what is missing would be found only when it is read."""
+    """Raise AtlasError if the open file lacks a block that is in use: it would be found only when it is read.
+
+    DuckDB writes the number of blocks into the header before it cuts free ones off the end, so a whole file may be shorter than that.
+    """
     n_blocks, block_bytes = con.execute("SELECT total_blocks, block_size FROM pragma_database_size() WHERE database_name = current_database()").fetchall()[0]
-    if path.stat().st_size < HEADER_BYTES + n_blocks * block_bytes:
+    n_held, rest = divmod(path.stat().st_size - HEADER_BYTES, block_bytes)
+    if n_held < n_blocks and (rest or last_block(con) >= n_held):
         raise AtlasError(f"{path} is damaged: it was cut short")
+
+
+def last_block(con: duckdb.DuckDBPyConnection) -> int:
+    """The number of the last block that holds metadata or rows of a table, from 0."""
+    tables = con.execute("SELECT t.table_name FROM duckdb_tables() AS t WHERE t.database_name = current_database()").fetchall()
+    used = "SELECT greatest(max(s.block_id), max(list_max(s.additional_block_ids))) FROM pragma_storage_info(?) AS s"
+    found = [con.execute("SELECT max(m.block_id) FROM pragma_metadata_info() AS m").fetchall(), *(con.execute(used, [name]).fetchall() for (name,) in tables)]
+    return max(block for [(block,)] in found if block is not None)
 
 
 def _holder(message: str) -> str:

@@ -140,6 +140,15 @@ PROBE_TASKS = ("pos", "tag", "relation", "entity")
 PROBE_KINDS = ("label", "control", "untrained")
 """What a probe learns, and from what: the words' labels; a label drawn for each type of word; the words' labels from a model with random weights."""
 
+TREE_TARGETS = ("distance", "depth")
+"""What a structural probe learns of a parse tree: how many edges lie between two words, or between a word and the root (Hewitt and Manning 2019)."""
+
+TREE_KINDS = ("tree", "untrained")
+"""What it learns from: states of the model, or of the same with random weights."""
+
+LOOKS = ("head", "dependent")
+"""What a word looks back at: its head, or a word that depends on it. The later of the two is the one that looks."""
+
 RUN_STATUSES = ("running", "finished")
 
 PROJECTIONS = ("raw", "final_norm")

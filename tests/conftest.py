@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -164,8 +165,9 @@ def page_text(tmp_path: Path) -> Callable[[str], str]:
     return compiled
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def a(tiny_path: Path) -> Iterator[atlas.Atlas]:
+    """One open atlas for all tests of a file, who ask and change nothing."""
     with atlas.open(tiny_path) as opened:
         yield opened
 
@@ -178,15 +180,24 @@ def tiny_copy(tiny_path: Path, tmp_path: Path) -> Iterator[duckdb.DuckDBPyConnec
     con.close()
 
 
-@pytest.fixture
-def empty_path(tmp_path: Path) -> Path:
+@pytest.fixture(scope="session")
+def empty_original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An atlas with every table and no rows."""
-    path = tmp_path / "empty.duckdb"
-    con = store.open_writer(path)
-    create_tables(con, 2)
-    install_derived(con)
-    con.close()
+    path = tmp_path_factory.mktemp("empty") / "empty.duckdb"
+    with closing(store.open_writer(path)) as con:
+        # in one transaction, or the disk is waited for after each statement
+        con.execute("BEGIN")
+        create_tables(con, 2)
+        install_derived(con)
+        con.execute("COMMIT")
+        con.execute("CHECKPOINT")
     return path
+
+
+@pytest.fixture
+def empty_path(empty_original: Path, tmp_path: Path) -> Path:
+    """A copy of it that a test may change."""
+    return Path(shutil.copy(empty_original, tmp_path))
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
-from typing import Any, Literal, ParamSpec
+from typing import Literal, ParamSpec
 
 import polars as pl
 import streamlit as st
@@ -16,7 +16,7 @@ from atlas.export.visible import visible
 from atlas.notes import notes
 from atlas.questions import question
 from schema.errors import AtlasError
-from ui import charts, links
+from ui import charts, links, listing
 from ui.data import Answer, source
 
 TABLE_FORMATS = {"CSV": ("csv", "csv"), "Parquet": ("parquet", "parquet"), "LaTeX": ("latex", "tex")}
@@ -54,7 +54,7 @@ def table(
     height: int | Literal["auto"] = "auto",
     note: str = NOTHING,
 ) -> None:
-    """Rows, each opening its neuron or position when it is chosen; beneath, how to take all away. `columns`, `rows`: only these are shown."""
+    """Rows, each a link to its neuron, head or position; beneath, how to take all away. `columns`, `rows`: only these are shown."""
     if answer.frame.is_empty():
         empty(note)
         return
@@ -64,9 +64,13 @@ def table(
 
 
 def grid(shown: pl.DataFrame, rows: pl.DataFrame, key: str, title: str, columns: Mapping[str, str], height: int | Literal["auto"] = "auto") -> None:
-    """Rows as they are shown; a chosen one opens what its row of `rows` is of. `columns`: column shown → what it holds."""
-    leads = links.of_row(rows.row(0, named=True)) is not None
-    selection: Any = {"on_select": partial(follow, rows, key), "selection_mode": "single-row"} if leads else {}
+    """Rows as they are shown; each is a link to what its row of `rows` is of, if it is of something. `columns`: column shown → what it holds."""
+    leads = [links.of_named_row(row) for row in rows.head(listing.MOST).iter_rows(named=True)]
+    if any(leads):
+        st.html(listing.table(readable(shown), leads, title, columns, None if height == "auto" else height))
+        if rows.height > listing.MOST:
+            st.text(f"The first {listing.MOST:,} of {rows.height:,} rows; files have all.")
+        return
     st.dataframe(
         readable(shown),
         key=key,
@@ -75,19 +79,7 @@ def grid(shown: pl.DataFrame, rows: pl.DataFrame, key: str, title: str, columns:
         lazy=False,
         column_config={c: st.column_config.Column(help=columns.get(c)) for c in shown.columns},
         alt=title,
-        **selection,
     )
-
-
-def follow(rows: pl.DataFrame, key: str) -> None:
-    """Open what the chosen row is of. On the page where the reader is already its widgets are set, which Streamlit does not allow by address."""
-    chosen = st.session_state[key].selection.rows
-    link = links.of_row(rows.row(chosen[0], named=True)) if chosen else None
-    if link:
-        page, values = link
-        st.session_state.update(values)
-        if not links.is_of(page, st.context.url):
-            st.switch_page(page, query_params=links.address(values))
 
 
 def readable(frame: pl.DataFrame) -> pl.DataFrame:
@@ -132,8 +124,7 @@ def behind(sql: str, key: str) -> None:
     with st.popover("SQL", icon=":material/code:", key=f"{key}-sql"):
         st.text("These rows, in any DuckDB that has this atlas open:")
         st.code(sql, language="sql", wrap_lines=True)
-        page, query = links.query(sql)
-        st.page_link(page, label="Open in the SQL page", icon=":material/edit:", query_params=links.address(query))
+        st.html(links.anchor(links.query(sql), "Open in the SQL page"))
 
 
 def files(answer: Answer, chart: charts.AnyChart | None) -> Files:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -16,6 +17,9 @@ from atlas.questions import question
 from atlas.statement import statement
 from schema.errors import AtlasError
 from ui.snapshot import Replaced, Snapshot, latest
+
+DIGITS = 8
+"""Of the hash of weights that links carry."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,26 @@ def model() -> dict[str, Any]:
     if not rows:
         raise AtlasError("this atlas is empty: it has no model yet. `atlas ingest` fills it.")
     return rows[0]
+
+
+def identity() -> str | None:
+    """The first digits of the hash of the model's weights, which links carry; None without a model."""
+    rows = status().model.to_dicts()
+    return str(rows[0]["weights_sha256"])[:DIGITS] if rows else None
+
+
+def model_line() -> str:
+    """Which model the atlas is of: its name and revision; '' without one."""
+    return " @ ".join(str(part) for row in status().model.to_dicts() for part in (row["name"], row["revision"]))
+
+
+def model_name() -> str:
+    """'' without a model."""
+    return "".join(str(row["name"]) for row in status().model.to_dicts())
+
+
+def file_name() -> str:
+    return Path(shown().path).name
 
 
 @st.cache_data(max_entries=4, show_spinner=False)

@@ -1,43 +1,111 @@
-"""Addresses of views: a page and its parameters. No two pages share a parameter that links give: Streamlit sets none that the page it leaves has too."""
+"""Addresses of views, the only place that builds them: a link is a room and its parameters, and names the weights that it is of."""
 
-from pathlib import PurePosixPath
-from urllib.parse import urlsplit
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from urllib.parse import quote, urlencode
 
-NEURON, PREDICTION, SQL = "app_pages/neuron.py", "app_pages/prediction.py", "app_pages/sql.py"
+from atlas.address import Head, Neuron
+from ui import data
 
-Link = tuple[str, dict[str, str | int]]
-"""A page and the values of its widgets, by their keys: as they are kept, so that they can be set, and in the address as text."""
+SEARCH, COMPONENT, PREDICTION, MAP, EVIDENCE, OVERVIEW, SQL = "search", "component", "prediction", "map", "evidence", "", "sql"
+"""Rooms, as addresses have them."""
+
+ROOMS = {SEARCH: "Search", COMPONENT: "Component", PREDICTION: "Prediction", MAP: "Map", EVIDENCE: "Evidence"}
+"""Room in the bar → its name."""
+
+OF = "of"
+"""Parameter: the first digits of the weights' hash that a link is of."""
+
+Value = str | int | float | Sequence[str] | None
+
+
+@dataclass(frozen=True)
+class Link:
+    """A room and its parameters in order. Parameters without a value are left out."""
+
+    room: str
+    query: tuple[tuple[str, str], ...] = ()
+
+    def with_(self, **values: Value) -> "Link":
+        """The same view with other values; None takes a parameter away."""
+        return link(self.room, **{**dict(self.query), **values})
+
+
+def link(room: str, **query: Value) -> Link:
+    """A view. A list becomes its words with commas between them."""
+    written = {name: value if isinstance(value, str) or not isinstance(value, Sequence) else ",".join(value) for name, value in query.items()}
+    return Link(room, tuple((name, str(value)) for name, value in written.items() if value not in (None, "")))
+
+
+def component(where: Neuron | Head, **more: Value) -> Link:
+    """A neuron or a head."""
+    return link(COMPONENT, at=str(where), **more)
 
 
 def neuron(layer: int, neuron: int) -> Link:
-    """The page of a neuron."""
-    return NEURON, {"layer": layer, "neuron": neuron}
+    return component(Neuron(layer, neuron))
 
 
-def prediction(position_id: int, layer: object = None) -> Link:
-    """The page of a traced position, at a layer of its own if that is given."""
-    return PREDICTION, {"position": str(position_id), **({"in_layer": layer} if isinstance(layer, int) else {})}
+def head(layer: int, head: int) -> Link:
+    return component(Head(layer, head))
+
+
+def prediction(position_id: int, **more: Value) -> Link:
+    """A traced position; more: open, head, for, against."""
+    return link(PREDICTION, position=position_id, **more)
+
+
+def live(prompt: str, off: Sequence[str] = (), **more: Value) -> Link:
+    """A prompt of the reader's own, with what is switched off; more: index, open, head, for, against."""
+    return link(PREDICTION, prompt=prompt, off=off, **more)
+
+
+def search(words: str) -> Link:
+    """What the one box finds."""
+    return link(SEARCH, q=words)
+
+
+def evidence(show: str, **more: Value) -> Link:
+    """A panel of what the atlas says of the whole model; papers also take paper and item."""
+    return link(EVIDENCE, show=show, **more)
 
 
 def query(sql: str) -> Link:
     """The SQL page with a statement in it."""
-    return SQL, {"sql": sql}
+    return link(SQL, sql=sql)
 
 
-def of_row(row: dict[str, object]) -> Link | None:
-    """Where a row of any answer leads: to its neuron, else to its traced position."""
-    if isinstance(row.get("layer"), int) and isinstance(row.get("neuron"), int):
-        return neuron(row["layer"], row["neuron"])  # type: ignore[arg-type]
-    if isinstance(row.get("position_id"), int):
-        return prediction(row["position_id"], row.get("layer"))  # type: ignore[arg-type]
+def of_row(row: Mapping[str, object]) -> Link | None:
+    """Where a row of any answer leads: to its neuron, else to its head, else to its traced position."""
+    named = of_named_row(row)
+    return named[1] if named else None
+
+
+def of_named_row(row: Mapping[str, object]) -> tuple[str, Link] | None:
+    """As of_row, with the name of what it leads to: L20N100, L7H3, 136."""
+    layer, position = row.get("layer"), row.get("position_id")
+    for kind in (Neuron, Head):
+        unit = row.get(kind._fields[1])
+        if isinstance(layer, int) and isinstance(unit, int):
+            return str(kind(layer, unit)), component(kind(layer, unit))
+    if isinstance(position, int):
+        return str(position), prediction(position, open=f"L{layer}" if isinstance(layer, int) else None)
     return None
 
 
-def address(values: dict[str, str | int]) -> dict[str, str]:
-    """The values as they stand in an address."""
-    return {name: str(value) for name, value in values.items()}
+def address(link: Link, of: str | None = None) -> str:
+    """The link as an address on this server; `of`: the weights that it is of."""
+    query = urlencode([*link.query, *([(OF, of)] if of else [])], quote_via=quote, safe=",:")
+    return f"/{link.room}{'?' if query else ''}{query}"
 
 
-def is_of(page: str, url: str | None) -> bool:
-    """Whether an address in the browser is that of a page."""
-    return PurePosixPath(urlsplit(url or "").path).name == PurePosixPath(page).stem
+def href(link: Link) -> str:
+    """The link as an address, of the atlas that is shown."""
+    return address(link, data.identity())
+
+
+def anchor(link: Link, inner: str, **attributes: str) -> str:
+    """A real link round HTML. An attribute's trailing underscore is dropped, so that class_ can be given, and others become hyphens."""
+    given = "".join(f' {name.rstrip("_").replace("_", "-")}="{escape(value)}"' for name, value in attributes.items())
+    return f'<a href="{escape(href(link))}"{given}>{inner}</a>'

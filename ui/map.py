@@ -110,7 +110,7 @@ def show(layout: str, layer: int | None, area: Area | None, everything: Area, n_
         draw(map_charts.cells(cells.frame, shown, n_layers, things), cells, key)
         blocks.table(cells, f"{key}-rows", columns=CELL_COLUMNS, height=400)
     else:
-        st.text(f"{n:,} {things}. Draw a rectangle on the map to look closer; choose a row to open it.")
+        st.text(f"{n:,} {things}. Draw a rectangle on the map to look closer.")
         found = data.ask("map_points", layout=layout, layer=layer, n=MOST_POINTS, **edges)
         draw(map_charts.points(found.frame, shown, n_layers), found, key)
         blocks.table(found, f"{key}-rows", columns=VALUE_COLUMNS if layout == "value" else STATE_COLUMNS, height=400)

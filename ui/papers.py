@@ -25,6 +25,16 @@ TABLES = {"LaTeX": "tex", "Markdown": "md", "CSV": "csv", "Parquet": "parquet"}
 MAKING = "Making it from this atlas: a second for most items, half a minute or more for early exit (table 6 of 2022) …"
 
 
+def page() -> None:
+    """All of it."""
+    paper, corpus = choose_paper()
+    items, chosen = st.columns([1, 2], gap="large")
+    with items:
+        item = choose_item(paper, corpus)
+    with chosen:
+        show(paper, item, corpus)
+
+
 def choose_paper() -> tuple[Paper, int | None]:
     """The paper and the corpus_id, None for all corpora together; beneath, what paper it is and what it is compared with."""
     with st.container(horizontal=True, vertical_alignment="bottom"):

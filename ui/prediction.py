@@ -5,8 +5,9 @@ import re
 import polars as pl
 import streamlit as st
 
+from atlas.ranges import check_below
 from schema.errors import AtlasError
-from ui import asked, blocks, data, lens, prediction_charts
+from ui import blocks, data, lens, links, prediction_charts
 from ui.events import is_traced
 from ui.tokens import facts
 
@@ -28,7 +29,8 @@ def choose() -> int | None:
     """The position, kept in the address; None if none is asked for. Raises AtlasError for what is no number."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         typed = st.text_input("Position", key="position", bind="query-params", placeholder="position_id", width=180).strip()
-        st.button("All traced positions", on_click=lambda: st.session_state.update(position=""), disabled=not typed)
+        if typed:
+            st.html(links.anchor(links.Link(links.PREDICTION), "All traced positions"))
     if typed and not re.fullmatch(r"[0-9]{1,15}", typed):
         raise AtlasError(f"no position {typed}: positions are whole numbers from 0, and those that are traced are listed where none is given")
     return int(typed) if typed else None
@@ -40,7 +42,7 @@ def listing() -> None:
         return
     words = st.text_input("Text contains", key="words", bind="query-params", placeholder="any text").strip(" ")
     found = data.ask("traced_positions", words=words or None, n=N_LISTED)
-    st.text(f"The first {N_LISTED:,} of them. Choose one to open it." if found.frame.height == N_LISTED else "Choose one to open it.")
+    st.text(f"The first {N_LISTED:,} of them." if found.frame.height == N_LISTED else "")
     blocks.table(found, "traced_positions", columns=LISTED, height=600, note="No traced position has this in the text before it.")
 
 
@@ -55,7 +57,7 @@ def context(position: int, last: dict[str, object]) -> None:
     if not others:
         blocks.take_away(around, "position_tokens")
         return
-    st.text("The traced positions nearby, underlined above. Choose one to open it.")
+    st.text("The traced positions nearby, underlined above.")
     blocks.table(around, f"position_tokens-{position}", columns=["position_id", "token", "final_token"], rows=others)
 
 
@@ -72,20 +74,28 @@ def grid(position: int, trace: data.Answer) -> data.Answer:
 @blocks.alone
 def dominant(position: int, n_layers: int, trace: pl.DataFrame, events: data.Answer) -> None:
     """A layer to choose, and its dominant sub-updates."""
-    sub_updates(position, choose_layer(n_layers, events), trace)
+    sub_updates(position, choose_layer(position, n_layers, events), trace)
 
 
-def choose_layer(n_layers: int, events: data.Answer) -> int:
-    """A layer, kept in the address; beside it the layers with events that the paper counts."""
-    fault = asked.beyond("in_layer", "layer", n_layers, n_layers - 1)
+def choose_layer(position: int, n_layers: int, events: data.Answer) -> int:
+    """The layer that is opened, kept in the address; beside it links to the layers with events that the paper counts."""
+    opened = st.query_params.get("open", f"L{n_layers - 1}")
+    number = opened.upper().removeprefix("L")
+    check_below(int(number) if number.isdecimal() else opened, "layer", n_layers)
+    key = f"layer-{opened}"
+    counted = events.frame.filter("is_counted").iter_rows(named=True)
+    leads = [
+        links.anchor(links.prediction(position, open=f"L{e['layer']}"), f"{lens.SIGNS[e['event'], True]} {e['event']} in layer {e['layer']}") for e in counted
+    ]
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        layer = st.number_input("Layer", 0, n_layers - 1, n_layers - 1, key="in_layer", bind="query-params", width=120)
-        for event in events.frame.filter("is_counted").iter_rows(named=True):
-            label = f"{lens.SIGNS[event['event'], True]} {event['event']} in layer {event['layer']}"
-            st.button(label, key=f"to-{event['event']}-{event['layer']}", on_click=lambda i=event["layer"]: st.session_state.update(in_layer=i))
-    if fault:
-        raise AtlasError(fault)
-    return layer
+        st.number_input("Layer", 0, n_layers - 1, int(number), key=key, width=120, on_change=lambda: open_layer(st.session_state[key]))
+        if leads:
+            st.html(" · ".join(leads))
+    return int(number)
+
+
+def open_layer(layer: int) -> None:
+    st.query_params["open"] = f"L{layer}"
 
 
 def sub_updates(position: int, layer: int, trace: pl.DataFrame) -> None:

@@ -111,7 +111,7 @@ def show(everything: Answer, note: str) -> None:
     n = counted(snapshot, everything.sql)
     begin_anew(everything.sql)
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.text(f"{n:,} found. Choose one to open its neuron." if n else "")
+        st.text(f"{n:,} found." if n else "")
         page = asked.page(max(-(-n // ROWS), 1), "results")
     sql = page_of(everything.sql, ROWS, page)
     here = replace(everything, frame=read(snapshot, sql), sql=sql, whole=lambda: replace(everything, frame=read(snapshot, everything.sql)))

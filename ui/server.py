@@ -10,6 +10,7 @@ import streamlit as st
 from starlette.middleware import Middleware
 
 from ui.hosts import Gate
+from ui.redirects import Moved
 
 
 @asynccontextmanager
@@ -22,4 +23,4 @@ async def window(_: st.App) -> AsyncGenerator[None]:
     yield
 
 
-app = st.App("app.py", middleware=[Middleware(Gate, hosts=frozenset(os.environ["ATLAS_HOSTS"].split()))], lifespan=window)
+app = st.App("app.py", middleware=[Middleware(Gate, hosts=frozenset(os.environ["ATLAS_HOSTS"].split())), Middleware(Moved)], lifespan=window)

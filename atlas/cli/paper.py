@@ -7,7 +7,9 @@ import click
 from atlas.cli.near import did_you_mean
 from atlas.cli.options import db_option, open_atlas
 
-PAPERS = ("geva2021", "geva2022", "elhage2021", "meng2022", "geva2023", "khandelwal2020")
+PAPERS = (
+    "geva2021", "geva2022", "elhage2021", "meng2022", "geva2023", "khandelwal2020", "hewitt_liang2019", "hewitt_manning2019", "voita_titov2020", "clark2019",
+)  # fmt: skip
 """As in atlas/papers/catalogue.py, which is not imported for --help."""
 
 

@@ -24,7 +24,7 @@ from ingest.recorders.traces import RAW_SITES, TracedStates, TraceSettings, trac
 from ingest.text.sequences import CutDocument
 from schema.errors import AtlasError
 from schema.interventions.intervention import Arm
-from schema.interventions.resolve import MOST_CHANGES, LookUp, resolve
+from schema.interventions.resolve import MOST_CHANGES, LookUp, n_changes, resolve
 from schema.terms import SITES, STREAM_SITES
 
 MOST_LOGITS = 1 << 24
@@ -45,14 +45,14 @@ class Traced:
 
 def resolved_arms(model: Model, arms: Sequence[Arm], look_up: LookUp, tell: Tell) -> tuple[Arm, ...]:
     """Arms as they act on this model. Raises AtlasError for what the model or the atlas has not, for states of a prompt that is not there, and for arms that
-    change more than MOST_CHANGES units together.
+    have more than MOST_CHANGES changes together.
     """
     found: tuple[Arm, ...] = ()
     for arm in arms:
         tell("reading the arms", len(found) / len(arms))
         found += (resolve(arm, shape_of(model), look_up),)
-        if sum(map(len, found)) > MOST_CHANGES:
-            raise AtlasError(f"the arms change more than {MOST_CHANGES:,} units together; give fewer arms, or fewer units")
+        if sum(n_changes(change) for each in found for change in each) > MOST_CHANGES:
+            raise AtlasError(f"the arms change more than {MOST_CHANGES:,} units together, at one range of positions each; give fewer arms, units or positions")
     if others := sorted(prompt for prompt in wanted_sites(found) if prompt):
         raise AtlasError(f"states of prompt {others[0]} were asked for; there is prompt 0, the live one, alone")
     if any(change.vector is not None for arm in found for change in arm):

@@ -2,6 +2,7 @@
 
 import copy
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import duckdb
 from ingest.model.models import Model, load_model
 from ingest.model.sources import PACKAGE, package_source
 from schema.errors import AtlasError
+from schema.interventions.reading import shown
 
 GGUF = ".gguf"
 
@@ -36,11 +38,16 @@ def cache_folder() -> Path:
 
 
 def wanted_model(con: duckdb.DuckDBPyConnection) -> Wanted:
-    """Raises AtlasError for an atlas without a model."""
+    """Raises AtlasError for an atlas without a model, or whose weights are named by no digest: it names a folder of the cache, which may be removed."""
     rows = con.execute("SELECT m.name, m.revision, m.dtype, m.weights_sha256 FROM model AS m LIMIT 1").fetchall()
     if not rows:
         raise AtlasError("this atlas is empty: it has no model yet. `atlas ingest` fills it.")
-    return Wanted(*rows[0])
+    wanted = Wanted(*rows[0])
+    if re.fullmatch("[0-9a-f]{64}", wanted.weights_sha256) is None:
+        raise AtlasError(
+            f"the weights of this atlas are {shown(wanted.weights_sha256)}; a SHA-256 has 64 hexadecimal digits, so no model can be held against it"
+        )
+    return wanted
 
 
 def load_wanted(wanted: Wanted, source: str | None, device: str, tell: Tell) -> Model:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,10 +12,9 @@ from schema.terms import PROBE_TASKS
 
 if TYPE_CHECKING:
     from ingest.model.models import Model
-    from ingest.recorders.word_states import Place, WordStates
+    from ingest.recorders.word_states import Place
     from ingest.request import Request
     from ingest.text.probed_words import ProbedWords
-    from ingest.text.sequences import Sequence as TokenSequence
     from ingest.workers.pool import Job
     from ingest.workers.worker import Progress, Tables, Worker
 
@@ -127,27 +125,14 @@ def require_classes(words: "ProbedWords", tasks: tuple[str, ...]) -> None:
             )
 
 
-def states_of(model: "Model", words: "ProbedWords", seed: int, *, layers: list[int], sequences: "list[TokenSequence]", batch_size: int, folder: Path) -> Any:
-    """States of the model and of the same with random weights, by the kind of probe that reads them first."""
-    import numpy as np
-
-    from ingest.recorders.word_states import untrained, word_states
-
-    # words that are written as one end at one token
-    positions = np.unique(words.position_ids)
-    return {
-        kind: word_states(make(), layers, positions, sequences, batch_size, folder)
-        for kind, make in (("label", lambda: model), ("untrained", lambda: untrained(model, seed)))
-    }
-
-
 def compute(
     worker: "Worker", progress: "Progress", *, run_id: int, corpus_id: int, task: str, place: "Place", words: "ProbedWords", seed: int,
     reading: dict[str, Any],
 ) -> "Tables":  # fmt: skip
     from ingest.recorders.probe_rows import probe_tables, task_of, task_row
+    from ingest.recorders.word_states import states_of
 
-    states: dict[str, WordStates] = worker.kept(run_id, lambda: states_of(worker.model, words, seed, **reading))
+    states = worker.kept(run_id, lambda: states_of(worker.model, words.position_ids, seed, "label", **reading))
     found = task_of(words, task)
     tables = probe_tables(run_id, found, place, states, seed)
     progress(1)

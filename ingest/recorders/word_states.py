@@ -85,3 +85,15 @@ def untrained(model: Model, seed: int) -> Model:
         torch.manual_seed(seed)
         made: Any = AutoModelForCausalLM.from_config(config, dtype=model.dtype, attn_implementation=attention(config))
     return replace(model, hf=made.to(model.device).eval().requires_grad_(False))
+
+
+def states_of(
+    model: Model, position_ids: np.ndarray, seed: int, kind: str, *, layers: Sequence[int], sequences: Sequence[TokenSequence], batch_size: int, folder: Path
+) -> dict[str, WordStates]:
+    """States of the model, under the name of the kind of probe that reads them, and of the same with random weights, under 'untrained'."""
+    # words that are written as one end at one token
+    positions = np.unique(position_ids)
+    return {
+        name: word_states(make(), layers, positions, sequences, batch_size, folder)
+        for name, make in ((kind, lambda: model), ("untrained", lambda: untrained(model, seed)))
+    }

@@ -47,24 +47,38 @@ class ProbedWords:
     is_test: np.ndarray
 
 
-def probed_words(con: duckdb.DuckDBPyConnection, corpus_id: int, tasks: tuple[str, ...], seed: int) -> tuple[ProbedWords, set[int]]:
-    """And the sequences that they are in. Raises AtlasError where there are no words, or fewer than two documents to divide."""
+@dataclass(frozen=True, eq=False)
+class Divided:
+    """What is looked at of a corpus. test_documents: ids of those that are scored on; sequences: of both parts."""
+
+    test_documents: np.ndarray
+    sequences: set[int]
+
+
+def divided(con: duckdb.DuckDBPyConnection, corpus_id: int, asked: str, seed: int) -> Divided:
+    """asked: the option that asks for it. Raises AtlasError where there are no words, or fewer than two documents to divide."""
     found = con.execute(SEQUENCES, {"corpus": corpus_id}).fetchnumpy()
     documents = np.unique(found["document_id"])
     if not len(documents):
-        raise AtlasError(f"--probe {tasks[0]}: the words of this corpus have no labels yet; give --words spacy:PIPELINE or --words FILE.conllu too")
+        raise AtlasError(f"{asked}: the words of this corpus have no labels yet; give --words spacy:PIPELINE or --words FILE.conllu too")
     if len(documents) < 2:
-        raise AtlasError(f"--probe {tasks[0]}: probes learn from some documents and are scored on others, and only one of this corpus has words")
+        raise AtlasError(f"{asked}: some documents are learned from and others scored on, and only one of this corpus has words")
     test = documents[np.argsort(hashes(seed, 0, documents), kind="stable")[: max(1, round(TEST_SHARE * len(documents)))]]
     in_test = np.isin(found["document_id"], test)
-    chosen = np.concatenate([drawn(found["sequence_id"][in_test == side], found["n"][in_test == side], seed, most) for side, most in MOST_WORDS.items()])
-    rows = con.execute(WORDS, {"corpus": corpus_id, "sequences": chosen.tolist(), "no_entity": NO_ENTITY}).fetchall()
+    chosen = [drawn(found["sequence_id"][in_test == side], found["n"][in_test == side], seed, most) for side, most in MOST_WORDS.items()]
+    return Divided(test, set(np.concatenate(chosen).tolist()))
+
+
+def probed_words(con: duckdb.DuckDBPyConnection, corpus_id: int, tasks: tuple[str, ...], seed: int) -> tuple[ProbedWords, set[int]]:
+    """And the sequences that they are in. Raises AtlasError as `divided` does."""
+    parts = divided(con, corpus_id, f"--probe {tasks[0]}", seed)
+    rows = con.execute(WORDS, {"corpus": corpus_id, "sequences": sorted(parts.sequences), "no_entity": NO_ENTITY}).fetchall()
     *numbers, texts, pos, tag, relation, entity = zip(*rows, strict=True)
     ids, of, positions = (np.array(column, np.int64) for column in numbers)
     _, types = np.unique(np.array(texts), return_inverse=True)
     said = {"pos": pos, "tag": tag, "relation": relation, "entity": entity}
     labels = {task: np.array(said[task], object) for task in tasks}
-    return ProbedWords(ids, of, positions, types, labels, np.isin(of, test)), set(chosen.tolist())
+    return ProbedWords(ids, of, positions, types, labels, np.isin(of, parts.test_documents)), parts.sequences
 
 
 def drawn(sequence_ids: np.ndarray, n_words: np.ndarray, seed: int, most: int) -> np.ndarray:

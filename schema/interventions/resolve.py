@@ -10,7 +10,7 @@ from schema.interventions.intervention import Arm, Intervention
 from schema.interventions.sites import ORDER, WITH_UNITS
 
 MOST_CHANGES = 100_000
-"""Units that an arm changes, of all its interventions together."""
+"""Units that an arm changes, of all its interventions together, each as often as it has ranges of positions: its JSON repeats them for each unit."""
 
 AGREEMENT = 1e-6
 """How far a value may be from the strength beside it, relatively: REAL columns hold seven digits."""
@@ -34,20 +34,27 @@ class Shape:
 def resolve(arm: Arm, shape: Shape, look_up: LookUp) -> tuple[Intervention, ...]:
     """One intervention a unit, each with its value, in the order of the forward pass and, at one layer, site and unit, of the list.
 
-    Raises AtlasError for a layer, unit or site that the model does not have, for an arm of more than MOST_CHANGES units, and where the atlas lacks what a
+    Raises AtlasError for a layer, unit or site that the model does not have, for an arm of more than MOST_CHANGES changes, and where the atlas lacks what a
     strength asks for.
     """
     found: list[Intervention] = []
+    n = 0
     for place, intervention in enumerate(arm):
         try:
             require_exists(intervention, shape)
             for change in each_unit(intervention, shape):
-                if len(found) == MOST_CHANGES:
-                    raise AtlasError(f"the arm changes more than {MOST_CHANGES:,} units, and no arm may")
+                n += n_changes(change)
+                if n > MOST_CHANGES:
+                    raise AtlasError(f"the arm changes more than {MOST_CHANGES:,} units, at one range of positions each, and no arm may")
                 found.append(replace(change, value=value_of(change, look_up)))
         except AtlasError as error:
             raise AtlasError(f"intervention {place + 1} of {len(arm)}: {error}") from None
     return tuple(sorted(found, key=place_in_pass))
+
+
+def n_changes(change: Intervention) -> int:
+    """Of one unit: as many as ranges of positions are named."""
+    return 1 if change.positions is None else max(1, len(change.positions.ranges))
 
 
 def place_in_pass(change: Intervention) -> tuple[int, int, int]:

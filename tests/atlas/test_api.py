@@ -144,6 +144,8 @@ def test_status_counts_what_is_inside(a: atlas.Atlas, tiny_path: Path) -> None:
         "word",
         "word",
         "probe",
+        "tree_probe",
+        "head_relation",
     ]
     assert [(r["kind"], r["n_shards_loaded"]) for r in status["runs"]] == [(kind, 1) for kind in kinds]
     assert status["rows"]["trigger"] == 144

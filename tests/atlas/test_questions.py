@@ -19,13 +19,6 @@ NAMES = sorted(questions())
 
 
 @pytest.fixture(scope="module")
-def a(tiny_path: Path) -> Iterator[atlas.Atlas]:
-    """One for all, who ask and change nothing."""
-    with atlas.open(tiny_path) as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
 def suites(suites_path: Path) -> Iterator[atlas.Atlas]:
     with atlas.open(suites_path) as opened:
         yield opened

@@ -23,4 +23,5 @@ def test_the_tour_of_an_atlas_with_every_kind_of_run(tmp_path: Path) -> None:
         ["prediction", "10", "positions"], ["prediction", "4", "positions"], ["ngram", "10", "positions"], ["ngram", "4", "positions"],
         ["keys", "10", "positions"], ["keys", "4", "positions"],
         ["word", "10", "positions"], ["word", "4", "positions"], ["probe", "6", "probes"],
+        ["tree_probe", "16", "probes"],
     ]  # fmt: skip

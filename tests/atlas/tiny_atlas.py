@@ -298,6 +298,24 @@ PROBED_WORDS = {
 }
 """Word, its label, what the probe says, and its probability."""
 
+TREE_ACCURACIES = {
+    # layer and site: of probes of rank 1 and 2, the shares of edges found by the model's and by the untrained one, and the same of roots
+    (0, "resid_pre"): (((0.0, 0.0), (0.5, 0.0)), ((0.0, 0.0), (0.0, 0.0))),
+    (1, "resid_post"): (((0.5, 0.5), (1.0, 0.5)), ((0.0, 1.0), (1.0, 1.0))),
+}
+"""Learned from the first sentence and scored on the second, whose words are a chain."""
+
+TREE_EDGES = {(0, "resid_pre"): [(52, 84, 2.0), (68, 84, 1.0)], (1, "resid_post"): [(52, 68, 1.5), (68, 84, 0.5)]}
+"""Word, what it is joined to, their squared distance."""
+
+RELATIONS = {
+    # relation and what is looked at: pairs to choose by and of the test, the best offset and its shares; of each layer's head the shares that are right
+    ("any", "dependent"): ((80, 40, 1, 1.0, 1.0), ((0.5, 0.5), (1.0, 0.5), (0.0, 1.0))),
+    ("det", "dependent"): ((40, 20, 1, 1.0, 1.0), ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0))),
+    ("nsubj", "dependent"): ((40, 20, 1, 1.0, 1.0), ((1.0, 1.0), (1.0, 1.0), (0.0, 1.0))),
+    ("punct", "head"): ((40, 0, 1, 1.0, None), ((0.0, None), (0.0, None), (1.0, None))),
+}
+
 BIGRAMS = {
     # (corpus, token): tokens that follow it once each; BOS counts for nothing
     (0, 1): (2, 10),
@@ -437,7 +455,7 @@ def run_rows() -> dict[str, list[tuple]]:
     kinds += [("term_loss", 0), ("training_curve", None)]
     kinds += [("prediction", 0), ("prediction", 1), ("ngram", 0), ("ngram", 1), ("keys", 0), ("keys", 1)]
     kinds += [("token_vector", None), ("token_state", 0), ("word_test", None)]
-    kinds += [("word", 0), ("word", 1), ("probe", 0)]
+    kinds += [("word", 0), ("word", 1), ("probe", 0), ("tree_probe", 0), ("head_relation", 0)]
     runs = [(i, k, c, "{}", "{}", 0, "cpu", 1, when, when, "finished") for i, (k, c) in enumerate(kinds)]
     traced, taken_apart = ({name: len(rows) for name, rows in made().items()} for made in (trace_rows, attribution_rows))
     n_rows = [
@@ -469,7 +487,7 @@ def run_rows() -> dict[str, list[tuple]]:
         {name: len(found) for name, found in state_rows().items()},
         {name: len(found) for name, found in WORD_TESTS.items()},
         *({"word": sum(word[0] == corpus for word in WORDS)} for corpus in (0, 1)),
-        {name: len(found) for name, found in probe_rows(0).items()},
+        *({name: len(found) for name, found in rows(0).items()} for rows in (probe_rows, tree_probe_rows, head_relation_rows)),
     ]
     return {"run": runs, "shard": [(i, 0, json.dumps(n), "cc", "host:1", when) for i, n in enumerate(n_rows)]}
 
@@ -771,11 +789,36 @@ def probe_rows(run: int) -> dict[str, list[tuple]]:
     }
 
 
+def tree_probe_rows(run: int) -> dict[str, list[tuple]]:
+    targets = ("distance", "depth")
+    return {
+        "tree_task": [(run, target, 0, 1, 1, 0, 1, 1, 4, 3, n, chain, None) for target, n, chain in zip(targets, (2, 1), (1.0, 0.0), strict=True)],
+        "tree_probe": [
+            (run, target, kind, *place, rank, accuracy, accuracy / 2, accuracy, None, 10)
+            for place, of_target in TREE_ACCURACIES.items()
+            for target, of_rank in zip(targets, of_target, strict=True)
+            for rank, both in enumerate(of_rank, 1)
+            for kind, accuracy in zip(("tree", "untrained"), both, strict=True)
+        ],
+        "tree_edge": [(run, *place, *edge) for place, edges in TREE_EDGES.items() for edge in edges],
+    }
+
+
+def head_relation_rows(run: int) -> dict[str, list[tuple]]:
+    return {
+        "word_relation": [(run, *named, 0, *counts) for named, (counts, _) in RELATIONS.items()],
+        "head_relation": [(run, *named, layer, 0, *both) for named, (_, heads) in RELATIONS.items() for layer, both in enumerate(heads)],
+    }
+
+
 def prediction_rows() -> dict[str, list[tuple]]:
     return {
         "position_prediction": [(p, n and log(n), *others) for p, (n, *others) in PREDICTED.items()],
         "ngram_prediction": [(p, order, log(n), matched) for p, both in COUNTED.items() for order, (n, matched) in zip((3, 5), both, strict=True)],
     }
+
+
+N_RUNS = len(run_rows()["run"])
 
 
 def rows() -> dict[str, list[tuple]]:
@@ -793,7 +836,9 @@ def rows() -> dict[str, list[tuple]]:
         **state_rows(),
         **WORD_TESTS,
         **word_rows(),
-        **probe_rows(len(run_rows()["run"]) - 1),
+        **probe_rows(N_RUNS - 3),
+        **tree_probe_rows(N_RUNS - 2),
+        **head_relation_rows(N_RUNS - 1),
         "key_file": KEY_FILES,
         **trace_rows(),
         **attribution_rows(),

@@ -9,7 +9,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page
 
 from atlas.papers.catalogue import PAPERS
-from tests.ui.browser import PAGES, Server, serving, settled
+from tests.ui.browser import PAGES, Server, open_room, serving, settled
 from tests.ui.large_atlas import write_large_atlas
 
 REPEATS, VIEWS = 5, 400
@@ -29,7 +29,7 @@ def bench_pages(browser: Browser) -> None:
                 print(f"{title:26} {statistics.median(clicks):9.2f} {statistics.median(links):9.2f} {statistics.median(answers):15.2f}")
             before = memory(server.pid)
             for i in range(VIEWS):
-                go(page, server, f"neuron?layer={i % 16}&neuron={i * 7 % 1250}" if i % 2 else list(PAGES.values())[i // 2 % len(PAGES)])
+                go(page, server, f"component?at=L{i % 16}N{i * 7 % 1250}" if i % 2 else list(PAGES.values())[i // 2 % len(PAGES)])
                 if (i + 1) % (VIEWS // 8) == 0:
                     print(f"memory of the server after {i + 1} views: {memory(server.pid):,.0f} MB (before: {before:,.0f} MB)")
 
@@ -48,7 +48,7 @@ def elsewhere(page: Page, server: Server, title: str) -> bool:
 def click(page: Page, title: str) -> None:
     """To a page by its name at the top."""
     before = page.locator("h1").first.inner_text()
-    page.get_by_test_id("stTopNavLink").filter(has_text=title).first.click()
+    open_room(page, title)
     page.wait_for_function("before => ![before, undefined].includes(document.querySelector('h1')?.innerText)", arg=before)
     settled(page)
 
@@ -80,12 +80,12 @@ def typed(page: Page, label: str, text: str) -> None:
 
 NEXT: dict[str, Callable[[Page, int], None]] = {
     "Overview": lambda page, i: answered(page, lambda: page.get_by_test_id("stPopover").filter(has_text="SQL").nth(i % 2).click(), "any DuckDB"),
-    "Neuron": lambda page, i: answered(page, lambda: page.get_by_role("button", name="Next").click(), f"L3N{18 + i}"),
+    "Component": lambda page, i: answered(page, lambda: page.get_by_role("link", name="Next").click(), f"L3N{18 + i}"),
     "Search": lambda page, i: answered(page, lambda: typed(page, "Token that the value promotes", f"word{i}"), f"term=word{i}"),
-    "Prediction": lambda page, i: answered(page, lambda: typed(page, "Layer", str(3 + i)), f"in_layer={3 + i}"),
-    "Promotion and elimination": lambda page, i: answered(page, lambda: typed(page, "Layer", str(3 + i)), f"event_layer={3 + i}"),
+    "Prediction": lambda page, i: answered(page, lambda: typed(page, "Layer", str(3 + i)), f"open=L{3 + i}"),
+    "Evidence": lambda page, i: answered(page, lambda: typed(page, "Layer", str(3 + i)), f"event_layer={3 + i}"),
     "Map": lambda page, i: answered(page, lambda: typed(page, "Layer", str(3 + i)), f"map_layer={3 + i}"),
-    "Papers": lambda page, i: answered(page, lambda: page.get_by_role("radio").nth(len(PAPERS) + 1 + i).click(force=True), "item="),
+    "Figures and tables of the papers": lambda page, i: answered(page, lambda: page.get_by_role("radio").nth(len(PAPERS) + 1 + i).click(force=True), "item="),
     "SQL": lambda page, i: answered(page, lambda: typed(page, "Statement", f"SELECT layer, count(*) AS n{i} FROM trigger GROUP BY layer"), f"AS+n{i}"),
 }
 """Title → the next thing that somebody does there."""

@@ -36,6 +36,8 @@ def check_paper_run(c: Case) -> None:
         "word_test",
         "word",
         "probe",
+        "tree_probe",
+        "head_relation",
     )
     runs = [run for run in c.published.rows("SELECT kind, corpus_id, n_shards FROM run ORDER BY kind") if run[0] not in beside]
     assert runs == [("control_token", None, c.n_layers), ("next_token_rank", 0, c.n_layers), ("removal", 0, c.n_layers), ("value_cluster", None, 1)]

@@ -71,8 +71,8 @@ OF_SUITES = ("test_item", "test_region", "neuron_contrast", "test_term", "test_d
 OF_TOKENS = ("token_space", "token_vector", "token_neighbour", "token_state", "layer_geometry", "analogy_score", "similarity_score")
 """tests/ingest/test_token_vectors.py, test_token_states.py and test_word_tests.py look at them."""
 
-OF_WORDS = ("word", "probe_task", "probe", "probe_prediction")
-"""tests/ingest/test_words.py and test_probes.py look at them."""
+OF_WORDS = ("word", "probe_task", "probe", "probe_prediction", "tree_task", "tree_probe", "tree_edge", "word_relation", "head_relation")
+"""tests/ingest/test_words.py, test_probes.py, test_tree_probes.py and test_head_relations.py look at them."""
 
 OF_KEYS = ("key_file",)
 """tests/ingest/test_key_entries.py looks at it."""

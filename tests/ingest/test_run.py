@@ -226,6 +226,33 @@ def test_a_target_that_was_cut_short_is_refused_before_anything_is_computed(tmp_
         ingest(target, gpt2, corpus)
 
 
+def test_a_target_whose_free_blocks_were_cut_off_by_duckdb_is_whole(tmp_path, gpt2, corpus):
+    target = tmp_path / "a.duckdb"
+    ingest(target, gpt2, corpus)
+    with duckdb.connect(target) as con:
+        con.execute("CREATE TABLE notes AS SELECT hash(i) AS h FROM range(1_000_000) AS r (i)")
+        con.execute("CHECKPOINT")
+        con.execute("DROP TABLE notes")
+        con.execute("CHECKPOINT")
+        # what follows the free blocks moves into them, so that they end the file
+        con.execute("UPDATE run SET finished_at = finished_at + INTERVAL 1 SECOND")
+        con.execute("CHECKPOINT")
+    with duckdb.connect(target, read_only=True) as con:
+        n_blocks, block_bytes = con.execute("SELECT total_blocks, block_size FROM pragma_database_size()").fetchone()
+    assert target.stat().st_size < n_blocks * block_bytes
+    assert ingest(target, gpt2, corpus).n_positions > 0
+
+
+def test_a_target_that_lacks_a_whole_block_is_refused(tmp_path, gpt2, corpus):
+    target = tmp_path / "a.duckdb"
+    ingest(target, gpt2, corpus)
+    with duckdb.connect(target, read_only=True) as con:
+        block_bytes = con.execute("SELECT block_size FROM pragma_database_size()").fetchone()[0]
+    os.truncate(target, target.stat().st_size - block_bytes)
+    with pytest.raises(AtlasError, match=r"a\.duckdb is damaged"):
+        ingest(target, gpt2, corpus)
+
+
 def test_a_sqlite_database_is_named_as_what_it_is(tmp_path, gpt2, corpus):
     with closing(sqlite3.connect(tmp_path / "a.duckdb")) as con:
         con.execute("CREATE TABLE t (i INTEGER)")

@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner
 from transformers import PreTrainedTokenizerFast
 
@@ -13,11 +14,12 @@ from ingest.cli import ingest
 from ingest.suite_cli import test as command
 from ingest.text.corpora import Document
 from ingest.text.sequences import bos_token
-from ingest.text.suites import open_suites
+from ingest.text.suites import by_paradigm, open_suites
 from ingest.text.suites.agreement import PARADIGMS, agreement
 from ingest.text.suites.formulas import CONSTANT, parse_formula
-from ingest.text.suites.item import CRITICAL, differing_words
+from ingest.text.suites.item import CRITICAL, Item, differing_words
 from ingest.text.suites.perturbations import perturbed
+from ingest.text.suites.templates import check_once
 from schema.errors import AtlasError
 from tests.ingest.suite_files import GYM, PAIRS, TEMPLATES, written_suite
 
@@ -130,6 +132,10 @@ def gym_formula(formula: str) -> str:
         ("a.jsonl", "\n".join([json.dumps(GOOD | {"pairID": 1})] * 2), "two items are called '1'"),
         ("a.jsonl", '{"sentence_good": "a", "sentence_good": "b"}', "'sentence_good'"),
         ("a.jsonl", '{"sentence_good": "\\ud800", "sentence_bad": "b"}', "surrogate"),
+        ("a.jsonl", json.dumps(GOOD | {"UID": "\ud800"}), "line 1, UID: character 0 is half a surrogate pair"),
+        ("a.jsonl", json.dumps(GOOD | {"pairID": "x\ud800"}), "line 1, pairID: character 1 is half a surrogate pair"),
+        ("a.jsonl", json.dumps(GOOD | {"pairID": [1]}), "line 1, pairID: text is needed, and this is list"),
+        ("a.jsonl", json.dumps(GOOD | {"UID": "x" * 10001}), "10,000 are read at most"),
         ("a.jsonl", "", "the suite is empty"),
         ("a.jsonl", json.dumps({"sentence": "no gap", "option1": "a", "option2": "b", "answer": "1"}), "one _ for the choice"),
         ("a.jsonl", json.dumps({"sentence": "a _ gap", "option1": "a", "option2": "b", "answer": "3"}), "must be 1 or 2"),
@@ -142,9 +148,12 @@ def gym_formula(formula: str) -> str:
         ("a.json", gym_formula("(1;%other%) > 0"), "names condition 'other'; there are match, mismatch"),
         ("a.json", gym_formula("os.system('x')"), "cannot be read from character 0"),
         ("a.json", gym(items=[GYM["items"][0], GYM["items"][0]]), "two items are called '1'"),
+        ("a.json", gym(items=[GYM["items"][0] | {"item_number": "\ud800"}]), "item_number: character 0 is half a surrogate pair"),
         ("a.json", "[" * 100_000, "JSON that cannot be read"),
         ("a.yaml", "tests: [", "no YAML"),
         ("a.yaml", "tests: &x [*x]", "an alias"),
+        ("a.yaml", "tests: " + "[" * 40, "nested deeper than 16"),
+        ("a.yaml", "- " * 4000, "nested deeper than 16"),
         ("a.yaml", "tests: 1\ntests: 2", "'tests' is there twice"),
         ("a.yaml", "tests: !!python/object/apply:os.system [x]", "no YAML"),
         ("a.yaml", TEMPLATES.replace("kind: mft", "kind: mfd"), "kind 'mfd'; there are mft, inv, dir"),
@@ -164,6 +173,36 @@ def test_bad_input_is_said_in_a_line(tmp_path: Path, name: str, text: str, said:
     with pytest.raises(AtlasError, match=re.escape(said)) as error:
         opened(tmp_path / name)
     assert "\n" not in str(error.value)
+
+
+def test_what_is_read_takes_as_long_as_it_is_and_not_as_its_square() -> None:
+    looked = Counter[str]()
+
+    class Counted(str):
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            looked["name"] += 1
+            return str.__eq__(self, other)
+
+    class Seen(Item):
+        def __getattribute__(self, name: str) -> object:
+            looked[name] += 1
+            return super().__getattribute__(name)
+
+    n = 2000
+    check_once("here", yaml.MappingNode("", [(yaml.ScalarNode("", Counted(i)), yaml.ScalarNode("", "")) for i in range(n)]))
+    by_paradigm(Seen("pair", "s", "p", str(i), ()) for i in range(n))
+    assert looked["name"] < 20 * n
+    assert looked["kind"] < 20 * n
+
+
+def test_no_more_items_than_memory_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.jsonl").write_text("\n".join([json.dumps(GOOD)] * 3))
+    assert len(opened(tmp_path / "a.jsonl")) == 6
+    monkeypatch.setattr("ingest.text.suites.MOST_ITEMS", 2)
+    with pytest.raises(AtlasError, match="more than 2 items, and no more are read; divide it"):
+        opened(tmp_path / "a.jsonl")
 
 
 def test_files_that_are_missing_too_large_or_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

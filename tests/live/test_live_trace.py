@@ -275,6 +275,9 @@ def test_what_arms_add_up_to_is_bounded(opened: atlas.api.Atlas) -> None:
     zeroed = {"site": "coefficient", "layer": 0, "units": "all", "op": "zero", "positions": "all"}
     with pytest.raises(AtlasError, match=r"the arms change more than 100,000 units together"):
         opened.live().trace("x y", [[zeroed] * (100_000 // (3 * D_FFN) + 1)] * 3)
+    # the positions of an intervention are said again for each of its units
+    with pytest.raises(AtlasError, match=r"together, at one range of positions each"):
+        opened.live().trace("x y", [[zeroed | {"positions": list(range(0, 2 * (100_000 // (3 * D_FFN) + 1), 2))}]] * 3)
     with pytest.raises(AtlasError, match=r"under 64 arms is [\d,]+ positions; at most 1,024 are traced at once"):
         opened.live().trace(PROMPT, [[]] * 64)
 

@@ -82,6 +82,9 @@ BREAKS = {
     "test_terms": "DELETE FROM test_term",
     "probes": "UPDATE probe SET accuracy = 0.5 WHERE kind = 'label' AND layer = 1",
     "probes_complete": "DELETE FROM probe WHERE kind = 'control' AND layer = 1",
+    "tree_probes": "UPDATE tree_probe SET accuracy = 0.5 WHERE kind = 'tree' AND layer = 1 AND target = 'distance' AND rank = 2",
+    "tree_probes_complete": "DELETE FROM tree_probe WHERE kind = 'untrained' AND layer = 1 AND target = 'depth'",
+    "head_relations": "DELETE FROM head_relation WHERE relation = 'det' AND layer = 2",
     "words": "UPDATE word SET last_position_id = 3 WHERE word_id = 16",
     "neuron_contrasts": "DELETE FROM neuron_contrast WHERE paradigm = 'order' AND layer = 1 AND neuron = 1",
     "position_predictions": "UPDATE position_prediction SET next_token_rank = 2 WHERE position_id = 3",
@@ -99,20 +102,44 @@ BREAKS = {
 }
 
 
-@pytest.fixture
-def tiny_copy(suites_path: Path, tmp_path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+class Uncommitted:
+    """A connection whose cursors, in which an audit runs, see what it has not committed: they are itself."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
+        self.con = con
+
+    def cursor(self) -> "Uncommitted":
+        return self
+
+    def close(self) -> None:
+        """The next test goes on with it."""
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.con, name)
+
+
+@pytest.fixture(scope="module")
+def opened(suites_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
     """With the tests of a suite, a corpus more."""
-    with duckdb.connect(shutil.copy(suites_path, tmp_path / "copy.duckdb")) as con:
+    with duckdb.connect(shutil.copy(suites_path, tmp_path_factory.mktemp("audited") / "copy.duckdb")) as con:
         yield con
 
 
-def test_a_good_atlas_keeps_every_rule(a: atlas.Atlas, tiny_copy: duckdb.DuckDBPyConnection) -> None:
+@pytest.fixture
+def tiny_copy(opened: duckdb.DuckDBPyConnection) -> Iterator[Uncommitted]:
+    """For one test, whose changes are undone."""
+    opened.begin()
+    yield Uncommitted(opened)
+    opened.rollback()
+
+
+def test_a_good_atlas_keeps_every_rule(a: atlas.Atlas, tiny_copy: Uncommitted) -> None:
     for con in (a.con, tiny_copy):
         assert [f for f in run_audits(con) if f.n_rows] == []
 
 
 @pytest.mark.parametrize("name", BREAKS)
-def test_audit_sees_the_row_that_breaks_its_rule(tiny_copy: duckdb.DuckDBPyConnection, name: str) -> None:
+def test_audit_sees_the_row_that_breaks_its_rule(tiny_copy: Uncommitted, name: str) -> None:
     audit = next(audit for audit in audits(2) if audit.name == name)
     assert run_audit(tiny_copy, audit).n_rows == 0
     tiny_copy.execute(BREAKS[name])
@@ -177,6 +204,14 @@ def test_audit_sees_the_row_that_breaks_its_rule(tiny_copy: duckdb.DuckDBPyConne
         ("probes", "DELETE FROM probe_prediction WHERE layer = 1"),
         ("probes", "DELETE FROM probe WHERE layer = 1"),
         ("probes", "UPDATE probe_task SET corpus_id = 1"),
+        ("tree_probes", "DELETE FROM tree_edge WHERE layer = 1"),
+        ("tree_probes", "UPDATE tree_edge SET joined_word_id = 16 WHERE word_id = 68 AND layer = 1"),
+        ("tree_probes", "DELETE FROM tree_probe WHERE layer = 1 AND target = 'distance'"),
+        ("tree_probes", "UPDATE tree_task SET corpus_id = 1 WHERE target = 'distance'"),
+        ("tree_probes", "UPDATE tree_task SET n_scored = 3 WHERE target = 'distance'"),
+        ("head_relations", "UPDATE head_relation SET test_accuracy = 0.5 WHERE relation = 'punct' AND layer = 0"),
+        ("head_relations", "UPDATE head_relation SET accuracy = NULL WHERE relation = 'det' AND layer = 0"),
+        ("head_relations", "DELETE FROM word_relation WHERE relation = 'punct'"),
         ("words", "UPDATE word SET char_end = 1000 WHERE word_id = 1040"),
         ("words", "UPDATE word SET head_word_id = 68 WHERE word_id = 0"),
         ("words", "UPDATE word SET head_word_id = 0 WHERE word_id = 0"),
@@ -215,7 +250,7 @@ def test_audit_sees_the_row_that_breaks_its_rule(tiny_copy: duckdb.DuckDBPyConne
         ("control_token: finite", "UPDATE control_token SET score = 'inf' WHERE rank = 1 AND layer = 2"),
     ],
 )
-def test_audit_sees_other_breaks_of_its_rule_too(tiny_copy: duckdb.DuckDBPyConnection, name: str, statement: str) -> None:
+def test_audit_sees_other_breaks_of_its_rule_too(tiny_copy: Uncommitted, name: str, statement: str) -> None:
     tiny_copy.execute(statement)
     assert run_audit(tiny_copy, next(audit for audit in audits(2) if audit.name == name)).n_rows >= 1
 
@@ -237,7 +272,7 @@ COUNTED = [t.name for t in TABLES if t.info["filled_by"] and t.name not in MERGE
 
 
 @pytest.mark.parametrize(("table", "column"), NUMBERS)
-def test_no_number_of_any_table_may_be_nan_or_infinite(tiny_copy: duckdb.DuckDBPyConnection, table: str, column: str) -> None:
+def test_no_number_of_any_table_may_be_nan_or_infinite(tiny_copy: Uncommitted, table: str, column: str) -> None:
     audit = next(audit for audit in audits(2) if audit.name == f"{table}: finite")
     n = tiny_copy.execute(f"SELECT count({column}) FROM {table}").fetchall()[0][0]
     for number in ("nan", "inf", "-inf"):
@@ -246,7 +281,7 @@ def test_no_number_of_any_table_may_be_nan_or_infinite(tiny_copy: duckdb.DuckDBP
 
 
 @pytest.mark.parametrize(("table", "column"), BOUNDED)
-def test_no_number_lies_outside_its_bounds(tiny_copy: duckdb.DuckDBPyConnection, table: str, column: str) -> None:
+def test_no_number_lies_outside_its_bounds(tiny_copy: Uncommitted, table: str, column: str) -> None:
     audit = next(audit for audit in audits(2) if audit.name == f"{table}: bounds")
     n = tiny_copy.execute(f"SELECT count({column}) FROM {table}").fetchall()[0][0]
     tiny_copy.execute(f"UPDATE {table} SET {column} = -0.001 WHERE {column} IS NOT NULL")
@@ -254,7 +289,7 @@ def test_no_number_lies_outside_its_bounds(tiny_copy: duckdb.DuckDBPyConnection,
 
 
 @pytest.mark.parametrize("table", COUNTED)
-def test_a_row_that_is_lost_or_was_never_brought_is_counted(tiny_copy: duckdb.DuckDBPyConnection, table: str) -> None:
+def test_a_row_that_is_lost_or_was_never_brought_is_counted(tiny_copy: Uncommitted, table: str) -> None:
     audit = next(audit for audit in audits(2) if audit.name == f"{table}: shard rows")
     n = tiny_copy.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0]
     tiny_copy.execute(f"CREATE TEMP TABLE all_rows AS FROM {table}; DELETE FROM {table}")
@@ -264,7 +299,7 @@ def test_a_row_that_is_lost_or_was_never_brought_is_counted(tiny_copy: duckdb.Du
 
 
 @pytest.mark.parametrize("vector", ["['nan', '1']", "['inf', '-inf']", "['1', '-inf']"])
-def test_no_number_of_a_vector_may_be_none(tiny_copy: duckdb.DuckDBPyConnection, vector: str) -> None:
+def test_no_number_of_a_vector_may_be_none(tiny_copy: Uncommitted, vector: str) -> None:
     audit = next(audit for audit in audits(2) if audit.name == "residual_state: finite")
     tiny_copy.execute("UPDATE residual_state SET vector = [3.4e38, 3.4e38]")
     assert run_audit(tiny_copy, audit).n_rows == 0
@@ -274,7 +309,7 @@ def test_no_number_of_a_vector_may_be_none(tiny_copy: duckdb.DuckDBPyConnection,
 
 
 @pytest.mark.parametrize(("entropy", "n_rows"), [(-1e-6, 0), (-1e-4, 45)])
-def test_an_entropy_is_not_negative_but_by_a_rounding(tiny_copy: duckdb.DuckDBPyConnection, entropy: float, n_rows: int) -> None:
+def test_an_entropy_is_not_negative_but_by_a_rounding(tiny_copy: Uncommitted, entropy: float, n_rows: int) -> None:
     tiny_copy.execute("UPDATE logit_lens SET entropy = ?", [entropy])
     assert run_audit(tiny_copy, next(audit for audit in audits(2) if audit.name == "logit_lens: bounds")).n_rows == n_rows
 
@@ -291,7 +326,7 @@ def test_rows_of_every_table_that_one_pass_fills_are_counted() -> None:
     assert set(metadata(2).tables) - counted == registered | set(MERGES)
 
 
-def test_nulls_are_seen_where_the_metadata_allows_none(tiny_copy: duckdb.DuckDBPyConnection) -> None:
+def test_nulls_are_seen_where_the_metadata_allows_none(tiny_copy: Uncommitted) -> None:
     audit = next(audit for audit in audits(2) if audit.name == "trigger: not null")
     tiny_copy.execute("CREATE TABLE loose AS FROM trigger")
     tiny_copy.execute("DROP TABLE trigger")
@@ -304,7 +339,7 @@ def test_an_empty_atlas_breaks_no_rule(empty_atlas: duckdb.DuckDBPyConnection) -
     assert [f.audit.name for f in run_audits(empty_atlas) if f.n_rows] == []
 
 
-def test_an_audit_that_cannot_run_is_an_error_and_not_a_pass(tiny_copy: duckdb.DuckDBPyConnection) -> None:
+def test_an_audit_that_cannot_run_is_an_error_and_not_a_pass(tiny_copy: Uncommitted) -> None:
     tiny_copy.execute("ALTER TABLE sub_update DROP COLUMN next_score")
     with pytest.raises(AtlasError, match="the audit 'sub_update: finite' cannot run"):
         list(run_audits(tiny_copy))

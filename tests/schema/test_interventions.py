@@ -168,6 +168,11 @@ def test_brackets_within_text_are_no_nesting() -> None:
         (change("coefficient", "mean", value=None), SHAPE, "the atlas has no mean of L1N2 in corpus 0"),
         (change("coefficient", "set", value=None, strength={"norm": 1}), SHAPE, "the atlas has no value_norm of L1N2$"),
         (change("coefficient", "zero", units="all"), Shape("toy", 3, MOST_CHANGES + 1, 4, False, False), "more than 100,000 units"),
+        (
+            change("coefficient", "zero", units="all", positions=[0, [2, 9]]),
+            Shape("toy", 3, MOST_CHANGES // 2 + 1, 4, False, False),
+            "at one range of positions",
+        ),
     ],
 )
 def test_what_the_model_or_the_atlas_does_not_have_is_refused_with_what_it_has(item: dict, shape: Shape, message: str) -> None:

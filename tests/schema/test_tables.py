@@ -79,6 +79,8 @@ def test_the_passes_are_those_that_fill_tables_and_every_one_can_be_asked_for() 
         "token_state",
         "word",
         "probe",
+        "tree_probe",
+        "head_relation",
     ]
     assert all(told.asked_by.startswith("--model …") for told in passes.values())
 

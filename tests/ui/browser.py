@@ -16,12 +16,12 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 PAGES = {
     "Overview": "",
-    "Neuron": "neuron?layer=3&neuron=17",
     "Search": "search",
+    "Component": "component?at=L3N17",
     "Prediction": "prediction?position=127",
-    "Promotion and elimination": "events",
     "Map": "map",
-    "Papers": "papers",
+    "Evidence": "evidence",
+    "Figures and tables of the papers": "evidence?show=papers",
     "SQL": "sql",
 }
 """Title → address of a view with something on it."""
@@ -93,3 +93,11 @@ def settled(page: Page) -> None:
     page.wait_for_selector("h1", timeout=SETTLED_S * 1000)
     page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]', timeout=SETTLED_S * 1000)
     page.wait_for_function("document.querySelectorAll('[data-stale=true]').length === 0", timeout=SETTLED_S * 1000)
+
+
+def open_room(page: Page, title: str) -> None:
+    """By its name in the bar, behind the atlas's name, or on the page."""
+    link = page.get_by_role("link", name=title, exact=True)
+    if not link.first.is_visible():
+        page.locator("details.atlas summary").click()
+    link.first.click()

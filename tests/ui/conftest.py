@@ -1,17 +1,20 @@
 """Pages as Streamlit runs them, without a browser."""
 
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from html.parser import HTMLParser
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import streamlit as st
 from playwright.sync_api import Browser
 from streamlit.testing.v1 import AppTest
 
 from schema import store
-from schema.build import create_tables, install_derived
 from tests.atlas.annotations.nasty_atlas import write_nasty_atlas
 from tests.atlas.tiny_atlas import write_tiny_atlas
 from tests.ui.browser import Server, browsing, serving
@@ -33,22 +36,21 @@ def tiny(tiny_original: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(tiny_original, tmp_path))
 
 
+@pytest.fixture(scope="session")
+def nasty_original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_nasty_atlas(tmp_path_factory.mktemp("nasty") / "nasty.duckdb")
+
+
 @pytest.fixture
-def nasty(tmp_path: Path) -> Path:
+def nasty(nasty_original: Path, tmp_path: Path) -> Path:
     """With tokens that a spreadsheet or a browser might take for more than text."""
-    return write_nasty_atlas(tmp_path / "nasty.duckdb")
+    return Path(shutil.copy(nasty_original, tmp_path))
 
 
 @pytest.fixture
-def empty(tmp_path: Path) -> Path:
+def empty(empty_path: Path) -> Path:
     """Tables without a row."""
-    path = tmp_path / "empty.duckdb"
-    con = store.open_writer(path)
-    create_tables(con, 2)
-    install_derived(con)
-    con.execute("CHECKPOINT")
-    con.close()
-    return path
+    return empty_path
 
 
 @pytest.fixture
@@ -80,8 +82,68 @@ def visit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Visit]:
 
 
 def text_of(app: AppTest) -> str:
-    """Everything that a page says in text, code and errors."""
-    return "\n".join(str(e.value) for kind in ("text", "code", "error", "warning", "title", "header") for e in getattr(app, kind))
+    """Everything that a page says in text, code, errors and HTML of ours."""
+    said = [str(e.value) for kind in ("text", "code", "error", "warning", "title", "header") for e in getattr(app, kind)]
+    return "\n".join([*said, *("".join(read(html).texts) for html in htmls(app))])
+
+
+def htmls(app: AppTest) -> list[str]:
+    """The HTML that a page is made of, but for styles and scripts."""
+    return [body for body in (str(part.proto.body) for part in app.get("html")) if not body.startswith(("<style>", "<script>"))]
+
+
+def tables(app: AppTest) -> list[pd.DataFrame]:
+    """The tables of a page: those whose rows are links first, each as its columns, and beside the name of what a row leads to its numbers."""
+    return [*(linked(html) for html in htmls(app) if '<table class="rows">' in html), *(table.value for table in app.dataframe)]
+
+
+def linked(html: str) -> pd.DataFrame:
+    """A table of links as a reader has it: numbers are numbers again."""
+    found = read(html)
+    head, *body = found.rows
+    frame = pd.DataFrame([[plain(cell) for cell in row] for row in body], columns=head)
+    if frame.columns[0] in ("neuron", "head"):
+        unit, places = frame.columns[0], [re.fullmatch(r"L(\d+)[NH](\d+)", name) for name in frame.iloc[:, 0]]
+        numbers = pd.DataFrame({"layer": [int(p[1]) for p in places], unit: [int(p[2]) for p in places]})
+        frame = pd.concat([numbers, frame.drop(columns=unit)], axis=1)
+    return frame
+
+
+def plain(text: str) -> object:
+    """What a cell says, as the value it was."""
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return {"–": None, "yes": True, "no": False}.get(text, text)
+
+
+class Reader(HTMLParser):
+    """What a browser makes of HTML: its tags, its text, its tables' cells."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.rows: list[list[str]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+        if self.rows and self.rows[-1]:
+            self.rows[-1][-1] += data
+
+
+def read(html: str) -> Reader:
+    reader = Reader()
+    reader.feed(html)
+    reader.close()
+    return reader
 
 
 @pytest.fixture(scope="session")

@@ -11,12 +11,12 @@ sys.path.insert(0, str(ROOT))
 
 VIEWS = {
     "overview": "",
-    "neuron": "neuron?layer=20&neuron=100",
+    "component": "component?at=L20N100",
     "search": "search?by=words&term=united+states",
     "prediction": "prediction?position=136",
-    "events": "events",
+    "evidence": "evidence",
     "map": "map",
-    "papers": "papers?paper=geva2022&item=table4",
+    "papers": "evidence?show=papers&paper=geva2022&item=table4",
     "sql": "sql?sql=FROM+geva2022_fig3()&chart=true",
 }
 """Name → address; the neuron and the position are those of the demo."""

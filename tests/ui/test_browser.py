@@ -10,7 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect
 
-from tests.ui.browser import PAGES, Server, settled
+from tests.ui.browser import PAGES, Server, open_room, settled
 from tests.ui.large_atlas import NASTY
 
 pytestmark = pytest.mark.slow
@@ -134,7 +134,7 @@ def test_a_click_through_of_all_pages_and_back(open_window: Callable[..., Visito
     visitor = open_window()
     page = visitor.go("")
     for title, address in list(PAGES.items())[1:]:
-        page.get_by_test_id("stTopNavLink").filter(has_text=title).or_(page.get_by_role("link", name=title, exact=True)).first.click()
+        open_room(page, title)
         # the page before is still there, and settled, until the server has answered
         expect(page).to_have_url(at(visitor.server, address))
         settled(page)
@@ -151,8 +151,8 @@ def test_a_click_through_of_all_pages_and_back(open_window: Callable[..., Visito
 @pytest.mark.parametrize(
     ("address", "heading", "kept"),
     [
-        ("neuron?layer=3&neuron=17", "L3N17", {"layer": "3", "neuron": "17"}),
-        ("neuron?layer=3&neuron=17&context=wide", "L3N17", {"layer": "3", "neuron": "17", "context": "wide"}),
+        ("component?at=L3N17", "L3N17", {"at": "L3N17"}),
+        ("component?at=L3N17&context=wide", "L3N17", {"at": "L3N17", "context": "wide"}),
         ("sql?sql=SELECT%2042%20AS%20answer", None, {"sql": "SELECT 42 AS answer"}),
         ("prediction?position=127", None, {"position": "127"}),
     ],
@@ -191,7 +191,7 @@ def test_a_statement_from_a_link_waits_for_run_wherever_the_link_is(open_window:
 
 
 def test_the_sql_behind_a_table_is_brought_to_the_sql_page(open_window: Callable[..., Visitor]) -> None:
-    page = open_window().go("neuron?layer=3&neuron=17")
+    page = open_window().go("component?at=L3N17")
     page.get_by_test_id("stPopover").filter(has_text="SQL").get_by_role("button").first.click()
     page.get_by_role("link", name="Open in the SQL page").first.click()
     expect(page.get_by_label("Statement", exact=True)).to_have_value(re.compile("trigger_contexts"))
@@ -200,20 +200,20 @@ def test_the_sql_behind_a_table_is_brought_to_the_sql_page(open_window: Callable
 
 
 def test_an_address_that_does_not_exist_is_said(open_window: Callable[..., Visitor]) -> None:
-    page = open_window().go("neuron?layer=99&neuron=0")
+    page = open_window().go("component?at=L99N0")
     expect(page.get_by_text("no layer 99: this model has layers 0 to 15")).to_be_visible()
     page = open_window().go("prediction?position=5")
     expect(page.get_by_text("position 5 is not traced; the nearest that are")).to_be_visible()
 
 
 def test_next_neuron_renews_the_link(open_window: Callable[..., Visitor]) -> None:
-    page = open_window().go("neuron?layer=3&neuron=17")
-    page.get_by_role("button", name="Next").click()
+    page = open_window().go("component?at=L3N17")
+    page.get_by_role("link", name="Next").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("L3N18")
-    page.wait_for_url("**/neuron?layer=3&neuron=18")
+    page.wait_for_url("**/component?at=L3N18&of=ff")
 
 
-@pytest.mark.parametrize("address", ["neuron?layer=0&neuron=0&context=wide", "prediction?position=127"])
+@pytest.mark.parametrize("address", ["component?at=L0N0&context=wide", "prediction?position=127"])
 def test_nasty_tokens_are_text(open_window: Callable[..., Visitor], address: str) -> None:
     visitor = open_window()
     page = visitor.go(address)
@@ -227,7 +227,7 @@ def test_nasty_tokens_are_text(open_window: Callable[..., Visitor], address: str
 
 
 def test_a_table_is_downloaded_with_its_provenance(open_window: Callable[..., Visitor]) -> None:
-    page = open_window().go("neuron?layer=3&neuron=17")
+    page = open_window().go("component?at=L3N17")
     opener = open_downloads(page, 0)
     for label, start in (("CSV", b"rank,coefficient"), ("LaTeX", b"% "), ("Provenance", b"{")):
         assert downloaded(page, opener, label).startswith(start), label

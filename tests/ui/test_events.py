@@ -7,13 +7,13 @@ import polars as pl
 import pytest
 
 from atlas.papers import geva2022_charts
-from tests.ui.conftest import Visit, text_of
+from tests.ui.conftest import Visit, tables, text_of
 from ui import charts
 
 
 def test_saturations_come_first_with_their_counts_beside_them(visit: Visit, tiny: Path) -> None:
-    app = visit(tiny, "events")
-    table4, listed = (table.value for table in app.dataframe)
+    app = visit(tiny, "evidence")
+    listed, table4 = tables(app)
     assert table4[["event", "selection", "n_events"]].values.tolist() == [
         ["saturation", "dominant", 3],
         ["saturation", "random", 3],
@@ -26,20 +26,20 @@ def test_saturations_come_first_with_their_counts_beside_them(visit: Visit, tiny
 
 
 def test_the_address_restores_the_filters(visit: Visit, tiny: Path) -> None:
-    app = visit(tiny, "events", event="elimination", event_layer="1", corpus="0", events="1")
+    app = visit(tiny, "evidence", event="elimination", event_layer="1", corpus="0", events="1")
     assert not app.error
     assert "FROM elimination_events(layer := 1, n := 1, corpus := 0)" in text_of(app)
     assert "FROM geva2022_events(corpus := 0)" in text_of(app)
     # position 8 falls to rank 7, position 2 to rank 4
-    assert app.dataframe[1].value[["layer", "token", "candidate_rank_after"]].values.tolist() == [[1, "␣dog", 7]]
+    assert tables(app)[0][["layer", "token", "candidate_rank_after"]].values.tolist() == [[1, "␣dog", 7]]
 
 
 def test_how_many_eliminations_take_down_the_token_just_read_is_said_where_they_are_shown(visit: Visit, tiny: Path) -> None:
     # of position 2 alone the candidate is the token read there
     said = "Of the 3 eliminations 1 take down the input token, the very token that was just read."
-    app = visit(tiny, "events", event="elimination")
+    app = visit(tiny, "evidence", event="elimination")
     assert text_of(app).count(said) == 2
-    assert app.dataframe[1].value[["token", "candidate", "is_input_token"]].values.tolist() == [
+    assert tables(app)[0][["token", "candidate", "is_input_token"]].values.tolist() == [
         ["␣dog", ".", False],
         ["␣cat", "␣cat", True],
         ["␣cat", "␣*", False],
@@ -47,7 +47,7 @@ def test_how_many_eliminations_take_down_the_token_just_read_is_said_where_they_
 
 
 def test_no_event_of_the_kind_is_said(visit: Visit, tiny: Path) -> None:
-    assert "No saturation here." in text_of(visit(tiny, "events", event_layer="2"))
+    assert "No saturation here." in text_of(visit(tiny, "evidence", event_layer="2"))
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_no_event_of_the_kind_is_said(visit: Visit, tiny: Path) -> None:
     ],
 )
 def test_what_does_not_exist_is_said(visit: Visit, tiny: Path, query: dict[str, str], said: str) -> None:
-    app = visit(tiny, "events", **query)
+    app = visit(tiny, "evidence", **query)
     assert said in text_of(app)
     assert not app.exception
 

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from schema import store
-from tests.ui.conftest import Visit, text_of
+from tests.ui.conftest import Visit, tables, text_of
 from ui import map as map_page
 from ui.map_charts import HEIGHT, WIDTH, Area, cell_labels, cells, points
 
@@ -16,7 +16,7 @@ def test_few_points_are_shown_one_by_one_and_open_their_neuron(visit: Visit, tin
     app = visit(tiny, "map", area="-1,4,-2,4")
     assert "12 values. Draw a rectangle" in text_of(app)
     assert "FROM map_points(x_min := -1.0::DOUBLE, x_max := 4.0::DOUBLE, y_min := -2.0::DOUBLE, y_max := 4.0::DOUBLE)" in text_of(app)
-    shown = app.dataframe[-1].value
+    shown = tables(app)[0]
     assert list(shown.columns) == ["layer", "neuron", "tokens"]
     assert shown.iloc[0].tolist() == [0, 0, "␣cat · ␣dog"]
 
@@ -29,7 +29,7 @@ def test_a_link_restores_layout_layer_and_area(visit: Visit, tiny: Path) -> None
         "FROM map_points(layout := 'resid_post', x_min := 1.0::DOUBLE, x_max := 3.0::DOUBLE, y_min := 0.0::DOUBLE, y_max := 2.5::DOUBLE, layer := 1)"
         in text_of(app)
     )
-    shown = app.dataframe[-1].value
+    shown = tables(app)[0]
     assert list(shown.columns) == ["layer", "position_id", "token", "final_token", "tokens"]
     assert shown["position_id"].tolist() == [2, 8]
 
@@ -38,7 +38,7 @@ def test_the_whole_map_and_many_points_are_shown_as_cells(visit: Visit, tiny: Pa
     app = visit(tiny, "map")
     assert [t.value for t in app.title] == ["Map of values"]
     assert "12 values in 12 cells." in text_of(app)
-    shown = app.dataframe[-1].value
+    shown = tables(app)[0]
     assert list(shown.columns) == ["tokens", "n_points", "mean_layer", "lowest_layer", "highest_layer"]
     assert shown["n_points"].sum() == 12
     # L1N2, L1N3 and L2N3
@@ -74,7 +74,7 @@ def test_what_is_drawn_becomes_the_area(monkeypatch: pytest.MonkeyPatch) -> None
 def test_an_area_that_is_none_is_said(visit: Visit, tiny: Path, area: str) -> None:
     app = visit(tiny, "map", area=area)
     assert f"the address asks for area {area}; an area is x_min,x_max,y_min,y_max" in text_of(app)
-    assert not app.dataframe
+    assert not tables(app)
 
 
 @pytest.mark.parametrize(("query", "said"), [({"map_layer": "3"}, "no layer 3"), ({"layout": "attn_out"}, "no layout attn_out; they are value, resid_post")])

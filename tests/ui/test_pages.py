@@ -1,5 +1,6 @@
 """Every page of every kind of atlas: what it shows, what it says where there is nothing, and that a link restores it."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from atlas.api import Atlas
 from schema import SCHEMA_VERSION, store
-from tests.ui.conftest import Visit, text_of
+from tests.ui.conftest import Visit, htmls, tables, text_of
 from ui import data
 
 PAGES = sorted(path.stem for path in (Path(__file__).parents[2] / "ui" / "app_pages").glob("*.py"))
@@ -45,35 +46,35 @@ def test_the_overview_counts_what_was_read(visit: Visit, tiny: Path) -> None:
 
 
 def test_a_link_restores_the_neuron(visit: Visit, tiny: Path) -> None:
-    app = visit(tiny, "neuron", layer="1", neuron="2", context="narrow")
+    app = visit(tiny, "component", at="L1N2", context="narrow")
     assert [t.value for t in app.title] == ["L1N2"]
     assert "FROM trigger_contexts(1, 2, n := 20, width := 5)" in text_of(app)
 
 
-@pytest.mark.parametrize(
-    ("layer", "neuron", "said"), [("3", "0", "no layer 3: this model has layers 0 to 2"), ("0", "x", "no neuron x"), ("-1", "0", "no layer -1")]
-)
-def test_an_address_that_does_not_exist_is_said_and_no_other_is_shown(visit: Visit, tiny: Path, layer: str, neuron: str, said: str) -> None:
-    app = visit(tiny, "neuron", layer=layer, neuron=neuron)
+@pytest.mark.parametrize(("at", "said"), [("L3N0", "no layer 3: this model has layers 0 to 2"), ("L0Nx", "'L0Nx' is no address"), ("L0N4", "no neuron 4")])
+def test_an_address_that_does_not_exist_is_said_and_kept_and_no_other_is_shown(visit: Visit, tiny: Path, at: str, said: str) -> None:
+    app = visit(tiny, "component", at=at)
     assert said in text_of(app)
-    assert [t.value for t in app.title] == ["No such neuron"] and not app.dataframe
+    assert [t.value for t in app.title] == ["No such component"] and not tables(app)
+    assert app.query_params["at"] == at
 
 
 def test_a_width_of_the_text_that_there_is_not_is_said(visit: Visit, tiny: Path) -> None:
-    assert "no context huge; they are narrow, snippet, wide" in text_of(visit(tiny, "neuron", context="huge"))
+    assert "no context huge; they are narrow, snippet, wide" in text_of(visit(tiny, "component", at="L0N0", context="huge"))
 
 
-def test_previous_next_and_go_to_lead_through_the_model(visit: Visit, tiny: Path) -> None:
-    app = visit(tiny, "neuron", layer="0", neuron="3")
-    press = {button.label: button for button in app.button}
-    assert not press["Previous"].disabled
-    press["Next"].click().run()
-    assert [t.value for t in app.title] == ["L1N0"]
-    app.text_input(key="jump").set_value("l2n3").run()
-    assert [t.value for t in app.title] == ["L2N3"]
-    assert {button.label: button for button in app.button}["Next"].disabled
-    app.text_input(key="jump").set_value("L2N4").run()
-    assert "no neuron 4: this model has neurons 0 to 3" in text_of(app)
+@pytest.mark.parametrize(("at", "places"), [("L0N0", {"Next": "L0N1"}), ("L0N3", {"Previous": "L0N2", "Next": "L1N0"}), ("L2N3", {"Previous": "L2N2"})])
+def test_previous_and_next_lead_through_the_model(visit: Visit, tiny: Path, at: str, places: dict[str, str]) -> None:
+    app = visit(tiny, "component", at=at)
+    found = {name: place for html in htmls(app) for place, name in re.findall(r'<a href="/component\?at=(\w+)&amp;of=ww">(\w+)</a>', html)}
+    assert {name: found[name] for name in ("Previous", "Next") if name in found} == places
+
+
+def test_a_link_of_another_model_shows_nothing_of_this_one(visit: Visit, tiny: Path) -> None:
+    assert [t.value for t in visit(tiny, "component", at="L1N2", of="ww").title] == ["L1N2"]
+    app = visit(tiny, "component", at="L1N2", of="217a624a")
+    assert [t.value for t in app.title] == ["Another model"] and not tables(app)
+    assert "this link is of a model whose weights begin with 217a624a, and tiny.duckdb is of tiny @ r0 (ww…)" in text_of(app)
 
 
 def test_a_newer_snapshot_is_offered_and_shown_when_asked_for(visit: Visit, tiny: Path) -> None:
@@ -111,7 +112,7 @@ def test_a_visit_that_begins_while_a_snapshot_is_published_shows_that(visit: Vis
 
 
 def test_an_annotation_is_kept_by_the_form_and_shown(visit: Visit, nasty: Path) -> None:
-    app = visit(nasty, "neuron", layer="0", neuron="0")
+    app = visit(nasty, "component", at="L0N0")
     assert "Nobody has annotated this neuron yet." in text_of(app)
     app.toggle(key="annotate").set_value(True).run()
     app.selectbox(key="annotated-corpus").set_value(2).run()
@@ -120,5 +121,5 @@ def test_an_annotation_is_kept_by_the_form_and_shown(visit: Visit, nasty: Path) 
     app.multiselect[0].set_value([1, 2, 3])
     next(b for b in app.button if b.label == "Keep").click().run()
     assert not app.exception and not app.error
-    found = next(d.value for d in app.dataframe if "annotator_kind" in d.value.columns)
+    found = next(table for table in tables(app) if "annotator_kind" in table)
     assert found[["annotator", "kind", "description", "n_matches"]].to_numpy().tolist() == [["anna", "shallow", "*odd* ones", 3]]

@@ -13,7 +13,7 @@ from atlas.retrieval.kind import RETRIEVALS
 from schema import store
 from tests.atlas.experiments.tiny_experiments import write_tiny_experiments
 from tests.atlas.retrieval.tiny_retrievals import write_tiny_retrievals
-from tests.ui.conftest import Visit, text_of
+from tests.ui.conftest import Visit, tables, text_of
 from ui import blocks
 
 ITEMS = {item.name: paper.name for paper in PAPERS.values() for item in paper.items}
@@ -40,7 +40,7 @@ def tiny(with_all_beside: Path, tmp_path: Path) -> Path:
 def shown(visit: Visit, path: Path, name: str, **query: str) -> AppTest:
     """The page at one item. No score of the tiny atlas is above 6."""
     paper = ITEMS[name]
-    return visit(path, "papers", paper=paper, item=name.removeprefix(f"{paper}_"), threshold="1.5", **query)
+    return visit(path, "evidence", show="papers", paper=paper, item=name.removeprefix(f"{paper}_"), threshold="1.5", **query)
 
 
 @pytest.mark.parametrize("name", ITEMS)
@@ -52,9 +52,9 @@ def test_every_item_is_shown_as_it_is_printed(visit: Visit, tiny: Path, name: st
     assert f"{item.place} · {name}" in text_of(app)
     if name in ANNOTATED:
         assert "Not here yet: no annotated" in text_of(app)
-        assert not app.dataframe
+        assert not tables(app)
         return
-    assert list(app.dataframe[0].value.columns) == list(item.columns.values())
+    assert list(tables(app)[0].columns) == list(item.columns.values())
     assert len(app.get("vega_lite_chart")) == (item.chart is not None)
     assert "Model: tiny @ r0, 3 layers × 4 neurons." in text_of(app)
     assert f"Left out: {item.exclusions}." in text_of(app)
@@ -80,7 +80,7 @@ def test_a_chart_is_drawn_in_print_dress(visit: Visit, tiny: Path) -> None:
 
 
 def test_the_list_names_every_item_and_says_which_are_not_here(visit: Visit, tiny: Path) -> None:
-    app = visit(tiny, "papers")
+    app = visit(tiny, "evidence", show="papers")
     radio = app.radio(key="item")
     assert radio.value == "table1"
     assert len(radio.options) == len(PAPERS["geva2021"].items)
@@ -102,9 +102,9 @@ def test_a_threshold_is_the_readers(visit: Visit, tiny: Path) -> None:
     # scores of layer 1: -2, 1, -4, 0, 0, 0
     app = shown(visit, tiny, "geva2022_extreme")
     assert "FROM geva2022_extreme(threshold := 1.5::DOUBLE)" in text_of(app)
-    assert app.dataframe[0].value["extreme"].to_list()[1] == 2
+    assert tables(app)[0]["extreme"].to_list()[1] == 2
     app.number_input(key="threshold").set_value(3.0).run()
-    assert app.dataframe[0].value["extreme"].to_list()[1] == 1
+    assert tables(app)[0]["extreme"].to_list()[1] == 1
     app.number_input(key="threshold").set_value(None).run()
     assert "FROM geva2022_extreme()" in text_of(app)
 
@@ -139,13 +139,13 @@ def test_the_files_are_those_that_atlas_paper_writes(visit: Visit, tiny: Path, m
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ({"paper": "geva2019"}, "no paper geva2019; they are geva2021, geva2022, elhage2021, meng2022, geva2023, khandelwal2020"),
+        ({"paper": "geva2019"}, f"no paper geva2019; they are {', '.join(PAPERS)}"),
         ({"paper": "geva2022", "item": "fig11"}, "no item fig11; they are concepts"),
         ({"corpus": "7"}, "no corpus 7; they are 0: tales (all)"),
         ({"paper": "geva2022", "item": "extreme", "threshold": "high"}, "the address asks for threshold high, which is no number"),
     ],
 )
 def test_an_address_that_asks_for_what_there_is_not_is_said(visit: Visit, tiny: Path, query: dict[str, str], said: str) -> None:
-    app = visit(tiny, "papers", **query)
+    app = visit(tiny, "evidence", show="papers", **query)
     assert said in text_of(app)
-    assert not app.exception and not app.dataframe
+    assert not app.exception and not tables(app)

@@ -2,38 +2,16 @@
 
 import os
 from datetime import UTC, datetime, timedelta
-from html.parser import HTMLParser
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from schema.errors import NotAnAtlas
+from tests.ui.conftest import read
 from tests.ui.large_atlas import NASTY
-from ui import blocks, links, tokens
+from ui import blocks, tokens
 from ui.snapshot import age, latest
-
-
-class Reader(HTMLParser):
-    """What a browser makes of HTML: its tags, and its text."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
-
-
-def read(html: str) -> Reader:
-    reader = Reader()
-    reader.feed(html)
-    reader.close()
-    return reader
 
 
 def test_the_shade_of_a_strip_by_hand() -> None:
@@ -78,12 +56,6 @@ def test_a_token_is_text_and_nothing_else(token: str) -> None:
     assert shown.count(tokens.visible_line(token)) >= 2
     assert "2 more with the same text" in shown and "x <b>" in shown
     assert not any(ord(c) < 32 for c in shown)
-
-
-def test_rows_lead_to_their_neuron_else_to_their_position() -> None:
-    assert links.of_row({"layer": 3, "neuron": 17, "position_id": 5}) == ("app_pages/neuron.py", {"layer": 3, "neuron": 17})
-    assert links.of_row({"position_id": 5}) == ("app_pages/prediction.py", {"position": "5"})
-    assert links.of_row({"layer": 3, "mean": 0.5}) is None
 
 
 def test_cells_show_every_character_and_end_somewhere() -> None:

@@ -7,8 +7,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from schema import store
-from tests.ui.conftest import Visit, text_of
-from ui import links, prediction_charts
+from tests.ui.conftest import Visit, htmls, tables, text_of
+from ui import prediction_charts
 
 NASTY = "<script>alert(1)</script> *a* :red[b] $x$"
 
@@ -67,26 +67,26 @@ def test_bars_are_named_by_address_and_the_best_promoter_is_on_top() -> None:
 
 
 def html_of(app: AppTest) -> str:
-    return "\n".join(str(part.proto.body) for part in app.get("html"))
+    return "\n".join(htmls(app))
 
 
 def test_without_a_position_the_traced_ones_are_listed(visit: Visit, tiny: Path) -> None:
     app = visit(tiny, "prediction")
     assert [t.value for t in app.title] == ["Traced predictions"]
-    assert app.dataframe[0].value["token"].to_list() == ["␣cat", "␣dog", "␣cat"]
+    assert tables(app)[0]["token"].to_list() == ["␣cat", "␣dog", "␣cat"]
     app = visit(tiny, "prediction", words="THE DOG")
-    assert app.dataframe[0].value["token"].to_list() == ["␣dog"]
+    assert tables(app)[0]["token"].to_list() == ["␣dog"]
 
 
 def test_a_position_shows_its_text_its_grid_and_its_sub_updates(visit: Visit, tiny: Path) -> None:
-    app = visit(tiny, "prediction", position="2", in_layer="1")
+    app = visit(tiny, "prediction", position="2", open="L1")
     assert not app.exception and not app.error
     assert [t.value for t in app.title] == ["Prediction at position 2"]
     html = html_of(app)
     assert '<span class="asked"> cat</span>' in html
     # resid_mid of layer 1 leads with " cat", which falls; resid_post with " sat", which stays: see LENS of the tiny atlas
     assert "▼ <bdi>␣cat</bdi>" in html and "▲ <bdi>␣sat</bdi>" in html
-    happened, promoting, demoting = (table.value for table in app.dataframe)
+    promoting, demoting, happened = tables(app)
     assert happened[["layer", "event"]].values.tolist() == [[1, "elimination"], [1, "saturation"], [2, "elimination"]]
     assert promoting[["neuron", "candidate_score", "final_score"]].values.tolist() == [[0, 1.0, -1.0]]
     assert demoting[["neuron", "candidate_score", "final_score"]].values.tolist() == [[2, -2.0, 4.0]]
@@ -95,24 +95,23 @@ def test_a_position_shows_its_text_its_grid_and_its_sub_updates(visit: Visit, ti
 
 def test_sub_updates_that_do_nothing_to_the_candidate_are_shown_too(visit: Visit, tiny: Path) -> None:
     app = visit(tiny, "prediction", position="8")
-    assert app.number_input(key="in_layer").value == 2
+    assert app.number_input[0].value == 2
     assert [h.value for h in app.subheader][1:] == ["Promote the candidate", "Demote the candidate", "Leave the candidate as it is"]
-    assert [table.value["neuron"].to_list() for table in app.dataframe[1:]] == [[0], [2]]
+    assert [table["neuron"].to_list() for table in tables(app)[:2]] == [[0], [2]]
     assert "None of the dominant sub-updates does." in text_of(app)
 
 
-def test_a_button_leads_to_each_layer_with_an_event_that_the_paper_counts(visit: Visit, tiny: Path) -> None:
+def test_a_link_leads_to_each_layer_with_an_event_that_the_paper_counts(visit: Visit, tiny: Path) -> None:
     app = visit(tiny, "prediction", position="8")
-    to_events = [button for button in app.button if "layer" in button.label]
-    assert [button.label for button in to_events] == ["▼ elimination in layer 1"]
-    to_events[0].click().run()
-    assert app.number_input(key="in_layer").value == 1
+    assert '<a href="/prediction?position=8&amp;open=L1&amp;of=ww">▼ elimination in layer 1</a>' in html_of(app)
+    app = visit(tiny, "prediction", position="8", open="L1")
+    assert app.number_input[0].value == 1
+    app.number_input[0].set_value(0).run()
+    assert app.query_params["open"] == "L0"
 
 
-def test_all_traced_positions_leads_back_to_the_list(visit: Visit, tiny: Path) -> None:
-    app = visit(tiny, "prediction", position="8")
-    next(button for button in app.button if button.label == "All traced positions").click().run()
-    assert [t.value for t in app.title] == ["Traced predictions"]
+def test_all_traced_positions_are_a_link_away(visit: Visit, tiny: Path) -> None:
+    assert '<a href="/prediction?of=ww">All traced positions</a>' in html_of(visit(tiny, "prediction", position="8"))
 
 
 @pytest.mark.parametrize(
@@ -121,14 +120,14 @@ def test_all_traced_positions_leads_back_to_the_list(visit: Visit, tiny: Path) -
         ({"position": "9"}, "position 9 is not traced; the nearest that are: 8, 2, 101"),
         ({"position": "555"}, "position 555 is not traced; the nearest that are: 101, 8, 2"),
         ({"position": "8x"}, "no position 8x: positions are whole numbers"),
-        ({"position": "8", "in_layer": "3"}, "no layer 3: this model has layers 0 to 2"),
+        ({"position": "8", "open": "L3"}, "no layer 3: this model has layers 0 to 2"),
     ],
 )
 def test_what_does_not_exist_is_said_and_no_other_is_shown(visit: Visit, tiny: Path, query: dict[str, str], said: str) -> None:
     app = visit(tiny, "prediction", **query)
     assert said in text_of(app)
     assert not app.exception
-    assert not any("neuron" in table.value for table in app.dataframe)
+    assert not any("neuron" in table for table in tables(app))
 
 
 def test_a_token_that_looks_like_markup_is_text(visit: Visit, tiny: Path) -> None:
@@ -147,21 +146,7 @@ def test_an_atlas_without_a_trace_says_what_to_run(visit: Visit, tiny: Path) -> 
     con = store.open_writer(tiny)
     con.execute("DELETE FROM trace")
     con.close()
-    for page in ("prediction", "events"):
+    for page in ("prediction", "evidence"):
         app = visit(tiny, page)
         assert not app.exception and not app.dataframe
         assert "atlas ingest NAME.duckdb --model … --corpus … --trace 300" in text_of(app)
-
-
-def test_links_give_the_layer_where_the_row_has_one() -> None:
-    assert links.of_row({"position_id": 8, "layer": 2}) == ("app_pages/prediction.py", {"position": "8", "in_layer": 2})
-    assert links.of_row({"position_id": 8}) == ("app_pages/prediction.py", {"position": "8"})
-    assert links.address({"position": "8", "in_layer": 2}) == {"position": "8", "in_layer": "2"}
-
-
-@pytest.mark.parametrize(
-    ("url", "is_there"),
-    [("http://127.0.0.1:8501/prediction?position=8", True), ("http://a/b/prediction", True), ("http://127.0.0.1:8501/neuron", False), (None, False)],
-)
-def test_an_address_tells_its_page(url: str | None, is_there: bool) -> None:
-    assert links.is_of(links.PREDICTION, url) == is_there

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from atlas.guard import Result
 from tests.atlas.test_guard import ATTACKS
-from tests.ui.conftest import Visit, text_of
+from tests.ui.conftest import Visit, tables, text_of
 from ui import query, running
 
 
@@ -40,7 +40,9 @@ def press(app: AppTest, key: str) -> AppTest:
 
 
 def rows(app: AppTest) -> pl.DataFrame:
-    return pl.from_pandas(app.dataframe[-1].value)
+    """Those of the statement: a table of links if they lead somewhere, else the last beside that of the data dictionary."""
+    found = tables(app)
+    return pl.from_pandas(found[0] if len(found) > len(app.dataframe) else found[-1])
 
 
 def test_a_statement_in_the_address_waits_for_run(visit: Visit, tiny: Path, statements: list[str]) -> None:

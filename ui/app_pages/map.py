@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from ui import blocks, data, map
+from ui import blocks, data, frame, map
 
 with st.container(horizontal=True, vertical_alignment="bottom"):
     layout = map.choose_layout()
@@ -11,7 +11,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     everything = map.whole(layout)
     if everything is not None:
         map.buttons(area, everything)
-st.title(map.TITLES[layout])
+frame.title(map.TITLES[layout])
 if everything is None:
     blocks.empty(*map.LACKING[layout])
     st.stop()

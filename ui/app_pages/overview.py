@@ -2,10 +2,10 @@
 
 import streamlit as st
 
-from ui import blocks, charts, data, overview
+from ui import blocks, charts, data, frame, overview
 
 status = data.status()
-st.title(overview.title(status))
+frame.title(overview.title(status))
 if status.model.is_empty():
     blocks.empty("No model has been read into this atlas yet.", "atlas ingest NAME.duckdb --model … --corpus …")
     st.stop()

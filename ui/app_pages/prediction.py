@@ -2,15 +2,15 @@
 
 import streamlit as st
 
-from ui import blocks, data, prediction, prediction_charts
+from ui import blocks, data, frame, prediction, prediction_charts
 
 model = data.model()
 position = prediction.choose()
 if position is None:
-    st.title("Traced predictions")
+    frame.title("Traced predictions")
     prediction.listing()
     st.stop()
-st.title(f"Prediction at position {position}")
+frame.title(f"Prediction at position {position}")
 trace = data.ask("prediction_trace", position_id=position)
 prediction.context(position, trace.frame.row(-1, named=True))
 

@@ -2,9 +2,9 @@
 
 import streamlit as st
 
-from ui import query
+from ui import frame, query
 
-st.title("Ask in SQL")
+frame.title("Ask in SQL")
 editor, beside = st.columns([3, 2])
 with editor:
     sql = query.editor()

@@ -20,6 +20,9 @@ READERS: dict[str, Callable[[Path, str, int], Iterable[Item]]] = {
 }
 """Suffix of a file → what reads it, called with the name that its suite has if it says none, and the seed."""
 
+MOST_ITEMS = 250_000
+"""Of all files together: each takes some kilobytes while they are read. BLiMP has 67,000."""
+
 
 def open_suites(specs: Sequence[str], *, n_items: int, seed: int) -> Corpus:
     """Suites as one corpus: `agreement`, which is generated, or files and patterns of files. Everything is read and checked here.
@@ -60,9 +63,12 @@ def found(spec: str) -> list[Path]:
 def by_paradigm(items: Iterable[Item]) -> list[Item]:
     """The items of each paradigm together, in the order in which paradigms appear. Raises AtlasError for two items of one name, and for none at all."""
     grouped: dict[tuple[str, str], dict[str, Item]] = {}
-    for item in items:
+    for n, item in enumerate(items):
+        if n == MOST_ITEMS:
+            raise AtlasError(f"the suite has more than {MOST_ITEMS:,} items, and no more are read; divide it")
         same = grouped.setdefault((item.suite, item.paradigm), {})
-        if other := next((each for each in same.values() if each.kind != item.kind), None):
+        # all that are there are of one kind, so the first tells
+        if (other := next(iter(same.values()), item)).kind != item.kind:
             raise AtlasError(f"suite {item.suite}, paradigm {item.paradigm}: item {other.name!r} is of kind {other.kind} and {item.name!r} of {item.kind}")
         if item.name in same:
             raise AtlasError(f"suite {item.suite}, paradigm {item.paradigm}: two items are called {item.name!r}; each needs a name of its own")

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ingest.text.suites.item import SCORED, Item, Sentence, pair
-from ingest.text.suites.reading import json_lines, only, text_of
+from ingest.text.suites.reading import json_lines, name_of, only, text_of
 from schema.errors import AtlasError
 
 BLIMP = frozenset({"sentence_good", "sentence_bad"})
@@ -24,13 +24,14 @@ def read_pairs(path: Path, suite: str, _: int) -> Iterator[Item]:
     for number, (where, row) in enumerate(json_lines(path)):
         if "option1" in row:
             only(where, row, WINOGRAD, WINOGRAD_MORE)
-            yield winograd(where, row, suite, path.stem, str(row.get("qID", number)))
+            yield winograd(where, row, suite, path.stem, name_of(where, row, "qID", str(number)))
         else:
             only(where, row, BLIMP, BLIMP_MORE)
             good, bad = (text_of(where, row, name) for name in ("sentence_good", "sentence_bad"))
             if good == bad:
                 raise AtlasError(f"{where}: both sentences of the pair are the same")
-            yield pair(suite, str(row.get("UID") or path.stem), str(row.get("pairID", row.get("pair_id", number))), good, bad)
+            name = name_of(where, row, "pairID", name_of(where, row, "pair_id", str(number)))
+            yield pair(suite, name_of(where, row, "UID", path.stem), name, good, bad)
 
 
 def winograd(where: str, row: Mapping[str, object], suite: str, paradigm: str, name: str) -> Item:

@@ -83,6 +83,16 @@ def text_of(where: str, row: Mapping[str, object], name: str) -> str:
     return sentence(f"{where}, {name}", row[name])
 
 
+def name_of(where: str, row: Mapping[str, object], name: str, other: str) -> str:
+    """A field that names something, text or a whole number; `other` where it is missing or empty."""
+    value = row.get(name)
+    if value is None or value == "":
+        return other
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return sentence(f"{where}, {name}", value)
+
+
 def sentence(where: str, value: object) -> str:
     if not isinstance(value, str):
         raise AtlasError(f"{where}: text is needed, and this is {type(value).__name__}")

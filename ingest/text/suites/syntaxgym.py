@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ingest.text.suites.formulas import CONSTANT, Clauses, parse_formula
 from ingest.text.suites.item import Item, Sentence
-from ingest.text.suites.reading import json_value, listed, mapping, only, read_text, sentence
+from ingest.text.suites.reading import json_value, listed, mapping, name_of, only, read_text, sentence
 from schema.errors import AtlasError
 
 
@@ -29,7 +29,7 @@ def read_syntaxgym(path: Path, suite: str, _: int) -> Iterator[Item]:
         if len(sentences) < len(found):
             raise AtlasError(f"{of_item}: two conditions have one name; there are {', '.join(s.role for s in found)}")
         check_places(of_item, formulas, sentences)
-        yield Item("region", suite, paradigm, str(row["item_number"]), tuple(found), "\n".join(written))
+        yield Item("region", suite, paradigm, name_of(of_item, row, "item_number", str(number)), tuple(found), "\n".join(written))
 
 
 def formula(where: str, value: object) -> str:
@@ -50,7 +50,7 @@ def condition(where: str, value: object) -> Sentence:
         of_region = f"{where}, a region of {role}"
         region = mapping(of_region, each)
         only(of_region, region, ("region_number", "content"), ("metric_value", "oovs"))
-        name, content = str(region["region_number"]), region["content"]
+        name, content = name_of(of_region, region, "region_number", "0"), region["content"]
         if not isinstance(content, str):
             raise AtlasError(f"{of_region}: content must be text, and is {type(content).__name__}")
         if name in regions:

@@ -5,7 +5,7 @@ continuation goes up or down where the text is changed.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from pathlib import Path
 
@@ -17,8 +17,8 @@ from ingest.text.suites.reading import listed, mapping, only, read_text, sentenc
 from schema.errors import AtlasError
 
 SLOT = re.compile(r"\{([^{}]*)\}")
-MOST_ITEMS, MOST_BYTES = 10_000, 2**20
-"""Of a test, whose slots are filled in every way; of a file."""
+MOST_ITEMS, MOST_BYTES, MOST_DEPTH = 10_000, 2**20, 16
+"""Of a test, whose slots are filled in every way; of a file; of lists and mappings within each other, which PyYAML takes as long for as their square."""
 
 FIELDS = {
     "mft": (("template", "expected", "rivals"), ()),
@@ -52,8 +52,7 @@ def yaml_value(where: str, text: str) -> object:
     if len(text) > MOST_BYTES:
         raise AtlasError(f"{where}: {len(text):,} characters, and {MOST_BYTES:,} are read at most; divide it")
     try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
-            raise AtlasError(f"{where}: an alias (*) stands in it, which is not read; write it out")
+        check_events(where, yaml.parse(text, yaml.SafeLoader))
         check_once(where, yaml.compose(text, yaml.SafeLoader))
         found: object = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
@@ -61,12 +60,25 @@ def yaml_value(where: str, text: str) -> object:
     return found
 
 
+def check_events(where: str, events: Iterable[yaml.Event]) -> None:
+    """Raise AtlasError at the first alias, and where it is nested too deeply; nothing behind it is read."""
+    depth = 0
+    for event in events:
+        if isinstance(event, yaml.AliasEvent):
+            raise AtlasError(f"{where}: an alias (*) stands in it, which is not read; write it out")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MOST_DEPTH:
+            raise AtlasError(f"{where}: it is nested deeper than {MOST_DEPTH}, and no test is")
+
+
 def check_once(where: str, node: object) -> None:
     """Raise AtlasError for a mapping in which a name is there twice: one of the two would be lost."""
     if isinstance(node, yaml.MappingNode):
-        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        if twice := next((name for i, name in enumerate(names) if name in names[:i]), None):
-            raise AtlasError(f"{where}: {twice!r} is there twice")
+        seen = set[str]()
+        for name in (key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if name in seen:
+                raise AtlasError(f"{where}: {name!r} is there twice")
+            seen.add(name)
         for _, value in node.value:
             check_once(where, value)
     elif isinstance(node, yaml.SequenceNode):

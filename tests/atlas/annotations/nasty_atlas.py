@@ -17,6 +17,7 @@ def write_nasty_atlas(path: Path) -> Path:
     write_tiny_atlas(path)
     ends = list(accumulate(len(text) for text in TEXTS))
     con = store.open_writer(path)
+    con.execute("BEGIN")
     con.execute("""INSERT INTO corpus VALUES (2, 'nasty', 'all', '{"context": 8}', NULL, 'cc', 1, 8)""")
     con.execute("""INSERT INTO document VALUES (200, 2, '=1+1.txt', '{"kind": "-nasty"}', ?)""", ["".join(TEXTS)])
     con.execute("INSERT INTO sequence VALUES (200, 200, 200, 8)")
@@ -27,6 +28,7 @@ def write_nasty_atlas(path: Path) -> Path:
         con.execute("INSERT INTO position VALUES (?, 200, ?, ?, ?, ?, ?)", [200 + i, i, 20 + i, following, ends[i] - len(text), ends[i]])
         con.execute("INSERT INTO trigger VALUES (2, 0, 0, 'max', ?, ?, ?, ?, 0.0)", [i + 1, 200 + i, 9.0 - i, [0] * i])
         con.execute("INSERT INTO value_token VALUES (0, 0, 'promoted', ?, ?, ?, 0.1)", [i + 1, 20 + i, 9.0 - i])
+    con.execute("COMMIT")
     con.execute("CHECKPOINT")
     con.close()
     return path

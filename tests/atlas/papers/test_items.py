@@ -23,6 +23,10 @@ PLACES = {
     "meng2022": {"Section 2: one prompt", "Section 2: averages"},
     "geva2023": {"Section 5"},
     "khandelwal2020": {"Table 1", "Figure 4", "Figure 5", "Figure 7"},
+    "hewitt_liang2019": {"Table 2"},
+    "hewitt_manning2019": {"Table 1", "Rank of the probe"},
+    "voita_titov2020": {"Table 1"},
+    "clark2019": {"Table 1"},
     "elhage2021": {
         "Zero-layer models", "One-layer models: skip-trigrams", "One-layer models: copying",
         "Two-layer models: term importance", "Two-layer models: composition", "Two-layer models: induction heads",
@@ -106,6 +110,21 @@ def test_our_figures_are_those_of_the_rows(a: atlas.Atlas) -> None:
     assert ours("khandelwal2020_fig4") == "k 1: 2.5, k 2: 2.7"
     assert ours("khandelwal2020_fig5") == "best λ of all queries 0.35 (2.5), without near-copies 0.35 (2.5); the model alone 2.8"
     assert ours("khandelwal2020_fig7") == "test: 3-gram 2.3 (λ 0.00), 5-gram 2.3 (λ 0.00), neighbours 2.7 (λ 0.35)"
+    # tests/atlas/questions/probe_layers.json, parse_layers.json and head_relations.json have the numbers
+    assert ours("hewitt_liang2019_table2") == (
+        "embedding 66.7%, control 33.3%, selectivity 33.3; resid_post of layer 1 100.0%, control 0.0%, selectivity 100.0; by the type alone 66.7%"
+    )
+    assert ours("voita_titov2020_table1") == (
+        "embedding 0.0 kbits (accuracy 66.7%), control 0.0 (33.3%); resid_post of layer 1 0.0 kbits (accuracy 100.0%), control 0.0 (0.0%)"
+    )
+    assert ours("hewitt_manning2019_table1") == (
+        "UUAS: a chain of neighbours 100.0%, embedding 50.0%, untrained 50.0% at best, resid_post of layer 1 100.0% (50.0% to 100.0%); its root 100.0%"
+    )
+    assert ours("hewitt_manning2019_ranks") == "resid_post of layer 1: rank 1 50.0%, rank 2 100.0%"
+    assert ours("clark2019_table1") == (
+        "nsubj, at the dependent: L0H0 100.0% (offset 100.0%); det, at the dependent: L1H0 0.0% (offset 100.0%); "
+        "all relations, at the dependent: L1H0 50.0% (offset 100.0%)"
+    )
     assert ours("geva2022_concepts") == "value 50.0%; random_vector 25.0%; ffn_update 40.0%"
 
 

@@ -22,7 +22,9 @@ from tests.atlas.test_latex import document, plainest
 NASTY = {2: "<script>alert(1)</script>", 3: " *[5pt]</article>", 4: "\\hline_%&#$|`x`", 10: "日本🙂שלום", 5: "\u202e\x07"}
 """Token → text. The first four are the top tokens of the values."""
 
-MADE_HERE = {"geva2021": 17, "geva2022": 13, "elhage2021": 7, "meng2022": 2, "geva2023": 1, "khandelwal2020": 4}
+OF_PROBES = {"hewitt_liang2019": 1, "hewitt_manning2019": 2, "voita_titov2020": 1, "clark2019": 1}
+
+MADE_HERE = {"geva2021": 17, "geva2022": 13, "elhage2021": 7, "meng2022": 2, "geva2023": 1, "khandelwal2020": 4, **OF_PROBES}
 """Items that need no annotations."""
 
 FIGURES = {"pdf", "svg", "png"}

@@ -1,4 +1,4 @@
-"""The neuron page's form: what the texts of a key, or the tokens of a value, have in common."""
+"""The form: what the texts of a key, or the tokens of a value, have in common."""
 
 import polars as pl
 import streamlit as st

@@ -2,11 +2,22 @@
 
 import streamlit as st
 
-from ui import annotating, asked, blocks, charts, data, neuron
+from schema.errors import AtlasError
+from ui import asked, blocks, charts, data, frame, links
+from ui.component import annotating, neuron
 
 model = data.model()
-where = neuron.choose(model["n_layers"], model["d_ffn"])
-st.title(str(where))
+try:
+    where = neuron.choose(model["n_layers"], model["d_ffn"])
+except AtlasError as error:
+    frame.title("No such component")
+    blocks.failure(error)
+    st.stop()
+if where is None:
+    frame.title("Components")
+    blocks.empty("Every neuron and attention head has a view of its own; its address ends in at=L20N100 for a neuron, at=L7H3 for a head.")
+    st.stop()
+frame.title(str(where), keep=links.component(where))
 
 st.header("What triggers the key")
 width = asked.word("Tokens before the trigger", "context", list(neuron.WIDTHS), default="snippet")

@@ -1,0 +1,227 @@
+"""The items of papers that look for labels and parse trees in states, and for relations in attention: Hewitt and Liang 2019, Hewitt and Manning 2019,
+Voita and Titov 2020, Clark et al. 2019.
+"""
+
+import polars as pl
+
+from atlas.address import Head
+from atlas.papers import probed_charts as charts
+from atlas.papers.items import Item, Paper
+from atlas.papers.words import each, percent
+
+STATES = "Layer 0 resid_pre is the embedding; every other row is the state that leaves its layer."
+
+SPLIT = "Probes learn from some documents and are scored on others."
+
+
+def place(row: dict) -> str:
+    return f"{row['site']} of layer {row['layer']}"
+
+
+def selectivity(frame: pl.DataFrame) -> str:
+    """The embedding, the most accurate state, and the most selective one."""
+    rows = charts.last_run(frame)
+    accurate, selective = (rows.sort(column, descending=True, maintain_order=True).row(0, named=True) for column in ("accuracy", "selectivity"))
+    named = {"embedding": rows.row(0, named=True), place(accurate): accurate, place(selective): selective}
+    found = [
+        f"{name} {percent(row['accuracy'])}, control {percent(row['control_accuracy'])}, selectivity {100 * row['selectivity']:.1f}"
+        for name, row in named.items()
+    ]
+    return f"{'; '.join(found)}; by the type alone {percent(accurate['type_accuracy'])}"
+
+
+def codes(frame: pl.DataFrame) -> str:
+    """The embedding, the state with the shortest code of the labels, and the last."""
+    rows = charts.last_run(frame)
+    shortest = rows.sort("kilobits", maintain_order=True).row(0, named=True)
+    named = {"embedding": rows.row(0, named=True), place(shortest): shortest, place(rows.row(-1, named=True)): rows.row(-1, named=True)}
+    found = [
+        f"{name} {row['kilobits']:.1f} kbits (accuracy {percent(row['accuracy'])}), control {row['control_kilobits']:.1f} ({percent(row['control_accuracy'])})"
+        for name, row in named.items()
+    ]
+    return "; ".join(found)
+
+
+def trees(frame: pl.DataFrame) -> str:
+    """A chain, the embedding, the best untrained state and the best state."""
+    rows = charts.last_run(frame)
+    best = rows.sort("uuas", descending=True, maintain_order=True).row(0, named=True)
+    first = rows.row(0, named=True)
+    low, high = percent(best["uuas_low"]), percent(best["uuas_high"])
+    return (
+        f"UUAS: a chain of neighbours {percent(first['chain_uuas'])}, embedding {percent(first['uuas'])}, untrained {percent(rows['untrained_uuas'].max())} at "  # type: ignore[arg-type]
+        f"best, {place(best)} {percent(best['uuas'])} ({low} to {high}); its root {percent(best['root_accuracy'])}"
+    )
+
+
+def by_rank(frame: pl.DataFrame) -> str:
+    """Of the place that is best at any rank: UUAS by rank."""
+    rows = charts.best_place(frame)
+    return f"{place(rows.row(0, named=True))}: {', '.join(f'rank {rank} {percent(uuas)}' for rank, uuas in rows.select('rank', 'uuas').iter_rows())}"
+
+
+def relations(frame: pl.DataFrame) -> str:
+    """All relations, and the three that a head follows furthest above the best offset."""
+    rows = charts.last_run(frame)
+    every, one = rows.filter(relation="any"), rows.filter(pl.col("relation") != "any")
+    shown = [*one.sort("gain", descending=True, maintain_order=True).head(3).iter_rows(named=True), *every.iter_rows(named=True)]
+    found = [
+        f"{'all relations' if row['relation'] == 'any' else row['relation']}, at the {row['looks_at']}: {Head(row['layer'], row['head'])} "
+        f"{percent(row['accuracy'])} (offset {percent(row['offset_accuracy'])})"
+        for row in shown
+    ]
+    return "; ".join(found)
+
+
+def words(frame: pl.DataFrame) -> str:
+    return f"{each(frame, 'n_train', 'words to learn from')}, {each(frame, 'n_test', 'words of the test')}, {each(frame, 'n_classes', 'labels')}"
+
+
+def sentences(frame: pl.DataFrame) -> str:
+    return f"{each(frame, 'n_train', 'sentences to learn from')}, {each(frame, 'n_test', 'sentences of the test')}, {each(frame, 'n_edges', 'edges')}"
+
+
+TABLE2 = Item(
+    "hewitt_liang2019_table2",
+    "Table 2",
+    needs=("probe",),
+    question="probe_layers",
+    fixed={"task": "pos"},
+    chart=charts.accuracies,
+    caption=lambda f: (
+        "Accuracy of linear probes for parts of speech; of the same probes where each type of word has one label, drawn at random (control); the difference "
+        f"(selectivity); and from the same architecture with random weights. {SPLIT} {STATES}"
+    ),
+    n=words,
+    if_empty="no probe of parts of speech; `atlas ingest … --probe pos`",
+    columns={
+        "layer": "layer", "site": "state", "accuracy": "accuracy", "accuracy_low": "from", "accuracy_high": "to", "control_accuracy": "control",
+        "selectivity": "selectivity", "unseen_accuracy": "unseen types", "untrained_accuracy": "untrained", "type_accuracy": "type alone", "n_test": "n",
+    },
+    headline="part of speech, linear: ELMo's layer 1 97.2, control 71.2, selectivity 26.0; layer 2 96.6, selectivity 31.4",
+    ours=selectivity,
+)  # fmt: skip
+
+CODES = Item(
+    "voita_titov2020_table1",
+    "Table 1",
+    needs=("probe",),
+    question="probe_layers",
+    fixed={"task": "pos"},
+    chart=charts.codes,
+    caption=lambda f: (
+        "Bits that it takes to say the parts of speech of the words to learn from, given their states, by probes that have seen the words before (online "
+        f"code), beside the same of labels drawn for each type of word. Less is easier to read. {STATES}"
+    ),
+    n=words,
+    if_empty="no probe of parts of speech; `atlas ingest … --probe pos`",
+    columns={
+        "layer": "layer", "site": "state", "kilobits": "kbits", "compression": "compression", "accuracy": "accuracy", "control_kilobits": "kbits, control",
+        "control_accuracy": "accuracy, control", "n_train": "n",
+    },
+    headline="ELMo's layers 0, 1, 2: 173, 96, 115 kbits, control 302, 515, 717; at layer 0 the control is more accurate (96.3 against 93.7), its code longer",
+    ours=codes,
+)  # fmt: skip
+
+TREES = Item(
+    "hewitt_manning2019_table1",
+    "Table 1",
+    needs=("tree_probe",),
+    question="parse_layers",
+    chart=charts.trees,
+    caption=lambda f: (
+        "Share of the edges of parse trees that the minimum spanning tree of mapped states has (UUAS), beside that of a chain of neighbours, which needs no "
+        f"state, and of an untrained model. Spearman: rank correlation of distances and of depths, over sentences of 5 to 50 words. {SPLIT} {STATES}"
+    ),
+    n=sentences,
+    exclusions="punctuation in UUAS and root; sentences that are not read whole",
+    columns={
+        "layer": "layer", "site": "state", "rank": "rank", "uuas": "UUAS", "uuas_low": "from", "uuas_high": "to", "chain_uuas": "chain",
+        "untrained_uuas": "untrained", "spearman": "Spearman", "root_accuracy": "root", "depth_spearman": "Spearman, depth", "n_edges": "n",
+    },
+    headline="UUAS: a chain of neighbours 48.9, random BiLSTM 59.8, ELMo's layer 1 77.0, BERT-large's layer 15 82.5",
+    ours=trees,
+)  # fmt: skip
+
+RANKS = Item(
+    "hewitt_manning2019_ranks",
+    "Rank of the probe",
+    needs=("tree_probe",),
+    question="parse_layers",
+    fixed={"rank": 0},
+    chart=charts.ranks,
+    caption=lambda f: (
+        "The same share by the number of dimensions that states are mapped to: of the state that is best at any rank, of the embedding, and of the best "
+        f"state of an untrained model. {SPLIT}"
+    ),
+    n=sentences,
+    exclusions="punctuation; sentences that are not read whole",
+    columns={
+        "layer": "layer", "site": "state", "rank": "rank", "uuas": "UUAS", "uuas_low": "from", "uuas_high": "to", "untrained_uuas": "untrained",
+        "spearman": "Spearman", "n_edges": "n",
+    },
+    headline="64 dimensions suffice: more find no more of the trees",
+    ours=by_rank,
+)  # fmt: skip
+
+HEADS = Item(
+    "clark2019_table1",
+    "Table 1",
+    needs=("head_relation",),
+    question="head_relations",
+    chart=charts.relations,
+    caption=lambda f: (
+        "Of each relation the head that looks back most often from the later of the two words at the other, more than at any word before it in the sentence, "
+        "beside the word that lies before it as far as is commonest. Heads and distances are chosen by some documents and scored on others. A causal model "
+        "looks back alone, so that relations are apart by which word comes first."
+    ),
+    n=lambda f: each(f.filter(relation="any"), "n_test", "pairs of words of the test at most in a row"),
+    exclusions="relations with fewer than 20 pairs in the test; words at index 0 and words that no token ends with",
+    if_empty="no relation has 20 pairs of words in the test",
+    columns={
+        "relation": "relation", "looks_at": "looks at", "layer": "layer", "head": "head", "accuracy": "accuracy", "offset_accuracy": "best offset",
+        "offset_words": "words before", "gain": "gain", "chosen_accuracy": "where chosen", "n_test": "n",
+    },
+    headline="heads of BERT: det 94.3 (best offset 51.7), dobj 86.8 (40.0), nsubj 58.5; all relations 34.5 (26.3)",
+    ours=relations,
+)  # fmt: skip
+
+HEWITT_LIANG2019 = Paper(
+    name="hewitt_liang2019",
+    citation="Hewitt and Liang 2019, Designing and Interpreting Probes with Control Tasks",
+    authors="Hewitt and Liang 2019",
+    model="ELMo",
+    model_note="Penn Treebank, labels by people.",
+    items=(TABLE2,),
+    counts_from_one=False,
+)
+
+VOITA_TITOV2020 = Paper(
+    name="voita_titov2020",
+    citation="Voita and Titov 2020, Information-Theoretic Probing with Minimum Description Length",
+    authors="Voita and Titov 2020",
+    model="ELMo",
+    model_note="Penn Treebank, labels by people.",
+    items=(CODES,),
+    counts_from_one=False,
+)
+
+HEWITT_MANNING2019 = Paper(
+    name="hewitt_manning2019",
+    citation="Hewitt and Manning 2019, A Structural Probe for Finding Syntax in Word Representations",
+    authors="Hewitt and Manning 2019",
+    model="ELMo and BERT",
+    model_note="Penn Treebank, trees by people; both read the words that follow, too.",
+    items=(TREES, RANKS),
+    counts_from_one=False,
+)
+
+CLARK2019 = Paper(
+    name="clark2019",
+    citation="Clark et al. 2019, What Does BERT Look At? An Analysis of BERT's Attention",
+    authors="Clark et al. 2019",
+    model="BERT-base",
+    model_note="12 layers of 12 heads; Wall Street Journal, trees by people; it reads the words that follow, too.",
+    items=(HEADS,),
+    counts_from_one=False,
+)

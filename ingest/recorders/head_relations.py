@@ -1,0 +1,177 @@
+"""Which words heads look back at, held against the relations of a parse (Clark et al. 2019, sections 3 and 4.1).
+
+Of two words that a relation joins, the later can look at the other. To a word of several tokens its weight is the sum over them, from such a word the mean.
+It is right where it puts more weight on the other word than on any word of its sentence before it. Index 0, which takes what heads have no use for, is none.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from ingest.model.heads import behind_norms, by_head, rotated, scored
+from ingest.model.hooks import LayerRecord
+from ingest.model.models import Model
+from ingest.recorders.attention_blocks import AT_ONCE
+from ingest.recorders.base import Batch
+from ingest.text.parsed import Parsed
+from schema.terms import LOOKS
+
+ANY = "any"
+"""All relations but that of punctuation."""
+PUNCT = "punct"
+
+
+@dataclass(frozen=True, eq=False)
+class Arcs:
+    """Of a sentence, [n_arcs]. words: places of the words that are read, [n]; looking, seen: numbers among these. looks: 0 where the word that is seen is the
+    head, 1 where it depends on the one that looks, as LOOKS. relations: of the dependent. distances: how many read words the one that is seen lies before."""
+
+    words: np.ndarray
+    looking: np.ndarray
+    seen: np.ndarray
+    looks: np.ndarray
+    relations: np.ndarray
+
+    @property
+    def distances(self) -> np.ndarray:
+        return self.looking - self.seen
+
+
+def arcs(sentence: Parsed) -> Arcs:
+    """Between read words that share no token."""
+    words = np.flatnonzero(sentence.is_read)
+    number = np.full(len(sentence), -1)
+    number[words] = np.arange(len(words))
+    dependents = np.array([i for i in words if sentence.heads[i] >= 0 and number[sentence.heads[i]] >= 0 and sentence.relations[i] is not None], np.int64)
+    heads = sentence.heads[dependents]
+    later, earlier = np.maximum(dependents, heads), np.minimum(dependents, heads)
+    apart = sentence.last[earlier] < sentence.first[later]
+    relations = np.array([sentence.relations[i] for i in dependents], object)
+    return Arcs(words, number[later][apart], number[earlier][apart], (later == heads)[apart].astype(np.int8), relations[apart])
+
+
+class RelationRecorder:
+    """right: of each sentence that lies in what was read, by its number, whether each arc is right, [n_layers, n_heads, n_arcs]."""
+
+    sites = frozenset({"q", "k"})
+
+    def __init__(self, model: Model, sentences: Sequence[Parsed], all_arcs: Sequence[Arcs]) -> None:
+        self.model, self.sentences, self.arcs = model, sentences, all_arcs
+        self.right = [np.zeros((model.n_layers, model.n_heads, len(a.looking)), bool) for a in all_arcs]
+        self.of_sequence: dict[int, list[int]] = {}
+        for i, s in enumerate(sentences):
+            if s.sequence_id is not None and len(all_arcs[i].looking):
+                self.of_sequence.setdefault(s.sequence_id, []).append(i)
+        self.batch: Batch | None = None
+
+    def begin(self, batch: Batch) -> None:
+        self.batch = batch
+
+    def take(self, layer: int, record: LayerRecord) -> None:
+        assert self.batch is not None
+        for row, sequence in enumerate(self.batch.sequences):
+            of = self.of_sequence.get(sequence.sequence_id, [])
+            if not of:
+                continue
+            q, k = (by_head(self.model, record[part][row : row + 1], part) for part in ("q", "k"))  # type: ignore[arg-type]
+            q, k = rotated(self.model, layer, *behind_norms(self.model, layer, q, k), torch.arange(q.shape[2], device=self.model.device))
+            for i in of:
+                self.right[i][layer] = looked_right(self.model, layer, q[:, 0], k[:, 0], self.sentences[i], self.arcs[i], sequence.first_position_id)
+
+
+def looked_right(model: Model, layer: int, q: Tensor, k: Tensor, sentence: Parsed, of: Arcs, start: int) -> np.ndarray:
+    """[n_heads, n_arcs]. q, k: of the sequence, rotated, [n_heads, seq, d_head]; start: its first position_id."""
+    firsts, lasts = sentence.first[of.words] - start, sentence.last[of.words] - start
+    begin, end = int(firsts.min()), int(lasts.max()) + 1
+    tokens = np.arange(begin, end)
+    is_in = torch.from_numpy((tokens >= firsts[:, None]) & (tokens <= lasts[:, None])).to(q.device).float()
+    destinations, step = torch.arange(begin, end, device=q.device), max(1, AT_ONCE // ((end - begin) * end))
+    looking, seen = torch.from_numpy(of.looking).to(q.device), torch.from_numpy(of.seen).to(q.device)
+    before = torch.from_numpy(lasts[None] < firsts[:, None]).to(q.device)
+    found = []
+    for heads in (slice(h, h + step) for h in range(0, len(q), step)):
+        scores = scored(model, layer, q[heads, None, begin:end], k[heads, None, :end], destinations, heads)[:, 0]
+        weights = scores.softmax(-1)[..., begin:]
+        of_words = (is_in / is_in.sum(1, keepdim=True)) @ weights @ is_in.T
+        others = of_words.masked_fill(~before, -1.0)[:, looking]
+        target = others.gather(-1, seen[None, :, None].expand(len(others), -1, 1))
+        # a tie with another word tells nothing of this one
+        found.append(((others >= target).sum(-1) == 1).cpu().numpy())
+    return np.concatenate(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Arcs of one relation that look in one direction, and that a head can be chosen by. members: numbers among all arcs; is_test: of each."""
+
+    relation: str
+    looks: int
+    members: np.ndarray
+    is_test: np.ndarray
+    distances: np.ndarray
+
+    @property
+    def offset(self) -> int:
+        """The commonest distance of the arcs to choose by, the smallest of equally common ones; of those of the test where there are no others."""
+        chosen = self.distances[~self.is_test] if (~self.is_test).any() else self.distances
+        return int(np.bincount(chosen).argmax())
+
+
+def groups(sentences: Sequence[Parsed], all_arcs: Sequence[Arcs]) -> list[Group]:
+    """By relation and direction; all relations but that of punctuation are one more."""
+    relations = np.concatenate([np.zeros(0, object), *(a.relations for a in all_arcs)])
+    looks = np.concatenate([np.zeros(0, np.int8), *(a.looks for a in all_arcs)])
+    distances = np.concatenate([np.zeros(0, np.int64), *(a.distances for a in all_arcs)])
+    is_test = np.repeat([s.is_test for s in sentences], [len(a.looking) for a in all_arcs])
+    found = []
+    for relation in [*sorted(set(relations.tolist())), ANY]:
+        for look in (0, 1):
+            is_member = (looks == look) & ((relations != PUNCT) if relation == ANY else (relations == relation))
+            if is_member.any():
+                members = np.flatnonzero(is_member)
+                found.append(Group(relation, look, members, is_test[members], distances[members]))
+    return found
+
+
+def share(right: np.ndarray) -> float | None:
+    return float(right.mean()) if len(right) else None
+
+
+def parts(right: np.ndarray, of: Group) -> tuple[float | None, float | None]:
+    """Shares that are right, of those to choose by and of the test; right: of the members, [n]."""
+    return share(right[~of.is_test]), share(right[of.is_test])
+
+
+HEAD_RELATION = pa.schema(
+    [
+        ("run_id", pa.int32()),
+        ("relation", pa.string()),
+        ("looks_at", pa.string()),
+        ("layer", pa.int16()),
+        ("head", pa.int16()),
+        ("accuracy", pa.float32()),
+        ("test_accuracy", pa.float32()),
+    ]
+)
+
+
+def relation_tables(run_id: int, corpus_id: int, sentences: Sequence[Parsed], all_arcs: Sequence[Arcs], right: Sequence[np.ndarray]) -> dict[str, pa.Table]:
+    """Of `word_relation` and `head_relation`."""
+    every = np.concatenate(list(right), axis=-1)
+    n_layers, n_heads = every.shape[:2]
+    relations, heads = [], []
+    for of in groups(sentences, all_arcs):
+        named = {"run_id": run_id, "relation": of.relation, "looks_at": LOOKS[of.looks]}
+        offset = parts(of.distances == of.offset, of)
+        n_test = int(of.is_test.sum())
+        counts = {"corpus_id": corpus_id, "n_words": len(of.is_test) - n_test, "n_test": n_test, "offset_words": of.offset}
+        relations.append({**named, **counts, "offset_accuracy": offset[0], "offset_test_accuracy": offset[1]})
+        for layer in range(n_layers):
+            for head in range(n_heads):
+                both = parts(every[layer, head, of.members], of)
+                heads.append({**named, "layer": layer, "head": head, "accuracy": both[0], "test_accuracy": both[1]})
+    return {"word_relation": pa.Table.from_pylist(relations), "head_relation": pa.Table.from_pylist(heads, HEAD_RELATION)}

@@ -1,0 +1,152 @@
+"""Rows of the tables of structural probes: of one target in one place of the stream, and of the target itself."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ingest.recorders.linear_probe import interval, standardised
+from ingest.recorders.structural_probe import fitted, predicted
+from ingest.recorders.tree_scores import (
+    depth_correlation,
+    distance_correlation,
+    found_edges,
+    over_lengths,
+    spanning_tree,
+    without,
+)
+from ingest.recorders.word_states import Place, WordStates
+from ingest.text.parsed import Parsed, ParsedText, depths, tree_distances
+from ingest.workers.worker import Tables
+from schema.terms import TREE_KINDS
+
+EDGE = pa.schema(
+    [
+        ("run_id", pa.int32()),
+        ("layer", pa.int16()),
+        ("site", pa.string()),
+        ("word_id", pa.int64()),
+        ("joined_word_id", pa.int64()),
+        ("distance", pa.float32()),
+    ]
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """Sentences with whole trees, to learn from and of the test; n_left_out: sentences without, too long, or not in one sequence."""
+
+    train: list[Parsed]
+    test: list[Parsed]
+    n_left_out: int
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """is_right, documents: of each edge that the trees of the test have, or of each sentence; correlation: None if no sentence has a length that counts."""
+
+    is_right: np.ndarray
+    documents: np.ndarray
+    correlation: float | None
+
+
+def trees(text: ParsedText) -> Trees:
+    """Those of two words at least."""
+    found = [s for s in text.sentences if len(s) > 1 and s.is_tree]
+    n_left_out = text.n_left_out + len(text.sentences) - len(found)
+    return Trees([s for s in found if not s.is_test], [s for s in found if s.is_test], n_left_out)
+
+
+def gold(sentence: Parsed, target: str) -> np.ndarray:
+    return tree_distances(sentence.heads) if target == "distance" else depths(sentence.heads)
+
+
+def joined(sentence: Parsed, distances: np.ndarray) -> np.ndarray:
+    """The spanning tree of the words that are no punctuation, as `spanning_tree` gives it."""
+    heads, is_word = without(sentence.heads, sentence.is_punctuation), ~sentence.is_punctuation
+    start = int((sentence.heads[is_word] < 0).argmax()) if len(heads) else 0
+    return spanning_tree(distances[np.ix_(is_word, is_word)], start) if len(heads) else heads
+
+
+def scores(sentences: Sequence[Parsed], found: Sequence[np.ndarray], target: str) -> Scores:
+    """found: distances [n, n] or depths [n] of each sentence, on any scale."""
+    of = {"distance": (edges_right, distance_correlation), "depth": (root_right, depth_correlation)}[target]
+    is_right = [of[0](s, x) for s, x in zip(sentences, found, strict=True)]
+    correlations = [of[1](x, gold(s, target)) for s, x in zip(sentences, found, strict=True)]
+    documents = np.repeat([s.document_id for s in sentences], [len(right) for right in is_right])
+    return Scores(np.concatenate([np.zeros(0, bool), *is_right]), documents, over_lengths(correlations, [len(s) for s in sentences]))
+
+
+def edges_right(sentence: Parsed, distances: np.ndarray) -> np.ndarray:
+    """For each edge between words that are no punctuation whether the spanning tree has it."""
+    return found_edges(without(sentence.heads, sentence.is_punctuation), joined(sentence, distances))
+
+
+def root_right(sentence: Parsed, depth: np.ndarray) -> np.ndarray:
+    """Whether the least deep word that is no punctuation is the root, [1]."""
+    at = np.where(sentence.is_punctuation, np.inf, depth).argmin()
+    return np.array([sentence.heads[at] < 0])
+
+
+def chain(sentence: Parsed, target: str) -> np.ndarray:
+    """What is said without any state: neighbours are joined, and each word is an edge below the one before it."""
+    place = np.arange(len(sentence), dtype=np.float64)
+    return np.abs(place[:, None] - place) if target == "distance" else place
+
+
+def task_row(run_id: int, corpus_id: int, of: Trees, target: str) -> pa.Table:
+    """Of `tree_task`."""
+    said = scores(of.test, [chain(s, target) for s in of.test], target)
+    row = {
+        "run_id": run_id, "target": target, "corpus_id": corpus_id, "n_train": len(of.train), "n_test": len(of.test), "n_left_out": of.n_left_out,
+        "n_train_documents": len({s.document_id for s in of.train}), "n_test_documents": len({s.document_id for s in of.test}),
+        "n_train_words": sum(map(len, of.train)), "n_test_words": sum(map(len, of.test)), "n_scored": len(said.is_right),
+        "chain_accuracy": float(said.is_right.mean()), "chain_spearman": said.correlation,
+    }  # fmt: skip
+    return pa.Table.from_pylist(
+        [row], pa.schema([(name, pa.float64() if "chain" in name else pa.string() if name == "target" else pa.int64()) for name in row])
+    )
+
+
+def tree_tables(
+    run_id: int, of: Trees, target: str, place: Place, states: Mapping[str, WordStates], ranks: Sequence[int], seed: int
+) -> Tables:  # fmt: skip
+    """Of `tree_probe`, and of `tree_edge` where the target is distance. states: by TREE_KINDS; ranks: ascending."""
+    rows, edges = [], EDGE.empty_table()
+    learn = [gold(s, target) for s in of.train]
+    for kind in TREE_KINDS:
+        train, test = split_states(states[kind], place, of)
+        for rank in ranks:
+            weights, n_epochs = fitted(train, learn, target, rank, seed)
+            found = [predicted(weights, each, target) for each in test]
+            said = scores(of.test, found, target)
+            low, high = interval(said.is_right, said.documents, seed)
+            rows.append(
+                {
+                    "run_id": run_id, "target": target, "kind": kind, "layer": place[0], "site": place[1], "rank": rank,
+                    "accuracy": float(said.is_right.mean()), "accuracy_low": low, "accuracy_high": high, "spearman": said.correlation, "n_epochs": n_epochs,
+                }
+            )  # fmt: skip
+        if kind == "tree" and target == "distance":
+            edges = edge_rows(run_id, place, of.test, found)
+    return {"tree_probe": pa.Table.from_pylist(rows), "tree_edge": edges}
+
+
+def split_states(states: WordStates, place: Place, of: Trees) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Of each sentence, [n, d_model], standardised by those to learn from."""
+    parts = [np.concatenate([s.last for s in part]) for part in (of.train, of.test)]
+    both = standardised(*(states.of(place, positions) for positions in parts))
+    return tuple(np.split(x, np.cumsum([len(s) for s in part])[:-1]) for x, part in zip(both, (of.train, of.test), strict=True))  # type: ignore[return-value]
+
+
+def edge_rows(run_id: int, place: Place, sentences: Sequence[Parsed], found: Sequence[np.ndarray]) -> pa.Table:
+    """Edges of the spanning trees, each at the word that is further from the root of the parse."""
+    rows = []
+    for s, distances in zip(sentences, found, strict=True):
+        words, before = np.flatnonzero(~s.is_punctuation), joined(s, distances)
+        for i in np.flatnonzero(before >= 0):
+            word, other = words[i], words[before[i]]
+            ends = {"word_id": s.word_ids[word], "joined_word_id": s.word_ids[other], "distance": distances[word, other]}
+            rows.append({"run_id": run_id, "layer": place[0], "site": place[1], **ends})
+    return pa.Table.from_pylist(rows, EDGE)

@@ -1,0 +1,120 @@
+"""Sentences whose words have heads, as the model has read them: what trees are looked for in, and what heads are held against."""
+
+from dataclasses import dataclass
+from itertools import groupby
+
+import duckdb
+import numpy as np
+
+from ingest.text.probed_words import divided
+
+MOST_WORDS = 100
+"""Of a sentence; longer ones are left out."""
+MOST_TOKENS = 512
+"""Likewise."""
+PUNCTUATION = "PUNCT"
+
+WORDS = """
+SELECT w.document_id, w.sentence, w.word_id, w.head_word_id, w.relation, w.pos, f.position_id, l.position_id, f.sequence_id
+FROM word AS w
+LEFT JOIN position AS f ON w.first_position_id = f.position_id AND f.index > 0
+LEFT JOIN position AS l ON w.last_position_id = l.position_id AND l.sequence_id = f.sequence_id
+WHERE w.corpus_id = $corpus
+    AND (w.document_id, w.sentence) IN (
+        SELECT (x.document_id, x.sentence) FROM word AS x INNER JOIN position AS i ON x.last_position_id = i.position_id
+        WHERE x.corpus_id = $corpus AND i.sequence_id IN (SELECT unnest($sequences))
+    )
+ORDER BY w.word_id
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Parsed:
+    """A sentence of n words in their order. All [n] but the first three.
+
+    sequence_id: where its words are read, None if they are not in one sequence. heads: place of each word's head, -1 where it has none. first, last:
+    position_id of its tokens; -1 where a word begins at index 0, ends with no token, or is read in another sequence than it begins in.
+    """
+
+    document_id: int
+    is_test: bool
+    sequence_id: int | None
+    word_ids: np.ndarray
+    heads: np.ndarray
+    relations: tuple[str | None, ...]
+    is_punctuation: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.word_ids)
+
+    @property
+    def is_read(self) -> np.ndarray:
+        """Which words have tokens of their own, behind index 0."""
+        return self.last >= 0
+
+    @property
+    def n_tokens(self) -> int:
+        """From the first that is read to the last."""
+        return int(self.last.max() - self.first[self.is_read].min(initial=self.last.max())) + 1
+
+    @property
+    def is_tree(self) -> bool:
+        """All words are read in one sequence, one of them is the root, and all others hang on it."""
+        if self.sequence_id is None or not self.is_read.all() or (self.heads < 0).sum() != 1:
+            return False
+        return bool(np.isfinite(depths(self.heads)).all())
+
+
+def depths(heads: np.ndarray) -> np.ndarray:
+    """Edges from each word up to the root, [n]; inf where heads go round."""
+    found, at, n = np.zeros(len(heads)), np.arange(len(heads)), len(heads)
+    for _ in range(n):
+        found, at = found + (heads[at] >= 0), np.where(heads[at] >= 0, heads[at], at)
+    return np.where(heads[at] < 0, found, np.inf)
+
+
+def tree_distances(heads: np.ndarray) -> np.ndarray:
+    """Edges between each two words of a tree, [n, n]."""
+    n = len(heads)
+    # which words lie on the way from each word to the root, itself included
+    above = np.eye(n, dtype=bool)
+    at = np.arange(n)
+    for _ in range(n):
+        at = np.where(heads[at] >= 0, heads[at], at)
+        above[np.arange(n), at] = True
+    shared, depth = (above[:, None] & above[None]).sum(-1), above.sum(-1)
+    return (depth[:, None] + depth[None] - 2 * shared).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class ParsedText:
+    """sequences: what is looked at of a corpus; sentences: those of at most MOST_WORDS that lie in one of them; n_left_out: the others."""
+
+    sentences: list[Parsed]
+    n_left_out: int
+    sequences: set[int]
+
+
+def parsed_text(con: duckdb.DuckDBPyConnection, corpus_id: int, asked: str, seed: int) -> ParsedText:
+    """Raises AtlasError as `divided` does."""
+    parts = divided(con, corpus_id, asked, seed)
+    rows = con.execute(WORDS, {"corpus": corpus_id, "sequences": sorted(parts.sequences)}).fetchall()
+    test = set(parts.test_documents.tolist())
+    found = [sentence([row[2:] for row in words], document, document in test) for (document, _), words in groupby(rows, lambda row: row[:2])]
+    kept = [s for s in found if s.sequence_id in parts.sequences and len(s) <= MOST_WORDS and s.n_tokens <= MOST_TOKENS]
+    return ParsedText(kept, len(found) - len(kept), parts.sequences)
+
+
+def sentence(rows: list[tuple], document_id: int, is_test: bool) -> Parsed:
+    """rows: word_id, head, relation, part of speech, first and last token, sequence."""
+    ids, heads, relations, pos, first, last, sequences = zip(*rows, strict=True)
+    place = {word: i for i, word in enumerate(ids)}
+    one = {s for s in sequences if s is not None}
+    # a word without its last token is not read, wherever it begins
+    tokens = (np.array([-1 if end is None else p for p, end in zip(each, last, strict=True)], np.int64) for each in (first, last))
+    return Parsed(
+        document_id, is_test, one.pop() if len(one) == 1 else None, np.array(ids), np.array([place.get(h, -1) for h in heads]), relations,
+        np.array([p == PUNCTUATION for p in pos]), *tokens,
+    )  # fmt: skip

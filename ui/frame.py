@@ -1,0 +1,83 @@
+"""What stands round every room: the bar with the atlas's name and the rooms, the title of the view and of its tab, and how links are followed."""
+
+from html import escape
+from pathlib import Path
+
+import streamlit as st
+
+from atlas.export.visible import visible_line
+from schema.errors import AtlasError
+from ui import data, links
+from ui.links import Link
+
+SCRIPT = Path(__file__).with_name("soft.js").read_text(encoding="utf-8")
+
+CSS = """<style>
+[data-testid=stMainBlockContainer]{padding:.35rem clamp(.8rem,3vw,3rem) 3rem}
+[data-testid=stHeader]{height:2.6rem;min-height:0;background:transparent;pointer-events:none}
+[data-testid=stHeader] *{pointer-events:auto}
+[data-testid=stToolbar]{height:2.6rem;min-height:0;width:auto;margin-left:auto;padding:0}
+[data-testid=stMain] h1{padding:.2rem 0 .1rem}
+.st-key-bar{position:sticky;top:0;z-index:99990;background:light-dark(#fff,#171614)}
+[data-testid=stHtml] a{color:light-dark(#0064a0,#56b4e9)}
+.bar a,[data-testid=stHtml] table.rows a{color:inherit}
+.bar{display:flex;flex-wrap:wrap;align-items:center;gap:.1rem .9rem;padding:.25rem 3rem .25rem 0;border-bottom:1px solid #8886;font-size:.95rem}
+.bar a{text-decoration:none;padding:.2rem .1rem;border-bottom:2px solid transparent}
+.bar a:hover{text-decoration:underline}
+.bar a[aria-current]{font-weight:600;border-bottom-color:currentColor}
+.bar ul{display:flex;flex-wrap:wrap;gap:0 .9rem;list-style:none;margin:0;padding:0}
+.bar li{margin:0}
+.bar details{position:relative}
+.bar summary{cursor:pointer;max-width:19rem;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
+.bar summary b{font-weight:600}
+.bar details>div{position:absolute;top:100%;left:0;min-width:17rem;max-width:85vw;padding:.5rem .8rem;display:flex;flex-direction:column;gap:.25rem;
+background:#fff;color:#111;border:1px solid #888;border-radius:.4rem;overflow-wrap:anywhere}
+.skip{position:absolute;left:-99rem}
+.skip:focus{left:0;top:0;z-index:2;background:#fff;color:#111;padding:.3rem}
+</style>"""
+
+
+def follow_softly() -> None:
+    """Links are followed without loading the page anew. The script is ours, whole, and holds nothing of the atlas."""
+    st.html(f"<script>{SCRIPT}</script>", unsafe_allow_javascript=True)
+
+
+def title(text: str, *, keep: Link | None = None) -> None:
+    """The view's title, and with the model's name that of its tab. `keep`: where the bar's link to this room leads for the rest of the visit.
+
+    Plain characters only: titles are Markdown.
+    """
+    name = data.model_name()
+    st.set_page_config(page_title=f"{text} · {name}" if name else text)
+    st.title(text, anchor=False)
+    if keep:
+        st.session_state.setdefault("kept", {})[keep.room] = keep
+
+
+def check_model() -> None:
+    """Raise AtlasError if the address is of another model: nothing of this one is shown in its place."""
+    asked, here = st.query_params.get(links.OF, ""), data.identity()
+    if asked and asked != here:
+        title("Another model")
+        raise AtlasError(f"this link is of a model whose weights begin with {asked[:16]}, and {data.file_name()} is of {data.model_line() or 'none'} ({here}…)")
+
+
+def bar(room: str, published: str) -> None:
+    """The rooms, and behind the atlas's name what it is, its overview and SQL. `room`: the one shown; `published`: how long ago, in words."""
+    with st.container(key="bar"):
+        st.html(bar_html(room, published, st.session_state.get("kept", {})))
+
+
+def bar_html(room: str, published: str, kept: dict[str, Link]) -> str:
+    """As HTML; `kept`: room → where its link leads."""
+    rooms = "".join(f"<li>{room_anchor(kept.get(name, Link(name)), title, name == room)}</li>" for name, title in links.ROOMS.items())
+    behind = "".join(room_anchor(Link(name), title, name == room) for name, title in ((links.OVERVIEW, "Overview"), (links.SQL, "SQL")))
+    model = data.model_line()
+    about = "".join(f"<bdi>{escape(visible_line(line))}</bdi>" for line in (f"{data.file_name()}, published {published} ago", model) if line)
+    named = f"<b>{escape(visible_line(data.file_name()))}</b>{f' · {escape(visible_line(model))}' if model else ''}"
+    menu = f'<details class="atlas"><summary>{named}</summary><div>{about}{behind}</div></details>'
+    return f'<nav class="bar" aria-label="Rooms">{menu}<ul>{rooms}</ul></nav>'
+
+
+def room_anchor(to: Link, title: str, is_here: bool) -> str:
+    return links.anchor(to, title, **({"aria_current": "page"} if is_here else {}))

@@ -1,0 +1,60 @@
+"""Rows as a table of real links: each row leads, anywhere on it, to what it is of. Pure: frames in, HTML out; a cell is text and nothing else."""
+
+from collections.abc import Mapping
+from html import escape
+
+import polars as pl
+
+from atlas.export.cells import display_cells
+from ui import links
+
+MOST = 300
+"""Rows shown; files have all."""
+
+CSS = """<style>
+.scroll{overflow:auto;border:1px solid #8886;border-radius:.4rem}
+table.rows{border-collapse:collapse;width:100%;font-size:.85rem;font-variant-numeric:tabular-nums}
+table.rows th{position:sticky;top:0;z-index:1;text-align:left;font-weight:400;padding:0;background:light-dark(#f0f2f6,#2b2a27)}
+table.rows th button{all:unset;cursor:pointer;padding:.3rem .6rem;width:100%;box-sizing:border-box;white-space:nowrap}
+table.rows th button:focus-visible{outline:2px solid currentColor;outline-offset:-2px}
+table.rows th[aria-sort=descending] button::after{content:" ▾"}
+table.rows th[aria-sort=ascending] button::after{content:" ▴"}
+table.rows tr{position:relative}
+table.rows tbody tr:hover{background:#8882}
+table.rows td{padding:.2rem .6rem;border-top:1px solid #8884;max-width:34rem;overflow:hidden;text-overflow:ellipsis;white-space:pre}
+table.rows td.number{text-align:right}
+table.rows td a::after{content:"";position:absolute;inset:0}
+table.rows td a:focus-visible::after{outline:2px solid currentColor;outline-offset:-2px}
+</style>"""
+
+Named = tuple[str, links.Link] | None
+"""What a row is of, and where that is."""
+
+
+def table(shown: pl.DataFrame, leads: list[Named], title: str, meanings: Mapping[str, str], height: int | None) -> str:
+    """Columns of text and numbers that can be read as they are; `leads`: of each row. `height`: px after which it scrolls, None for all."""
+    shown, leads = shown.head(MOST), leads[:MOST]
+    names = [name for name, _ in filter(None, leads)]
+    kind = "position" if all(name.isdecimal() for name in names) else "head" if all("H" in name for name in names) else "neuron"
+    # the name of a component says both numbers
+    shown = shown.drop([c for c in ("layer", kind) if kind != "position" and c in shown.columns])
+    cells = {c: display_cells(shown[c], str) for c in shown.columns}
+    own = next((c for c in cells if [*map(str, shown[c])] == [lead[0] if lead else "" for lead in leads]), None)
+    if own is None:
+        cells = {kind: [lead[0] if lead else "" for lead in leads], **cells}
+    head = "".join(f'<th scope="col"{title_of(meanings.get(c))}><button type="button">{escape(c)}</button></th>' for c in cells)
+    lines = ("".join(cell(c, values[i], shown, lead if c == (own or kind) else None) for c, values in cells.items()) for i, lead in enumerate(leads))
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    limit = f' style="max-height:{height}px"' if height else ""
+    inner = f'<table class="rows"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(title)}"{limit}>{inner}</div>'
+
+
+def title_of(meaning: str | None) -> str:
+    return f' title="{escape(meaning)}"' if meaning else ""
+
+
+def cell(column: str, text: str, shown: pl.DataFrame, lead: Named) -> str:
+    kind = ' class="number"' if column in shown.columns and shown.schema[column].is_numeric() else ""
+    inner = f"<bdi>{escape(text)}</bdi>"
+    return f"<td{kind}>{links.anchor(lead[1], inner) if lead else inner}</td>"

@@ -1,0 +1,50 @@
+// Links of our own are followed without loading the page anew, and tables are sorted by their headings. All else is the browser's:
+// middle-click, a copied address, the keyboard, Back and Forward. Without this script links load the page, and lead to the same views.
+if (!window.atlasLinks) {
+  window.atlasLinks = true;
+  const push = history.pushState.bind(history);
+  // a widget that changes the address of its own page renews the entry: Back leads to where the reader came from
+  history.pushState = (state, unused, to) => {
+    const next = new URL(to ?? location.href, location.href);
+    return next.pathname === location.pathname ? history.replaceState(state, unused, to) : push(state, unused, to);
+  };
+  const close = (but) => document.querySelectorAll("details.atlas[open]").forEach((menu) => menu.contains(but) || menu.removeAttribute("open"));
+  const go = (address) => {
+    if (address !== location.href) push({}, "", address);
+    close(null);
+    dispatchEvent(new PopStateEvent("popstate", { state: {} }));
+    document.querySelector('[data-testid="stMain"]')?.scrollTo(0, 0);
+  };
+  const isOurs = (to) => to.origin === location.origin && !to.pathname.slice(1).includes("/") && !to.pathname.includes(".");
+  const sort = (button) => {
+    const heading = button.closest("th"), body = heading.closest("table").tBodies[0], column = heading.cellIndex;
+    const down = heading.getAttribute("aria-sort") !== "descending";
+    heading.parentElement.querySelectorAll("[aria-sort]").forEach((other) => other.removeAttribute("aria-sort"));
+    heading.setAttribute("aria-sort", down ? "descending" : "ascending");
+    const value = (row) => row.cells[column].textContent;
+    const number = (text) => Number(text.replace(/[,%]/g, "").replace("−", "-"));
+    const order = (a, b) => (isNaN(number(a) - number(b)) ? a.localeCompare(b) : number(a) - number(b));
+    body.append(...[...body.rows].sort((a, b) => order(value(a), value(b)) * (down ? -1 : 1)));
+  };
+  document.addEventListener("click", (event) => {
+    const target = event.target instanceof Element ? event.target : null;
+    close(target);
+    if (!target || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    const button = target.closest("table.rows th button");
+    if (button) return sort(button);
+    const anchor = target.closest("a[href]");
+    if (!anchor || anchor.target || anchor.hasAttribute("download") || anchor.getAttribute("href").startsWith("#")) return;
+    const to = new URL(anchor.href);
+    if (!isOurs(to)) return;
+    event.preventDefault();
+    go(to.href);
+  });
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (!form.matches("form.box")) return;
+    event.preventDefault();
+    const to = new URL(form.action);
+    to.search = new URLSearchParams(new FormData(form));
+    go(to.href);
+  });
+}
