@@ -1,6 +1,7 @@
 """The prediction page's parts: which position, its text, how its prediction is built, and the sub-updates of one layer."""
 
 import re
+from functools import partial
 
 import polars as pl
 import streamlit as st
@@ -10,6 +11,7 @@ from schema.errors import AtlasError
 from ui import blocks, data, lens, links, prediction_charts
 from ui.events import is_traced
 from ui.tokens import facts
+from ui.tray import drawn
 
 N_LISTED = 500
 """Traced positions in the list."""
@@ -55,17 +57,19 @@ def context(position: int, last: dict[str, object]) -> None:
     st.html(lens.outcome(last, [place["document"], *facts(place["metadata"]), f"place {place['index']} in its sequence"]))
     others = (around.frame["is_traced"] & ~around.frame["is_asked"]).arg_true().to_list()
     if not others:
-        blocks.take_away(around, "position_tokens")
+        blocks.take_away(around, "position_tokens", drawn=partial(drawn.passage, around.frame))
         return
     st.text("The traced positions nearby, underlined above.")
-    blocks.table(around, f"position_tokens-{position}", columns=["position_id", "token", "final_token"], rows=others)
+    blocks.table(
+        around, f"position_tokens-{position}", columns=["position_id", "token", "final_token"], rows=others, drawn=partial(drawn.passage, around.frame)
+    )
 
 
 def grid(position: int, trace: data.Answer) -> data.Answer:
     """The leading token at every site, with the events, which are returned."""
     events = data.ask("position_events", position_id=position)
     st.html(lens.grid(trace.frame.iter_rows(named=True), lens.marks(events.frame.iter_rows(named=True))))
-    blocks.take_away(trace, "grid")
+    blocks.take_away(trace, "grid", drawn=partial(drawn.grid, trace.frame, events.frame))
     st.subheader("Events at this position")
     blocks.table(events, f"position_events-{position}", note="No FFN settles the prediction or takes a candidate down here.")
     return events

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import polars as pl
+
 from atlas.export.latex import tex
 from atlas.export.lettering import advance, lettered, xml
 from atlas.export.visible import visible_line
@@ -37,6 +39,13 @@ class Text:
 
 LONGEST_BOX = 40
 """Characters of one box in LaTeX."""
+
+
+def texts_of(triggers: pl.DataFrame) -> list[Text]:
+    """Rows of the question trigger_contexts, each with what followed and its document beneath."""
+    rows = triggers.with_columns(more=pl.format(" · {} more with the same text", "n_folded")).iter_rows(named=True)
+    return [Text(tuple(row["tokens"]), tuple(row["coefficients"]), row["peak"], f"{row['document']}{row['more'] if row['n_folded'] else ''}") for row in rows]
+
 
 Place = tuple[float, float, int, str]
 """x, the line's number from 0, the token's place, and its characters there: a token that is longer than a line goes on in the next."""

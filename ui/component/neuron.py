@@ -1,10 +1,13 @@
 """Parts of the view of a neuron: which neuron, and its triggers as coloured text."""
 
 import random
+from functools import partial
 
+import polars as pl
 import streamlit as st
 
 from atlas.address import Neuron, parse_neuron
+from atlas.export.strips import strips_latex, strips_svg, texts_of
 from atlas.ranges import check_below
 from schema.terms import PRECEDING, PRECEDING_RANKS
 from ui import blocks, data, links, tokens
@@ -55,4 +58,10 @@ def triggers(where: Neuron, width: int) -> None:
                 blocks.empty("No triggers: this corpus has not been swept.", "atlas ingest NAME.duckdb --model … --corpus …")
                 continue
             st.html("".join(tokens.trigger(row, largest) for row in answer.frame.iter_rows(named=True)))
-            blocks.take_away(answer, f"triggers-{tail}")
+            blocks.take_away(answer, f"triggers-{tail}", drawn=partial(drawn, answer.frame, largest))
+
+
+def drawn(triggers: pl.DataFrame, largest: float) -> tuple[str, str]:
+    """Rows of trigger_contexts for the figure tray, on the page's scale."""
+    texts = texts_of(triggers)
+    return strips_svg(texts, largest=largest), strips_latex(texts, largest=largest)
