@@ -33,6 +33,7 @@ WORDS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "mass": {"scored_position": ("no", "yes")},
     "method": {"token_vector": ANALOGIES},
     "decoding": {"generation": DECODINGS},
+    "input_token": {"elimination": ("yes", "no")},
     "worst": {"scored_query": ("no", "yes")},
 }
 """Name of an argument → view, or table of a file beside an atlas → the words that its column may hold."""

@@ -6,6 +6,7 @@ A file answers in any DuckDB: ATTACH 'NAME.annotations.duckdb' AS annotations.
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
 from threading import Lock
 
@@ -109,10 +110,11 @@ def columns(con: duckdb.DuckDBPyConnection, database: str) -> set[tuple[str, str
     return {(table, column) for table, column in con.execute(sql, [database]).fetchall() if table in stored}
 
 
-def known_columns(kind: Beside) -> set[tuple[str, str]]:
+@cache
+def known_columns(kind: Beside) -> frozenset[tuple[str, str]]:
     with closing(open_writer(":memory:")) as con:
         attach_blank(con, kind)
-        return columns(con, kind.name)
+        return frozenset(columns(con, kind.name))
 
 
 def fill(con: duckdb.DuckDBPyConnection, former: Path, kind: Beside) -> None:

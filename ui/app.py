@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import streamlit as st
 
 from schema.errors import AtlasError
-from ui import blocks, data, frame, links, listing, snapshot, tokens
+from ui import blocks, data, frame, links, listing, previews, snapshot, tokens
 
 st.set_page_config(page_title="Activation atlas", page_icon="🗺️", layout="wide")
 
@@ -33,7 +33,7 @@ def newer_snapshot() -> None:
 
 
 try:
-    st.html(tokens.CSS + frame.CSS + listing.CSS)
+    st.html(tokens.CSS + frame.CSS + listing.CSS + previews.CSS)
     frame.follow_softly()
     frame.bar(page.url_path, snapshot.age(data.shown().published, datetime.now(UTC)))
     newer_snapshot()

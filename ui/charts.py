@@ -29,6 +29,13 @@ def screened(chart: AnyChart) -> AnyChart:
     return shown.configure_legend(orient="top", title=None, labelLimit=0)
 
 
+PANELS = 5
+"""Panels in a row."""
+
+FILLED = "<style>.st-key-profiles [data-testid=stVegaLiteChart]{overflow-x:auto}.st-key-profiles svg{width:100%;min-width:44rem;height:auto}</style>"
+"""Panels have a width of their own: drawn as large as there is room, on a telephone to be moved sideways."""
+
+
 def profiles(layers: pl.DataFrame, measures: dict[str, str]) -> alt.Chart:
     """One panel a measure over the layers, all marking the layer under the pointer. measures: column → title with unit."""
     long = layers.select("layer", *measures).unpivot(index="layer", variable_name="column").drop_nulls("value")
@@ -41,8 +48,9 @@ def profiles(layers: pl.DataFrame, measures: dict[str, str]) -> alt.Chart:
     )
     line = base.mark_line(color=OKABE_ITO[0])
     points = base.mark_point(color=OKABE_ITO[0], filled=True).encode(size=alt.condition(hovered, alt.value(120), alt.value(20))).add_params(hovered)
-    panels = alt.layer(line, points).properties(width=PANEL * 0.85, height=PANEL * 0.65)
-    return panels.facet(facet=alt.Facet("measure:N", title=None, sort=list(measures.values())), columns=3).resolve_scale(y="independent")
+    panels = alt.layer(line, points).properties(width=PANEL * 0.75, height=PANEL * 0.6)
+    header = alt.Header(labelLimit=PANEL, labelFontSize=9)
+    return panels.facet(facet=alt.Facet("measure:N", title=None, sort=list(measures.values()), header=header), columns=PANELS).resolve_scale(y="independent")
 
 
 def histogram(bins: pl.DataFrame) -> alt.Chart:

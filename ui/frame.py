@@ -32,8 +32,9 @@ CSS = """<style>
 .bar summary b{font-weight:600}
 .bar details>div{position:absolute;top:100%;left:0;min-width:17rem;max-width:85vw;padding:.5rem .8rem;display:flex;flex-direction:column;gap:.25rem;
 background:#fff;color:#111;border:1px solid #888;border-radius:.4rem;overflow-wrap:anywhere}
-.skip{position:absolute;left:-99rem}
-.skip:focus{left:0;top:0;z-index:2;background:#fff;color:#111;padding:.3rem}
+.bar form{flex:1 1 11rem;max-width:24rem;margin:0}
+.bar input[type=search]{width:100%;box-sizing:border-box;padding:.2rem .5rem;font:inherit;font-size:.9rem;color:inherit;background:transparent;
+border:1px solid #8889;border-radius:.4rem}
 </style>"""
 
 
@@ -65,18 +66,32 @@ def check_model() -> None:
 def bar(room: str, published: str) -> None:
     """The rooms, and behind the atlas's name what it is, its overview and SQL. `room`: the one shown; `published`: how long ago, in words."""
     with st.container(key="bar"):
-        st.html(bar_html(room, published, st.session_state.get("kept", {})))
+        st.html(bar_html(room, published, st.session_state.get("kept", {}), st.query_params.get("q", "")))
 
 
-def bar_html(room: str, published: str, kept: dict[str, Link]) -> str:
-    """As HTML; `kept`: room → where its link leads."""
+def bar_html(room: str, published: str, kept: dict[str, Link], typed: str) -> str:
+    """As HTML; `kept`: room → where its link leads; `typed`: what is in the box."""
     rooms = "".join(f"<li>{room_anchor(kept.get(name, Link(name)), title, name == room)}</li>" for name, title in links.ROOMS.items())
     behind = "".join(room_anchor(Link(name), title, name == room) for name, title in ((links.OVERVIEW, "Overview"), (links.SQL, "SQL")))
     model = data.model_line()
     about = "".join(f"<bdi>{escape(visible_line(line))}</bdi>" for line in (f"{data.file_name()}, published {published} ago", model) if line)
     named = f"<b>{escape(visible_line(data.file_name()))}</b>{f' · {escape(visible_line(model))}' if model else ''}"
     menu = f'<details class="atlas"><summary>{named}</summary><div>{about}{behind}</div></details>'
-    return f'<nav class="bar" aria-label="Rooms">{menu}<ul>{rooms}</ul></nav>'
+    return f'<nav class="bar" aria-label="Rooms">{menu}<ul>{rooms}</ul>{box(typed)}</nav>'
+
+
+def box(typed: str) -> str:
+    """The one box. It is a form of HTML: without the script it loads the Search room."""
+    of = f'<input type="hidden" name="{links.OF}" value="{escape(data.identity() or "")}">' if data.identity() else ""
+    hint = "L20N100, L7H3, 136, a token, words"
+    value = f' value="{escape(typed)}"' if is_plain(typed) else ""
+    field = f'<input type="search" name="q" placeholder="{hint}" aria-label="Find: {hint}" maxlength="200" autocomplete="off" required{value}>'
+    return f'<form class="box" action="/{links.SEARCH}" method="get" role="search">{field}{of}</form>'
+
+
+def is_plain(typed: str) -> bool:
+    """Whether the browser's sanitiser leaves it in an attribute: one whose text looks like markup is dropped."""
+    return not set(typed) & set("<>")
 
 
 def room_anchor(to: Link, title: str, is_here: bool) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from atlas.export.visible import visible, visible_line
 from schema.terms import SITES
-from ui.tokens import shade
+from ui.tokens import COLOURS, UNSEEN, shade, unseen
 
 Row = Mapping[str, Any]
 
@@ -20,22 +20,27 @@ LEGEND = {
     "bold": "is the model's final prediction",
 }
 
-CSS = """<style>
-.lens{background:#fff;color:#111;border-radius:.4rem;padding:.4rem .6rem;font-size:.85rem;overflow-wrap:anywhere}
-.lens .passage{font-family:"Source Code Pro",monospace;white-space:pre-wrap;line-height:1.9}
-.lens .traced{border-bottom:2px solid #0072B2}
-.lens .asked{outline:2px solid #111;outline-offset:1px}
-.lens .unread{color:#595959}
-.lens .token{font-family:"Source Code Pro",monospace;border:1px solid #bbb;border-radius:.2rem;padding:0 .2rem}
-.lens .said{line-height:1.9}
-.lens table{border-collapse:collapse;width:100%;table-layout:fixed;font-variant-numeric:tabular-nums}
-.lens caption{text-align:left;color:#111;padding-bottom:.3rem}
-.lens th,.lens td{border:1px solid #ddd;padding:.1rem .4rem;text-align:left;font-weight:400;color:#111}
-.lens th:first-child{width:3.8rem;text-align:right}
-.lens td .prob{float:right;margin-left:.4rem}
-.lens td bdi{font-family:"Source Code Pro",monospace}
-.lens td.final bdi{font-weight:700}
+CSS = f"""<style>
+.lens{{{COLOURS};position:relative;background:var(--paper);color:var(--ink);border-radius:.4rem;padding:.4rem .6rem;font-size:.85rem;overflow-wrap:anywhere}}
+.lens .passage{{font-family:"Source Code Pro",monospace;white-space:pre-wrap;line-height:1.9;direction:ltr}}
+.lens .traced{{border-bottom:2px solid light-dark(#0072B2,#56B4E9)}}
+.lens .asked{{outline:2px solid var(--ink);outline-offset:1px}}
+.lens .unread{{color:var(--pale)}}
+.lens .unseen{{{UNSEEN}}}
+.lens .token{{font-family:"Source Code Pro",monospace;border:1px solid #888;border-radius:.2rem;padding:0 .2rem}}
+.lens .said{{line-height:1.9}}
+.lens .wide{{overflow-x:auto}}
+.lens table{{border-collapse:collapse;width:100%;min-width:36rem;table-layout:fixed;font-variant-numeric:tabular-nums}}
+.lens caption{{text-align:left;color:var(--ink);padding-bottom:.3rem}}
+.lens th,.lens td{{border:1px solid light-dark(#ddd,#444);padding:.1rem .4rem;text-align:left;font-weight:400;color:var(--ink)}}
+.lens th:first-child{{width:3.8rem;text-align:right}}
+.lens td .prob{{float:right;margin-left:.4rem}}
+.lens td bdi{{font-family:"Source Code Pro",monospace}}
+.lens td.final bdi{{font-weight:700}}
 </style>"""
+
+SPOKEN = {"asked": "the position asked for", "traced": "traced"}
+"""What a frame and a line beneath a token say, for those who listen; grey begins after the position asked for."""
 
 
 def passage(tokens: Iterable[Row]) -> str:
@@ -43,10 +48,12 @@ def passage(tokens: Iterable[Row]) -> str:
     spans, is_read = [], True
     for row in tokens:
         marks = {"asked": row["is_asked"], "traced": row["is_traced"] and not row["is_asked"], "unread": not is_read}
-        kinds = " ".join(kind for kind, is_so in marks.items() if is_so)
-        spans.append(f'<span class="{kinds}">{escape(visible_line(row["token"]))}</span>')
+        kinds = [kind for kind, is_so in marks.items() if is_so]
+        said = unseen(", ".join(SPOKEN[kind] for kind in kinds if kind in SPOKEN))
+        # each token by itself: one that runs from right to left must not turn its neighbours round
+        spans.append(f'<bdi class="{" ".join(kinds)}">{escape(visible_line(row["token"]))}</bdi>{said}')
         is_read = is_read and not row["is_asked"]
-    return f'<div class="lens"><bdi class="passage">{"".join(spans)}</bdi></div>'
+    return f'<div class="lens"><span class="passage">{"".join(spans)}</span></div>'
 
 
 def token(text: str) -> str:
@@ -83,7 +90,8 @@ def grid(trace: Iterable[Row], signs: Mapping[tuple[int, str], str]) -> str:
         for layer in sorted({layer for layer, _ in cells})
     ]
     caption = "".join(f"<div>{sign} {escape(meaning)}</div>" for sign, meaning in LEGEND.items() if sign == "bold" or sign in signs.values())
-    return f'<div class="lens"><table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
+    table = f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    return f'<div class="lens"><div class="wide" tabindex="0">{table}</div></div>'
 
 
 def cell(row: Row | None, sign: str) -> str:
@@ -91,7 +99,8 @@ def cell(row: Row | None, sign: str) -> str:
         return "<td></td>"
     # only numbers in attributes: the browser's sanitiser drops one whose text looks like markup
     final = ' class="final"' if row["final_token_rank"] == 1 else ""
-    shown = f'<span class="prob">{percent(row["top_prob"])}</span>{f"{sign} " if sign else ""}<bdi>{escape(visible(row["top_token"]))}</bdi>'
+    said = "" if row["final_token_rank"] != 1 else unseen("the final prediction")
+    shown = f'<span class="prob">{percent(row["top_prob"])}</span>{f"{sign} " if sign else ""}<bdi>{escape(visible(row["top_token"]))}</bdi>{said}'
     return f'<td{final} style="background:{shade(row["top_prob"], 1.0)}" title="{row["top_prob"]:.4g}">{shown}</td>'
 
 

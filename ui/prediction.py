@@ -9,7 +9,7 @@ import streamlit as st
 from atlas.ranges import check_below
 from schema.errors import AtlasError
 from ui import blocks, data, lens, links, prediction_charts
-from ui.events import is_traced
+from ui.evidence.events import is_traced
 from ui.tokens import facts
 from ui.tray import drawn
 

@@ -9,11 +9,11 @@ if (!window.atlasLinks) {
     return next.pathname === location.pathname ? history.replaceState(state, unused, to) : push(state, unused, to);
   };
   const close = (but) => document.querySelectorAll("details.atlas[open]").forEach((menu) => menu.contains(but) || menu.removeAttribute("open"));
-  const go = (address) => {
+  const go = (address, stays) => {
     if (address !== location.href) push({}, "", address);
     close(null);
     dispatchEvent(new PopStateEvent("popstate", { state: {} }));
-    document.querySelector('[data-testid="stMain"]')?.scrollTo(0, 0);
+    if (!stays) document.querySelector('[data-testid="stMain"]')?.scrollTo(0, 0);
   };
   const isOurs = (to) => to.origin === location.origin && !to.pathname.slice(1).includes("/") && !to.pathname.includes(".");
   const sort = (button) => {
@@ -37,14 +37,20 @@ if (!window.atlasLinks) {
     const to = new URL(anchor.href);
     if (!isOurs(to)) return;
     event.preventDefault();
-    go(to.href);
+    go(to.href, "stays" in anchor.dataset);
   });
   document.addEventListener("submit", (event) => {
     const form = event.target;
     if (!form.matches("form.box")) return;
     event.preventDefault();
-    const to = new URL(form.action);
-    to.search = new URLSearchParams(new FormData(form));
+    const typed = new FormData(form), to = new URL(form.action);
+    // an address leads to its component at once
+    if (/^\s*L\d{1,9}[NH]\d{1,9}\s*$/i.test(typed.get("q"))) {
+      to.pathname = "/component";
+      typed.set("at", typed.get("q").trim().toUpperCase());
+      typed.delete("q");
+    }
+    to.search = new URLSearchParams(typed);
     go(to.href);
   });
 }

@@ -3,51 +3,89 @@
 import json
 from collections.abc import Mapping, Sequence
 from html import escape
+from math import log10
 from typing import Any
 
 from atlas.export.visible import visible, visible_line
 
-POSITIVE, NEGATIVE, PAPER = (241, 163, 64), (178, 171, 210), (255, 255, 255)
-"""Ends of a scale that colour-blind readers tell apart (ColorBrewer's PuOr), each 4.5:1 or more against the ink on it."""
+POSITIVE, NEGATIVE = ((241, 163, 64), (139, 82, 6)), ((178, 171, 210), (98, 84, 158))
+"""Ends of a scale that colour-blind readers tell apart (ColorBrewer's PuOr; darker for a dark page): of positive and negative values, light and dark."""
+
+PAPER, INK, PALE = ((255, 255, 255), (28, 30, 36)), ((17, 17, 17), (236, 236, 236)), ((89, 89, 89), (168, 168, 168))
+"""What text stands on, its ink, and the ink of what the model had not read: on a light page and on a dark one, each 4.5:1 or more against what it stands on."""
+
+FAINTEST = 0.05
+"""Share of its colour that the smallest value other than 0 has."""
 
 LONGEST_FACT, MOST_FACTS = 30, 4
 """Characters; how many beneath a text. Tables and files have all."""
 
-CSS = """<style>
+Colour = tuple[int, int, int]
+
+
+def adaptive(light: Colour, dark: Colour) -> str:
+    """A colour that follows the page's theme, as Streamlit names it to the browser: the reader may choose another than the system's."""
+    return f"light-dark(rgb{light},rgb{dark})".replace(" ", "")
+
+
+COLOURS = ";".join(
+    f"--{name}:{adaptive(light, dark)}"
+    for name, (light, dark) in {"paper": PAPER, "ink": INK, "pale": PALE, "positive": POSITIVE, "negative": NEGATIVE}.items()
+)
+"""As CSS declarations, for every box that text with numbers stands in."""
+
+UNSEEN = "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap;user-select:none"
+"""For what is read aloud and neither seen nor copied."""
+
+CSS = f"""<style>
 /* what is written beneath a choice is too pale to read otherwise */
-[data-testid=stCaptionContainer],[data-testid=stCaptionContainer] *{color:inherit!important;opacity:1!important}
-.strip{background:#fff;color:#111;font-family:"Source Code Pro",monospace;font-size:.9rem;white-space:pre-wrap;line-height:1.8;padding:.25rem .6rem;
-border-radius:.4rem;overflow-wrap:anywhere;display:flex;gap:.8rem}
-.strip .gutter{flex:0 0 4.5rem;text-align:right;font-variant-numeric:tabular-nums;border-right:1px solid #bbb;padding-right:.6rem}
-.strip .peak{outline:2px solid #111;outline-offset:-1px}
-.strip .unread{color:#595959}
-.trigger{margin-bottom:.6rem}
-.trigger .said{font-size:.8rem;padding:.1rem .6rem;overflow-wrap:anywhere}
+[data-testid=stCaptionContainer],[data-testid=stCaptionContainer] *{{color:inherit!important;opacity:1!important}}
+.strip{{{COLOURS};background:var(--paper);color:var(--ink);font-family:"Source Code Pro",monospace;font-size:.9rem;white-space:pre-wrap;line-height:1.8;
+padding:.25rem .6rem;border-radius:.4rem;overflow-wrap:anywhere;display:flex;gap:.8rem;direction:ltr}}
+.strip .text{{position:relative;min-width:0}}
+.strip .gutter{{flex:0 0 4.5rem;text-align:right;font-variant-numeric:tabular-nums;border-right:1px solid #888;padding-right:.6rem}}
+.strip .peak{{outline:2px solid var(--ink);outline-offset:-1px}}
+.strip .unread{{color:var(--pale)}}
+.strip .unseen{{{UNSEEN}}}
+.trigger{{margin-bottom:.6rem}}
+.trigger .said{{font-size:.8rem;padding:.1rem .6rem;overflow-wrap:anywhere}}
 </style>"""
 
 
-def shade(value: float, largest: float) -> str:
-    """From paper to the end of the scale: |value| over `largest`, which all strips of a page share."""
+def strength(value: float, largest: float) -> float:
+    """How much of its colour a value has, from 0 to 1: by the logarithm, so that small ones are told from none and from each other."""
     share = min(abs(value) / largest, 1.0) if largest > 0 else 0.0
-    end = POSITIVE if value >= 0 else NEGATIVE
-    return "rgb(" + ",".join(str(round(p + (e - p) * share)) for p, e in zip(PAPER, end, strict=True)) + ")"
+    return FAINTEST + (1 - FAINTEST) * log10(1 + 9 * share) if share else 0.0
+
+
+def shade(value: float, largest: float) -> str:
+    """From nothing to the end of the scale: |value| over `largest`, which all strips of a page share. CSS, for a box with COLOURS."""
+    return f"color-mix(in srgb,var(--{'positive' if value >= 0 else 'negative'}) {strength(value, largest):.1%},transparent)"
 
 
 def strip(tokens: Sequence[str], coefficients: Sequence[float | None], *, peak: int, largest: float) -> str:
     """One text: the coefficient of its peak in the gutter, each token on its shade; what follows the peak is grey, as the model had not read it.
 
-    A token whose coefficient the atlas does not hold (None) has no shade.
+    A token whose coefficient the atlas does not hold (None) has no shade. What colour, frame and grey say is also there for those who listen.
     """
     spans = "".join(span(i, t, c, peak, largest) for i, (t, c) in enumerate(zip(tokens, coefficients, strict=True)))
     own = coefficients[peak]
-    return f'<div class="strip"><span class="gutter">{number(own) if own is not None else ""}</span><bdi>{spans}</bdi></div>'
+    return f'<div class="strip"><span class="gutter">{number(own) if own is not None else ""}</span><span class="text">{spans}</span></div>'
 
 
 def span(i: int, token: str, coefficient: float | None, peak: int, largest: float) -> str:
     # only numbers in attributes: the browser's sanitiser drops one whose text looks like markup
     kind = "peak" if i == peak else "unread" if i > peak else ""
-    shown = f' style="background:{shade(coefficient, largest)}" title="{coefficient:+.4g}"' if coefficient is not None and i <= peak else ""
-    return f'<span class="{kind}"{shown}>{escape(visible_line(token))}</span>'
+    known = coefficient if i <= peak else None
+    shown = f' style="background:{shade(known, largest)}" title="{known:+.4g}"' if known is not None else ""
+    said = [*(["trigger"] if i == peak else ["not read from here on"] if i == peak + 1 else []), *([f"{known:+.3g}"] if known is not None else [])]
+    # each token by itself: one that runs from right to left must not turn its neighbours round
+    return f'<bdi class="{kind}"{shown}>{escape(visible_line(token))}</bdi>{unseen(", ".join(said))}'
+
+
+def unseen(text: str) -> str:
+    """Words for those who listen, in brackets; what is empty leaves nothing."""
+    return f'<span class="unseen"> ({text}) </span>' if text else ""
 
 
 def number(value: float) -> str:

@@ -1,5 +1,6 @@
 """What `atlas annotate` does: write a sheet, load one, propose patterns, say what there is."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -120,7 +121,12 @@ def stale_items(con: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, Address, 
     """Annotated items that the atlas no longer shows, or shows with another text. A new rank alone is no matter."""
     kept = [(row[0], Address(*row[1:5]), row[5], row[6:]) for row in fetch_rows(con, KEPT_ITEMS)]
     now = shown(con, {address for _, address, _, _ in kept})
-    texts = {address: {(i.id, i.text_before, i.token) for i in items} for address, items in now.items()}
-    for annotator, address, rank, text in kept:
-        if text not in texts.get(address, set()):
+    texts = {address: {(i.id, i.text_before, unspelt(i.token)) for i in items} for address, items in now.items()}
+    for annotator, address, rank, (item, before, token) in kept:
+        if (item, before, unspelt(token)) not in texts.get(address, set()):
             yield annotator, address, rank
+
+
+def unspelt(token: str) -> str:
+    """A token with what is no whole character as one sign: earlier releases showed each such piece as U+FFFD, this one spells the bytes out."""
+    return re.sub("⟨[0-9A-F ]+⟩|\ufffd(.*\ufffd)?", "\ufffd", token, flags=re.DOTALL)

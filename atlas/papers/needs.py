@@ -53,6 +53,17 @@ def experiment_need(kind: str) -> Need:
     return Need(f"finished experiment of kind {kind}", rows, f"atlas experiment {kind} --facts --db {{path}}", of_corpus="")
 
 
+EXPERIMENT = Need(
+    "experiment",
+    f"FROM {EXPERIMENT_CATALOG}.experiment WHERE ($corpus IS NULL OR $corpus IS NOT NULL)",
+    "atlas experiment tracing --facts --db {path}",
+    of_corpus="",
+)
+
+HEADS = replace(
+    run_need("head_probe"), what="head_probe and no head_statistics", rows="FROM head_behaviour WHERE ($corpus IS NULL OR $corpus IS NOT NULL)", of_corpus=""
+)
+
 CURVE = replace(run_need("training_curve"), what="training_curve, which only a model has that ships it, such as attention-2l-sotu")
 
 SUPPRESSION = Need(
@@ -74,6 +85,8 @@ NEEDS = {
     **{name: run_need(name) for name in facts().passes},
     "training_curve": CURVE,
     "raw tops": RAW_TOPS,
+    "heads": HEADS,
+    "experiment": EXPERIMENT,
     "tracing": experiment_need("tracing"),
     "knockout": experiment_need("knockout"),
     "suppression": SUPPRESSION,

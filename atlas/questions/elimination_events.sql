@@ -4,6 +4,7 @@
 -- param:  layer (integer, NULL): only this layer; NULL takes every layer
 -- param:  n (integer, 25): how many, those first whose candidate falls furthest
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora
+-- param:  input_token (text, 'yes'): yes takes all; no leaves out those that take down the very token that was just read
 -- column: layer: block of the FFN that takes the candidate down, from 0
 -- column: text_before: at most 80 characters that the model had read before the token
 -- column: token: characters of the token there
@@ -21,15 +22,19 @@
 -- chart:  histogram(layer)
 --
 -- The view `elimination` has every event, also those that are not the largest of their position. With tied embeddings most events take down the
--- token that was just read: WHERE NOT is_input_token leaves the others.
-CREATE OR REPLACE MACRO elimination_events(layer := NULL, n := 25, corpus := NULL) AS TABLE
+-- token that was just read.
+CREATE OR REPLACE MACRO elimination_events(layer := NULL, n := 25, corpus := NULL, input_token := 'yes') AS TABLE
 WITH
 event AS MATERIALIZED (
     SELECT e.*
     FROM elimination AS e
     INNER JOIN trace AS t ON e.position_id = t.position_id
     INNER JOIN run AS r ON t.run_id = r.run_id
-    WHERE e.is_largest_fall AND (layer IS NULL OR e.layer = layer) AND (corpus IS NULL OR r.corpus_id = corpus)
+    WHERE
+        e.is_largest_fall
+        AND (layer IS NULL OR e.layer = layer)
+        AND (corpus IS NULL OR r.corpus_id = corpus)
+        AND (input_token = 'yes' OR NOT e.is_input_token)
     ORDER BY e.candidate_rank_after DESC, e.position_id
     LIMIT n
 )

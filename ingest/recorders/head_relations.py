@@ -77,7 +77,7 @@ class RelationRecorder:
             of = self.of_sequence.get(sequence.sequence_id, [])
             if not of:
                 continue
-            q, k = (by_head(self.model, record[part][row : row + 1], part) for part in ("q", "k"))  # type: ignore[arg-type]
+            q, k = (by_head(self.model, record[part][row : row + 1], part) for part in ("q", "k"))
             q, k = rotated(self.model, layer, *behind_norms(self.model, layer, q, k), torch.arange(q.shape[2], device=self.model.device))
             for i in of:
                 self.right[i][layer] = looked_right(self.model, layer, q[:, 0], k[:, 0], self.sentences[i], self.arcs[i], sequence.first_position_id)

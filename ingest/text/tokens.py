@@ -83,7 +83,7 @@ BYTE_OF = _byte_alphabet()
 
 
 def _row(token_id: int, raw: bytes | None, is_special: bool) -> dict[str, object]:
-    text = f"[unused {token_id}]" if raw is None else raw.decode(errors="replace")
+    text = f"[unused {token_id}]" if raw is None else spelt(raw)
     is_text = raw is not None and not is_special
     return {
         "token_id": token_id,
@@ -96,7 +96,17 @@ def _row(token_id: int, raw: bytes | None, is_special: bool) -> dict[str, object
     }
 
 
+def spelt(raw: bytes) -> str:
+    """A token's bytes as text; what is no whole character of it, from the first such byte to the last, as ⟨F0 9F⟩, so that tokens are told apart."""
+    text = raw.decode(errors="replace")
+    if raw == text.encode():
+        return text
+    before, after = text.partition(REPLACEMENT)[0], text.rpartition(REPLACEMENT)[2]
+    broken = raw[len(before.encode()) : len(raw) - len(after.encode())]
+    return f"{before}⟨{broken.hex(' ').upper()}⟩{after}"
+
+
 def is_punctuation(text: str) -> bool:
-    """Only punctuation and symbols (Unicode categories P and S), spaces aside; a broken character is neither."""
+    """Only punctuation and symbols (Unicode categories P and S), spaces aside; the bytes of a broken character are neither."""
     marks = text.strip()
-    return bool(marks) and all(mark != REPLACEMENT and unicodedata.category(mark)[0] in "PS" for mark in marks)
+    return bool(marks) and all(unicodedata.category(mark)[0] in "PS" for mark in marks)

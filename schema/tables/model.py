@@ -39,7 +39,7 @@ def tables(m: MetaData, _: int) -> None:
         "token",
         m,
         column("token_id", Integer, "Row of the output embedding; also the id the tokenizer gives."),
-        column("text", String, "The token's characters, its leading space included; bytes that are no whole character show as U+FFFD."),
+        column("text", String, "The token's characters, its leading space included; bytes that are no whole character show as ⟨F0 9F⟩."),
         column("bytes", LargeBinary, "The token's exact bytes (UTF-8); null for embedding rows that no token uses.", null=True),
         column("is_special", Boolean, "A control token (BOS, EOS, padding, chat markers), not text."),
         column("starts_word", Boolean, "Begins with white space and continues with a letter or digit."),

@@ -7,7 +7,7 @@ from tokenizers import AddedToken, Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
 from ingest.text.sequences import Encoder
-from ingest.text.tokens import BYTE_OF, token_rows
+from ingest.text.tokens import BYTE_OF, spelt, token_rows
 from ingest.text.words import STOP_WORDS, is_stop_word
 from schema.tables import metadata
 
@@ -55,11 +55,26 @@ def test_the_byte_alphabet_is_a_permutation_of_all_bytes_with_known_spellings():
     assert (BYTE_OF["Ġ"], BYTE_OF["Ċ"], BYTE_OF["A"], BYTE_OF["Ã"], BYTE_OF["ł"]) == (0x20, 0x0A, 0x41, 0xC3, 0xA0)
 
 
-def test_part_of_a_character_shows_as_a_replacement_and_keeps_its_byte(byte_tokenizer):
+def test_part_of_a_character_shows_as_its_byte(byte_tokenizer):
     rows = token_rows(byte_tokenizer, len(byte_tokenizer)).to_pylist()
     [row] = [row for row in rows if row["bytes"] == b"\xf0"]
-    assert row["text"] == "\ufffd"
+    assert row["text"] == "⟨F0⟩"
     assert not row["is_punctuation"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"\xf0\x9f", "⟨F0 9F⟩"),
+        (b" \xf0\x9f", " ⟨F0 9F⟩"),
+        (b"\x98\x8a!", "⟨98 8A⟩!"),
+        (b"a\x80b\x80c", "a⟨80 62 80⟩c"),
+        ("é\ufffd".encode(), "é\ufffd"),
+        (b"", ""),
+    ],
+)
+def test_bytes_that_are_no_whole_character_are_spelt_out(raw: bytes, text: str) -> None:
+    assert spelt(raw) == text
 
 
 def test_embedding_rows_beyond_the_tokenizer_are_marked_unused(byte_tokenizer):
@@ -114,7 +129,7 @@ def test_sentencepiece_spellings_are_undone_and_the_unknown_token_is_special(sen
         ("<unk>", b"<unk>", True),
         ("<s>", b"<s>", True),
         ("\n", b"\n", False),
-        ("\ufffd", b"\xe9", False),
+        ("⟨E9⟩", b"\xe9", False),
     ]
     assert by_text(token_rows(sentencepiece_tokenizer, len(sentencepiece_tokenizer)))[" the"]["starts_word"]
 

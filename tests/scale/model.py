@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 from ingest.passes import passes
+from ingest.recorders.predictions import ROWS
 from ingest.recorders.traces import N_LENS_TOKENS, N_SUB_UPDATES
 from ingest.store.committer import PUBLISH_SHARE
 from schema.tables import metadata
@@ -185,3 +186,29 @@ def traced_position_bytes(shape: Shape) -> int:
     }  # fmt: skip
     vectors = (2 * shape.n_layers + 1) * 4 * shape.d_model
     return BYTES_PER_ROW["trace"] + vectors + shape.n_layers * sum(n * BYTES_PER_ROW[table] for table, n in at_layer.items())
+
+
+def head_share(shape: Shape) -> float:
+    """FLOP of the output head over those of a forward pass without it."""
+    head = shape.d_model * shape.d_vocab
+    return head / (shape.n_parameters - head * (1 if shape.is_tied else 2))
+
+
+def logits_bytes(shape: Shape) -> int:
+    """Of the positions whose predictions are read at once."""
+    return 4 * ROWS * shape.d_vocab
+
+
+def keys_bytes(shape: Shape, n_positions: int) -> int:
+    """Of the files beside an atlas."""
+    return 2 * shape.d_model * n_positions
+
+
+def probed_bytes(shape: Shape, n_words: int) -> int:
+    """Of the file that holds states of every layer, of the model and of the untrained one."""
+    return 2 * 2 * shape.d_model * (shape.n_layers + 1) * n_words
+
+
+def weights_bytes(shape: Shape) -> int:
+    """Of a model in bfloat16."""
+    return 2 * shape.n_parameters

@@ -20,6 +20,7 @@ class Shape:
     n_heads: int
     d_head: int
     is_gated: bool
+    is_tied: bool = True
 
     @property
     def n_neurons(self) -> int:
@@ -30,8 +31,8 @@ MODELS = (
     Shape("GPT-2 small", 12, 3072, 768, 50257, 124_439_808, 12, 64, False),
     Shape("GPT-2 XL", 48, 6400, 1600, 50257, 1_557_611_200, 25, 64, False),
     Shape("Llama-3.2-1B", 16, 8192, 2048, 128256, 1_235_814_400, 32, 64, True),
-    Shape("Llama-3.1-8B", 32, 14336, 4096, 128256, 8_030_261_248, 32, 128, True),
-    Shape("Llama-3.1-70B", 80, 28672, 8192, 128256, 70_553_706_496, 64, 128, True),
+    Shape("Llama-3.1-8B", 32, 14336, 4096, 128256, 8_030_261_248, 32, 128, True, False),
+    Shape("Llama-3.1-70B", 80, 28672, 8192, 128256, 70_553_706_496, 64, 128, True, False),
 )
 """As their configurations on the hub give them; parameters with the embeddings, a tied one once."""
 

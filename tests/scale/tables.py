@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from ingest.text.probed_words import MOST_WORDS
 from tests.scale import constants, model
 from tests.scale.markdown import count, rounded, size, table, time
 from tests.scale.shapes import CORPORA, GPUS, LARGEST_SHARD, MODELS, SHARD_POSITIONS, K, Sweep, candidates, loaded_rows, published_rows, usual
@@ -17,6 +18,7 @@ from tests.scale.shapes import CORPORA, GPUS, LARGEST_SHARD, MODELS, SHARD_POSIT
 DOCUMENT = Path(__file__).parents[2] / "docs" / "scale.md"
 SHARDS = (SHARD_POSITIONS, LARGEST_SHARD, 1 << 24)
 EXAMPLE = MODELS[3]
+PROBED_WORDS = sum(MOST_WORDS.values())
 REMEDIES = (
     ("shards of 65,536, as for short texts (`--shard-positions`)", SHARDS[0], set()),
     ("as it is: shards of 1,048,576", SHARDS[1], set()),
@@ -58,6 +60,17 @@ def heads_table() -> str:
     for m in MODELS:
         n_heads, whole = m.n_layers * m.n_heads, model.stored_bytes("circuit", m)
         rows.append([m.name, f"{n_heads:,}", size(whole), size(whole / n_heads), size(model.stored_bytes("attribution", m))])
+    return table(heads, rows)
+
+
+def reading_table() -> str:
+    """What predictions, keys, probes and words take."""
+    heads = ["model", "head over blocks", "logits held", "keys of a million", "states, 40,000 words", "untrained model", "reading for them, one GPU"]
+    rows = []
+    for m in MODELS:
+        held, keys, states = (size(x) for x in (model.logits_bytes(m), model.keys_bytes(m, 10**6), model.probed_bytes(m, PROBED_WORDS)))
+        seconds = time(2 * PROBED_WORDS / model.tokens_per_second(m))
+        rows.append([m.name, f"{model.head_share(m):.0%}", held, keys, states, size(model.weights_bytes(m)), seconds])
     return table(heads, rows)
 
 
@@ -130,6 +143,7 @@ TABLES = {
     "constants": constants_table,
     "weights": weights_table,
     "heads": heads_table,
+    "reading": reading_table,
     "rows": rows_table,
     "candidates": candidates_table,
     "times": times_table,

@@ -1,5 +1,7 @@
 """The model of scale on sizes small enough for a pencil, and the document that prints it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -36,6 +38,15 @@ def test_bytes_of_heads_of_a_small_shape() -> None:
         n * model.BYTES_PER_ROW[table]
         for table, n in {"attribution": 2, "contribution": 4 + 6 * 2, "neuron_contribution": 6, "attention": 8 * 4, "head_activity": 4}.items()
     )
+
+
+def test_bytes_of_reading_of_a_small_shape() -> None:
+    # the head is 400 of the parameters
+    assert model.head_share(SMALL) == pytest.approx(400 / (10**9 - 400))
+    assert model.head_share(replace(SMALL, is_tied=False)) == pytest.approx(400 / (10**9 - 800))
+    assert model.logits_bytes(SMALL) == 512 * 100 * 4
+    # float16: of 10 positions, and of 10 words the embedding and what leaves both layers in two models
+    assert (model.keys_bytes(SMALL, 10), model.probed_bytes(SMALL, 10), model.weights_bytes(SMALL)) == (80, 2 * 3 * 80, 2 * 10**9)
 
 
 def test_workers_without_a_shard_bring_nothing() -> None:

@@ -26,6 +26,7 @@ from atlas.papers.needs import kinds, missing
 from atlas.questions import questions
 from atlas.ranges import missing_run
 from ingest.request import Request
+from ingest.text.tokens import spelt
 from schema import store
 from schema.audits import run_audits
 from schema.errors import AtlasError
@@ -207,7 +208,9 @@ def test_a_run_may_be_of_any_pass_after_the_next_ingest_and_all_rows_stay(tmp_pa
             con.execute(insert)
         bring_up(con, 16)
         assert con.execute("SELECT kind FROM run WHERE run_id = 9").fetchall() == [("noise",)]
-        for name in set(tables) - {"run", *ADDED}:
+        tokens = [(i, text if raw is None else spelt(raw), raw, *rest) for i, text, raw, *rest in rows["token"]]
+        assert con.execute("FROM token ORDER BY ALL").fetchall() == tokens != rows["token"]
+        for name in set(tables) - {"run", "token", *ADDED}:
             assert con.execute(f"FROM {name} ORDER BY ALL").fetchall() == rows[name]
         there = con.execute("SELECT table_name FROM duckdb_tables()").fetchall()
         assert not [name for (name,) in there if name.startswith("former")]

@@ -12,12 +12,13 @@ def site(layer: int, site: str, top_token: str, top_prob: float, final_token_ran
 
 
 def test_a_cell_has_the_token_its_probability_as_shade_and_number_and_the_sign_of_its_event() -> None:
-    # half-way from white to rgb(241,163,64)
+    # log10(1 + 9 / 2) = 0.7404 of the scale, which begins at 0.05
     assert lens.cell(site(0, "resid_mid", " cat", 0.5, 3), "▼") == (
-        '<td style="background:rgb(248,209,160)" title="0.5"><span class="prob">50%</span>▼ <bdi>␣cat</bdi></td>'
+        '<td style="background:color-mix(in srgb,var(--positive) 75.3%,transparent)" title="0.5"><span class="prob">50%</span>▼ <bdi>␣cat</bdi></td>'
     )
     assert lens.cell(site(0, "resid_post", "cat ", 0.0, 1), "") == (
-        '<td class="final" style="background:rgb(255,255,255)" title="0"><span class="prob">&lt;1%</span><bdi>cat␣</bdi></td>'
+        '<td class="final" style="background:color-mix(in srgb,var(--positive) 0.0%,transparent)" title="0"><span class="prob">&lt;1%</span><bdi>cat␣</bdi>'
+        '<span class="unseen"> (the final prediction) </span></td>'
     )
 
 
@@ -60,12 +61,13 @@ def test_the_passage_frames_the_position_underlines_traced_ones_and_greys_what_w
         {"token": "\n", "is_asked": False, "is_traced": False},
         {"token": " sat", "is_asked": False, "is_traced": True},
     ]
-    assert re.findall(r'<span class="([a-z ]*)">(.*?)</span>', lens.passage(rows)) == [
+    assert re.findall(r'<bdi class="([a-z ]*)">(.*?)</bdi>', lens.passage(rows)) == [
         ("traced", "The"),
         ("asked", " cat"),
         ("unread", "↵"),
         ("traced unread", " sat"),
     ]
+    assert re.findall(r'<span class="unseen"> [(](.*?)[)] </span>', lens.passage(rows)) == ["traced", "the position asked for", "traced"]
 
 
 def test_the_outcome_names_both_tokens_with_probability_and_rank_or_says_that_the_document_ends() -> None:

@@ -1,4 +1,4 @@
-"""The map: cells from afar, points from near, an area that a link restores, and labels where they fit."""
+"""The map: cells from afar, points from near, an area that a link restores, and what is looked for."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,8 +8,9 @@ import pytest
 
 from schema import store
 from tests.ui.conftest import Visit, tables, text_of
-from ui import map as map_page
-from ui.map_charts import HEIGHT, WIDTH, Area, cell_labels, cells, points
+from ui.map import room as map_page
+from ui.map.charts import LIGHT, cells, points, with_found
+from ui.map.labels import Area
 
 
 def test_few_points_are_shown_one_by_one_and_open_their_neuron(visit: Visit, tiny: Path) -> None:
@@ -98,36 +99,54 @@ def test_without_a_map_the_page_says_what_to_run(visit: Visit, tiny: Path, layou
     assert not app.exception and not app.error
 
 
-AREA = Area(0, WIDTH, 0, HEIGHT)
-"""One unit a px."""
-
-
-def labels(*rows: tuple[float, float, list[str]]) -> list[str]:
-    return cell_labels(pl.DataFrame(rows, schema=["x", "y", "tokens"], orient="row"), AREA)
-
-
-def test_a_label_has_two_tokens_where_they_fit_else_one_else_none() -> None:
-    """A character is 6.6 px wide: 'abc · def' 59.4, 'abc' 19.8."""
-    assert labels((300, 300, ["abc", "def"])) == ["abc · def"]
-    assert labels((300, 300, ["abc", "def"]), (345, 300, ["abc", "def"])) == ["abc · def", "abc"]
-    assert labels((300, 300, ["abc", "def"]), (335, 300, ["abc", "def"])) == ["abc · def", ""]
-    assert labels((300, 300, ["abc", "def"]), (335, 314, ["abc", "def"])) == ["abc · def", "abc · def"]
-
-
-def test_a_label_does_not_leave_the_chart_and_is_not_longer_than_it_may_be() -> None:
-    assert labels((5, 300, ["abc"]), (12, 200, ["abc", "def"]), (WIDTH - 5, 100, ["abc"])) == ["", "abc", ""]
-    assert labels((300, 300, [" abcdefghijklmnop"])) == ["␣abcdefghijkl…"]
-
-
 def test_charts_hold_what_the_rows_say() -> None:
-    found = pl.DataFrame({
-        "x": [1.0, 2.0], "y": [1.0, 2.0], "n_points": [9, 4], "mean_layer": [0.5, 2.0], "lowest_layer": [0, 2], "highest_layer": [1, 2],
-        "tokens": [["\n", " a"], ["<script>"]],
-    })  # fmt: skip
-    spec = cells(found, Area(0, 3, 0, 3), 3, "values").to_dict()
-    (rows,) = spec["datasets"].values()
-    assert [row["tokens"] for row in rows] == ["↵ · ␣a", "<script>"]
+    density = pl.DataFrame({"x": [0.0, 1.0], "y": [0.0, 1.0], "side": [1.0, 1.0], "n_points": [9, 4], "mean_layer": [0.5, 2.0]})
+    labelled = pl.DataFrame({"x": [1.0, 2.0], "y": [1.0, 2.0], "tokens": [["\n", " <script>"], [" nation"]]})
+    spec = cells(density, labelled, Area(0, 3, 0, 3), 3, "values").to_dict()
+    squares, letters = spec["datasets"].values()
+    assert [(row["x"], row["x2"], row["y2"], row["n_points"]) for row in squares] == [(0.0, 1.0, 1.0, 9), (1.0, 2.0, 2.0, 4)]
+    assert [row["at_600"] for row in letters] == ["↵ · <script>", "nation"]
     assert spec["params"][0]["name"] == "area"
+
+
+def test_a_point_has_its_name_its_tokens_and_where_it_leads() -> None:
     one = pl.DataFrame({"layer": [1], "neuron": [2], "position_id": [None], "token": [None], "tokens": [["a"]], "x": [1.0], "y": [2.0]})
-    (rows,) = points(one, Area(0, 3, 0, 3), 3).to_dict()["datasets"].values()
-    assert rows == [{"x": 1.0, "y": 2.0, "layer": 1, "name": "L1N2", "tokens": "a"}]
+    spec = points(one, Area(0, 3, 0, 3), 3, LIGHT, lambda row: f"/component?at=L{row['layer']}N{row['neuron']}").to_dict()
+    rows, letters = spec["datasets"].values()
+    assert rows == [{"x": 1.0, "y": 2.0, "layer": 1, "name": "L1N2", "tokens": "a", "href": "/component?at=L1N2"}]
+    assert spec["layer"][0]["encoding"]["href"] == {"field": "href", "type": "nominal"}
+    assert letters[0]["at_600"] == "L1N2 a"
+
+
+def test_what_is_found_is_ringed_where_it_lies_in_the_area() -> None:
+    one = pl.DataFrame({"layer": [1], "neuron": [2], "position_id": [None], "token": [None], "tokens": [["a"]], "x": [1.0], "y": [2.0]})
+    area = Area(0, 3, 0, 3)
+    plain = points(one, area, 3)
+    assert with_found(plain, one.with_columns(x=pl.lit(7.0)), area) is plain
+    found = with_found(plain, one, area).to_dict()["layer"][-1]
+    assert found["mark"]["type"] == "point" and not found["mark"]["filled"]
+
+
+@pytest.mark.parametrize(
+    ("find", "said", "rows"),
+    [
+        ("dog", "6 found, ringed in green.", [2, 2, 2, 0, 0, 0]),
+        ("␣dog", "6 found, ringed in green.", [2, 2, 2, 0, 0, 0]),
+        ("l1n2", "1 found, ringed in green.", [2]),
+        ("<s>", "None of the values on this map promotes it", None),
+    ],
+)
+def test_a_token_or_a_neuron_is_found_on_the_map(visit: Visit, tiny: Path, find: str, said: str, rows: list[int] | None) -> None:
+    app = visit(tiny, "map", find=find)
+    assert said in text_of(app)
+    assert not app.exception and not app.error
+
+
+def test_what_is_found_elsewhere_is_counted(visit: Visit, tiny: Path) -> None:
+    # of dog's six L1N2 and L2N3's neighbours: (1, 2) lies here alone
+    assert "6 found, ringed in green; 5 of them lie outside this area." in text_of(visit(tiny, "map", find="dog", area="0.5,4,1.5,4"))
+
+
+@pytest.mark.parametrize(("find", "said"), [("L9N0", "no layer 9"), ("L0N99", "no neuron 99"), ("xyzzy", "no token 'xyzzy'")])
+def test_what_this_model_does_not_have_is_not_looked_for(visit: Visit, tiny: Path, find: str, said: str) -> None:
+    assert said in text_of(visit(tiny, "map", find=find))

@@ -10,23 +10,46 @@ import pytest
 from schema.errors import NotAnAtlas
 from tests.ui.conftest import read
 from tests.ui.large_atlas import NASTY
-from ui import blocks, tokens
+from ui import blocks, lens, tokens
 from ui.snapshot import age, latest
 
 
-def test_the_shade_of_a_strip_by_hand() -> None:
-    """Half of the largest is half-way from white to the end: (255 + 241) / 2 and so on; beyond the largest is the end."""
-    assert tokens.shade(1.0, 2.0) == "rgb(248,209,160)"
-    assert tokens.shade(-2.0, 2.0) == "rgb(178,171,210)"
-    assert tokens.shade(5.0, 2.0) == "rgb(241,163,64)"
-    assert tokens.shade(0.0, 0.0) == "rgb(255,255,255)"
+def test_the_strength_of_a_shade_by_hand() -> None:
+    """0.05 + 0.95 · log10(1 + 9 · share): half of the largest log10(5.5) = 0.7404; beyond the largest is the end; nothing has no colour."""
+    assert tokens.shade(1.0, 2.0) == "color-mix(in srgb,var(--positive) 75.3%,transparent)"
+    assert tokens.shade(-2.0, 2.0) == "color-mix(in srgb,var(--negative) 100.0%,transparent)"
+    assert tokens.shade(5.0, 2.0) == "color-mix(in srgb,var(--positive) 100.0%,transparent)"
+    assert tokens.strength(0.0, 0.0) == tokens.strength(0.0, 1.0) == 0.0
+
+
+def test_values_near_zero_are_told_from_none_and_from_each_other() -> None:
+    """On white, in steps of 255: a twentieth of the largest was 0.7 of a step of red from white, and 4.6 of green."""
+    faint, fainter = (255 - (255 - 163) * tokens.strength(share, 1.0) for share in (0.05, 0.01))
+    assert 255 - fainter > 5 and fainter - faint > 8
 
 
 def test_a_strip_marks_its_trigger_and_shades_what_is_known_before_it() -> None:
-    spans = [attributes for tag, attributes in read(tokens.strip(["a", "b", "c", "d"], [1.0, None, 2.0, 3.0], peak=2, largest=2.0)).tags if tag == "span"][1:]
+    spans = [attributes for tag, attributes in read(tokens.strip(["a", "b", "c", "d"], [1.0, None, 2.0, 3.0], peak=2, largest=2.0)).tags if tag == "bdi"]
     assert [s["class"] for s in spans] == ["", "", "peak", "unread"]
     assert ["style" in s for s in spans] == [True, False, True, False]
     assert [s.get("title") for s in spans] == ["+1", None, "+2", None]
+
+
+def test_colour_frame_and_grey_are_there_for_those_who_listen() -> None:
+    texts = "".join(read(tokens.strip(["a", "b", "c", "d"], [1.0, None, -2.0, 3.0], peak=2, largest=2.0)).texts)
+    assert texts == "−2.000a (+1) bc (trigger, -2) d (not read from here on) "
+
+
+def test_each_token_is_isolated_so_that_hebrew_turns_nothing_round() -> None:
+    found = read(tokens.strip([" שלום", " cat", " b"], [None, None, 1.0], peak=2, largest=1.0))
+    assert [tag for tag, _ in found.tags].count("bdi") == 3
+    assert "direction:ltr" in tokens.CSS
+
+
+def test_text_follows_the_theme_and_is_no_white_slab_on_a_dark_page() -> None:
+    for css in (tokens.CSS, lens.CSS):
+        assert "#fff" not in css and "background:var(--paper)" in css
+        assert "--paper:light-dark(rgb(255,255,255),rgb(28,30,36))" in css
 
 
 def contrast(ink: tuple[int, ...], paper: tuple[int, ...]) -> float:
@@ -40,10 +63,11 @@ def contrast(ink: tuple[int, ...], paper: tuple[int, ...]) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-def test_ink_can_be_read_on_every_shade() -> None:
+@pytest.mark.parametrize("theme", [0, 1])
+def test_ink_can_be_read_on_every_shade_of_both_themes(theme: int) -> None:
     for end in (tokens.POSITIVE, tokens.NEGATIVE, tokens.PAPER):
-        assert contrast((17, 17, 17), end) >= 4.5
-    assert contrast((0x59, 0x59, 0x59), tokens.PAPER) >= 4.5
+        assert contrast(tokens.INK[theme], end[theme]) >= 4.5
+    assert contrast(tokens.PALE[theme], tokens.PAPER[theme]) >= 4.5
 
 
 @pytest.mark.parametrize("token", NASTY)

@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from schema import store
 from tests.ui.conftest import Visit, tables, text_of
-from ui import search
+from ui.search import ways as search
 
 
 def rows(app: AppTest, *columns: str) -> list[tuple]:

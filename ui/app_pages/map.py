@@ -1,19 +1,21 @@
-"""The plane of values, or of traced states: cells from afar, points from near, and what they promote."""
+"""The plane of values, or of traced states: squares from afar, points from near, and what they promote."""
 
 import streamlit as st
 
-from ui import blocks, data, frame, map
+from ui import blocks, data, frame
+from ui.map import room
 
 with st.container(horizontal=True, vertical_alignment="bottom"):
-    layout = map.choose_layout()
-    layer = map.choose_layer()
-    area = map.chosen()
-    everything = map.whole(layout)
+    layout = room.choose_layout()
+    layer = room.choose_layer()
+    found = room.looked_for(layout, layer)
+    area = room.chosen()
+    everything = room.whole(layout)
     if everything is not None:
-        map.buttons(area, everything)
-frame.title(map.TITLES[layout])
+        room.buttons(area, everything)
+frame.title(room.TITLES[layout])
 if everything is None:
-    blocks.empty(*map.LACKING[layout])
+    blocks.empty(*room.LACKING[layout])
     st.stop()
-st.text(map.MEANINGS[layout])
-map.show(layout, layer, area, everything, data.model()["n_layers"])
+st.text(room.MEANINGS[layout])
+room.show(layout, layer, area, everything, data.model()["n_layers"], found)

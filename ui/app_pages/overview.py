@@ -17,7 +17,9 @@ blocks.table(data.ask("corpus_summary"), "corpora", columns=overview.CORPUS_COLU
 
 st.header("Layers")
 layers = data.ask("layer_summary")
-blocks.figure(charts.profiles(layers.frame, overview.measured(layers.frame)), layers, "profiles")
+st.html(charts.FILLED)
+with st.container(key="profiles"):
+    blocks.figure(charts.profiles(layers.frame, overview.measured(layers.frame)), layers, "profiles-chart")
 
 st.header("Runs")
 blocks.table(data.runs(), "runs")

@@ -1,7 +1,15 @@
-"""Find neurons: by a token, by words in the texts that trigger them, by their numbers."""
+"""Find components, positions and texts: what the one box found, or one way to search at a time."""
 
-from ui import data, frame, search
+import streamlit as st
 
-frame.title("Find neurons")
+from ui import data, frame, links
+from ui.search import box, ways
+
 data.model()
-search.search()
+if typed := st.query_params.get("q", ""):
+    frame.title("What the atlas has of it")
+    box.answer(typed)
+    st.html(links.anchor(links.Link(links.SEARCH), "Other ways to search: suppressed tokens, tails, corpora, ranges of any number"))
+else:
+    frame.title("Find neurons")
+    ways.search()

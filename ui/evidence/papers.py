@@ -1,4 +1,4 @@
-"""The papers page's parts: which item, and the item as `atlas paper` makes it."""
+"""Figures and tables of the papers: which item, and the item as `atlas paper` makes it."""
 
 import json
 import re
@@ -25,8 +25,8 @@ TABLES = {"LaTeX": "tex", "Markdown": "md", "CSV": "csv", "Parquet": "parquet"}
 MAKING = "Making it from this atlas: a second for most items, half a minute or more for early exit (table 6 of 2022) …"
 
 
-def page() -> None:
-    """All of it."""
+def room() -> None:
+    """The items of a paper at the left, the chosen one beside them."""
     paper, corpus = choose_paper()
     items, chosen = st.columns([1, 2], gap="large")
     with items:

@@ -1,4 +1,4 @@
-"""The search page's parts: what is looked for, and what was found, a page at a time."""
+"""Ways to search one at a time: what is looked for, and what was found, a page at a time."""
 
 from dataclasses import replace
 

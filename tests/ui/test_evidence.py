@@ -1,0 +1,135 @@
+"""The room of evidence on the tiny atlas, which has every pass: each topic, its sentences, and what is said where something is missing."""
+
+import shutil
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from atlas.experiments.kind import EXPERIMENTS
+from atlas.retrieval.kind import RETRIEVALS
+from schema import store
+from tests.atlas.experiments.tiny_experiments import write_tiny_experiments
+from tests.atlas.retrieval.tiny_retrievals import write_tiny_retrievals
+from tests.atlas.tiny_suites import add_suites
+from tests.ui.conftest import Visit, htmls, read, tables, text_of
+from ui.evidence.room import HEADINGS
+from ui.evidence.topics import TOPICS
+
+
+@pytest.fixture(scope="module")
+def whole_original(tiny_original: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With tests, experiments and retrievals."""
+    path = Path(shutil.copy(tiny_original, tmp_path_factory.mktemp("whole")))
+    write_tiny_experiments(path)
+    write_tiny_retrievals(path)
+    with duckdb.connect(path) as con:
+        add_suites(con)
+    return path
+
+
+@pytest.fixture
+def whole(whole_original: Path, tmp_path: Path) -> Path:
+    for kind in (EXPERIMENTS, RETRIEVALS):
+        shutil.copy(kind.path(whole_original), tmp_path)
+    return Path(shutil.copy(whole_original, tmp_path))
+
+
+SAID = {
+    # tests/atlas/questions has the rows
+    "events": ["Of the 3 eliminations 1 take down the very token that was just read (33%)", "at 2 events of elimination of another token"],
+    "heads": ["L0H0 shows it most: 0.88 of its attention on random tokens, where equal weights have 0.12. Of 3 heads 3 have more than 0.30."],
+    "circuits": ["L2H0 reads L1H0 most, +0.293 above chance; 2 pairs of heads reach the threshold.", "of 1 pair whose weights"],
+    "probes": ["Best at resid_post of layer 1: 100.0% of 3 words; the type's commonest label alone is right for 66.7%"],
+    "retrieval": ["With 7 entries beside the model perplexity goes from 2.3 to 2.7 over 2 queries, and from 4.0 to 6.2 without near-copies."],
+    "experiments": ["6 experiments beside this atlas", "the answer's probability changes by −75%, over 1 prompt.", "scored by alt-profanity-check"],
+    "tests": ["Passed: "],
+    "reading": [
+        "Perplexity 3.1 over 7 positions of all; counted 5-grams have 5.4.",
+        "Surest and wrong: after The it expects ↵ with probability 0.500; ␣dog follows, of rank 2.",
+    ],
+}
+"""Topic → what its sentences say of the tiny atlas."""
+
+
+@pytest.mark.parametrize("name", TOPICS)
+def test_every_topic_answers_its_questions_in_sentences(visit: Visit, whole: Path, name: str) -> None:
+    app = visit(whole, "evidence", show=name)
+    said = text_of(app)
+    assert not app.exception and not app.error, said
+    assert [t.value for t in app.title] == [TOPICS[name].heading]
+    assert all(sentence in said for sentence in SAID[name]), said
+    assert "Not here yet" not in said
+
+
+def test_all_topics_are_links_and_the_one_that_is_shown_is_marked(visit: Visit, tiny: Path) -> None:
+    app = visit(tiny, "evidence")
+    (listed,) = (read(html) for html in htmls(app) if "topics" in html)
+    links = [attributes for tag, attributes in listed.tags if tag == "a"]
+    assert [str(link["href"]).partition("&of=")[0] for link in links] == [f"/evidence?show={name}" for name in HEADINGS]
+    assert [link["href"] for link in links if link.get("aria-current")] == [links[0]["href"]]
+
+
+def test_a_panel_that_there_is_not_is_said(visit: Visit, tiny: Path) -> None:
+    assert "no panel figures; they are events, heads, circuits" in text_of(visit(tiny, "evidence", show="figures"))
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "command"),
+    [
+        ("heads", "Not here yet: no head_probe and no head_statistics.", "--head"),
+        ("circuits", "Not here yet: no circuit.", "--circuit"),
+        ("probes", "Not here yet: no probe.", "--probe"),
+        ("retrieval", "Not here yet: no retrieval over keys that this atlas has.", "atlas retrieve tiny.duckdb"),
+        ("experiments", "Not here yet: no experiment.", "atlas experiment tracing"),
+        ("tests", "Not here yet: no test.", "--suite"),
+        ("reading", "Not here yet: no prediction.", "--model"),
+        ("events", "Not here yet: no trace.", "--trace"),
+    ],
+)
+def test_what_an_atlas_lacks_is_said_with_the_command_that_fills_it(visit: Visit, tiny: Path, name: str, said: str, command: str) -> None:
+    con = store.open_writer(tiny)
+    con.execute("DELETE FROM run WHERE kind <> 'weights'")
+    con.execute("DELETE FROM head_probe")
+    con.execute("DELETE FROM head_statistics")
+    con.close()
+    app = visit(tiny, "evidence", show=name)
+    assert said in text_of(app) and command in text_of(app)
+    assert not app.exception and not app.error
+
+
+def test_eliminations_of_the_input_token_are_left_out_if_so_asked(visit: Visit, tiny: Path) -> None:
+    # of position 2 alone the candidate is the token read there
+    assert tables(visit(tiny, "evidence"))[0][["token", "candidate", "is_input_token"]].values.tolist() == [
+        ["␣dog", ".", False],
+        ["␣cat", "␣cat", True],
+        ["␣cat", "␣*", False],
+    ]
+    others = visit(tiny, "evidence", input_token="no")
+    assert tables(others)[0]["candidate"].to_list() == [".", "␣*"]
+    assert "FROM elimination_events(n := 200, input_token := 'no')" in text_of(others)
+
+
+def test_the_address_restores_what_is_chosen(visit: Visit, tiny: Path) -> None:
+    said = text_of(visit(tiny, "evidence", event_layer="1", corpus="0"))
+    assert "FROM elimination_events(layer := 1, n := 200, corpus := 0)" in said
+    assert "FROM geva2022_events(corpus := 0)" in said
+    assert "FROM composition_edges(kind := 'v', min_excess := 0.1::DOUBLE)" in text_of(visit(tiny, "evidence", show="circuits", reads_by="v", excess="0.1"))
+    assert "No saturation here." in text_of(visit(tiny, "evidence", event_layer="2"))
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ({"input_token": "maybe"}, "no input_token maybe; they are yes, no"),
+        ({"event_layer": "3"}, "no layer 3: this model has layers 0 to 2"),
+        ({"event_layer": "one"}, "the address asks for event_layer one, which is no whole number"),
+        ({"corpus": "7"}, "no corpus 7; they are 0: tales (all), 1: more (test)"),
+        ({"show": "heads", "behaviour": "sleeping"}, "no behaviour sleeping; they are induction, "),
+        ({"show": "circuits", "excess": "much"}, "the address asks for excess much, which is no number"),
+    ],
+)
+def test_what_does_not_exist_is_said(visit: Visit, tiny: Path, query: dict[str, str], said: str) -> None:
+    app = visit(tiny, "evidence", **query)
+    assert said in text_of(app)
+    assert not app.exception

@@ -1,0 +1,137 @@
+"""The room as it is drawn: a topic, what is chosen for it, and its panels one beneath another."""
+
+import re
+from collections.abc import Mapping
+
+import streamlit as st
+
+from atlas.papers.needs import missing
+from atlas.questions import Parameter, question
+from atlas.ranges import check_arguments
+from schema.errors import AtlasError
+from ui import asked, blocks, charts, data, frame, links
+from ui.evidence.topic import Choice, Panel, Topic
+from ui.evidence.topics import PAPERS, TOPICS
+from ui.snapshot import Snapshot
+
+PUT_ASIDE = {"collections": "Collections", "figures": "Figures for a paper"}
+"""What readers put together, as the address has it → heading."""
+
+HEADINGS = {**{name: topic.heading for name, topic in TOPICS.items()}, PAPERS: "Figures and tables of the papers", **PUT_ASIDE}
+"""Topic, as the address has it → its question."""
+
+CSS = """<style>
+.topics{display:flex;flex-direction:column;gap:.45rem;font-size:.9rem;list-style:none;padding:.4rem 0;margin:0}
+.topics li{margin:0}
+.topics a{color:inherit;text-decoration:none;border-left:3px solid transparent;padding:.1rem 0 .1rem .5rem;display:block}
+.topics a:hover{text-decoration:underline}
+.topics a[aria-current]{font-weight:600;border-left-color:currentColor}
+@media (max-width:640px){.topics{flex-direction:row;flex-wrap:wrap;gap:.2rem .8rem}}
+</style>"""
+
+
+def asked_for() -> str:
+    """The topic in the address, the first if there is none. Raises AtlasError for one that there is not."""
+    name = st.query_params.get("show", next(iter(HEADINGS)))
+    if name not in HEADINGS:
+        frame.title("Evidence")
+        raise AtlasError(f"no panel {name}; they are {', '.join(HEADINGS)}")
+    return name
+
+
+def list_topics(name: str) -> None:
+    """Links to all of them, `name` marked."""
+    here = {"aria_current": "page"}
+    items = "".join(f"<li>{links.anchor(links.evidence(topic), heading, **(here if topic == name else {}))}</li>" for topic, heading in HEADINGS.items())
+    st.html(CSS)
+    st.html(f'<nav aria-label="Evidence"><ul class="topics">{items}</ul></nav>')
+
+
+def show(topic: Topic) -> None:
+    """The whole of a topic, but for its heading."""
+    lacking = [lack(panel, None) for panel in topic.panels]
+    # nothing to choose from, and one reason for all
+    if all(lacking) and len(set(lacking)) == 1:
+        wait(str(lacking[0]))
+        return
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        values = {choice: choose(choice, next(p for panel in topic.panels if (p := taken(panel, choice)))) for choice in topic.choices}
+        corpus = asked.corpus() if any(named(panel, "corpus") for panel in topic.panels) else None
+    check_arguments(data.atlas().con, {"corpus": corpus})
+    for i, panel in enumerate(topic.panels):
+        chosen = {choice.argument: value for choice, value in values.items() if value is not None and taken(panel, choice)}
+        draw(panel, chosen | ({"corpus": corpus} if named(panel, "corpus") else {}), f"{panel.question}-{i}")
+
+
+def taken(panel: Panel, choice: Choice) -> Parameter | None:
+    """The parameter of the panel's question that a choice goes to."""
+    return named(panel, choice.argument) if choice.of in ("", panel.question) else None
+
+
+def named(panel: Panel, argument: str) -> Parameter | None:
+    return next((p for p in question(panel.question).parameters if p.name == argument), None)
+
+
+def choose(choice: Choice, p: Parameter) -> object:
+    """What the widget holds, of the parameter's type."""
+    words = choice.words() if callable(choice.words) else choice.words
+    if words:
+        found = asked.one(choice.label, choice.key, words, words[0], width=240)
+        return int(found) if p.type in ("integer", "bigint") else found
+    if callable(choice.words):
+        return None
+    if p.type == "double":
+        return asked.real(choice.label, choice.key, None if choice.default is None else float(choice.default), width=180)
+    return asked.number(choice.label, choice.key, value=choice.default, placeholder="all", width=140)
+
+
+@blocks.alone
+def draw(panel: Panel, chosen: Mapping[str, object], key: str) -> None:
+    """A question, its answer in a sentence, the picture and the rows; or what the atlas lacks for it."""
+    st.header(question(panel.question).title, anchor=False)
+    if reason := lack(panel, chosen.get("corpus")):
+        wait(reason)
+        return
+    found = data.ask(panel.question, **chosen, **panel.fixed)
+    if found.frame.is_empty():
+        blocks.empty(panel.if_empty)
+        return
+    st.text(panel.sentence(found.frame))
+    chart = panel.picture(found.frame) if panel.picture else None
+    parts = [lambda: picture(chart, found, key), lambda: listed(panel, found, key)]
+    for part in reversed(parts) if panel.is_table_first else parts:
+        part()
+    blocks.take_away(found, key, chart)
+
+
+def picture(chart: charts.AnyChart | None, found: data.Answer, key: str) -> None:
+    if chart is not None:
+        st.altair_chart(charts.screened(chart), key=f"{key}-picture", width="stretch", alt=found.title)
+
+
+def listed(panel: Panel, found: data.Answer, key: str) -> None:
+    """The first of the rows, and how many there are."""
+    if not panel.rows:
+        return
+    first = found.frame.head(panel.rows)
+    columns = [c for c in panel.columns if c in first.columns] or first.columns
+    blocks.grid(first.select(columns), first, f"{key}-rows", found.title, found.columns)
+    if found.frame.height > panel.rows:
+        st.text(f"The first {panel.rows} of {found.frame.height:,} rows; files have all.")
+
+
+def lack(panel: Panel, corpus: object) -> str | None:
+    return reason(data.shown(), panel.needs, corpus if named(panel, "corpus") else None)
+
+
+@st.cache_data(max_entries=256, show_spinner=False)
+def reason(snapshot: Snapshot, needs: tuple[str, ...], corpus: object) -> str | None:
+    """Why this atlas cannot give what needs these; None if it can."""
+    a = data.opened(snapshot)
+    return missing(a.con, a.path.name, needs, corpus)
+
+
+def wait(reason: str) -> None:
+    """What is missing, and what to run."""
+    what, _, commands = reason.partition(": `")
+    blocks.empty(f"Not here yet: {what}.", "\n".join(re.findall(r"[^`]+(?=`)", commands)[::2]))

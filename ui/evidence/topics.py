@@ -1,0 +1,328 @@
+"""The topics of the room, in the order they are offered: name in the address → topic. To add a panel, add a record here."""
+
+from functools import partial
+
+from atlas.papers import geva2022_charts, geva2023, meng2022_charts, probed_charts
+from schema.terms import BEHAVIOURS
+from ui import data
+from ui.evidence import acted, measured, pictures, sentences
+from ui.evidence.topic import Choice, Panel, Topic
+
+ALL = 10**6
+"""More heads than a model has."""
+
+WEIGHTS_SAY = "No pair of heads reaches this threshold: set a lower one."
+
+
+def probed_tasks() -> list[str]:
+    """The tasks that some run has probes of."""
+    return [task for task in ("pos", "tag", "relation", "entity") if not data.ask("probe_layers", task=task).frame.is_empty()]
+
+
+def probed_layers() -> list[str]:
+    """Layers with a probe of resid_post, the last first; of the first task that there is."""
+    for task in probed_tasks()[:1]:
+        found = data.ask("probe_layers", task=task).frame.filter(site="resid_post")
+        return [str(layer) for layer in found["layer"].unique().sort(descending=True)]
+    return []
+
+
+def retrieved() -> list[str]:
+    """Retrievals, the last first."""
+    return [str(i) for i in data.ask("knn_result").frame["retrieval"].unique().sort(descending=True)]
+
+
+def done(kind: str) -> list[str]:
+    """Finished experiments of a kind, the last first."""
+    found = data.ask("experiment_summary").frame.filter(kind=kind, status="finished")
+    return [str(i) for i in found["experiment"].sort(descending=True)]
+
+
+PROMOTION = Topic(
+    "What do FFNs do to the prediction?",
+    choices=(
+        Choice("layer", "event_layer", "Layer of the events"),
+        Choice("input_token", "input_token", "Eliminations of the input token", ("yes", "no")),
+    ),
+    panels=(
+        Panel(
+            "promotion_vs_elimination",
+            ("trace",),
+            sentences.table4,
+            geva2022_charts.table4,
+            ("event", "selection", "n_events", "n_input_token", "max_score", "mean_score", "min_score"),
+        ),
+        Panel("geva2022_fig3", ("trace",), sentences.fig3, geva2022_charts.fig3, rows=0),
+        Panel("geva2022_events", ("trace",), sentences.events, geva2022_charts.events, rows=0),
+        Panel(
+            "elimination_events",
+            ("trace",),
+            sentences.eliminations,
+            None,
+            (
+                "layer",
+                "text_before",
+                "token",
+                "candidate",
+                "is_input_token",
+                "candidate_prob_before",
+                "candidate_rank_after",
+                "new_top_token",
+                "next_token",
+                "document",
+            ),
+            fixed={"n": 200},
+            rows=200,
+            if_empty="No elimination here.",
+        ),
+        Panel(
+            "saturation_events",
+            ("trace",),
+            sentences.saturations,
+            None,
+            (
+                "layer",
+                "text_before",
+                "token",
+                "final_token",
+                "final_prob_before",
+                "final_prob_after",
+                "final_rank_before",
+                "former_token",
+                "next_token",
+                "document",
+            ),
+            fixed={"n": 200},
+            rows=200,
+            if_empty="No saturation here.",
+        ),
+    ),
+)
+
+HEADS = Topic(
+    "What do the attention heads do?",
+    choices=(Choice("behaviour", "behaviour", "What they look at", ("induction", *(word for word in BEHAVIOURS if word != "induction"))),),
+    panels=(
+        Panel(
+            "heads_by",
+            ("heads",),
+            sentences.behaviour,
+            pictures.behaviour,
+            ("layer", "head", "probe", "probe_uniform", "olsson", "text", "text_uniform"),
+            fixed={"n": ALL},
+        ),
+        Panel(
+            "copying_heads",
+            ("circuit",),
+            sentences.copying,
+            pictures.copying,
+            ("layer", "head", "copying_effective", "own_first_share", "stream_ratio", "matching", "copying_probe", "attended_logit"),
+            fixed={"n": ALL},
+        ),
+        Panel(
+            "memory_heads",
+            ("circuit",),
+            sentences.memory,
+            pictures.memory,
+            ("layer", "head", "stream_ratio", "mean_erased", "erasing_share", "self_weight", "self_probe", "erases_at"),
+            fixed={"n": ALL},
+        ),
+    ),
+)
+
+CIRCUITS = Topic(
+    "Which heads work together?",
+    choices=(
+        Choice("kind", "reads_by", "Read through", ("k", "q", "v")),
+        Choice("min_excess", "excess", "Score above chance, at least", default=0.03),
+    ),
+    panels=(
+        Panel(
+            "composition_edges",
+            ("circuit",),
+            sentences.edges,
+            pictures.edges,
+            ("layer", "head", "from_layer", "from_head", "excess", "rank", "matching"),
+            rows=pictures.MOST_EDGES,
+            if_empty=WEIGHTS_SAY,
+            is_table_first=True,
+        ),
+        Panel(
+            "induction_circuits",
+            ("circuit",),
+            sentences.induction,
+            pictures.edges,
+            ("layer", "head", "from_layer", "from_head", "excess", "rank", "matching", "copying_effective"),
+            fixed={"n": pictures.MOST_EDGES},
+            is_table_first=True,
+        ),
+    ),
+)
+
+PROBES = Topic(
+    "Where can labels of words be read?",
+    choices=(Choice("task", "task", "Label", probed_tasks), Choice("layer", "probed", "Confusions after layer", probed_layers)),
+    panels=(
+        Panel(
+            "probe_layers",
+            ("probe",),
+            measured.probes,
+            probed_charts.accuracies,
+            (
+                "layer",
+                "site",
+                "accuracy",
+                "accuracy_low",
+                "accuracy_high",
+                "control_accuracy",
+                "selectivity",
+                "unseen_accuracy",
+                "untrained_accuracy",
+                "kilobits",
+                "n_test",
+            ),
+        ),
+        Panel(
+            "probe_confusion",
+            ("probe",),
+            measured.confusion,
+            None,
+            ("label", "predicted", "n_words", "share", "mean_prob", "example"),
+            fixed={"n": 50},
+            if_empty="After this layer the probe takes no label for another.",
+        ),
+        Panel(
+            "parse_layers",
+            ("tree_probe",),
+            measured.trees,
+            probed_charts.trees,
+            ("layer", "site", "rank", "uuas", "uuas_low", "uuas_high", "chain_uuas", "untrained_uuas", "spearman", "root_accuracy", "n_edges"),
+        ),
+        Panel(
+            "head_relations",
+            ("head_relation",),
+            measured.relations,
+            None,
+            ("layer", "head", "relation", "looks_at", "accuracy", "offset_accuracy", "gain", "offset_words", "n_test"),
+            rows=50,
+            if_empty="No relation has pairs enough in the test.",
+        ),
+    ),
+)
+
+RETRIEVAL = Topic(
+    "What does retrieval add to the model?",
+    choices=(Choice("retrieval", "retrieval", "Retrieval", retrieved),),
+    panels=(
+        Panel(
+            "knn_result",
+            ("retrieval",),
+            measured.retrieval,
+            lambda f: pictures.side_by_side(
+                f.filter(part="test"), "queries", {"perplexity": "the model alone", "perplexity_knn": "with neighbours"}, "Perplexity of the test text"
+            ),
+            ("part", "queries", "n_queries", "perplexity", "perplexity_knn", "gain"),
+        ),
+        Panel(
+            "knn_curve", ("retrieval",), measured.tried, pictures.tried, ("k", "temperature_steps", "weight", "perplexity", "perplexity_others", "is_chosen")
+        ),
+        Panel("knn_copies", ("retrieval",), measured.copies),
+    ),
+)
+
+EXPERIMENTS = Topic(
+    "What happened when the model was acted on?",
+    choices=(
+        Choice("experiment", "tracing", "Tracing", partial(done, "tracing"), of="indirect_effects"),
+        Choice("experiment", "knockout", "Knockout", partial(done, "knockout"), of="knockout"),
+        Choice("experiment", "suppression", "Suppression", partial(done, "suppression"), of="geva2022_table5"),
+    ),
+    panels=(
+        Panel("experiment_summary", ("experiment",), acted.experiments),
+        Panel("indirect_effects", ("tracing",), acted.tracing, meng2022_charts.average),
+        Panel("knockout", ("knockout",), acted.knockout, geva2023.curves),
+        Panel(
+            "geva2022_table5",
+            ("suppression",),
+            acted.suppression,
+            geva2022_charts.table5,
+            ("name", "role", "scorer", "decoding", "n_continuations", "over", "over_change", "over_low", "over_high", "perplexity", "distinct_2"),
+        ),
+    ),
+)
+
+TESTS = Topic(
+    "What does the model get right in tests?",
+    panels=(
+        Panel(
+            "test_suites",
+            ("test",),
+            measured.suites,
+            lambda f: pictures.bars(f.drop_nulls("paradigm").sort("accuracy"), "paradigm", "accuracy", "Items passed, of the hardest paradigms", "%"),
+            ("suite", "kind", "paradigm", "n_items", "accuracy", "accuracy_low", "accuracy_high", "mean_margin"),
+        ),
+    ),
+)
+
+READING = Topic(
+    "How well does the model read?",
+    choices=(Choice("parts", "parts", "Parts of the corpus", ("split", "index")),),
+    panels=(
+        Panel(
+            "perplexity",
+            ("prediction",),
+            measured.perplexity,
+            lambda f: pictures.side_by_side(f, "part", {"perplexity": "model", "perplexity_ngram5": "5-grams"}, "Perplexity"),
+            ("part", "n_positions", "perplexity", "accuracy", "mean_entropy", "perplexity_ngram3", "perplexity_ngram5"),
+        ),
+        Panel(
+            "calibration",
+            ("prediction",),
+            measured.calibration,
+            lambda f: pictures.curve(f, "confidence", "accuracy", ("Probability that the model gives", "How often it is right"), is_diagonal=True),
+            ("lower", "upper", "n_positions", "confidence", "accuracy", "gap"),
+        ),
+        Panel(
+            "abstention",
+            ("prediction",),
+            measured.abstention,
+            lambda f: pictures.curve(f, "coverage", "accuracy", ("Positions where it answers", "How often it is right there")),
+            ("threshold", "n_answered", "coverage", "accuracy", "perplexity"),
+        ),
+        Panel(
+            "model_against_ngram",
+            ("ngram",),
+            measured.against_counts,
+            lambda f: pictures.side_by_side(
+                f,
+                "matched_order",
+                {"perplexity": "model", "perplexity_ngram": "5-grams", "perplexity_mixed": "both"},
+                "Perplexity, by the longest context counted",
+            ),
+            ("matched_order", "n_positions", "perplexity", "perplexity_ngram", "perplexity_mixed", "ngram_better", "mean_gain"),
+        ),
+        Panel(
+            "surprising_positions",
+            ("prediction",),
+            measured.surprising,
+            None,
+            ("text_before", "token", "top_token", "top_prob", "next_token", "next_token_rank", "surprisal", "document"),
+            fixed={"n": 50},
+            rows=50,
+        ),
+    ),
+)
+
+TOPICS = {
+    "events": PROMOTION,
+    "heads": HEADS,
+    "circuits": CIRCUITS,
+    "probes": PROBES,
+    "retrieval": RETRIEVAL,
+    "experiments": EXPERIMENTS,
+    "tests": TESTS,
+    "reading": READING,
+}
+
+PAPERS = "papers"
+"""The topic that is no list of panels: figures and tables as `atlas paper` makes them."""

@@ -1,0 +1,1 @@
+"""The map: values, or traced states, in the plane, from afar and from near."""

@@ -1,0 +1,135 @@
+"""Charts of the map. Pure: rows of its questions and an area in, Altair out."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import altair as alt
+import polars as pl
+
+from atlas.address import Neuron
+from atlas.export.visible import visible
+from ui.charts import AnyChart
+from ui.map.labels import FONT, Area, Named, names, place
+
+WIDTH, HEIGHT = 600, 560
+"""px, and pt in print; on a page it is as wide as there is room, and as high."""
+
+FITTED = (300, 600, 900)
+"""Widths that names are chosen for: those of the largest that a chart reaches are shown, so that more stand where there is more room."""
+
+LAYERS = ["#0072B2", "#D55E00"]
+"""First and last layer: blue and vermilion, which all eyes tell apart, each 3:1 or more against either paper."""
+
+FOUND = "#009E73"
+"""What was looked for: neither of the layers' colours nor between them."""
+
+
+class Dress(NamedTuple):
+    """Colours of letters, of what they stand on, and of the frame."""
+
+    ink: str
+    paper: str
+    edge: str
+
+
+LIGHT, DARK = Dress("#111111", "#FFFFFF", "#BBBBBB"), Dress("#ECECEC", "#1C1E24", "#555555")
+
+
+def cells(density: pl.DataFrame, labelled: pl.DataFrame, area: Area, n_layers: int, things: str, dress: Dress = LIGHT) -> AnyChart:
+    """Rows of map_density as squares, stronger for more points, their mean layer as colour; names from rows of map_cells, where they fit."""
+    squares = (
+        alt.Chart(density.with_columns(x2=pl.col("x") + pl.col("side"), y2=pl.col("y") + pl.col("side")))
+        .mark_rect()
+        .encode(
+            x=across(area),
+            y=up(area),
+            x2="x2:Q",
+            y2="y2:Q",
+            color=layer_colour("mean_layer", "Mean layer", n_layers),
+            opacity=alt.Opacity("n_points:Q", scale=alt.Scale(type="log", range=[0.25, 0.9]), legend=None),
+            tooltip=[alt.Tooltip("n_points:Q", title=things, format=","), alt.Tooltip("mean_layer:Q", title="mean layer", format=".1f")],
+        )
+    )
+    named = [Named(x, y, names(tokens)) for x, y, tokens in labelled.select("x", "y", "tokens").iter_rows()]
+    return framed([squares.add_params(brush()), *letters(named, area, dress)], dress)
+
+
+def points(rows: pl.DataFrame, area: Area, n_layers: int, dress: Dress = LIGHT, href: Callable[[dict[str, object]], str | None] = lambda _: None) -> AnyChart:
+    """Rows of map_points, one mark each, its layer as colour, named where there is room; `href`: where a row leads."""
+    shown = rows.select("x", "y", "layer").with_columns(
+        pl.Series("name", [name_of(row) for row in rows.iter_rows(named=True)], dtype=pl.String),
+        pl.Series("tokens", [" · ".join(visible(t) for t in found or []) for found in rows["tokens"].to_list()], dtype=pl.String),
+        pl.Series("href", [href(row) for row in rows.iter_rows(named=True)], dtype=pl.String),
+    )
+    marks = alt.Chart(shown).mark_circle(size=45, opacity=0.75).encode(
+        x=across(area),
+        y=up(area),
+        color=layer_colour("layer", "Layer", n_layers),
+        tooltip=[alt.Tooltip("name:N", title="point"), alt.Tooltip("tokens:N", title="promotes")],
+        **({"href": alt.Href("href:N")} if shown["href"].null_count() < shown.height else {}),
+    )  # fmt: skip
+    named = [Named(x, y, [f"{name} {first}", name]) for x, y, name, first in zip(rows["x"], rows["y"], shown["name"], first_names(rows), strict=True)]
+    return framed([marks.add_params(brush()), *letters(named, area, dress, above=10)], dress)
+
+
+def with_found(chart: AnyChart, rows: pl.DataFrame, area: Area) -> AnyChart:
+    """Rows of map_found in rings upon a chart of the map; those outside the area are left out."""
+    inside = rows.filter(pl.col("x").is_between(area.x_min, area.x_max), pl.col("y").is_between(area.y_min, area.y_max))
+    shown = inside.select("x", "y").with_columns(pl.Series("name", [name_of(row) for row in inside.iter_rows(named=True)], dtype=pl.String))
+    rings = alt.Chart(shown).mark_point(size=160, strokeWidth=3, color=FOUND, filled=False, opacity=1).encode(
+        x=across(area), y=up(area), tooltip=[alt.Tooltip("name:N", title="found")]
+    )  # fmt: skip
+    return chart if shown.is_empty() else chart + rings
+
+
+def name_of(row: dict[str, object]) -> str:
+    """'L3N17', 'position 136 after layer 3'."""
+    return str(Neuron(row["layer"], row["neuron"])) if row["neuron"] is not None else f"position {row['position_id']} after layer {row['layer']}"  # type: ignore[arg-type]
+
+
+def first_names(rows: pl.DataFrame) -> list[str]:
+    """The first token that each row promotes, '' for none."""
+    return [(names(found[:1]) or [""])[0] for found in (tokens or [] for tokens in rows["tokens"].to_list())]
+
+
+def letters(named: Sequence[Named], area: Area, dress: Dress, above: float = 0) -> list[alt.Chart]:
+    """Names for each of the widths, of which the chart shows one by its own; and the same letters beneath, drawn wide in the paper's colour."""
+    of_width = {f"at_{width}": [label.text for label in place(named, area, width, HEIGHT, above=above)] for width in FITTED}
+    shown = pl.DataFrame({"x": [float(n.x) for n in named], "y": [float(n.y) for n in named], **of_width}, schema_overrides=dict.fromkeys(of_width, pl.String))
+    shown = shown.filter(pl.any_horizontal(pl.col(*of_width) != ""))
+    narrow, middle, wide = (f"datum.at_{width}" for width in FITTED)
+    base = (
+        alt.Chart(shown)
+        .transform_calculate(label=f"width < {FITTED[0]} ? '' : width < {FITTED[1]} ? {narrow} : width < {FITTED[2]} ? {middle} : {wide}")
+        .transform_filter("datum.label != ''")
+        .encode(x=across(area), y=up(area), text="label:N")
+    )
+    halo = base.mark_text(color=dress.paper, stroke=dress.paper, strokeWidth=3, strokeOpacity=0.85, fontSize=FONT, dy=-above)
+    return [halo, base.mark_text(color=dress.ink, fontSize=FONT, dy=-above)]
+
+
+def brush() -> alt.Parameter:
+    """Its edges reach the page as selection.area.x and .y."""
+    return alt.selection_interval(name="area", encodings=["x", "y"])
+
+
+BARE = alt.Axis(labels=False, ticks=False, grid=False, title=None, domain=False)
+"""Without numbers: coordinates have no unit."""
+
+
+def across(area: Area) -> alt.X:
+    return alt.X("x:Q", axis=BARE, scale=alt.Scale(domain=[area.x_min, area.x_max], nice=False, zero=False))
+
+
+def up(area: Area) -> alt.Y:
+    return alt.Y("y:Q", axis=BARE, scale=alt.Scale(domain=[area.y_min, area.y_max], nice=False, zero=False))
+
+
+def layer_colour(column: str, title: str, n_layers: int) -> alt.Color:
+    """Above the chart, where it takes no width."""
+    legend = alt.Legend(orient="top", direction="horizontal", gradientLength=160, tickCount=4, format="d")
+    return alt.Color(f"{column}:Q", title=title, scale=alt.Scale(domain=[0, max(n_layers - 1, 1)], range=LAYERS, interpolate="lab"), legend=legend)
+
+
+def framed(layers: Sequence[alt.Chart], dress: Dress) -> AnyChart:
+    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, view=alt.ViewBackground(fill=dress.paper, stroke=dress.edge))

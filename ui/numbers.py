@@ -1,0 +1,42 @@
+"""Numbers as tables show them: one format in a column, and thousands set apart wherever things are counted. Pure."""
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from atlas.export.cells import decimals_of, display
+
+LONGEST_LIST = 20
+"""Numbers of a list that a cell shows."""
+
+
+def counted(n: int, what: str, several: str = "") -> str:
+    """'1 row', '2,000 rows'; `several` where it is not made with an s."""
+    return f"{n:,} {what if n == 1 else several or f'{what}s'}"
+
+
+def is_count(column: str) -> bool:
+    """Whether a column says how many, or the how-manieth: a layer, an identifier or a year is neither."""
+    return column.startswith(("n_", "count")) or column == "rank" or column.endswith("_rank")
+
+
+def formats(frame: pl.DataFrame) -> Mapping[str, str]:
+    """Column → format, as Streamlit's number columns take it, of those that have numbers: all of a column to the same decimals."""
+    return {name: format_of(name, column) for name, column in ((c, frame[c]) for c in frame.columns) if column.dtype.is_numeric()}
+
+
+def format_of(name: str, column: pl.Series) -> str:
+    if column.dtype.is_integer():
+        return "localized" if is_count(name) else "%d"
+    decimals, are_lost = decimals_of(column.to_list())
+    return "%.2e" if are_lost else f"%.{decimals}f"
+
+
+def listed(column: pl.Series) -> list[str | None]:
+    """Lists of numbers as text, each rounded, no more than a cell can bear."""
+    return [None if found is None else short([display(value) for value in found]) for found in column.to_list()]
+
+
+def short(values: list[str]) -> str:
+    shown = " · ".join(values[:LONGEST_LIST])
+    return shown if len(values) <= LONGEST_LIST else f"{shown} … ({counted(len(values), 'number')})"

@@ -1,0 +1,81 @@
+"""Neurons at a glance: a row is a real link with promoted tokens, one coloured text and a small histogram. Pure: rows in, HTML out."""
+
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from math import sqrt
+from typing import Any
+
+from atlas.address import Neuron
+from atlas.export.visible import visible, visible_line
+from ui import links
+from ui.tokens import number, shade
+
+CSS = """<style>
+.chips{display:flex;flex-wrap:wrap;gap:.2rem .3rem}
+.chips bdi{font-family:"Source Code Pro",monospace;font-size:.85rem;border:1px solid #8888;border-radius:.25rem;padding:0 .3rem;
+white-space:pre-wrap}
+.previews{display:flex;flex-direction:column;border:1px solid #8886;border-radius:.4rem}
+.previews .row{position:relative;display:grid;grid-template-columns:5.2rem minmax(9rem,2fr) minmax(12rem,3fr) 5.6rem;gap:.2rem .8rem;align-items:center;
+padding:.25rem .6rem;border-top:1px solid #8884;font-size:.9rem}
+.previews .row:first-child{border-top:0}
+.previews .row:hover{background:#8882}
+.previews .row a::after{content:"";position:absolute;inset:0}
+.previews .row a:focus-visible::after{outline:2px solid currentColor;outline-offset:-2px}
+.previews .why{font-size:.8rem;display:block}
+.previews .text{background:#fff;color:#111;border-radius:.25rem;padding:0 .3rem;font-family:"Source Code Pro",monospace;font-size:.82rem;
+white-space:pre-wrap;overflow-wrap:anywhere}
+.previews .text .peak{outline:1.5px solid #111}
+.spark{display:block;width:100%;height:auto}
+@media (max-width:640px){.previews .row{grid-template-columns:5.2rem 1fr}.previews .row .text{grid-column:1/-1}.previews .spark{max-width:5.6rem}}
+</style>"""
+
+WIDTH, HEIGHT = 68, 22
+"""Of a histogram, in units of its own: one across for each bin of schema's histograms."""
+
+ZERO = 34
+"""The bin of coefficients about 0."""
+
+
+def row(of: Mapping[str, Any], why: str) -> str:
+    """A row of the question neuron_previews; `why` it is found, in words."""
+    where = Neuron(of["layer"], of["neuron"])
+    shown = f'<span>{links.anchor(links.component(where), str(where))}<span class="why">{escape(why)}</span></span>'
+    return f'<div class="row" role="listitem">{shown}{chips(of["promotes"] or [])}{text(of)}{histogram(of["histogram"] or [])}</div>'
+
+
+def rows(found: Iterable[tuple[Mapping[str, Any], str]], title: str) -> str:
+    """Rows, each with why it is found."""
+    return f'<div class="previews" role="list" aria-label="{escape(title)}">{"".join(row(of, why) for of, why in found)}</div>'
+
+
+def chips(tokens: Sequence[str]) -> str:
+    """Tokens side by side, each as its characters."""
+    return f'<span class="chips">{"".join(f"<bdi>{escape(visible(t))}</bdi>" for t in tokens)}</span>'
+
+
+def text(of: Mapping[str, Any]) -> str:
+    """The one text: each token on the shade of its coefficient, the trigger framed, its coefficient last."""
+    if not of["tokens"]:
+        return '<span class="text">not swept</span>'
+    largest, last = abs(of["coefficient"]), len(of["tokens"]) - 1
+    spans = (token(t, c, largest, i == last) for i, (t, c) in enumerate(zip(of["tokens"], of["coefficients"], strict=True)))
+    return f'<span class="text">{"".join(spans)} {number(of["coefficient"])}</span>'
+
+
+def token(text: str, coefficient: float | None, largest: float, is_peak: bool) -> str:
+    style = f' style="background:{shade(coefficient, largest)}"' if coefficient is not None else ""
+    return f"<bdi{' class=peak' if is_peak else ''}{style}>{escape(visible_line(text))}</bdi>"
+
+
+def histogram(counts: Sequence[int]) -> str:
+    """How many positions have coefficients of each size, the root of the share as height; nothing without a sweep."""
+    largest = max(counts, default=0)
+    if not largest:
+        return "<span></span>"
+    heights = ((i, HEIGHT * sqrt(n / largest)) for i, n in enumerate(counts) if n)
+    bars = "".join(f"<rect x='{i}' y='{HEIGHT - h:.1f}' width='1' height='{h:.1f}'/>" for i, h in heights)
+    zero = f"<rect x='{ZERO}' y='{HEIGHT}' width='1' height='2'/>"
+    drawn = f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {HEIGHT + 2}' fill='#3b8fc4'>{bars}{zero}</svg>"
+    # as an image, because the browser's sanitiser lets no drawing stand in HTML
+    return f'<img class="spark" alt="Coefficients, 0 in the middle" src="data:image/svg+xml;base64,{b64encode(drawn.encode()).decode()}">'

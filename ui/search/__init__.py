@@ -1,0 +1,1 @@
+"""Parts of the room where components, positions and texts are found."""
