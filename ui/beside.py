@@ -60,10 +60,15 @@ def differences(view: Link, here: Snapshot, there: Snapshot) -> None:
     tokens = [data.rows(snapshot, "value_tokens", asked) for snapshot in (here, there)]
     st.text(sentence(place, *tokens))
     changed = exchanged(*tokens)
-    if not changed.is_empty():
-        st.dataframe(blocks.readable(changed), hide_index=True, alt=f"Tokens of {place} in one atlas alone")
     cards = [data.rows(snapshot, "neuron_card", asked) for snapshot in (here, there)]
-    st.dataframe(numbers(*cards, names=(name_of(here), name_of(there))), hide_index=True, alt=f"Numbers of {place} in both")
+    moved = numbers(*cards, names=(name_of(here), name_of(there)))
+    left, right = st.columns(2)
+    if not changed.is_empty():
+        left.dataframe(blocks.readable(changed), hide_index=True, height=240, alt=f"Tokens of {place} in one atlas alone")
+    if moved.is_empty():
+        right.text("None of its numbers differs.")
+    else:
+        right.dataframe(moved, hide_index=True, height=240, alt=f"Numbers of {place} that differ")
 
 
 def address_of(view: Link) -> Neuron | Head | None:
@@ -95,14 +100,18 @@ def sentence(place: Neuron, here: pl.DataFrame, there: pl.DataFrame) -> str:
 
 
 def numbers(here: pl.DataFrame, there: pl.DataFrame, names: tuple[str, str]) -> pl.DataFrame:
-    """The numbers of neuron_card side by side, those that differ most, relative to their size, first."""
+    """The numbers of neuron_card that differ, side by side, those first that differ most relative to their size."""
     rows = []
     for column in (c for c in here.columns if here.schema[c].is_numeric() and c in there.columns):
         pair = [frame[column][0] if frame.height else None for frame in (here, there)]
         rows.append({"number": column, "first": pair[0], "second": pair[1], "change": change(*pair)})
     shown = pl.DataFrame(rows, schema={"number": pl.String, "first": pl.Float64, "second": pl.Float64, "change": pl.Float64}, strict=False)
     one, other = names if names[0] != names[1] else (f"{names[0]} (first)", f"{names[1]} (second)")
-    return shown.sort(pl.col("change").abs(), descending=True, nulls_last=True).rename({"first": one, "second": other})
+    return (
+        shown.filter(pl.col("first").ne_missing(pl.col("second")))
+        .sort(pl.col("change").abs(), descending=True, nulls_last=True)
+        .rename({"first": one, "second": other})
+    )
 
 
 def change(here: float | None, there: float | None) -> float | None:

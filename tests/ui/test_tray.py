@@ -43,6 +43,14 @@ def test_a_collection_that_does_not_exist_is_said(tiny: Path, visit: Visit) -> N
     assert "no collection '<x>'; they are none yet" in text_of(app)
 
 
+def test_a_search_is_narrowed_to_a_collection_and_its_address_says_so(tiny: Path, visit: Visit) -> None:
+    collect(tiny, "cats", "L0N1", "L2N3")
+    everything, narrowed = (visit(tiny, "search", by="promoted token", term="sat", **more) for more in ({}, {"collection": "cats"}))
+    assert "3 found." in text_of(everything) and "1 found." in text_of(narrowed)
+    assert "in_collection('cats', kind := 'neuron')" in narrowed.code[0].value
+    assert "no collection dogs; they are any, cats" in text_of(visit(tiny, "search", by="promoted token", term="sat", collection="dogs"))
+
+
 def offered() -> None:
     """The form of a dialog, as a page: a rerun of the whole script would close the dialog."""
     from atlas.collections.members import component
