@@ -46,6 +46,14 @@ def alone(draw: Callable[P, None]) -> Callable[P, None]:
     return drawn
 
 
+def part(draw: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+    """A part of a page whose errors stand where it would."""
+    try:
+        draw(*args, **kwargs)
+    except AtlasError as error:
+        failure(error)
+
+
 def table(
     answer: Answer,
     key: str,
@@ -120,8 +128,13 @@ def take_away(answer: Answer, key: str, chart: charts.AnyChart | None = None, dr
         behind(answer.sql, key)
         offer(files(answer, chart), key, "Every page of it:" if answer.whole else "")
         collecting.offer(answer.frame, key)
-        if made := drawn or (partial(drawn_chart, charts.printed(chart)) if chart is not None else None):
+        if made := drawing(chart, drawn):
             figures.offer(answer, key, made)
+
+
+def drawing(chart: charts.AnyChart | None, drawn: figures.Made | None) -> figures.Made | None:
+    """What draws a view for the figure tray: of its own, or its chart; None if it has neither."""
+    return drawn or (partial(drawn_chart, charts.printed(chart)) if chart is not None else None)
 
 
 def drawn_chart(printed: charts.AnyChart) -> tuple[str, str]:

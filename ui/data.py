@@ -65,7 +65,7 @@ def served() -> dict[str, str]:
     found: dict[str, str] = {}
     for path in paths():
         try:
-            weights = weights_of(latest(path))
+            weights = identity_of(latest(path))
         except AtlasError:
             continue
         if weights:
@@ -165,15 +165,16 @@ def model() -> dict[str, Any]:
     return rows[0]
 
 
-def weights_of(snapshot: Snapshot) -> str | None:
-    """The first digits of the hash of its model's weights; None without a model."""
+@st.cache_resource(max_entries=16, show_spinner=False)
+def identity_of(snapshot: Snapshot) -> str | None:
+    """The first digits of the hash of its model's weights; None without a model. Asked for by every link, so that it is no copy of the status each time."""
     rows = status_of(snapshot).model.to_dicts()
     return str(rows[0]["weights_sha256"])[:DIGITS] if rows else None
 
 
 def identity() -> str | None:
     """What links call the atlas that is shown, as in `served`; None without a model."""
-    own = weights_of(shown())
+    own = identity_of(shown())
     named = {path: name for name, path in served().items()} if len(paths()) > 1 else {}
     return named.get(shown().path, own)
 

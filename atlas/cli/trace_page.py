@@ -49,7 +49,7 @@ def leading(found: "LiveTrace", index: int) -> "pl.DataFrame":
     """The most likely next tokens, of the base and of each arm side by side."""
     import polars as pl
 
-    frame = found.sql(LEADING.format(index=index, n=N_TOKENS))
+    frame = found.leading(index, N_TOKENS)
     arms = frame.select("arm_id", "arm").unique(maintain_order=True)
     heads = headings(arms["arm_id"].to_list(), arms["arm"].to_list())
     parts = [frame.filter(arm_id=k).select(pl.col("token").alias(token), pl.col("prob").alias(prob)) for k, (token, prob) in heads.items()]
@@ -62,16 +62,6 @@ def headings(arm_ids: Sequence[int], names: Sequence[str]) -> dict[int, tuple[st
     if len({column for pair in plain.values() for column in pair}) == 2 * len(plain):
         return plain
     return {k: (f"{k}: {name}", f"{k}: {name} prob") for k, (name, _) in plain.items()}
-
-
-LEADING = """
-SELECT o.arm_id, a.name AS arm, k.text AS token, o.prob
-FROM live_outcome_token AS o
-INNER JOIN live_arm AS a ON o.arm_id = a.arm_id
-INNER JOIN token AS k ON o.token_id = k.token_id
-WHERE o.index = {index} AND o.rank <= {n}
-ORDER BY o.arm_id, o.rank
-"""
 
 
 def promoting(found: "LiveTrace", at: int, corpus: int) -> "pl.DataFrame":

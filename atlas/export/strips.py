@@ -26,7 +26,8 @@ LONGEST = 400
 
 @dataclass(frozen=True)
 class Text:
-    """Tokens and what is known of each: a signed coefficient, or None. `peak`: the place of the one in question, after which the model had not read.
+    """Tokens and what is known of each: a signed coefficient, or None. `peak`: the place of the one in question, after which the model had not read; the
+    number of tokens if there is none.
 
     `said` stands beneath: where the text is from.
     """
@@ -61,6 +62,11 @@ def largest_of(texts: Sequence[Text]) -> float:
     return max((abs(c) for text in texts for c in text.coefficients if c is not None), default=0.0)
 
 
+def peak_of(text: Text) -> float | None:
+    """The coefficient at its peak; None if that is not known, or lies behind the text."""
+    return text.coefficients[text.peak] if text.peak < len(text.coefficients) else None
+
+
 def number(value: float) -> str:
     """Signed, with a true minus."""
     return f"{value:+.3f}".replace("-", "−")
@@ -84,13 +90,13 @@ def places(text: Text, left: float, width: float) -> Iterator[Place]:
 def strips_svg(texts: Sequence[Text], *, largest: float | None = None, width: float = WIDTH, title: str = "") -> str:
     """The texts beneath each other, shades on one scale: that to `largest`, the greatest |coefficient| by default."""
     scale = largest_of(texts) if largest is None else largest
-    left = PAD + (GUTTER if scale > 0 else 0)
+    left = PAD + (GUTTER if any(peak_of(text) is not None for text in texts) else 0)
     parts, y = [], PAD
     for text in texts:
         placed = list(places(text, left, width - PAD))
         parts += [token_svg(text, place, y, scale) for place in placed]
-        if 0 <= text.peak < len(text.coefficients) and text.coefficients[text.peak] is not None:
-            parts.append(lettered(number(text.coefficients[text.peak] or 0.0), left - 6, y + 0.75 * LINE, SIZE, anchor="end"))
+        if (peak := peak_of(text)) is not None:
+            parts.append(lettered(number(peak), left - 6, y + 0.75 * LINE, SIZE, anchor="end"))
         y += LINE * (1 + max((line for _, line, _, _ in placed), default=0))
         if text.said:
             parts.append(lettered(clipped(visible_line(text.said), width - PAD - left, 0.85 * SIZE), left, y + 0.65 * LINE, 0.85 * SIZE, UNREAD))
@@ -124,20 +130,16 @@ def page(width: float, height: float, parts: Sequence[str], title: str) -> str:
 def strips_latex(texts: Sequence[Text], *, largest: float | None = None) -> str:
     """The texts as paragraphs of coloured boxes, for xcolor. Lines break between tokens."""
     scale = largest_of(texts) if largest is None else largest
-    hang = r"\hangindent=4.2em " if scale > 0 else ""
+    hang = r"\hangindent=4.2em " if any(peak_of(text) is not None for text in texts) else ""
     lines = [r"\raggedright\sffamily\footnotesize\setlength{\fboxsep}{0.3pt}\setlength{\fboxrule}{0.4pt}"]
     for text in texts:
-        peak = text.coefficients[text.peak] if 0 <= text.peak < len(text.coefficients) else None
-        gutter = rf"\makebox[3.2em][r]{{{tex_signed(peak)}}}\quad" if scale > 0 else ""
+        peak = peak_of(text)
+        gutter = rf"\makebox[3.2em][r]{{${peak:+.3f}$}}\quad" if peak is not None else ""
         boxes = (token_latex(text, i, scale) for i in range(len(text.tokens[:LONGEST])))
         said = rf"\\{{\scriptsize\color[gray]{{0.35}} {tex(visible_line(text.said))}}}" if text.said else ""
         joined = "\\allowbreak ".join(boxes)
         lines.append(rf"\noindent{hang}{gutter}{joined}{said}\par\smallskip")
     return "\n".join(lines)
-
-
-def tex_signed(value: float | None) -> str:
-    return "" if value is None else f"${value:+.3f}$"
 
 
 def token_latex(text: Text, i: int, largest: float) -> str:

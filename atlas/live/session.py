@@ -54,6 +54,15 @@ INNER JOIN token AS k ON t.final_token_id = k.token_id
 ORDER BY arm_id, p.index
 """
 
+LEADING = """
+SELECT o.arm_id, a.name AS arm, o.rank, k.text AS token, o.prob
+FROM live_outcome_token AS o
+INNER JOIN live_arm AS a ON o.arm_id = a.arm_id
+INNER JOIN token AS k ON o.token_id = k.token_id
+WHERE o.index = $index AND o.rank <= $n
+ORDER BY o.arm_id, o.rank
+"""
+
 
 class Live:
     """The model process of an atlas. It is started by the first prompt, and ends by itself when nobody asks."""
@@ -62,14 +71,16 @@ class Live:
         self.con, self.path, self.visitor = con, path, uuid4().hex
 
     def trace(
-        self, text: str, arms: Sequence[ArmText] = (), *, n_new: int = 0, seed: int | None = None, corpus_id: int = 0, progress: Progress = lambda _: None
-    ) -> "LiveTrace":
+        self, text: str, arms: Sequence[ArmText] = (), *, n_new: int = 0, seed: int | None = None, corpus_id: int = 0, apart: int | None = None,
+        progress: Progress = lambda _: None,
+    ) -> "LiveTrace":  # fmt: skip
         """Trace a prompt at every position, as it is and under each arm, and go on with `n_new` tokens: the likeliest, or drawn by a seed.
 
-        corpus_id: whose largest and mean coefficients a short form such as L20N630=max*0.5 means.
+        corpus_id: whose largest and mean coefficients a short form such as L20N630=max*0.5 means. apart: index of the token whose prediction is taken apart,
+        from the end below 0, so that `prediction_parts` and others of attribution answer for it; None for none.
         Raises AtlasError for what the model or the atlas has not, if the process has other weights than the atlas, or does not start.
         """
-        tables = self.answer(text, arms, n_new=n_new, seed=seed, corpus_id=corpus_id, progress=progress)
+        tables = self.answer(text, arms, n_new=n_new, seed=seed, corpus_id=corpus_id, apart=apart, progress=progress)
         return LiveTrace(self.con, self.path, text, tables)
 
     def kept(self, experiment: int) -> "LiveTrace":
@@ -87,7 +98,7 @@ class Live:
 
     def answer(
         self, text: str, arms: Sequence[ArmText], *, n_new: int = 0, seed: int | None = None, corpus_id: int = 0, is_traced: bool = True,
-        progress: Progress = lambda _: None,
+        apart: int | None = None, progress: Progress = lambda _: None,
     ) -> dict[str, pa.Table]:  # fmt: skip
         """Tables as the model process gives them; not is_traced: what the arms predict alone. Raises what `trace` raises."""
         sha256 = fetch(self.con, "SELECT m.weights_sha256 FROM model AS m")
@@ -95,7 +106,7 @@ class Live:
             raise AtlasError("this atlas is empty: it has no model yet. `atlas ingest` fills it.")
         request = {
             "text": text, "arms": [arm_json(arm, corpus_id) for arm in arms], "weights_sha256": sha256.item(), "n_new": n_new, "seed": seed,
-            "is_traced": is_traced,
+            "is_traced": is_traced, "apart": apart,
         }  # fmt: skip
         tables = ask_process(self.path, "trace", request, progress, self.visitor)
         names = pa.array(["base", *(name_of(arm, k) for k, arm in enumerate(arms, start=1))])
@@ -162,6 +173,10 @@ class LiveTrace:
         model, for `a.live().kept(number)`. Raises AtlasError if it cannot be written.
         """
         return save_answer(self.path, self.tables, title, author, is_whole=with_trace)
+
+    def leading(self, index: int, n: int = 10) -> pl.DataFrame:
+        """The n most likely next tokens after a token of the prompt, as it is (arm 0) and under each arm; 10 at most are told."""
+        return fetch(self.con, LEADING, {"index": index, "n": n})
 
     def compare(self) -> pl.DataFrame:
         """One row per arm and token: the most likely next token without and with the arm, what became of the first, KL(base ‖ arm) in nats."""

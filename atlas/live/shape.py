@@ -33,7 +33,7 @@ def require_answer(con: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table
     """Raise AtlasError unless tables and columns are an answer's, of the types that the atlas's and the experiments' own tables have, of no more arms and
     positions than are traced, with ids below zero.
     """
-    of_trace = {*OF_CORPUS, *(name for name, of in facts().filled_by.items() if of == "trace")}
+    of_trace = {*OF_CORPUS, *(name for name, of in facts().filled_by.items() if of in ("trace", "attribution"))}
     if unknown := sorted(tables.keys() - {*OF_EXPERIMENT, *of_trace}):
         raise AtlasError(f"it has a table {shown(unknown[0])}, and a trace has none of that name")
     if missing := sorted(NEEDED - tables.keys()):

@@ -71,6 +71,7 @@ class Engine:
         model, started_at = self.load(tell), datetime.now(UTC)
         tell = within(LONGEST, tell)
         from ingest.acting.generation import require_room
+        from ingest.live.apart import Apart
         from ingest.live.arms import arm_tables
         from ingest.live.continuing import generation_table
         from ingest.live.outcomes import outcome_tables
@@ -88,12 +89,15 @@ class Engine:
         if asked.n_new:
             # before the trace, which may take minutes
             require_room(model, len(prompts[0].sequences[0].token_ids), asked.n_new)
-        traced = read_prompts(model, prompts, arms, tell)
+        apart = Apart(model, prompts, asked.apart) if asked.apart is not None else None
+        traced = read_prompts(model, prompts, arms, tell, apart)
         yield outcome_tables(model, traced, tell)
         yield arm_tables(traced, model.dtype)
         if asked.is_traced:
             yield prompt_tables(prompts, bos)
             yield from traced_tables(model, traced, value_tops, tell)
+        if apart is not None:
+            yield apart.tables()
         # half a gigabyte of states, which what follows has no need of
         del traced
         yield {"generation": generation_table(model, prompts[0], arms, asked, tell)}

@@ -7,10 +7,10 @@ from schema.errors import AtlasError
 from schema.interventions.intervention import Arm
 from schema.interventions.parse import MOST_SEEDS, arm_of
 from schema.interventions.reading import read_json, shown, whole
-from schema.live import MOST_ARMS, MOST_FORWARDS, MOST_NEW_TOKENS
+from schema.live import MOST_ARMS, MOST_FORWARDS, MOST_NEW_TOKENS, MOST_PROMPT_TOKENS
 
 NEEDED = {"text", "weights_sha256"}
-KEYS = NEEDED | {"arms", "n_new", "seed", "is_traced"}
+KEYS = NEEDED | {"arms", "n_new", "seed", "is_traced", "apart"}
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Asked:
     """A prompt to trace, as it is and under arms. weights_sha256: of the atlas that its answer is joined with.
 
     n_new: tokens that it goes on with, the likeliest each time; drawn, where there is a seed. is_traced: what is asked for is the trace too, and not what
-    the arms predict alone.
+    the arms predict alone. apart: index of the token whose prediction is taken apart, from the end below 0; None for none.
     """
 
     text: str
@@ -27,6 +27,7 @@ class Asked:
     n_new: int = 0
     seed: int | None = None
     is_traced: bool = True
+    apart: int | None = None
 
 
 def parse_request(body: bytes) -> Asked:
@@ -39,7 +40,14 @@ def parse_request(body: bytes) -> Asked:
         raise AtlasError(f"is_traced is {shown(is_traced)}; it is true or false")
     if whole(n_new, "n_new", MOST_NEW_TOKENS + 1) * (1 + len(arms)) > MOST_FORWARDS:
         raise AtlasError(f"{n_new} new tokens under {len(arms)} arms were asked for; new tokens times prompts are at most {MOST_FORWARDS:,}")
-    return Asked(text_of(given["text"]), arms, str(given["weights_sha256"]), n_new, None if seed is None else whole(seed, "seed", MOST_SEEDS), is_traced)
+    seed = None if seed is None else whole(seed, "seed", MOST_SEEDS)
+    return Asked(text_of(given["text"]), arms, str(given["weights_sha256"]), n_new, seed, is_traced, index_of(given.get("apart")))
+
+
+def index_of(given: Any) -> int | None:
+    if given is not None and (not isinstance(given, int) or isinstance(given, bool) or not -MOST_PROMPT_TOKENS <= given < MOST_PROMPT_TOKENS):
+        raise AtlasError(f"apart is {shown(given)}; it is the index of a token, from the end below 0")
+    return given
 
 
 def text_of(given: Any) -> str:

@@ -16,6 +16,7 @@ from ingest.acting.acting import acting
 from ingest.acting.places import shape_of
 from ingest.acting.rows import resolved_rows
 from ingest.acting.runs import wanted_sites
+from ingest.live.apart import Apart
 from ingest.live.jobs import Tell
 from ingest.model.hooks import RECORDED, LayerRecord, Listener, listen
 from ingest.model.models import Model
@@ -65,8 +66,8 @@ def n_runs(arms: Sequence[Arm]) -> int:
     return len(wanted_sites(arms))
 
 
-def read_prompts(model: Model, prompts: Sequence[CutDocument], arms: tuple[Arm, ...], tell: Tell) -> Traced:
-    """One forward pass over the prompt and its arms. Raises AtlasError if memory does not suffice."""
+def read_prompts(model: Model, prompts: Sequence[CutDocument], arms: tuple[Arm, ...], tell: Tell, apart: Apart | None = None) -> Traced:
+    """One forward pass over the prompt and its arms, which `apart` hears too. Raises AtlasError if memory does not suffice."""
     sequences = tuple(prompt.sequences[0] for prompt in prompts)
     ids, batch = padded(sequences, model.input_device)
     n = ids.shape[1]
@@ -84,10 +85,11 @@ def read_prompts(model: Model, prompts: Sequence[CutDocument], arms: tuple[Arm, 
         share = (layer + 1) / model.n_layers
         tell("forward pass", share)
 
+    heard = apart.listeners(batch) if apart is not None else []
     try:
         with (
             acting(model, assigned, lambda: tell("forward pass", share)) as acted,
-            listen(model, [Listener(frozenset(RECORDED), take, partial(on_device, model))]),
+            listen(model, [Listener(frozenset(RECORDED), take, partial(on_device, model)), *heard]),
         ):
             model.backbone(ids)
     except (torch.OutOfMemoryError, MemoryError) as error:

@@ -10,7 +10,8 @@ import pytest
 from schema.errors import NotAnAtlas
 from tests.ui.conftest import read
 from tests.ui.large_atlas import NASTY
-from ui import blocks, lens, tokens
+from ui import blocks, tokens
+from ui.prediction import lens
 from ui.snapshot import age, latest
 
 

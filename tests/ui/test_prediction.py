@@ -1,5 +1,6 @@
 """The prediction page: its charts against rows worked out by hand, and the page on the tiny atlas (traced: positions 2, 8 and 101)."""
 
+import re
 from pathlib import Path
 
 import polars as pl
@@ -7,8 +8,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from schema import store
-from tests.ui.conftest import Visit, htmls, tables, text_of
-from ui import prediction_charts
+from tests.ui.conftest import Visit, htmls, text_of
+from ui.prediction import charts
+from ui.tokens import shade
 
 NASTY = "<script>alert(1)</script> *a* :red[b] $x$"
 
@@ -25,22 +27,22 @@ def trace(next_token: str | None, next_ranks: list[int | None]) -> pl.DataFrame:
 
 
 def test_the_tokens_are_followed_at_resid_post_alone() -> None:
-    followed = prediction_charts.followed(trace(" b", [3, 2]))
+    followed = charts.followed(trace(" b", [3, 2]))
     assert followed.select("layer", "series", "rank").rows() == [(0, "final ␣a", 7), (1, "final ␣a", 1), (0, "next ␣b", 3), (1, "next ␣b", 2)]
     assert followed["prob"].to_list() == [0.5, 0.5, 0.25, 0.25]
 
 
 @pytest.mark.parametrize(("token", "ranks"), [(" a", [7, 1]), (None, [None, None])])
 def test_the_next_token_is_left_out_where_it_is_the_final_one_or_there_is_none(token: str | None, ranks: list[int | None]) -> None:
-    assert prediction_charts.followed(trace(token, ranks))["series"].unique().to_list() == ["final ␣a"]
+    assert charts.followed(trace(token, ranks))["series"].unique().to_list() == ["final ␣a"]
 
 
 def test_another_token_with_the_same_text_is_drawn() -> None:
-    assert prediction_charts.followed(trace(" a", [8, 2])).height == 4
+    assert charts.followed(trace(" a", [8, 2])).height == 4
 
 
 def test_ranks_are_drawn_with_the_best_on_top_and_a_tick_for_each_power_of_ten() -> None:
-    y = prediction_charts.ranks(trace(" b", [30_000, 2])).to_dict()["layer"][0]["encoding"]["y"]
+    y = charts.ranks(trace(" b", [30_000, 2])).to_dict()["layer"][0]["encoding"]["y"]
     assert (y["scale"]["type"], y["scale"]["domain"]) == ("log", [30_000, 1])
     assert y["axis"]["values"] == [1, 10, 100, 1000, 10_000]
 
@@ -53,7 +55,7 @@ def test_bars_are_named_by_address_and_the_best_promoter_is_on_top() -> None:
         },
         schema_overrides={"next_frozen_score": pl.Float64},
     )  # fmt: skip
-    spec = prediction_charts.scores(updates).to_dict()
+    spec = charts.scores(updates).to_dict()
     assert spec["encoding"]["y"]["sort"] == ["L3N4", "L3N9", "L3N17"]
     assert spec["encoding"]["color"]["scale"]["domain"] == ["candidate", "final"]
     (drawn,) = spec["datasets"].values()
@@ -61,7 +63,7 @@ def test_bars_are_named_by_address_and_the_best_promoter_is_on_top() -> None:
     assert spec["encoding"]["x"]["title"] == "Frozen-norm score, logits"
     # a trace that is older than these has raw scores
     older = updates.with_columns(pl.lit(None, pl.Float64).alias(f"{token}_frozen_score") for token in ("candidate", "final", "next"))
-    spec = prediction_charts.scores(older).to_dict()
+    spec = charts.scores(older).to_dict()
     assert spec["encoding"]["y"]["sort"] == ["L3N9", "L3N4", "L3N17"]
     assert spec["encoding"]["x"]["title"] == "Raw score m·(e·v)"
 
@@ -70,48 +72,67 @@ def html_of(app: AppTest) -> str:
     return "\n".join(htmls(app))
 
 
-def test_without_a_position_the_traced_ones_are_listed(visit: Visit, tiny: Path) -> None:
+def headers(app: AppTest) -> list[str]:
+    return [h.value for h in app.header]
+
+
+def test_without_a_position_the_traced_ones_are_listed_as_links(visit: Visit, tiny: Path) -> None:
     app = visit(tiny, "prediction")
     assert [t.value for t in app.title] == ["Traced predictions"]
-    assert tables(app)[0]["token"].to_list() == ["␣cat", "␣dog", "␣cat"]
-    app = visit(tiny, "prediction", words="THE DOG")
-    assert tables(app)[0]["token"].to_list() == ["␣dog"]
+    assert positions_linked(app) == ["2", "8", "101"]
+    assert "3 positions; the prediction is the token that follows at 2 of 3." in text_of(app)
+    assert positions_linked(visit(tiny, "prediction", words="THE DOG")) == ["8"]
 
 
-def test_a_position_shows_its_text_its_grid_and_its_sub_updates(visit: Visit, tiny: Path) -> None:
-    app = visit(tiny, "prediction", position="2", open="L1")
+def positions_linked(app: AppTest) -> list[str]:
+    return re.findall(r'href="[^"]*prediction\?position=(\d+)[^"]*"', html_of(app))
+
+
+def test_a_position_shows_its_text_who_made_it_and_its_grid(visit: Visit, tiny: Path) -> None:
+    app = visit(tiny, "prediction", position="2")
     assert not app.exception and not app.error
     assert [t.value for t in app.title] == ["Prediction at position 2"]
     html = html_of(app)
-    assert '<span class="asked"> cat</span>' in html
+    assert '<bdi class="asked"> cat</bdi>' in html
     # resid_mid of layer 1 leads with " cat", which falls; resid_post with " sat", which stays: see LENS of the tiny atlas
     assert "▼ <bdi>␣cat</bdi>" in html and "▲ <bdi>␣sat</bdi>" in html
-    promoting, demoting, happened = tables(app)
-    assert happened[["layer", "event"]].values.tolist() == [[1, "elimination"], [1, "saturation"], [2, "elimination"]]
-    assert promoting[["neuron", "candidate_score", "final_score"]].values.tolist() == [[0, 1.0, -1.0]]
-    assert demoting[["neuron", "candidate_score", "final_score"]].values.tolist() == [[2, -2.0, 4.0]]
-    assert [h.value for h in app.subheader] == ["Events at this position", "Promote the candidate", "Demote the candidate"]
+    assert "The final token leads after layer 1 and every later one. FFNs take a candidate down in layers 1, 2." in text_of(app)
 
 
-def test_sub_updates_that_do_nothing_to_the_candidate_are_shown_too(visit: Visit, tiny: Path) -> None:
+def test_the_waterfall_goes_down_to_the_stored_logit_of_each_token_and_of_one_over_another(visit: Visit, tiny: Path) -> None:
+    # PARTS of the tiny atlas sum to 8.75, times 0.5 of the prediction and -0.25 of the next token, and RESIDUAL
+    for query, logit in (({}, 4.375), ({"for": " sat"}, -2.187), ({"against": " sat"}, 6.562), ({"for": "sat", "against": "."}, -6.562)):
+        app = visit(tiny, "prediction", position="8", **query)
+        assert not app.error, text_of(app)
+        shown = f"{logit:.3f}".replace("-", "−")
+        assert re.search(rf'<tr class="sum">.*</th><td>{shown}</td><td>{shown}</td>', html_of(app)), query
+
+
+def test_an_opened_layer_shows_its_parts_its_neurons_and_its_sub_updates(visit: Visit, tiny: Path) -> None:
+    app = visit(tiny, "prediction", position="8", open="L2")
+    assert headers(app)[:2] == ["What does layer 2 do here?", "Who made it?"]
+    html = html_of(app)
+    # 0.5 times 4.0 less 0.5, and MOVERS
+    assert '<td>L2 FFN</td><td class="number">+1.500</td>' in html
+    assert re.search(r">L2N3</a></td><td class=\"number\">\+1.500</td>", html)
+    # SCORES times FROZEN
+    assert re.search(r">L2N0</a></td><td class=\"number\">\+1.500</td><td class=\"number\">\+0.000</td>", html)
+    assert '<tr class="opened"><th scope="row"><a' in html
+
+
+def test_a_head_shows_where_it_looks(visit: Visit, tiny: Path) -> None:
+    app = visit(tiny, "prediction", position="8", head="L1H0")
+    assert headers(app)[0] == "Where does L1H0 look from here?"
+    assert "L1H0 adds +1.000 logits to the prediction. What moves most comes from 1 back: 75% of it, at a weight of 0.50." in text_of(app)
+    assert f'<bdi class="" style="background:{shade(0.75, 1.0)}">The</bdi><sup>75%</sup>' in html_of(app)
+
+
+def test_surprisal_and_similar_states_stand_beneath(visit: Visit, tiny: Path) -> None:
     app = visit(tiny, "prediction", position="8")
-    assert app.number_input[0].value == 2
-    assert [h.value for h in app.subheader][1:] == ["Promote the candidate", "Demote the candidate", "Leave the candidate as it is"]
-    assert [table["neuron"].to_list() for table in tables(app)[:2]] == [[0], [2]]
-    assert "None of the dominant sub-updates does." in text_of(app)
-
-
-def test_a_link_leads_to_each_layer_with_an_event_that_the_paper_counts(visit: Visit, tiny: Path) -> None:
-    app = visit(tiny, "prediction", position="8")
-    assert '<a href="/prediction?position=8&amp;open=L1&amp;of=ww">▼ elimination in layer 1</a>' in html_of(app)
-    app = visit(tiny, "prediction", position="8", open="L1")
-    assert app.number_input[0].value == 1
-    app.number_input[0].set_value(0).run()
-    assert app.query_params["open"] == "L0"
-
-
-def test_all_traced_positions_are_a_link_away(visit: Visit, tiny: Path) -> None:
-    assert '<a href="/prediction?of=ww">All traced positions</a>' in html_of(visit(tiny, "prediction", position="8"))
+    assert "How surprising was each token?" in headers(app)
+    assert "1.13 nats on average; ↵ surprised most, with 2.1: it had probability 0.12." in text_of(app)
+    # STATES: 2 and 101 both at 45 degrees
+    assert re.findall(r'<td class="number">(0\.\d+)</td><td><a href="[^"]*position=(\d+)', html_of(app)) == [("0.707", "2"), ("0.707", "101")]
 
 
 @pytest.mark.parametrize(
@@ -121,25 +142,40 @@ def test_all_traced_positions_are_a_link_away(visit: Visit, tiny: Path) -> None:
         ({"position": "555"}, "position 555 is not traced; the nearest that are: 101, 8, 2"),
         ({"position": "8x"}, "no position 8x: positions are whole numbers"),
         ({"position": "8", "open": "L3"}, "no layer 3: this model has layers 0 to 2"),
+        ({"position": "8", "head": "L1H4"}, "no head 4: this model has heads 0 to 0"),
+        ({"position": "8", "for": "dog"}, "the logit of dog is not taken apart here; stored are . (final), ␣sat (next)"),
+        ({"position": "8", "against": "."}, "a token has no rival in itself"),
     ],
 )
 def test_what_does_not_exist_is_said_and_no_other_is_shown(visit: Visit, tiny: Path, query: dict[str, str], said: str) -> None:
     app = visit(tiny, "prediction", **query)
     assert said in text_of(app)
     assert not app.exception
-    assert not any("neuron" in table for table in tables(app))
 
 
 def test_a_token_that_looks_like_markup_is_text(visit: Visit, tiny: Path) -> None:
     con = store.open_writer(tiny)
     con.execute("UPDATE token SET text = ? WHERE token_id = 5", [NASTY])
     con.close()
-    app = visit(tiny, "prediction", position="8")
+    app = visit(tiny, "prediction", position="8", open="L1")
     assert not app.exception
     assert "&lt;script&gt;alert(1)&lt;/script&gt; *a* :red[b] $x$" in html_of(app)
-    assert "<script>" not in html_of(app)
-    shown = [str(e.value) for kind in ("markdown", "title", "header", "subheader", "caption", "text") for e in getattr(app, kind)]
+    assert "<script>alert" not in html_of(app)
+    shown = [str(e.value) for kind in ("markdown", "title", "header", "subheader", "caption") for e in getattr(app, kind)]
     assert not any("alert" in text for text in [*shown, *(button.label for button in app.button)])
+
+
+def test_an_atlas_that_has_not_taken_predictions_apart_ranks_sub_updates_and_says_what_to_run(visit: Visit, tiny: Path) -> None:
+    con = store.open_writer(tiny)
+    for table in ("attribution", "contribution", "neuron_contribution", "attention", "head_activity"):
+        con.execute(f"DELETE FROM {table}")
+    con.close()
+    app = visit(tiny, "prediction", position="2", head="L1H0")
+    assert not app.exception
+    assert "atlas ingest NAME.duckdb --model … --corpus … --trace 4000 --attribution" in text_of(app)
+    assert "L1N2 does most: +1.000 logits. Of the 6 largest 1 promote the token." in text_of(app)
+    assert re.search(r">L1N2</a></td><td class=\"number\">\+1.000</td>", html_of(app))
+    assert "Rows of attention are not in this atlas." in text_of(app)
 
 
 def test_an_atlas_without_a_trace_says_what_to_run(visit: Visit, tiny: Path) -> None:
@@ -150,3 +186,11 @@ def test_an_atlas_without_a_trace_says_what_to_run(visit: Visit, tiny: Path) -> 
         app = visit(tiny, page)
         assert not app.exception and not app.dataframe
         assert "atlas ingest NAME.duckdb --model … --corpus … --trace 300" in text_of(app)
+
+
+def test_a_position_that_is_typed_is_the_address_then(visit: Visit, tiny: Path) -> None:
+    app = visit(tiny, "prediction", position="2", open="L1")
+    app.text_input[0].set_value("8")
+    next(button for button in app.button if button.label == "Show").click().run()
+    assert [t.value for t in app.title] == ["Prediction at position 8"]
+    assert dict(app.query_params) == {"position": "8"}

@@ -4,6 +4,7 @@ import io
 import zipfile
 from pathlib import Path
 
+import polars as pl
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -90,8 +91,10 @@ def test_what_is_wrong_with_a_name_is_said_where_it_stands(tiny: Path, form: App
 
 
 def test_texts_grids_and_charts_go_to_the_tray_and_come_out_as_files(tiny: Path, visit: Visit) -> None:
-    app = visit(tiny, "component", at="L0N1")
+    app = visit(tiny, "component", at="L0N1", tab="texts")
     app.button(key="triggers-max-to-figure").click().run()
+    app.query_params["tab"] = "numbers"
+    app.run()
     app.button(key="histogram-to-figure").click().run()
     assert "In the figure tray (2)" in text_of(app)
     app.query_params["show"] = "figures"
@@ -115,10 +118,11 @@ def test_a_grid_and_a_passage_are_drawn_from_the_rows_that_are_shown(tiny: Path)
     with atlas.open(tiny) as a:
         svg, latex = drawn.grid(a.prediction_trace(2), a.position_events(2))
         n_cells = a.prediction_trace(2).height
-        around = a.position_tokens(2)
     assert svg.count("<rect") == n_cells + 1 and latex == ""
-    svg, latex = drawn.passage(around)
-    assert "cat" in svg and r"\fcolorbox" in latex
+    svg, latex = drawn.reading(pl.DataFrame({"token": ["The", " cat"], "surprisal": [None, 6.0]}), 12.0)
+    # half of the way to the end of the scale, and no frame: a passage has no peak
+    assert svg.count('fill="rgb(248, 209, 160)"') == 1 and "stroke-width" not in svg
+    assert r"\colorbox[RGB]{248,209,160}" in latex and "fcolorbox" not in latex
 
 
 def test_the_archive_has_the_captions_that_were_written(tiny: Path, visit: Visit) -> None:

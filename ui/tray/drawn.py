@@ -1,18 +1,23 @@
-"""Views of a prediction as drawings: rows of its questions in, SVG and LaTeX out. Pure."""
+"""Views as drawings for papers: rows of questions in, SVG and LaTeX out. Pure."""
 
 import polars as pl
 
 from atlas.export.grids import Cell, grid_svg
-from atlas.export.strips import Text, strips_latex, strips_svg
+from atlas.export.strips import Text, strips_latex, strips_svg, texts_of
 from schema.terms import SITES
-from ui import lens
+from ui.prediction import lens
 
 
-def passage(around: pl.DataFrame) -> tuple[str, str]:
-    """Rows of position_tokens: the text about a position, which has the frame."""
-    tokens = around["token"].to_list()
-    text = Text(tuple(tokens), (None,) * len(tokens), int(around["is_asked"].arg_max() or 0))
-    return strips_svg([text]), strips_latex([text])
+def triggers(rows: pl.DataFrame, largest: float) -> tuple[str, str]:
+    """Rows of trigger_contexts, on the page's scale."""
+    texts = texts_of(rows)
+    return strips_svg(texts, largest=largest), strips_latex(texts, largest=largest)
+
+
+def reading(rows: pl.DataFrame, largest: float) -> tuple[str, str]:
+    """Rows of reading: each token of a passage on the shade of its surprisal, in nats."""
+    text = Text(tuple(rows["token"]), tuple(rows["surprisal"]), rows.height)
+    return strips_svg([text], largest=largest), strips_latex([text], largest=largest)
 
 
 def grid(trace: pl.DataFrame, events: pl.DataFrame) -> tuple[str, str]:

@@ -89,3 +89,19 @@ def scores(updates: pl.DataFrame) -> alt.Chart:
         )
         .properties(height=max(PANEL, BAR * long.height))
     )
+
+
+def waterfall(steps: pl.DataFrame) -> alt.Chart:
+    """Parts of a logit, each from what was there to what is there then. steps: name, amount, before, after."""
+    return (
+        alt.Chart(steps)
+        .mark_bar()
+        .encode(
+            y=alt.Y("name:N", title=None, sort=None),
+            x=alt.X("before:Q", title="Sum of the parts so far, logits"),
+            x2="after:Q",
+            color=alt.condition(alt.datum.amount >= 0, alt.value("#E66101"), alt.value("#5E3C99")),
+            tooltip=["name:N", alt.Tooltip("amount:Q", format="+.4g"), alt.Tooltip("after:Q", format=".4g")],
+        )
+        .properties(height=BAR * steps.height)
+    )

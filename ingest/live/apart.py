@@ -1,0 +1,39 @@
+"""A prediction of a prompt taken apart, as it is and under arms: the tables of the pass attribution."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from ingest.model.hooks import Listener
+from ingest.model.models import Model
+from ingest.model.parts import mean_reader
+from ingest.recorders.attribution_recorder import AttributionRecorder
+from ingest.recorders.base import Batch
+from ingest.recorders.reading import listener
+from ingest.text.sequences import CutDocument
+from schema.errors import AtlasError
+
+ROWS_OF_ATTENTION = ("attention", "head_activity")
+"""Rebuilt from queries and keys: what an arm does to a head or an edge is not in them, so that they are given of the base alone."""
+
+
+class Apart:
+    """Hears one position of the prompt and of each arm."""
+
+    def __init__(self, model: Model, prompts: Sequence[CutDocument], index: int) -> None:
+        n = len(prompts[0].sequences[0].token_ids)
+        if not -n <= index < n:
+            raise AtlasError(f"no token {index}: the prompt has {n} tokens")
+        self.model = model
+        self.position_ids = np.array([prompt.sequences[0].first_position_id + index % n for prompt in prompts], np.int64)
+        self.recorder = AttributionRecorder(model, -1, mean_reader(model))
+
+    def listeners(self, batch: Batch) -> list[Listener]:
+        heard = listener(self.model, self.recorder, self.position_ids, batch)
+        return [heard] if heard is not None else []
+
+    def tables(self) -> dict[str, pa.Table]:
+        found = self.recorder.tables(lambda _: None)
+        base = pa.compute.field("position_id") == int(self.position_ids[0])
+        return {name: table.filter(base) if name in ROWS_OF_ATTENTION else table for name, table in found.items()}

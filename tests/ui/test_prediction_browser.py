@@ -1,0 +1,53 @@
+"""What only a browser shows of the Prediction room: cells that are links, Back, and a grid that a phone can show."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.ui.browser import serving, settled
+from tests.ui.conftest import Server
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_cell_opens_its_layer_a_head_its_row_and_back_leads_where_the_reader_was(chromium: Browser, tiny: Path, tmp_path: Path) -> None:
+    context = chromium.new_context(viewport={"width": 1024, "height": 768}, reduced_motion="reduce")
+    with serving(tiny, tmp_path / "log") as served:
+        page = context.new_page()
+        page.goto(f"{served.url}/prediction")
+        settled(page)
+        page.get_by_role("link", name="dog").first.click()
+        expect(page.get_by_role("heading", name="Prediction at position 8")).to_be_visible()
+        page.locator(".grid tr:nth-child(2) td a").nth(2).click()
+        opened = page.get_by_role("heading", name="What does layer 1 do here?")
+        expect(opened).to_be_in_viewport()
+        page.locator(".fall").get_by_role("link", name="L1H0").click()
+        looking = page.get_by_role("heading", name="Where does L1H0 look from here?")
+        expect(looking).to_be_in_viewport()
+        page.go_back()
+        expect(looking).to_have_count(0)
+        expect(opened).to_be_visible()
+        page.go_back()
+        expect(opened).to_have_count(0)
+        expect(page.get_by_role("heading", name="Prediction at position 8")).to_be_visible()
+        page.go_back()
+        expect(page.get_by_role("heading", name="Traced predictions")).to_be_visible()
+        page.go_forward()
+        expect(page.get_by_role("heading", name="Prediction at position 8")).to_be_visible()
+    context.close()
+
+
+def test_a_phone_shows_tokens_in_lines_and_scrolls_the_grid_alone(chromium: Browser, server: Server) -> None:
+    context = chromium.new_context(viewport={"width": 390, "height": 844}, reduced_motion="reduce")
+    page = context.new_page()
+    page.goto(f"{server.url}/prediction?position=127")
+    settled(page)
+    grid = page.locator(".lens.grid")
+    grid.wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert grid.evaluate("g => g.scrollWidth > g.clientWidth")
+    # letter by letter a row is as many lines high as its longest token has letters
+    heights = grid.evaluate("g => [...g.querySelectorAll('tbody tr')].map(r => r.offsetHeight)")
+    assert sorted(heights)[len(heights) // 2] < 80, heights
+    context.close()

@@ -1,0 +1,111 @@
+"""What the address asks the Prediction room for, and the addresses of what else it shows. Pure: parameters in, parameters out."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from atlas.address import Head, parse_head
+from schema.errors import AtlasError
+from schema.interventions.short import intervention_from
+
+MOST_PROMPT = 1_000
+"""Characters of a prompt."""
+
+MOST_SWITCHES = 16
+
+MOST_SWITCH = 60
+"""Characters of one."""
+
+
+@dataclass(frozen=True)
+class View:
+    """A position of a corpus or a prompt, and what of it is opened.
+
+    index: which token of the prompt, from its end where negative; off: switches, each an address (0) or a short form such as L29N44=max*1.
+    token, rival: texts of the tokens that are asked about (`for`, `against`); layer: the opened one; head: whose attention row.
+    """
+
+    position: int | None = None
+    prompt: str | None = None
+    index: int = -1
+    off: tuple[str, ...] = ()
+    token: str | None = None
+    rival: str | None = None
+    layer: int | None = None
+    head: Head | None = None
+
+    def parameters(self) -> dict[str, str]:
+        """As they stand in an address; what is as it is by itself is left out."""
+        given = {
+            "position": self.position, "prompt": self.prompt, "index": None if self.index == -1 else self.index, "off": ",".join(self.off) or None,
+            "for": self.token, "against": self.rival, "open": None if self.layer is None else f"L{self.layer}", "head": self.head,
+        }  # fmt: skip
+        return {name: str(value) for name, value in given.items() if value is not None}
+
+    def but(self, **changes: Any) -> "View":
+        return replace(self, **changes)
+
+    def switched(self, address: str, form: str | None) -> "View":
+        """With a neuron or head switched otherwise: form is what follows its address, '' for 0; None leaves it as it is."""
+        kept = tuple(switch for switch in self.off if address_of(switch) != address)
+        return self.but(off=kept if form is None else (*kept, address + form))
+
+
+def read(parameters: Mapping[str, str]) -> View:
+    """Raises AtlasError for parameters that say nothing of the kind, and where they ask for a position and a prompt at once."""
+    if parameters.get("position") and parameters.get("prompt"):
+        raise AtlasError("the address asks for a position and for a prompt: give one of them")
+    prompt, head = parameters.get("prompt") or None, parameters.get("head")
+    if prompt is not None and len(prompt) > MOST_PROMPT:
+        raise AtlasError(f"the prompt has {len(prompt):,} characters; these pages take {MOST_PROMPT:,}, and `atlas trace` longer ones")
+    return View(
+        position=position(parameters.get("position", "").strip()),
+        prompt=prompt,
+        index=index(parameters.get("index") or "-1"),
+        off=switches(parameters.get("off", "")) if prompt is not None else (),
+        token=parameters.get("for") or None,
+        rival=parameters.get("against") or None,
+        layer=layer(parameters.get("open", "")),
+        head=parse_head(head) if head else None,
+    )
+
+
+def position(asked: str) -> int | None:
+    if asked and not re.fullmatch(r"[0-9]{1,15}", asked):
+        raise AtlasError(f"no position {asked[:40]}: positions are whole numbers from 0, and those that are traced are listed where none is given")
+    return int(asked) if asked else None
+
+
+def index(asked: str) -> int:
+    if not re.fullmatch(r"-?[0-9]{1,5}", asked):
+        raise AtlasError(f"no token {asked[:40]} of a prompt: they are counted from 0, and from the end below it")
+    return int(asked)
+
+
+def layer(asked: str) -> int | None:
+    if asked and not re.fullmatch(r"[lL][0-9]{1,5}", asked):
+        raise AtlasError(f"nothing to open is called {asked[:40]!r}: a layer is, such as L28")
+    return int(asked[1:]) if asked else None
+
+
+def switches(asked: str) -> tuple[str, ...]:
+    """Each once, the last where one is there twice. Raises AtlasError for what switches nothing, and for too many."""
+    parts = [part.strip() for part in asked[: MOST_SWITCH * MOST_SWITCHES + MOST_SWITCHES].split(",") if part.strip()]
+    if len(parts) > MOST_SWITCHES or len(asked) > MOST_SWITCH * MOST_SWITCHES:
+        raise AtlasError(f"more than {MOST_SWITCHES} switches were asked for; `atlas trace --arm FILE` takes more")
+    found: dict[str, str] = {}
+    for part in parts:
+        intervention_from(short_form(part), 0)
+        found.pop(address_of(part), None)
+        found[address_of(part)] = part
+    return tuple(found.values())
+
+
+def short_form(switch: str) -> str:
+    """As the model process takes it: an address alone means 0."""
+    return switch if "=" in switch else f"{switch}=0"
+
+
+def address_of(switch: str) -> str:
+    return re.split(r"[*+]?=", switch, maxsplit=1)[0].upper()

@@ -1,0 +1,188 @@
+"""A prediction as HTML: its text, what came of it, and the leading token at every site. Pure: rows in, strings out; a token is text and nothing else."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from atlas.export.visible import visible, visible_line
+from schema.terms import SITES
+from ui.tokens import COLOURS, UNSEEN, shade, unseen
+
+Row = Mapping[str, Any]
+
+NUMBER = re.compile(r"[-+−\d.]+(e|$|%)")
+
+SIGNS = {("saturation", True): "▲", ("elimination", True): "▼", ("elimination", False): "▽"}
+"""Event and whether the paper counts it → sign."""
+
+LEGEND = {
+    "▲": "saturation: this layer's FFN lifts the final prediction to the top, where it stays after every later layer",
+    "▼": "elimination: this layer's FFN takes its candidate down; of this position the fall that is largest, and which the paper counts",
+    "▽": "another elimination",
+    "bold": "is the model's final prediction",
+}
+
+CSS = f"""<style>
+.lens{{{COLOURS};position:relative;background:var(--paper);color:var(--ink);border-radius:.4rem;padding:.4rem .6rem;font-size:.85rem;overflow-wrap:anywhere}}
+.lens a{{color:inherit;text-decoration:none}}
+.lens a:hover,.lens a:focus-visible{{text-decoration:underline}}
+.lens th a,.lens td:first-child>a,.lens .said a,.lens .go,.lens .go a{{color:light-dark(#0b5394,#8ab8f0);text-decoration:underline dotted}}
+.lens .passage{{font-family:"Source Code Pro",monospace;white-space:pre-wrap;line-height:1.9;direction:ltr}}
+.lens .passage sup{{font-size:.65rem;font-variant-numeric:tabular-nums;padding-left:.1rem}}
+.lens .traced{{border-bottom:2px solid light-dark(#0072B2,#56B4E9)}}
+.lens .asked{{outline:2px solid var(--ink);outline-offset:1px}}
+.lens .unread{{color:var(--pale)}}
+.lens .unseen{{{UNSEEN}}}
+.lens .token{{font-family:"Source Code Pro",monospace;border:1px solid #888;border-radius:.2rem;padding:0 .2rem}}
+.lens .said{{line-height:1.9}}
+.lens.wide{{overflow-x:auto}}
+.lens.wide th,.lens.wide td{{overflow-wrap:normal}}
+.lens.grid td{{overflow-wrap:anywhere}}
+.lens table{{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}}
+.lens caption{{text-align:left;color:var(--ink);padding-bottom:.3rem}}
+.lens th,.lens td{{border:1px solid light-dark(#ddd,#444);padding:.1rem .4rem;text-align:left;font-weight:400;color:var(--ink)}}
+.lens bdi{{font-family:"Source Code Pro",monospace}}
+.lens .number{{text-align:right;white-space:nowrap}}
+.lens.grid table{{table-layout:fixed;min-width:38rem}}
+.lens.grid th:first-child{{width:3.8rem;text-align:right;position:sticky;left:0;background:var(--paper)}}
+.lens.grid td a{{display:block}}
+.lens.grid td .prob{{float:right;margin-left:.4rem}}
+.lens.grid td.final bdi{{font-weight:700}}
+.lens.grid tr.opened th{{background:var(--ink)}}
+.lens.grid tr.opened th a{{color:var(--paper)}}
+.lens.fall th,.lens.fall td{{border:0;border-bottom:1px solid light-dark(#eee,#333)}}
+.lens.fall th{{white-space:nowrap;width:1%}}
+.lens.fall td:nth-child(2),.lens.fall td:nth-child(3){{text-align:right;white-space:nowrap;width:1%}}
+.lens.fall thead th:last-child{{width:99%}}
+.lens.fall td:last-child{{min-width:6rem}}
+.lens.fall td span{{display:block;height:.8rem;min-width:1px}}
+.lens.fall .up{{background:#E66101}}
+.lens.fall .down{{background:light-dark(#5E3C99,#9A7BD0)}}
+.lens.fall .sum *{{font-weight:700;border-top:1px solid var(--ink)}}
+.lens .switch{{font-size:.75rem;padding-left:.5rem;white-space:nowrap}}
+</style>"""
+
+SPOKEN = {"asked": "the position asked for", "traced": "traced"}
+"""What a frame and a line beneath a token say, for those who listen; grey begins after the position asked for."""
+
+Href = Callable[[Row], str | None]
+"""Row → where it leads; None where nowhere."""
+
+
+def passage(tokens: Iterable[Row], href: Href = lambda _: None) -> str:
+    """Rows of the question position_tokens as running text: the position asked for in a frame, traced ones underlined, what had not been read in grey."""
+    spans, is_read = [], True
+    for row in tokens:
+        marks = {"asked": row["is_asked"], "traced": row["is_traced"] and not row["is_asked"], "unread": not is_read}
+        spans.append(piece(row["token"], " ".join(kind for kind, is_so in marks.items() if is_so), href(row)))
+        is_read = is_read and not row["is_asked"]
+    return f'<div class="lens"><div class="passage">{"".join(spans)}</div></div>'
+
+
+def shaded(tokens: Iterable[Row], column: str, largest: float, number: Callable[[float], str], href: Href = lambda _: None) -> str:
+    """Running text with a number behind each token that has one in a column, and its shade of `largest`; the token asked for in a frame."""
+    spans = []
+    for row in tokens:
+        value, kind = row[column], "asked" if row["is_asked"] else ""
+        shown = "" if value is None else f' style="background:{shade(value, largest)}"'
+        spans.append(piece(row["token"], kind, href(row), shown, "" if value is None else f"<sup>{escape(number(value))}</sup>"))
+    return f'<div class="lens"><div class="passage">{"".join(spans)}</div></div>'
+
+
+def piece(text: str, kind: str, href: str | None, style: str = "", behind: str = "") -> str:
+    """A token of a text, by itself in its direction of writing."""
+    said = unseen(", ".join(SPOKEN[word] for word in kind.split() if word in SPOKEN))
+    return linked(f'<bdi class="{kind}"{style}>{escape(visible_line(text))}</bdi>', href) + said + behind
+
+
+def linked(html: str, href: str | None) -> str:
+    return html if href is None else f'<a href="{escape(href, quote=True)}">{html}</a>'
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
+    """Cells are HTML; those that begin with a digit or a sign are numbers."""
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
+    lines = ["".join(f'<td class="number">{c}</td>' if NUMBER.match(c) else f"<td>{c}</td>" for c in row) for row in rows]
+    said = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return f'<div class="lens wide"><table>{said}<thead><tr>{head}</tr></thead><tbody>{"".join(f"<tr>{line}</tr>" for line in lines)}</tbody></table></div>'
+
+
+def token(text: str, href: str | None = None) -> str:
+    return linked(f'<bdi class="token">{escape(visible(text))}</bdi>', href)
+
+
+def outcome(last: Row, facts: Iterable[str]) -> str:
+    """What the model predicts and what the corpus has, from the last row of the question prediction_trace; `facts` say where the text is from."""
+    said = f"The model predicts {token(last['final_token'])} with probability {last['final_token_prob']:.3g}."
+    if last["next_token"] is None:
+        said += " The document ends here."
+    else:
+        said += f" The corpus goes on with {token(last['next_token'])}, probability {last['next_token_prob']:.3g} and rank {last['next_token_rank']:,}."
+    return f'<div class="lens"><div class="said">{said}</div><div>{" · ".join(f"<bdi>{escape(visible_line(f))}</bdi>" for f in facts)}</div></div>'
+
+
+def scored(mid: Row) -> str:
+    """The tokens that sub-updates of a layer are scored for, from its row of prediction_trace at resid_mid."""
+    named = {"candidate (leads at resid_mid)": mid["top_token"], "final": mid["final_token"], "next": mid["next_token"]}
+    return f'<div class="lens said">{" · ".join(f"{name} {token(text)}" for name, text in named.items() if text is not None)}</div>'
+
+
+def marks(events: Iterable[Row]) -> dict[tuple[int, str], str]:
+    """Rows of the question position_events → sign of each (layer, site): beside the token taken down at resid_mid, beside the one settled at resid_post."""
+    return {(e["layer"], "resid_post" if e["event"] == "saturation" else "resid_mid"): SIGNS[e["event"], e["is_counted"]] for e in events}
+
+
+def events(rows: Iterable[Row], href: Callable[[int], str]) -> str:
+    """Rows of the question position_events, each layer a link."""
+    heads = ["Layer", "Event", "Token", "Rank before", "Rank after", "Probability before", "Probability after", "Its input token"]
+    cells = [
+        [
+            linked(f"L{e['layer']}", href(e["layer"])), f"{SIGNS[e['event'], e['is_counted']]} {e['event']}", token(e["token"]), f"{e['rank_before']:,}",
+            f"{e['rank_after']:,}", f"{e['prob_before']:.4f}", "" if e["prob_after"] is None else f"{e['prob_after']:.4f}",
+            "yes" if e["is_input_token"] else "no",
+        ]
+        for e in rows
+    ]  # fmt: skip
+    return table(heads, cells)
+
+
+def sentence(events: Iterable[Row], trace: Iterable[Row]) -> str:
+    """From which layer on the final token leads after every block, and which FFNs settle it or take candidates down."""
+    leads = [row["final_token_rank"] == 1 for row in trace if row["site"] == "resid_post"]
+    first = next((i for i in range(len(leads)) if all(leads[i:])), None)
+    said = "The final token never leads after a block." if first is None else f"The final token leads after layer {first} and every later one."
+    fallen = [event["layer"] for event in events if event["event"] == "elimination"]
+    return said + (f" FFNs take a candidate down in {'layers' if len(fallen) > 1 else 'layer'} {', '.join(map(str, fallen))}." if fallen else "")
+
+
+def grid(trace: Iterable[Row], signs: Mapping[tuple[int, str], str], href: Callable[[int], str], opened: int | None = None) -> str:
+    """Rows of the question prediction_trace as a table of layers and sites: the leading token, its probability as shade and number, signs of events.
+
+    href: layer → its address. Its cells are links of their own, of which the tab key reaches that of the layer.
+    """
+    cells = {(row["layer"], row["site"]): row for row in trace}
+    head = "".join(f'<th scope="col">{site}</th>' for site in ("Layer", *SITES))
+    lines = []
+    for layer in sorted({layer for layer, _ in cells}):
+        to = href(layer)
+        row = "".join(cell(cells.get((layer, site)), signs.get((layer, site), ""), to) for site in SITES)
+        kind = ' class="opened"' if layer == opened else ""
+        lines.append(f'<tr{kind}><th scope="row">{linked(f"L{layer}", to)}</th>{row}</tr>')
+    caption = "".join(f"<div>{sign} {escape(meaning)}</div>" for sign, meaning in LEGEND.items() if sign == "bold" or sign in signs.values())
+    body = f"<caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody>"
+    return f'<div class="lens wide grid"><table>{body}</table></div>'
+
+
+def cell(row: Row | None, sign: str, href: str) -> str:
+    if row is None:
+        return "<td></td>"
+    # only numbers and addresses in attributes: the browser's sanitiser drops one whose text looks like markup
+    final = ' class="final"' if row["final_token_rank"] == 1 else ""
+    shown = f'<span class="prob">{percent(row["top_prob"])}</span>{f"{sign} " if sign else ""}<bdi>{escape(visible(row["top_token"]))}</bdi>'
+    shown += unseen("the final prediction") if final else ""
+    return f'<td{final} style="background:{shade(row["top_prob"], 1.0)}"><a tabindex="-1" href="{escape(href, quote=True)}">{shown}</a></td>'
+
+
+def percent(prob: float) -> str:
+    return "&lt;1%" if prob < 0.005 else f"{prob:.0%}"

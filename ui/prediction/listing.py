@@ -1,0 +1,44 @@
+"""The traced positions, to choose one from."""
+
+import streamlit as st
+
+from ui import blocks, data
+from ui.prediction import hrefs, lens
+
+N_LISTED = 500
+"""Traced positions in the list."""
+
+HEADS = ["Text", "Predicts", "Probability", "Goes on with", "Rank", "Document"]
+
+NO_TRACE = "No position of this atlas has been traced yet."
+
+
+def show() -> None:
+    if not data.status().corpora["n_traced"].sum():
+        blocks.empty(NO_TRACE, "atlas ingest NAME.duckdb --model … --corpus … --trace 300")
+        return
+    words = st.text_input("Text contains", key="words", bind="query-params", placeholder="any text").strip(" ")
+    found = data.ask("traced_positions", words=words or None, n=N_LISTED)
+    if found.frame.is_empty():
+        blocks.empty("No traced position has this in the text before it.")
+        return
+    rows, right = found.frame, found.frame["is_right"].drop_nulls()
+    first = f"The first {N_LISTED:,} of them" if rows.height == N_LISTED else f"{rows.height:,} positions"
+    st.text(f"{first}; the prediction is the token that follows at {right.sum():,} of {len(right):,}.")
+    with st.container(height=600, border=False):
+        st.html(lens.table(HEADS, map(line, rows.iter_rows(named=True))))
+    blocks.take_away(found, "traced_positions")
+
+
+def line(row: dict[str, object]) -> list[str]:
+    """Cells of a position, its text the link."""
+    text = lens.piece(f"{str(row['text_before'])[-60:]}", "", None) + lens.piece(str(row["token"]), "asked", None)
+    follows = row["next_token"] is not None
+    return [
+        lens.linked(text, hrefs.of_position(int(str(row["position_id"])))),
+        lens.token(str(row["final_token"])),
+        f"{row['final_prob']:.3f}",
+        lens.token(str(row["next_token"])) if follows else "",
+        f"{row['next_token_rank']:,}" if follows else "",
+        lens.piece(str(row["document"]), "", None),
+    ]

@@ -1,0 +1,149 @@
+"""A prompt of the reader's own as the source: the same panels, as the model is and with what is switched, side by side."""
+
+import shlex
+from typing import Any
+
+import streamlit as st
+
+from atlas.address import Head, Neuron, parse_address
+from atlas.arguments import bind
+from atlas.questions import question
+from atlas.statement import statement
+from schema.errors import AtlasError
+from ui import blocks, charts, data, frame
+from ui.prediction import address, effect, hrefs, lens, panels, traces
+from ui.prediction.address import View
+from ui.prediction.source import Source
+from ui.prediction.traces import Key, Run
+from ui.tray import figures
+
+NOT_RUN = (
+    "This prompt has not been run: read it, then press Run. A link only writes it here, whoever made the link. Afterwards its links switch and run at once."
+)
+
+INSTALL = "pip install 'activation-atlas[ingest]'"
+
+STRONGER = {Neuron: ("max", "=max*1"), Head: ("×2", "*=2")}
+"""Kind → what stands at the link beside 0, and what it asks for."""
+
+
+def show(view: View) -> None:
+    frame.title("Prediction of a prompt")
+    run = ran(view)
+    if run is None:
+        return
+    base, *arms = [source(view, run, arm) for arm in range(2 if view.off else 1)]
+    st.text("Each token is a link to what is predicted after it; the number behind it is the probability of that.")
+    st.html(prompt(view, run))
+    st.html(switched(view))
+    if arms:
+        blocks.part(effect.panel, run)
+    panels.show([base, *arms], lambda component: switches(view, component))
+
+
+def ran(view: View) -> Run | None:
+    """The run that the address asks for; None where it must be asked for by hand, or has been cancelled."""
+    key = traces.key_of(view)
+    if (run := traces.kept().get(key, data.atlas())) is not None:
+        return run
+    if why := traces.lacking():
+        blocks.empty(why, INSTALL)
+        return None
+    if traces.may_run(key):
+        watch(key)
+    st.html(f'<div class="lens">{lens.piece(key.prompt, "passage", None)}</div>' + switched(view))
+    if (fault := traces.fault_of(key)) is not None:
+        blocks.failure(AtlasError(fault))
+    else:
+        blocks.empty(NOT_RUN)
+    st.button("Run", type="primary", on_click=traces.allow, args=(key.prompt,))
+    return None
+
+
+def watch(key: Key) -> None:
+    """Run it, and draw the page anew; what is being done is shown meanwhile, and a way to stop."""
+    st.button("Cancel", on_click=traces.stop, args=(key,))
+    bar = st.progress(0.0, "Asking the model process …")
+
+    def progress(said: dict[str, Any]) -> None:
+        # whoever has gone, or pressed Cancel, leaves here: that closes the request, which ends the work
+        bar.progress(min(1.0, float(said.get("share", 0.0))), told(said))
+
+    try:
+        traces.run(key, progress)
+    except AtlasError as error:
+        traces.stop(key, str(error))
+    st.rerun()
+
+
+def told(said: dict[str, Any]) -> str:
+    """What a line of the model process says, for people."""
+    if "waiting" in said:
+        return f"In line: {said['waiting']} before this one."
+    return str(said.get("stage", ""))[:200].replace("\\", "").replace("[", "(").replace("$", "") or "…"
+
+
+def source(view: View, run: Run, arm: int) -> Source:
+    """Questions of the prompt under an arm; 0 is the model as it is."""
+    position = run.trace.position_id(run.index, arm)
+
+    def ask(name: str, **arguments: object) -> data.Answer:
+        q = question(name)
+        bound = bind(q, (), arguments)
+        return data.Answer(q.sentence, run.of("ask", name, **arguments), statement(q, bound), q.columns, name, bound)
+
+    def take_away(answer: data.Answer, key: str, chart: charts.AnyChart | None = None, drawn: figures.Made | None = None) -> None:
+        with st.container(horizontal=True, gap="small"):
+            with st.popover("Python", icon=":material/code:", key=f"{key}-python"):
+                st.text("These rows, where the model can be run:")
+                st.code(python_of(view, run, answer), language="python", wrap_lines=True)
+                st.code(command_of(view, run), language=None, wrap_lines=True)
+            blocks.offer(blocks.files(answer, chart), key)
+            if made := blocks.drawing(chart, drawn):
+                figures.offer(answer, key, made)
+
+    return Source(view, position, ask, take_away, key=f"arm{arm}-")
+
+
+def python_of(view: View, run: Run, answer: data.Answer) -> str:
+    """What gives an answer's rows again."""
+    arms = [[address.short_form(switch) for switch in view.off]] if view.off else []
+    return f"found = a.live().trace({view.prompt!r}, {arms!r}, apart={run.index})\nfound.sql({answer.sql!r})"
+
+
+def command_of(view: View, run: Run) -> str:
+    """The same prompt on the command line."""
+    given = " ".join(f"--set {shlex.quote(address.short_form(switch))}" for switch in view.off)
+    return f"atlas trace {shlex.quote(view.prompt or '')} --db {shlex.quote(data.atlas().path.name)} --index {run.index} {given}".rstrip()
+
+
+def prompt(view: View, run: Run) -> str:
+    """Its tokens, each a link to what is predicted after it, with the probability of that."""
+    tokens = [{**row, "is_asked": row["index"] == run.index} for row in run.of("positions").filter(arm_id=0).iter_rows(named=True)]
+    return lens.shaded(tokens, "final_prob", 1.0, lambda prob: f"{prob:.0%}", lambda row: hrefs.of_view(view.but(index=row["index"], head=None)))
+
+
+def switched(view: View) -> str:
+    """What is switched, each with a link that leaves it as it is."""
+    if not view.off:
+        return '<div class="lens">Nothing is switched. Beside each neuron and head below stand links that do.</div>'
+    each = [f"{lens.linked(switch, hrefs.of_component(where(switch)))} {to_switch(view, where(switch), None, 'as is')}" for switch in view.off]
+    return f'<div class="lens said">Switched: {" · ".join(each)} · {lens.linked("all as they are", hrefs.of_view(view.but(off=())))}</div>'
+
+
+def where(switch: str) -> Neuron | Head:
+    return parse_address(address.address_of(switch))
+
+
+def switches(view: View, component: Neuron | Head) -> str:
+    """Links that switch a neuron or head to 0, as is, or stronger; the one that holds is no link."""
+    own = next((switch.upper() for switch in view.off if address.address_of(switch) == str(component)), None)
+    strong, form = STRONGER[type(component)]
+    states = [("0", "", own in (str(component), f"{component}=0")), ("as is", None, own is None), (strong, form, own == f"{component}{form}".upper())]
+    said = [f"<b>{name}</b>" if holds else to_switch(view, component, to, name) for name, to, holds in states]
+    return f'<span class="switch">{" ".join(said)}</span>'
+
+
+def to_switch(view: View, component: Neuron | Head, form: str | None, name: str) -> str:
+    to = hrefs.of_view(view.switched(str(component), form))
+    return f'<a class="go" href="{to.replace("&", "&amp;")}" aria-label="{component} {name}">{name}</a>'

@@ -1,0 +1,69 @@
+"""The panels of a prediction, the answer first; of two sources, a prompt as it is and switched, side by side."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from ui import blocks, data
+from ui.prediction import charts, hrefs, lens, looking, opened, passage, who
+from ui.prediction.source import Source
+from ui.prediction.who import Switches
+from ui.tray import drawn
+
+SIDES = ("As it is", "Switched")
+
+
+def show(sources: Sequence[Source], switches: Switches) -> None:
+    """sources: one, or a prompt as it is and switched."""
+    base, view = sources[0], sources[0].view
+    traces = [source.about("prediction_trace") for source in sources]
+    n_layers = 1 + int(traces[0].frame["layer"].max())  # type: ignore[arg-type]
+    if not base.is_live:
+        passage.context(base, traces[0].frame.row(-1, named=True))
+    if view.head is not None:
+        blocks.part(looking.panel, base, view.head)
+    if view.layer is not None:
+        st.header(f"What does layer {view.layer} do here?")
+        st.html(opened.around(view, n_layers))
+        for source, trace in beside(sources, traces):
+            blocks.part(opened.panel, source, view.layer, trace.frame, switches)
+    st.header("Who made it?")
+    for source, _ in beside(sources, traces):
+        blocks.part(who.panel, source, switches)
+    st.header("Which token leads at every site?")
+    for source, trace in beside(sources, traces):
+        grid(source, trace)
+    if not base.is_live:
+        passage.surprisal(base)
+    blocks.part(passage.similar, base, n_layers - 1 if view.layer is None else view.layer)
+    passage.retrieved(base)
+    st.header("How do the final and the next token rise?")
+    for source, trace in beside(sources, traces):
+        source.figure(charts.ranks(trace.frame), trace, "ranks")
+
+
+def beside(sources: Sequence[Source], traces: Sequence[data.Answer]) -> Iterator[tuple[Source, data.Answer]]:
+    """Each in a column of its own, which says what it is where there are two."""
+    columns: Sequence[DeltaGenerator] = st.columns(len(sources)) if len(sources) > 1 else [st.container()]
+    for source, trace, column, side in zip(sources, traces, columns, SIDES, strict=False):
+        with column:
+            if len(sources) > 1:
+                st.subheader(side)
+            yield source, trace
+
+
+def grid(source: Source, trace: data.Answer) -> None:
+    """The leading token at every site, and the events."""
+    events = source.about("position_events")
+    st.text(lens.sentence(events.frame.iter_rows(named=True), trace.frame.iter_rows(named=True)))
+    signs = lens.marks(events.frame.iter_rows(named=True))
+
+    def href(layer: int) -> str:
+        return hrefs.of_view(source.view.but(layer=layer))
+
+    grid_html = lens.grid(trace.frame.iter_rows(named=True), signs, href, source.view.layer)
+    source.shown(grid_html, trace, "grid", drawn=partial(drawn.grid, trace.frame, events.frame))
+    if not events.frame.is_empty():
+        source.shown(lens.events(events.frame.iter_rows(named=True), href), events, "events")

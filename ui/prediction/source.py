@@ -1,0 +1,48 @@
+"""Where a prediction is from: the questions that answer for it, and how its rows are taken away. The same for a corpus and for a live prompt."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import streamlit as st
+
+from schema.table_facts import command
+from ui import blocks, charts, data
+from ui.prediction.address import View
+from ui.tray import figures
+
+
+@dataclass(frozen=True)
+class Source:
+    """A position_id, below 0 of a live prompt. ask, take_away: as data.ask and blocks.take_away. key: before those of widgets."""
+
+    view: View
+    position: int
+    ask: Callable[..., data.Answer]
+    take_away: Callable[..., None]
+    key: str = ""
+
+    @property
+    def is_live(self) -> bool:
+        return self.view.prompt is not None
+
+    def about(self, name: str, **arguments: object) -> data.Answer:
+        """A question about this position."""
+        return self.ask(name, position_id=self.position, **arguments)
+
+    def figure(self, chart: charts.AnyChart, answer: data.Answer, key: str) -> None:
+        st.altair_chart(charts.screened(chart), key=f"{self.key}{key}", width="stretch", alt=answer.title)
+        self.take_away(answer, f"{self.key}{key}", chart)
+
+    def shown(self, html: str, answer: data.Answer, key: str, chart: charts.AnyChart | None = None, drawn: figures.Made | None = None) -> None:
+        """HTML, and beneath it how to take its rows away, with a chart of them for files if there is one. `drawn`: the same as a drawing."""
+        st.html(html)
+        self.take_away(answer, f"{self.key}{key}", chart, drawn)
+
+
+def of_corpus(view: View, position: int) -> Source:
+    return Source(view, position, data.ask, blocks.take_away)
+
+
+def lacks(what: str, run: str) -> None:
+    """That a pass is not in the atlas, and the command that fills it."""
+    blocks.empty(what, command(run, "NAME.duckdb"))

@@ -1,0 +1,156 @@
+"""Prompts that were run, few at a time and bounded, and what may be run: a link alone starts nothing."""
+
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+from uuid import uuid4
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import streamlit as st
+
+from atlas.api import Atlas
+from atlas.live import LiveTrace
+from schema.errors import AtlasError
+from schema.live import ADDRESS
+from ui import data
+from ui.prediction.address import View, short_form
+from ui.snapshot import Snapshot
+
+MOST_KEPT = 4
+"""Runs that a server keeps for its visitors."""
+
+MOST_ANSWERS, MOST_ALLOWED = 64, 16
+"""Answers kept of a run; prompts that a visitor may have run by links."""
+
+PATIENCE = 300.0
+"""Seconds that a visitor waits at most, the line and the weights included."""
+
+BULKY = ("residual_state", "coefficient")
+"""Tables of which the rows of one token are kept: no panel asks for others."""
+
+Progress = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a run is of."""
+
+    snapshot: Snapshot
+    prompt: str
+    off: tuple[str, ...]
+    index: int
+
+
+class Run:
+    """A prompt's tables beside those of an atlas, asked by one visitor at a time. index: of the token asked about, from 0."""
+
+    def __init__(self, atlas: Atlas, trace: LiveTrace, index: int) -> None:
+        self.atlas, self.trace, self.index = atlas, trace, index
+        self.lock, self.answers = threading.Lock(), OrderedDict[str, pl.DataFrame]()
+
+    def of(self, what: str, *args: object, **arguments: object) -> pl.DataFrame:
+        """Rows of what the trace tells: positions, compare, leading, or of a question where `what` is ask."""
+        key = repr((what, args, sorted(arguments.items())))
+        with self.lock:
+            if key not in self.answers:
+                told = getattr(self.trace, what)
+                self.answers[key] = told(*args, **arguments) if callable(told) else told
+                if len(self.answers) > MOST_ANSWERS:
+                    self.answers.popitem(last=False)
+            return self.answers[key]
+
+
+class Kept:
+    """The last few runs. One that is let go of is closed when the last visitor who looks at it is done."""
+
+    def __init__(self) -> None:
+        self.runs, self.lock = OrderedDict[Key, Run](), threading.Lock()
+
+    def get(self, key: Key, atlas: Atlas) -> Run | None:
+        """None too where the atlas has been closed and opened anew since: its cursors went with it."""
+        with self.lock:
+            if key in self.runs and self.runs[key].atlas is not atlas:
+                del self.runs[key]
+            if key in self.runs:
+                self.runs.move_to_end(key)
+            return self.runs.get(key)
+
+    def put(self, key: Key, run: Run) -> None:
+        with self.lock:
+            self.runs[key] = run
+            while len(self.runs) > MOST_KEPT:
+                self.runs.popitem(last=False)
+
+
+@st.cache_resource
+def kept() -> Kept:
+    return Kept()
+
+
+def key_of(view: View) -> Key:
+    return Key(data.shown(), view.prompt or "", view.off, view.index)
+
+
+def allow(prompt: str) -> None:
+    """The visitor has pressed Run: this prompt is run, and under the switches of links too, as long as the visit lasts."""
+    allowed = [known for known in st.session_state.get("prompts_allowed", []) if known != prompt]
+    st.session_state.update(prompts_allowed=[*allowed, prompt][-MOST_ALLOWED:], prompt_stopped=None)
+
+
+def stop(key: Key, fault: str | None = None) -> None:
+    """Until Run is pressed again. fault: why it ended, if that was no wish of the visitor's."""
+    st.session_state["prompt_stopped"] = (key, fault)
+
+
+def may_run(key: Key) -> bool:
+    return key.prompt in st.session_state.get("prompts_allowed", []) and (st.session_state.get("prompt_stopped") or (None,))[0] != key
+
+
+def fault_of(key: Key) -> str | None:
+    stopped, fault = st.session_state.get("prompt_stopped") or (None, None)
+    return fault if stopped == key else None
+
+
+def lacking() -> str | None:
+    """Why no model can be asked here; None if one can."""
+    if os.environ.get(ADDRESS) or all(find_spec(name) for name in ("ingest", "torch")):
+        return None
+    return "A prompt of your own needs the model, and what runs it is not installed where these pages are served:"
+
+
+def run(key: Key, progress: Progress) -> Run:
+    """Ask the model process, which is started if there is none. Raises AtlasError for what it refuses, and after PATIENCE seconds."""
+    end = time.monotonic() + PATIENCE
+
+    def patient(said: dict[str, Any]) -> None:
+        if time.monotonic() > end:
+            raise AtlasError(f"this took longer than {PATIENCE:g} seconds, and was ended: give a shorter prompt, or ask again")
+        progress(said)
+
+    atlas = data.opened(key.snapshot)
+    live = atlas.live()
+    live.visitor = st.session_state.setdefault("live_visitor", uuid4().hex)
+    corpora = data.status().corpora["corpus_id"]
+    arms = [[short_form(switch) for switch in key.off]] if key.off else []
+    tables = live.answer(key.prompt, arms, corpus_id=0 if corpora.is_empty() else int(corpora[0]), apart=key.index, progress=patient)
+    n = tables["prompt_token"].num_rows
+    trace = LiveTrace(atlas.con, atlas.path, key.prompt, slim(tables, key.index % n))
+    # they are DuckDB's now
+    trace.tables = {}
+    found = Run(atlas, trace, key.index % n)
+    kept().put(key, found)
+    return found
+
+
+def slim(tables: dict[str, pa.Table], index: int) -> dict[str, pa.Table]:
+    """With the states of one token alone, under every arm."""
+    position = tables["position"]
+    ids = position.filter(pc.equal(position["index"], index))["position_id"]
+    return {name: table.filter(pc.is_in(table["position_id"], value_set=ids)) if name in BULKY else table for name, table in tables.items()}

@@ -1,0 +1,144 @@
+"""Who made a token: one ranking over all layers that sums to its logit; where that is not stored, the scores of dominant sub-updates."""
+
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+import streamlit as st
+
+from atlas.address import Head, Neuron
+from atlas.export.visible import visible
+from schema.errors import AtlasError
+from ui import data
+from ui.prediction import charts, hrefs, lens, waterfall
+from ui.prediction.source import Source, lacks
+from ui.prediction.waterfall import Step
+
+N_PARTS = 20
+"""Parts shown by themselves."""
+
+Switches = Callable[[Neuron | Head], str]
+"""A neuron or head → links that switch it; '' where nothing can be switched."""
+
+NOT_TAKEN_APART = (
+    "This prediction has not been taken apart. What the largest sub-updates add to its logit is below, over all layers in one ranking; they are a small part, "
+    "and no sum of them is the logit. The whole sum, with embeddings, heads and FFNs, is in an atlas with attribution:"
+)
+NOT_LIVE = (
+    "This prompt has not been taken apart. What the largest sub-updates add to the logit is below, over all layers in one ranking; no sum of them is the logit."
+)
+
+
+def panel(source: Source, switches: Switches) -> None:
+    """The waterfall of the token that the address asks about, over its rival if that is asked for."""
+    logits = source.about("prediction_logits")
+    if logits.frame.is_empty():
+        ranking(source, switches)
+        return
+    rows = {row["target"]: row for row in logits.frame.iter_rows(named=True)}
+    target, rival = chosen(rows, source.view.token, source.view.rival)
+    st.html(choices(source, rows, target, rival))
+    own = rows[target]
+    if rival is None:
+        parts = source.about("prediction_parts", target=target, n=N_PARTS)
+        steps, what, stored = waterfall.of_parts(parts.frame.iter_rows(named=True), own["mean_logit"]), f"logit of {visible(own['token'])}", own["logit"]
+    else:
+        parts = source.about("prediction_difference", target=target, n=N_PARTS)
+        steps, stored = waterfall.of_difference(parts.frame.iter_rows(named=True)), own["logit"] - rows[rival]["logit"]
+        what = f"logit of {visible(own['token'])} less that of {visible(rows[rival]['token'])}"
+    st.text(f"{waterfall.sentence(steps, f'The {what}')} {own['n_parts']:,} parts sum to it, each as the final norm at its scale reads it.")
+    html = waterfall.html(steps, what, stored, lambda step: href_of(source, step), lambda step: switch_of(step, switches))
+    source.shown(html, parts, "who", charts.waterfall(waterfall.frame(steps)))
+
+
+def chosen(rows: dict[str, Any], token: str | None, rival: str | None) -> tuple[str, str | None]:
+    """Which targets are meant: (the token's, the rival's). Raises AtlasError for tokens whose logits are not stored here."""
+    target = named(rows, token) if token is not None else "final"
+    other = named(rows, rival) if rival is not None else None
+    if other == target:
+        others = [name for name in rows if name != target]
+        # two targets may have one text
+        if not others or rows[others[0]]["token"] != rows[target]["token"]:
+            raise AtlasError("a token has no rival in itself: give another token in against")
+        other = others[0]
+    return target, other
+
+
+def named(rows: dict[str, Any], token: str) -> str:
+    for text in (token, f" {token}"):
+        for target, row in rows.items():
+            if row["token"] == text:
+                return target
+    there = ", ".join(f"{visible(row['token'])} ({target})" for target, row in rows.items())
+    raise AtlasError(f"the logit of {visible(token)} is not taken apart here; stored are {there}")
+
+
+def choices(source: Source, rows: dict[str, Any], target: str, rival: str | None) -> str:
+    """Links to the waterfalls that there are: of each token, and of each over the other."""
+    views: list[tuple[str, str | None]] = [(of, None) for of in rows]
+    if len({row["token_id"] for row in rows.values()}) > 1:
+        views += [(of, other) for of in rows for other in rows if of != other]
+    said = []
+    for of, against in views:
+        label = lens.token(rows[of]["token"]) + (f" over {lens.token(rows[against]['token'])}" if against else f" ({of})")
+        to = source.view.but(token=None if of == "final" else rows[of]["token"], rival=rows[against]["token"] if against else None)
+        said.append(f"<b>{label}</b>" if (of, against) == (target, rival) else lens.linked(label, hrefs.of_view(to)))
+    return f'<div class="lens said">{" · ".join(said)}</div>'
+
+
+def href_of(source: Source, step: Step) -> str | None:
+    """A head leads to its row of attention, what else is of a layer to that layer."""
+    if step.layer is None:
+        return None
+    if step.head is not None:
+        return hrefs.of_view(source.view.but(head=Head(step.layer, step.head)))
+    return hrefs.of_view(source.view.but(layer=step.layer))
+
+
+def switch_of(step: Step, switches: Switches) -> str:
+    return switches(Head(step.layer, step.head)) if step.layer is not None and step.head is not None else ""
+
+
+def ranking(source: Source, switches: Switches) -> None:
+    """The dominant sub-updates of all layers, by what they add to the logit of the model's prediction."""
+    if source.is_live:
+        st.text(NOT_LIVE)
+    else:
+        lacks(NOT_TAKEN_APART, "attribution")
+    found = source.about("prediction_sub_updates", n=N_PARTS)
+    frame = found.frame
+    kind = "final_score" if frame["final_frozen_score"].is_null().all() else "final_frozen_score"
+    st.text(ranking_sentence(frame, kind))
+    heads = ["Neuron", "Adds to the prediction" if kind == "final_frozen_score" else "Raw score", "To the next token", "Coefficient", "Share", "Promotes"]
+    source.shown(lens.table(heads, (sub_update(row, kind, switches) for row in frame.iter_rows(named=True))), found, "who")
+
+
+def ranking_sentence(frame: pl.DataFrame, kind: str) -> str:
+    if frame.is_empty():
+        return "No sub-update of this position is stored."
+    first = frame.row(0, named=True)
+    n_up = int((frame[kind] > 0).sum())
+    unit = "logits" if kind == "final_frozen_score" else "(raw score)"
+    return (
+        f"{Neuron(first['layer'], first['neuron'])} does most: {waterfall.signed(first[kind])} {unit}. Of the {frame.height} largest {n_up} promote the token."
+    )
+
+
+def sub_update(row: dict[str, Any], kind: str, switches: Switches) -> list[str]:
+    """Cells of a sub-update."""
+    where = Neuron(row["layer"], row["neuron"])
+    after = row[kind.replace("final", "next")] if "next_frozen_score" in row and kind == "final_frozen_score" else None
+    promoted = " · ".join(lens.token(text, hrefs.of_token(text)) for text in row["promotes"] or [])
+    return [
+        lens.linked(str(where), hrefs.of_component(where)) + switches(where),
+        waterfall.signed(row[kind]),
+        "" if after is None else waterfall.signed(after),
+        waterfall.signed(row["coefficient"]),
+        f"{row['share']:.1%}",
+        promoted,
+    ]
+
+
+def answer_of_layer(found: data.Answer, layer: int) -> data.Answer:
+    """The rows of one layer, with the statement of all."""
+    return data.Answer(found.title, found.frame.filter(layer=layer), found.sql, found.columns, found.question, found.arguments)
