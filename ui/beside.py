@@ -61,7 +61,7 @@ def differences(view: Link, here: Snapshot, there: Snapshot) -> None:
     st.text(sentence(place, *tokens))
     changed = exchanged(*tokens)
     cards = [data.rows(snapshot, "neuron_card", asked) for snapshot in (here, there)]
-    moved = numbers(*cards, names=(name_of(here), name_of(there)))
+    moved = numbers(cards[0], cards[1], (name_of(here), name_of(there)))
     left, right = st.columns(2)
     if not changed.is_empty():
         left.dataframe(blocks.readable(changed), hide_index=True, height=240, alt=f"Tokens of {place} in one atlas alone")

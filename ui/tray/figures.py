@@ -3,8 +3,6 @@
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
-
 import streamlit as st
 
 from atlas.export.drawings import Drawing, archive, named, to_pdf, to_svg, to_tex
@@ -82,10 +80,15 @@ def buttons(i: int, kept: Kept, drawing: Drawing) -> None:
         for label, (suffix, made) in content.items():
             st.download_button(label, made, file_name=f"{drawing.name}.{suffix}", key=f"{kept.id}-{suffix}", on_click="ignore")
         st.button("Up", key=f"{kept.id}-up", disabled=i == 0, on_click=move, args=(i,))
-        st.button("Remove", key=f"{kept.id}-remove", on_click=tray().pop, args=(i,))
+        st.button("Remove", key=f"{kept.id}-remove", on_click=remove, args=(i,))
+
+
+def remove(i: int) -> None:
+    """A figure out of the tray."""
+    del tray()[i]
 
 
 def move(i: int) -> None:
     """A figure before the one that stands before it."""
-    kept: list[Any] = tray()
+    kept = tray()
     kept[i - 1 : i + 1] = kept[i - 1 : i + 1][::-1]
