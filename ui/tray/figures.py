@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+
 import streamlit as st
 
 from atlas.export.drawings import Drawing, archive, named, to_pdf, to_svg, to_tex
