@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 import atlas
 from atlas.collections import keeping, members
 from tests.ui.conftest import Visit, htmls, text_of
+from ui import query
 
 
 def collect(path: Path, name: str, *addresses: str) -> None:
@@ -130,3 +131,9 @@ def test_the_archive_has_the_captions_that_were_written(tiny: Path, visit: Visit
 
     with zipfile.ZipFile(io.BytesIO(archive([Drawing("a", "My caption: 100 %", '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>')]))) as folder:
         assert r"\caption{My caption: 100 \%}" in folder.read("figures.tex").decode()
+
+
+def test_rows_of_sql_are_captioned_by_what_was_asked() -> None:
+    assert query.title_of("from collections.in_collection('x')").startswith("What is in a collection")
+    assert query.title_of("SELECT\n  1 AS a") == "Rows of SELECT 1 AS a"
+    assert len(query.title_of("SELECT " + "x" * 900)) == len("Rows of ") + query.LONGEST_TITLE + 1
