@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 20
 # a thread of DuckDB's for each process as well, which else wait for each other; `make lake` and `make lane-2` test it with as many as there are cores
 DUCKDB_THREADS := SLURM_CPUS_ON_NODE=1
-SQL := schema/views schema/audits schema/migrations atlas/questions atlas/annotations atlas/experiments atlas/retrieval ingest/store/merges
+SQL := schema/views schema/audits schema/migrations atlas/questions atlas/annotations atlas/collections atlas/experiments atlas/retrieval ingest/store/merges
 READERS_AND_LOADERS := tests/schema tests/atlas tests/live tests/crash/test_faults.py $(wildcard $(addprefix tests/ingest/test_,$(addsuffix *.py,load publish shards register run merges asked)))
 
 # what no wheel brings: the tests of LaTeX compile every table, those of the pages drive a browser

@@ -1,7 +1,7 @@
 """The Python face of an atlas: one method for each question, free SQL, and a summary of what is inside."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from pathlib import Path
 from types import TracebackType
@@ -98,6 +98,18 @@ class Atlas:
         check_arguments(self.con, {"layer": layer, "head": head})
         return read_head_card(self.con, self.path, layer, head)
 
+    def collect(self, name: str, members: "pl.DataFrame | Iterable[str]", *, by: str, note: str = "") -> int:
+        """Add to a collection beside the atlas: `a.collect("money", a.neurons_promoting("money"), by="ada")`, or addresses such as ["L3N17", "L3H7"].
+
+        A collection that does not exist is made, with the note. Of a frame each row gives its neuron, else its head, position or token. Returns how many
+        were not in it before. What is open stays as it was: open the atlas again to read them. Raises AtlasError for what this atlas does not have.
+        """
+        from atlas.collections import keeping  # with Arrow, which an atlas is opened without
+        from atlas.collections.members import component, in_rows
+
+        found = in_rows(members) if isinstance(members, pl.DataFrame) else [component(address) for address in members]
+        return keeping.add(self.con, self.path, name, found, by=by, note=note)[0]
+
     def live(self) -> "Live":
         """Prompts through the atlas's own model: `a.live().trace("The city council met")`. A process of its own holds it; the first prompt starts that."""
         from atlas.live import Live  # with Arrow, which an atlas is opened without
@@ -116,7 +128,7 @@ class Atlas:
 
     def __getattr__(self, name: str) -> Callable[..., pl.DataFrame]:
         if name.startswith("_") or name not in questions():
-            near = get_close_matches(name, [*questions(), "sql", "status", "schema", "questions", "neuron", "head", "live"], n=3, cutoff=0.4)
+            near = get_close_matches(name, [*questions(), "sql", "status", "schema", "questions", "neuron", "head", "live", "collect"], n=3, cutoff=0.4)
             raise AttributeError(f"an atlas has no question or method '{name}'" + (f"; did you mean {', '.join(near)}?" if near else ""))
         return method(self, questions()[name])
 

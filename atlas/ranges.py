@@ -13,7 +13,7 @@ from atlas.statement import literal
 from schema.errors import AtlasError
 from schema.interventions.sites import OPS
 from schema.table_facts import facts, passes_of
-from schema.terms import ANALOGIES, BEHAVIOURS, DECODINGS, SUBJECTS
+from schema.terms import ANALOGIES, BEHAVIOURS, DECODINGS, MEMBER_KINDS, SUBJECTS
 
 LEAST = {
     "n": ("rows", 1),
@@ -28,6 +28,7 @@ LEAST = {
 WORDS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "behaviour": {"head_behaviour": BEHAVIOURS},
     "subject": {"annotation": SUBJECTS},
+    "kind": {"collection_member": MEMBER_KINDS},
     "site": {"effect": tuple(OPS)},
     "mass": {"scored_position": ("no", "yes")},
     "method": {"token_vector": ANALOGIES},
@@ -162,6 +163,12 @@ def check_annotator(con: duckdb.DuckDBPyConnection, annotator: object) -> None:
         raise AtlasError(f"no annotator {annotator!r}; they are {', '.join(names) or 'none yet: `atlas annotate sheet` begins'}")
 
 
+def check_collection(con: duckdb.DuckDBPyConnection, collection: object) -> None:
+    from atlas.collections.keeping import existing  # with Arrow, which an atlas is opened without
+
+    existing(con, collection)
+
+
 def check_retrieval(con: duckdb.DuckDBPyConnection, retrieval: object) -> None:
     """A retrieval that there is, over keys that the atlas still has: after another ingest of its name position_ids are of other tokens."""
     ids = [i for (i,) in fetch_rows(con, "SELECT retrieval_id FROM retrievals.retrieval ORDER BY retrieval_id")]
@@ -229,5 +236,6 @@ CHECKS: dict[str, Callable[[duckdb.DuckDBPyConnection, object], None]] = {
     "b": check_token,
     "c": check_token,
     "annotator": check_annotator,
+    "collection": check_collection,
     "retrieval": check_retrieval,
 }

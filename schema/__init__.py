@@ -14,3 +14,6 @@ EXPERIMENT_VERSION = 1
 
 RETRIEVAL_VERSION = 1
 """Version of the tables of retrievals (schema/retrieval/). As above."""
+
+COLLECTION_VERSION = 1
+"""Version of the tables of collections (schema/collections/). As above."""

@@ -75,6 +75,12 @@ EXPERIMENT_CATALOG = "experiments"
 RETRIEVAL_CATALOG = "retrievals"
 """Name under which NAME.retrievals.duckdb is attached."""
 
+COLLECTION_CATALOG = "collections"
+"""The same of collections."""
+
+MEMBER_KINDS = ("neuron", "head", "position", "token")
+"""What a collection has."""
+
 RETRIEVAL_PARTS = ("tune", "test")
 """Queries that k, temperature and weight are chosen on, and those that the choice is scored on."""
 

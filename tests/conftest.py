@@ -19,6 +19,7 @@ from schema import store
 from schema.build import create_tables, install_derived
 from schema.lake import Lake
 from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
+from tests.atlas.collections.tiny_collections import write_tiny_collections
 from tests.atlas.experiments.tiny_experiments import write_tiny_experiments
 from tests.atlas.retrieval.tiny_retrievals import write_tiny_retrievals
 from tests.atlas.tiny_atlas import write_tiny_atlas
@@ -134,6 +135,7 @@ def tiny_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
         started = request.getfixturevalue("servers")
         path = push(path, path.with_suffix(".lake"), Lake(started.catalogue("tiny"), started.data("tiny")))
     write_tiny_annotations(path)
+    write_tiny_collections(path)
     write_tiny_experiments(path)
     write_tiny_retrievals(path)
     return path

@@ -14,6 +14,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 from atlas.cli.ask import Asks
 from atlas.cli.main import COMMANDS, PLUGINS, cli
+from atlas.collections import rules as of_collections
 from atlas.dictionary import ANY_WIDTH, describe_blank
 from atlas.experiments import rules as of_experiments
 from atlas.export.markdown import escape
@@ -22,6 +23,7 @@ from atlas.retrieval import rules as of_retrievals
 from ingest.model.architectures import ARCHITECTURES
 from schema.annotation_tables import annotation_metadata
 from schema.audits import audits
+from schema.collections.tables import collection_metadata
 from schema.experiments.tables import experiment_metadata
 from schema.release import view_files
 from schema.retrieval.tables import retrieval_metadata
@@ -58,7 +60,7 @@ def anchor(heading: str) -> str:
 
 def grains() -> dict[str, str]:
     """What one row of each table and view is, as the names of its columns."""
-    beside = (annotation_metadata(), experiment_metadata(), retrieval_metadata())
+    beside = (annotation_metadata(), collection_metadata(), experiment_metadata(), retrieval_metadata())
     tables = {t.fullname: t.info["grain"] for m in (metadata(ANY_WIDTH), *beside) for t in m.tables.values()}
     views = {name: dict(header(sql)).get("grain", "").split(", ") for name, sql in view_files().items()}
     return {name: ", ".join(map(code, grain)) or "atlas" for name, grain in {**tables, **views}.items()}
@@ -88,7 +90,7 @@ def relations(kind: str) -> str:
 def tables_page() -> str:
     return page(
         "Tables",
-        "Every table of an atlas, and of the annotations, experiments and retrievals beside it. `atlas schema` prints the same, and so does\n"
+        "Every table of an atlas, and of the annotations, collections, experiments and retrievals beside it. `atlas schema` prints the same, and so does\n"
         "`duckdb_columns()` in any DuckDB client.",
         relations("table"),
     )
@@ -156,7 +158,10 @@ def families_page() -> str:
 
 
 def audits_page() -> str:
-    rows = [[prose(a.name), prose(a.rule)] for a in [*audits(ANY_WIDTH), *of_experiments.sql_audits(), of_experiments.RULE, *of_retrievals.sql_audits()]]
+    rows = [
+        [prose(a.name), prose(a.rule)]
+        for a in [*audits(ANY_WIDTH), *of_experiments.sql_audits(), of_experiments.RULE, *of_retrievals.sql_audits(), *of_collections.sql_audits()]
+    ]
     return page("Audits", "The rules that `atlas verify` checks, each a query for the rows that break it.", table(["audit", "rule"], rows))
 
 

@@ -22,6 +22,7 @@ from ingest.model.architectures import ARCHITECTURES
 from ingest.passes import passes
 from schema import terms
 from schema.annotation_tables import annotation_metadata
+from schema.collections.tables import collection_metadata
 from schema.experiments.tables import experiment_metadata
 from schema.release import view_files
 from schema.retrieval.tables import retrieval_metadata
@@ -64,7 +65,7 @@ def test_the_reference_is_what_the_code_says() -> None:
 
 def test_the_reference_lists_every_table() -> None:
     assert table_names("table", REFERENCE["tables"]) == {
-        name for m in (metadata(2), annotation_metadata(), experiment_metadata(), retrieval_metadata()) for name in m.tables
+        name for m in (metadata(2), annotation_metadata(), collection_metadata(), experiment_metadata(), retrieval_metadata()) for name in m.tables
     }
 
 

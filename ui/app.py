@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import streamlit as st
 
 from schema.errors import AtlasError
-from ui import blocks, data, frame, links, listing, previews, snapshot, tokens
+from ui import beside, blocks, data, frame, links, listing, previews, snapshot, tokens
 
 st.set_page_config(page_title="Activation atlas", page_icon="🗺️", layout="wide")
 
@@ -38,6 +38,9 @@ try:
     frame.bar(page.url_path, snapshot.age(data.shown().published, datetime.now(UTC)))
     newer_snapshot()
     frame.check_model()
-    page.run()
+    if beside.VS in st.query_params:
+        beside.page(page.url_path)
+    else:
+        page.run()
 except AtlasError as error:
     blocks.failure(error)

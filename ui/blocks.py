@@ -9,7 +9,7 @@ import polars as pl
 import streamlit as st
 
 from atlas.export.cells import display_cells
-from atlas.export.figures import FIGURE_FORMATS, render_figure
+from atlas.export.figures import FIGURE_FORMATS, figure_svg, render_figure
 from atlas.export.formats import Style, render
 from atlas.export.latex import tex
 from atlas.export.visible import visible
@@ -18,6 +18,7 @@ from atlas.questions import question
 from schema.errors import AtlasError
 from ui import charts, links, listing, numbers
 from ui.data import Answer, source
+from ui.tray import collecting, figures
 
 TABLE_FORMATS = {"CSV": ("csv", "csv"), "Parquet": ("parquet", "parquet"), "LaTeX": ("latex", "tex")}
 """Button → format of atlas/export/formats.py and suffix."""
@@ -61,14 +62,15 @@ def table(
     rows: slice | list[int] = slice(None),
     height: int | Literal["auto"] = "auto",
     note: str = NOTHING,
+    drawn: figures.Made | None = None,
 ) -> None:
-    """Rows, each a link to its neuron, head or position; beneath, how to take all away. `columns`, `rows`: only these are shown."""
+    """Rows, each a link to its neuron, head or position; beneath, how to take all away. `columns`, `rows`: only these are shown; `drawn`: as in take_away."""
     if answer.frame.is_empty():
         empty(note)
         return
     here = answer.frame[rows]
     grid(here.select(columns or pl.all()), here, key, answer.title, answer.columns, height)
-    take_away(answer, key)
+    take_away(answer, key, drawn=drawn)
 
 
 def grid(shown: pl.DataFrame, rows: pl.DataFrame, key: str, title: str, columns: Mapping[str, str], height: int | Literal["auto"] = "auto") -> None:
@@ -128,13 +130,26 @@ Files = Mapping[str, tuple[str, Callable[[], bytes]]]
 """Button → name and content of its file."""
 
 
-def take_away(answer: Answer, key: str, chart: charts.AnyChart | None = None) -> None:
-    """What to read the rows with, the SQL behind them, and their files."""
+def take_away(answer: Answer, key: str, chart: charts.AnyChart | None = None, drawn: figures.Made | None = None) -> None:
+    """What to read the rows with; the SQL behind them, their files, the way to a collection and to the figure tray. `drawn`: the view as a drawing."""
     for note in notes(question(answer.question), answer.frame, answer.arguments) if answer.question else []:
         st.text(f"Note: {note}")
     with st.container(horizontal=True, gap="small"):
         behind(answer.sql, key)
         offer(files(answer, chart), key, "Every page of it:" if answer.whole else "")
+        collecting.offer(answer.frame, key)
+        if made := drawing(chart, drawn):
+            figures.offer(answer, key, made)
+
+
+def drawing(chart: charts.AnyChart | None, drawn: figures.Made | None) -> figures.Made | None:
+    """What draws a view for the figure tray: of its own, or its chart; None if it has neither."""
+    return drawn or (partial(drawn_chart, charts.printed(chart)) if chart is not None else None)
+
+
+def drawn_chart(printed: charts.AnyChart) -> tuple[str, str]:
+    """A chart for the figure tray."""
+    return figure_svg(printed), ""
 
 
 def behind(sql: str, key: str) -> None:

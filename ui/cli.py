@@ -1,5 +1,6 @@
 """`atlas ui`: open an atlas in the web browser."""
 
+import json
 import os
 import re
 import sys
@@ -26,7 +27,7 @@ def names(_context: click.Context, _parameter: click.Parameter, given: tuple[str
 
 
 @click.command()
-@click.argument("path", required=False, type=click.Path(path_type=Path), metavar="[FILE]")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE]...")
 @click.option("--db", type=click.Path(path_type=Path), envvar="ATLAS_DB", metavar="FILE", show_envvar=True, help="The atlas to browse.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8501, show_default=True, help="0 takes any free one.")
 @click.option("--address", default=LOOPBACK, show_default=True, help="Where to listen; 0.0.0.0 lets others on the network read this atlas.")
@@ -34,25 +35,31 @@ def names(_context: click.Context, _parameter: click.Parameter, given: tuple[str
     "--host", "hosts", multiple=True, callback=names, metavar="NAME", help="A further name that it is served under, as by a proxy. May be given again."
 )
 @click.option("--browser/--no-browser", default=True, help="Open a browser window.")
-def ui(path: Path | None, db: Path | None, port: int, address: str, hosts: tuple[str, ...], browser: bool) -> None:
-    """Browse an atlas in the web browser: keys, predictions, promotion and elimination, figures, SQL. Reads only; stop it with Ctrl-C."""
-    path = path or db
-    if path is None:
+def ui(paths: tuple[Path, ...], db: Path | None, port: int, address: str, hosts: tuple[str, ...], browser: bool) -> None:
+    """Browse atlases in the web browser: keys, predictions, promotion and elimination, figures, SQL. Reads only; stop it with Ctrl-C.
+
+    The first is shown where a link names none; the menu behind its name has the others.
+    """
+    chosen = paths or ((db,) if db else ())
+    if not chosen:
         raise click.UsageError("which atlas? Give FILE or --db FILE, or set ATLAS_DB")
-    check(path)
+    for path in chosen:
+        check(path)
     from ui.hosts import own_hosts
 
     if address != LOOPBACK:
         click.echo(f"note: {address} may be reached from other machines: whoever reaches it can read this atlas", err=True)
         click.echo("note: it answers to this machine's addresses and host name; --host NAME adds a name, as of a proxy", err=True)
-    place = str(path.resolve())
+    places = list(dict.fromkeys(str(path.resolve()) for path in chosen))
     # not the folder it is called in: a file there may be called as a module is, or be a configuration of Streamlit's
     os.chdir(SERVER.parent)
     command = [sys.executable, "-P", "-m", "streamlit", "run", str(SERVER), f"--server.address={address}", f"--server.port={port}"]
     command += [f"--server.headless={str(not browser).lower()}", "--server.fileWatcherType=none", "--browser.gatherUsageStats=false"]
     command += [f"--server.maxCacheDataSize={CACHED}", "--server.showEmailPrompt=false"]
     # this process becomes the server, so that who ends it ends the pages
-    os.execve(sys.executable, command, {**os.environ, "ATLAS_DB": place, "ATLAS_HOSTS": " ".join(own_hosts(address, hosts))})
+    os.execve(
+        sys.executable, command, {**os.environ, "ATLAS_DB": places[0], "ATLAS_SERVED": json.dumps(places), "ATLAS_HOSTS": " ".join(own_hosts(address, hosts))}
+    )
 
 
 def check(path: Path) -> None:

@@ -1,5 +1,6 @@
 """What the pages ask: one open atlas for each snapshot, answers kept while it is shown."""
 
+import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -49,20 +50,51 @@ class Answer:
         return self.question or "query"
 
 
+def paths() -> list[str]:
+    """Of the atlases that this server has, the first of which is shown where an address names none."""
+    first = os.environ["ATLAS_DB"]
+    others = json.loads(os.environ.get("ATLAS_SERVED", "[]"))
+    return others if first in others else [first]
+
+
+def served() -> dict[str, str]:
+    """What links call each atlas → its path: the first digits of its weights' hash, and with the name of its file where another has the same weights.
+
+    One that cannot be opened, or has no model, is left out.
+    """
+    found: dict[str, str] = {}
+    for path in paths():
+        try:
+            weights = identity_of(latest(path))
+        except AtlasError:
+            continue
+        if weights:
+            stem = f"{weights}.{Path(path).stem}"
+            found[next(name for name in (weights, stem, *(f"{stem}.{i}" for i in range(2, len(paths()) + 1))) if name not in found)] = path
+    return found
+
+
+def chosen() -> str:
+    """The path of the atlas that the address names, the first if it names none that is here."""
+    every = paths()
+    return served().get(st.query_params.get("of", ""), every[0]) if len(every) > 1 else every[0]
+
+
 def shown() -> Snapshot:
-    """The snapshot that this visitor looks at: the one that was there when the visit began, with the latest annotations."""
-    if "snapshot" not in st.session_state:
-        st.session_state["snapshot"] = latest_opened()
-    now, current = latest(os.environ["ATLAS_DB"]), st.session_state["snapshot"]
-    if current.atlas == now.atlas:
-        current = st.session_state["snapshot"] = now
-    return current
+    """The snapshot that this visitor looks at: the one that was there when the visit to its atlas began, with the latest annotations."""
+    path, seen = chosen(), st.session_state.setdefault("snapshots", {})
+    if path not in seen:
+        seen[path] = latest_opened(path)
+    now = latest(path)
+    if seen[path].atlas == now.atlas:
+        seen[path] = now
+    return seen[path]
 
 
-def latest_opened() -> Snapshot:
+def latest_opened(path: str) -> Snapshot:
     """The latest snapshot that can be opened: the next, where one was published at that moment."""
     while True:
-        snapshot = latest(os.environ["ATLAS_DB"])
+        snapshot = latest(path)
         try:
             opened(snapshot)
         except Replaced:
@@ -72,12 +104,12 @@ def latest_opened() -> Snapshot:
 
 def newer() -> Snapshot | None:
     """What has been published since, if anything."""
-    now, current = latest(os.environ["ATLAS_DB"]), shown()
+    now, current = latest(chosen()), shown()
     return now if now.atlas != current.atlas else None
 
 
 def show(snapshot: Snapshot) -> None:
-    st.session_state["snapshot"] = snapshot
+    st.session_state["snapshots"][snapshot.path] = snapshot
 
 
 @st.cache_resource(max_entries=4, on_release=lambda a: a.close(), show_spinner=False)
@@ -115,7 +147,7 @@ def ask(name: str, **arguments: object) -> Answer:
     return Answer(q.sentence, frame, statement(q, bound), q.columns, name, bound)
 
 
-@st.cache_data(max_entries=4, show_spinner=False)
+@st.cache_data(max_entries=16, show_spinner=False)
 def status_of(snapshot: Snapshot) -> Status:
     return opened(snapshot).status()
 
@@ -133,16 +165,18 @@ def model() -> dict[str, Any]:
     return rows[0]
 
 
-@st.cache_resource(max_entries=4, show_spinner=False)
+@st.cache_resource(max_entries=16, show_spinner=False)
 def identity_of(snapshot: Snapshot) -> str | None:
-    """Asked for by every link of a page, so that it is no copy of the status each time."""
+    """The first digits of the hash of its model's weights; None without a model. Asked for by every link, so that it is no copy of the status each time."""
     rows = status_of(snapshot).model.to_dicts()
     return str(rows[0]["weights_sha256"])[:DIGITS] if rows else None
 
 
 def identity() -> str | None:
-    """The first digits of the hash of the model's weights, which links carry; None without a model."""
-    return identity_of(shown())
+    """What links call the atlas that is shown, as in `served`; None without a model."""
+    own = identity_of(shown())
+    named = {path: name for name, path in served().items()} if len(paths()) > 1 else {}
+    return named.get(shown().path, own)
 
 
 def model_line() -> str:

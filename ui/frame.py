@@ -77,8 +77,22 @@ def bar_html(room: str, published: str, kept: dict[str, Link], typed: str) -> st
     model = data.model_line()
     about = "".join(f"<bdi>{escape(visible_line(line))}</bdi>" for line in (f"{data.file_name()}, published {published} ago", model) if line)
     named = f"<b>{escape(visible_line(data.file_name()))}</b>{f' · {escape(visible_line(model))}' if model else ''}"
-    menu = f'<details class="atlas"><summary>{named}</summary><div>{about}{behind}</div></details>'
+    menu = f'<details class="atlas"><summary>{named}</summary><div>{about}{behind}{switches(room)}</div></details>'
     return f'<nav class="bar" aria-label="Rooms">{menu}<ul>{rooms}</ul>{box(typed)}</nav>'
+
+
+def switches(room: str) -> str:
+    """Of every other atlas that is served, links to this view of it, and of both beside each other."""
+    if len(data.paths()) < 2:
+        return ""
+    here = {name: value for name, value in st.query_params.items() if name not in (links.OF, "vs")}
+    lines = []
+    for identity, path in data.served().items():
+        if path != data.shown().path:
+            name = escape(visible_line(Path(path).name))
+            alone, both = links.address(links.link(room, **here), identity), links.href(links.link(room, **here, vs=identity))
+            lines.append(f'<span><a href="{escape(alone)}">{name}</a> · <a href="{escape(both)}">beside this one</a></span>')
+    return "".join(lines)
 
 
 def box(typed: str) -> str:

@@ -19,7 +19,7 @@ LOOPBACKS = ("127.0.0.1", "localhost", "::1")
 AUTHORITY = re.compile(r"(?:\[([\da-f:.]+)\]|([\w.-]+))(?::\d{1,5})?", re.IGNORECASE | re.ASCII)
 """What a Host header holds: an address in brackets, or a name; then perhaps a port."""
 
-UNFRAMED = {"Content-Security-Policy": "frame-ancestors 'none'", "X-Frame-Options": "DENY"}
+UNFRAMED = {"Content-Security-Policy": "frame-ancestors 'self'", "X-Frame-Options": "SAMEORIGIN"}
 
 UPLOADS = "/_stcore/upload_file"
 """Where Streamlit takes files, which it would keep in memory; no page of ours asks for one."""

@@ -119,15 +119,30 @@ def show(sql: str) -> None:
         return
     n_pages = -(-frame.height // PAGE)
     page = st.pagination(n_pages, key="page") if n_pages > 1 else 1
-    answer = data.Answer("Rows of a statement.", frame, sql)
+    answer = data.Answer(title_of(sql), frame, sql)
     blocks.table(answer, "result", rows=slice((page - 1) * PAGE, page * PAGE))
     if st.toggle("Chart", key="chart", bind="query-params"):
         draw(answer, hint(sql))
 
 
+CALL = re.compile(r"\s*FROM\s+(?:\w+\.)?(\w+)\s*\(", re.IGNORECASE)
+"""A statement that asks a question."""
+
+LONGEST_TITLE = 120
+
+
+def title_of(sql: str) -> str:
+    """A caption for the rows: the question's sentence where the statement asks one, else the statement as far as there is room."""
+    asked = CALL.match(sql)
+    if asked and asked[1] in questions():
+        return questions()[asked[1]].sentence
+    words = " ".join(sql.split())
+    return f"Rows of {words if len(words) <= LONGEST_TITLE else f'{words[:LONGEST_TITLE]}…'}"
+
+
 def hint(sql: str) -> tuple[str, list[str]]:
     """The chart that a question's header proposes, (kind, columns); a bar chart for other statements."""
-    asked = re.match(r"\s*FROM\s+(?:annotations\.)?(\w+)\s*\(", sql, re.IGNORECASE)
+    asked = CALL.match(sql)
     found = re.match(r"(\w+)\((.+)\)", questions()[asked[1]].chart) if asked and asked[1] in questions() else None
     return (found[1], [part.strip() for part in found[2].split(",")]) if found else ("bar", [])
 
@@ -138,9 +153,9 @@ def draw(answer: data.Answer, proposed: tuple[str, list[str]]) -> None:
     names = answer.frame.columns
     x, y = [*(c for c in columns if c in names), *(c for c in names if c not in columns), names[-1]][:2]
     with st.container(horizontal=True):
-        kind = st.selectbox("Kind", charts.KINDS, index=charts.KINDS.index(kind) if kind in charts.KINDS else 0, key="kind")
-        x = st.selectbox("Across", names, index=names.index(x), key="x")
-        y = st.selectbox("Up", names, index=names.index(y), key="y")
+        kind = st.selectbox("Kind", charts.KINDS, index=charts.KINDS.index(kind) if kind in charts.KINDS else 0, key="kind", bind="query-params")
+        x = st.selectbox("Across", names, index=names.index(x), key="x", bind="query-params")
+        y = st.selectbox("Up", names, index=names.index(y), key="y", bind="query-params")
         words = [c for c in names if answer.frame.schema[c] == pl.String and c != x]
-        colour = st.selectbox("Colour", words, index=0 if words else None, key="colour")
+        colour = st.selectbox("Colour", words, index=0 if words else None, key="colour", bind="query-params")
     blocks.figure(charts.two_columns(answer.frame, kind, x, y, colour), answer, "result-chart")

@@ -16,6 +16,7 @@ from schema.installed import points
 COMMANDS = {
     "annotate": ("atlas.cli.annotate", "Say what keys and values have in common: sheets, proposals, agreement."),
     "ask": ("atlas.cli.ask", "Ask a question by name."),
+    "collection": ("atlas.cli.collection", "Keep named sets of neurons, heads, positions and tokens."),
     "experiment": ("atlas.cli.experiment", "Run, list, show and remove experiments with an atlas's model."),
     "export": ("atlas.cli.export", "Write a question or a SELECT to a file, with its provenance."),
     "paper": ("atlas.cli.paper", "Write every figure and table of a paper: atlas paper geva2021 FILE -o out/."),

@@ -17,6 +17,7 @@ def command(path: Path | None, db: Path | None, quiet: bool) -> None:
 
     Exit code 1 if a rule is broken.
     """
+    from atlas.collections import rules as of_collections
     from atlas.experiments import rules as of_experiments
     from atlas.retrieval import rules as of_retrievals
     from schema.audits import run_audits
@@ -24,7 +25,7 @@ def command(path: Path | None, db: Path | None, quiet: bool) -> None:
 
     n_audits, broken = 0, 0
     with open_atlas(path or db) as a:
-        for finding in chain(run_audits(a.con), of_experiments.findings(a.con), of_retrievals.findings(a.con)):
+        for finding in chain(run_audits(a.con), *(rules.findings(a.con) for rules in (of_collections, of_experiments, of_retrievals))):
             n_audits += 1
             broken += finding.n_rows > 0
             if finding.n_rows:

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from atlas.export.lettering import relettered
 from schema.errors import AtlasError
 
 if TYPE_CHECKING:
@@ -28,9 +29,14 @@ def render_figure(chart: "alt.Chart | alt.LayerChart | alt.FacetChart | alt.Conc
     """The chart in one of FIGURE_FORMATS. SVG and PNG are the same bytes every time; PDF holds the fonts it uses."""
     import vl_convert as vlc
 
-    spec = chart.to_dict()
+    svg = figure_svg(chart)
     if format == "pdf":
-        return vlc.vegalite_to_pdf(spec, allowed_base_urls=[])
-    if format == "png":
-        return vlc.vegalite_to_png(spec, ppi=DPI, allowed_base_urls=[])
-    return vlc.vegalite_to_svg(spec, allowed_base_urls=[]).encode()
+        return vlc.svg_to_pdf(svg)
+    return vlc.svg_to_png(svg, ppi=DPI) if format == "png" else svg.encode()
+
+
+def figure_svg(chart: "alt.Chart | alt.LayerChart | alt.FacetChart") -> str:
+    """The chart as SVG, its labels in one font."""
+    import vl_convert as vlc
+
+    return relettered(vlc.vegalite_to_svg(chart.to_dict(), allowed_base_urls=[]))

@@ -10,6 +10,7 @@ import polars as pl
 
 from atlas.export.cells import plain_rows, to_json
 from atlas.export.latex import latex_table
+from atlas.export.legible import legible
 from atlas.export.markdown import markdown_table
 from atlas.export.terminal import terminal_table
 from schema.errors import AtlasError
@@ -56,7 +57,9 @@ def as_markdown(frame: pl.DataFrame, style: Style) -> str:
 
 
 def as_latex(frame: pl.DataFrame, style: Style) -> str:
-    return latex_table(frame, caption=style.caption, label=style.label, comments=comments(style.provenance))
+    shown = legible(frame)
+    wide = () if shown is frame else ("text",)
+    return latex_table(shown, caption=style.caption, label=style.label, comments=comments(style.provenance), wide=wide)
 
 
 def comments(provenance: dict[str, object]) -> dict[str, str]:

@@ -5,7 +5,7 @@ turn curly; a character without a glyph stops pdflatex, so it is printed as U+XX
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import polars as pl
 
@@ -69,15 +69,18 @@ def tex_number(text: str) -> str:
     return f"$-${text[1:]}" if text.startswith("-") else text
 
 
-def latex_table(frame: pl.DataFrame, *, caption: str | None = None, label: str | None = None, comments: Mapping[str, str] | None = None) -> str:
-    """A table float. `caption` and `label` are LaTeX as they stand; `comments` become % lines above the table."""
+def latex_table(
+    frame: pl.DataFrame, *, caption: str | None = None, label: str | None = None, comments: Mapping[str, str] | None = None, wide: Collection[str] = ()
+) -> str:
+    """A table float. `caption` and `label` are LaTeX as they stand; `comments` become % lines above the table; columns that are `wide` break their lines."""
     numeric = [frame.schema[c].is_numeric() for c in frame.columns]
     columns = [[tex_number(cell) if is_number else tex(cell) for cell in display_cells(frame[c])] for c, is_number in zip(frame.columns, numeric, strict=True)]
     lines = [f"% {NEEDS}", *(f"% {key}: {' '.join(value.split())}" for key, value in (comments or {}).items())]
     lines += [r"\begin{table}[t]", r"\centering"]
     lines += [rf"\caption{{{caption}}}"] if caption else []
     lines += [rf"\label{{{label}}}"] if label else []
-    lines += [rf"\begin{{tabular}}{{@{{}}{''.join('r' if n else 'l' for n in numeric)}@{{}}}}", r"\toprule"]
+    kinds = ["r" if n else rf"p{{{0.45 / len(wide):.2f}\linewidth}}" if c in wide else "l" for c, n in zip(frame.columns, numeric, strict=True)]
+    lines += [rf"\begin{{tabular}}{{@{{}}{''.join(kinds)}@{{}}}}", r"\toprule"]
     lines += [table_row([tex(c.replace("_", " ")) for c in frame.columns]), r"\midrule"]
     lines += [table_row(list(cells)) for cells in zip(*columns, strict=True)]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 import atlas
 from atlas.annotations.kind import ANNOTATIONS
 from atlas.cli.main import cli
+from atlas.collections.kind import COLLECTIONS
 from atlas.dictionary import describe_blank
 from atlas.experiments.kind import EXPERIMENTS
 from atlas.retrieval.kind import RETRIEVALS
@@ -41,8 +42,8 @@ def tried(path: Path) -> Path:
     return path
 
 
-def test_there_are_three_kinds_of_our_own() -> None:
-    assert kinds() == (ANNOTATIONS, EXPERIMENTS, RETRIEVALS)
+def test_there_are_four_kinds_of_our_own() -> None:
+    assert kinds() == (ANNOTATIONS, COLLECTIONS, EXPERIMENTS, RETRIEVALS)
 
 
 def test_without_a_file_its_tables_are_there_and_empty(path: Path) -> None:

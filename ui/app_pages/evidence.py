@@ -5,6 +5,9 @@ import streamlit as st
 from ui import frame
 from ui.evidence import papers, room
 from ui.evidence.topics import TOPICS
+from ui.tray import collections, figures
+
+OWN = {"papers": papers.room, "collections": collections.page, "figures": figures.page}
 
 name = room.asked_for()
 topics, chosen = st.columns([1, 5], gap="medium")
@@ -15,4 +18,4 @@ with chosen:
     if name in TOPICS:
         room.show(TOPICS[name])
     else:
-        papers.room()
+        OWN[name]()

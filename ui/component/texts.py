@@ -1,10 +1,13 @@
 """The triggers of a key as coloured text."""
 
+from functools import partial
+
 import streamlit as st
 
 from atlas.address import Neuron
 from schema.terms import PRECEDING, PRECEDING_RANKS
 from ui import blocks, data, tokens
+from ui.tray import drawn
 
 WIDTHS = {"narrow": 5, "snippet": 16, "wide": 64}
 """Name → tokens shown before the trigger."""
@@ -31,4 +34,4 @@ def triggers(where: Neuron, width: int) -> None:
                 blocks.empty("No triggers: this corpus has not been swept.", "atlas ingest NAME.duckdb --model … --corpus …")
                 continue
             st.html("".join(tokens.trigger(row, largest) for row in answer.frame.iter_rows(named=True)))
-            blocks.take_away(answer, f"triggers-{tail}")
+            blocks.take_away(answer, f"triggers-{tail}", drawn=partial(drawn.triggers, answer.frame, largest))

@@ -14,7 +14,10 @@ from ui.evidence.topic import Choice, Panel, Topic
 from ui.evidence.topics import PAPERS, TOPICS
 from ui.snapshot import Snapshot
 
-HEADINGS = {**{name: topic.heading for name, topic in TOPICS.items()}, PAPERS: "Figures and tables of the papers"}
+PUT_ASIDE = {"collections": "Collections", "figures": "Figures for a paper"}
+"""What readers put together, as the address has it → heading."""
+
+HEADINGS = {**{name: topic.heading for name, topic in TOPICS.items()}, PAPERS: "Figures and tables of the papers", **PUT_ASIDE}
 """Topic, as the address has it → its question."""
 
 CSS = """<style>

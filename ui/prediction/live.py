@@ -15,6 +15,7 @@ from ui.prediction import address, effect, hrefs, lens, panels, traces
 from ui.prediction.address import View
 from ui.prediction.source import Source
 from ui.prediction.traces import Key, Run
+from ui.tray import figures
 
 NOT_RUN = (
     "This prompt has not been run: read it, then press Run. A link only writes it here, whoever made the link. Afterwards its links switch and run at once."
@@ -91,13 +92,15 @@ def source(view: View, run: Run, arm: int) -> Source:
         bound = bind(q, (), arguments)
         return data.Answer(q.sentence, run.of("ask", name, **arguments), statement(q, bound), q.columns, name, bound)
 
-    def take_away(answer: data.Answer, key: str, chart: charts.AnyChart | None = None) -> None:
+    def take_away(answer: data.Answer, key: str, chart: charts.AnyChart | None = None, drawn: figures.Made | None = None) -> None:
         with st.container(horizontal=True, gap="small"):
             with st.popover("Python", icon=":material/code:", key=f"{key}-python"):
                 st.text("These rows, where the model can be run:")
                 st.code(python_of(view, run, answer), language="python", wrap_lines=True)
                 st.code(command_of(view, run), language=None, wrap_lines=True)
             blocks.offer(blocks.files(answer, chart), key)
+            if made := blocks.drawing(chart, drawn):
+                figures.offer(answer, key, made)
 
     return Source(view, position, ask, take_away, key=f"arm{arm}-")
 

@@ -1,6 +1,7 @@
 """The panels of a prediction, the answer first; of two sources, a prompt as it is and switched, side by side."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -9,6 +10,7 @@ from ui import blocks, data
 from ui.prediction import charts, hrefs, lens, looking, opened, passage, who
 from ui.prediction.source import Source
 from ui.prediction.who import Switches
+from ui.tray import drawn
 
 SIDES = ("As it is", "Switched")
 
@@ -62,6 +64,6 @@ def grid(source: Source, trace: data.Answer) -> None:
         return hrefs.of_view(source.view.but(layer=layer))
 
     grid_html = lens.grid(trace.frame.iter_rows(named=True), signs, href, source.view.layer)
-    source.shown(grid_html, trace, "grid")
+    source.shown(grid_html, trace, "grid", drawn=partial(drawn.grid, trace.frame, events.frame))
     if not events.frame.is_empty():
         source.shown(lens.events(events.frame.iter_rows(named=True), href), events, "events")

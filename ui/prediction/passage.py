@@ -1,5 +1,6 @@
 """The text of a prediction: what was read, how surprising it was, and what stands in the same state elsewhere."""
 
+from functools import partial
 from math import exp
 from typing import Any
 
@@ -13,6 +14,7 @@ from ui.prediction import hrefs, lens, waterfall
 from ui.prediction.address import MOST_PROMPT, View
 from ui.prediction.source import Source, lacks
 from ui.tokens import facts
+from ui.tray import drawn
 
 N_NEIGHBOURS = 10
 
@@ -55,7 +57,7 @@ def surprisal(source: Source) -> None:
         f"{mean:.2f} nats on average; {visible(most['token'])} surprised most, with {most['surprisal']:.1f}: it had probability {exp(-most['surprisal']):.2g}."
     )
     st.html(lens.shaded(found.frame.iter_rows(named=True), "surprisal", MOST_SURPRISE, lambda nats: f"{nats:.1f}"))
-    source.take_away(found, f"{source.key}reading")
+    source.take_away(found, f"{source.key}reading", drawn=partial(drawn.reading, found.frame, MOST_SURPRISE))
 
 
 def similar(source: Source, layer: int, site: str = "resid_post") -> None:

@@ -8,6 +8,7 @@ import streamlit as st
 from schema.table_facts import command
 from ui import blocks, charts, data
 from ui.prediction.address import View
+from ui.tray import figures
 
 
 @dataclass(frozen=True)
@@ -32,10 +33,10 @@ class Source:
         st.altair_chart(charts.screened(chart), key=f"{self.key}{key}", width="stretch", alt=answer.title)
         self.take_away(answer, f"{self.key}{key}", chart)
 
-    def shown(self, html: str, answer: data.Answer, key: str, chart: charts.AnyChart | None = None) -> None:
-        """HTML, and beneath it how to take its rows away, with a chart of them for files if there is one."""
+    def shown(self, html: str, answer: data.Answer, key: str, chart: charts.AnyChart | None = None, drawn: figures.Made | None = None) -> None:
+        """HTML, and beneath it how to take its rows away, with a chart of them for files if there is one. `drawn`: the same as a drawing."""
         st.html(html)
-        self.take_away(answer, f"{self.key}{key}", chart)
+        self.take_away(answer, f"{self.key}{key}", chart, drawn)
 
 
 def of_corpus(view: View, position: int) -> Source:

@@ -6,6 +6,7 @@ import polars as pl
 import streamlit as st
 
 from atlas.arguments import bind
+from atlas.collections.filtering import within
 from atlas.frames import fetch
 from atlas.neuron_search import COLUMNS, Range, Search
 from atlas.neuron_search import statement as range_statement
@@ -105,9 +106,18 @@ def read(snapshot: Snapshot, sql: str) -> pl.DataFrame:
     return fetch(data.opened(snapshot).con, sql)
 
 
+def of_collection(everything: Answer) -> Answer:
+    """What is in the collection that the address names, all of it if it names none; a widget to choose one where there are any."""
+    names = data.ask("collections").frame["name"].to_list()
+    if not names and not st.query_params.get("collection"):
+        return everything
+    name = asked.one("Only in collection", "collection", ["any", *names], "any", width=240)
+    return everything if name == "any" else replace(everything, sql=within(everything.sql, ["layer", "neuron"], name))
+
+
 def show(everything: Answer, note: str) -> None:
     """A page of what a statement finds; `note` if that is nothing."""
-    snapshot = data.shown()
+    everything, snapshot = of_collection(everything), data.shown()
     n = counted(snapshot, everything.sql)
     begin_anew(everything.sql)
     with st.container(horizontal=True, vertical_alignment="center"):

@@ -1,0 +1,146 @@
+"""`atlas collection`: named sets of neurons, heads, positions and tokens, beside an atlas."""
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from atlas.cli.options import db_option, emit, open_atlas, output_options
+
+if TYPE_CHECKING:
+    from atlas.api import Atlas
+    from atlas.collections.members import Member
+
+
+@click.group()
+def command() -> None:
+    """Put neurons, heads, positions and tokens together under a name.
+
+    \b
+    atlas collection add money L20N100 L7H3 --by ada --db demo.duckdb
+    atlas collection add money --sql "FROM neurons_promoting('money')" --by ada --db demo.duckdb
+    atlas sql "FROM neuron SEMI JOIN collections.in_collection('money') USING (layer, neuron)" --db demo.duckdb
+
+    Collections are kept beside the atlas, in demo.collections.duckdb, and stay when it is ingested again. In SQL they are the
+    database collections: FROM collections.collection_member.
+    """
+
+
+@command.command(name="list")
+@db_option
+@output_options()
+def list_command(db: Path | None, **out: Any) -> None:
+    """List the collections, and how many things of each kind they have."""
+    with open_atlas(db) as a:
+        n = answered(a, "collections", {}, out)
+    if n == 0:
+        click.echo("note: no collections yet; `atlas collection add` makes one", err=True)
+
+
+@command.command(name="show")
+@click.argument("name")
+@db_option
+@output_options()
+def show_command(name: str, db: Path | None, **out: Any) -> None:
+    """Print what is in NAME, or write it to the file of -o, in the order in which it was added."""
+    with open_atlas(db) as a:
+        answered(a, "in_collection", {"collection": name}, out)
+        if other := of_other_models(a, name):
+            click.echo(f"note: {other} were added from a model with other weights, where an address is another component", err=True)
+
+
+def answered(a: "Atlas", question: str, arguments: dict[str, object], out: dict[str, Any]) -> int:
+    """Print or write the answer to a question; returns how many rows it has."""
+    from atlas.export.provenance import provenance
+
+    frame = a.ask(question, **arguments)
+    emit(frame, provenance=partial(provenance, a.con, a.path, sql=question, n_rows=frame.height, question=question, parameters=arguments), **out)
+    return frame.height
+
+
+def of_other_models(a: "Atlas", name: str) -> int:
+    return a.ask("in_collection", name).join(a.status().model, on="weights_sha256", how="anti").height
+
+
+def thing_options(command: Any) -> Any:
+    for option in (
+        click.option("--sql", metavar="SELECT", help="What the rows of one SELECT are of: layer and neuron, layer and head, position_id, or token_id."),
+        click.option("--token", "tokens", multiple=True, metavar="TEXT", help="A token of the vocabulary, with its leading space. May be given again."),
+        click.option("--position", "positions", multiple=True, type=click.IntRange(min=0), metavar="ID", help="A position_id. May be given again."),
+    ):
+        command = option(command)
+    return click.argument("addresses", nargs=-1, metavar="[ADDRESS]...")(command)
+
+
+@command.command(name="add")
+@click.argument("name")
+@thing_options
+@click.option("--by", required=True, metavar="WHO", help="Who adds them, as you call yourself.")
+@click.option("--note", default="", metavar="TEXT", help="What a new collection is of.")
+@click.option("--member-note", default="", metavar="TEXT", help="What is to be said of what is added.")
+@db_option
+def add_command(name: str, by: str, note: str, member_note: str, db: Path | None, **things: Any) -> None:
+    """Add to collection NAME, which is made if there is none: addresses such as L20N100 and L7H3, positions, tokens, the rows of a SELECT."""
+    from atlas.collections import keeping
+
+    with open_atlas(db) as a:
+        n, n_there = keeping.add(a.con, a.path, name, members(a, **things), by=by, note=note, member_note=member_note)
+    click.echo(f"{name}: {n:,} added{f', {n_there:,} were there' if n_there else ''}", err=True)
+
+
+def members(a: "Atlas", addresses: tuple[str, ...], positions: tuple[int, ...], tokens: tuple[str, ...], sql: str | None) -> "list[Member]":
+    """What is named on the command line. Raises AtlasError for a token that the vocabulary does not have."""
+    from atlas.collections.members import component, in_rows, position, token
+    from atlas.cursors import fetch_rows
+    from schema.errors import AtlasError
+
+    found = [*map(component, addresses), *map(position, positions)]
+    for text in tokens:
+        ids = fetch_rows(a.con, "SELECT t.token_id FROM token AS t WHERE t.text = $text ORDER BY t.token_id", {"text": text})
+        if not ids:
+            raise AtlasError(f"no token {text!r} in the vocabulary; most words begin with a space")
+        found += [token(i) for (i,) in ids]
+    if sql is not None:
+        found += in_rows(a.sql(sql, max_rows=200_000, timeout=60, own_process=True))
+    return found
+
+
+@command.command(name="remove")
+@click.argument("name")
+@thing_options
+@click.option("--whole", is_flag=True, help="Remove the collection itself, with all that is in it.")
+@db_option
+def remove_command(name: str, whole: bool, db: Path | None, **things: Any) -> None:
+    """Take things out of collection NAME, or remove it with --whole."""
+    from atlas.collections import keeping
+
+    if whole == any(things.values()):
+        raise click.UsageError("name what is to be taken out, or give --whole, which removes the collection")
+    with open_atlas(db) as a:
+        n = keeping.remove_whole(a.path, name) if whole else keeping.remove(a.con, a.path, name, members(a, **things))
+    click.echo(f"{name}: {n:,} removed{', and the collection with them' if whole else ''}", err=True)
+
+
+@command.command(name="rename")
+@click.argument("name")
+@click.argument("to")
+@db_option
+def rename_command(name: str, to: str, db: Path | None) -> None:
+    """Give collection NAME the name TO."""
+    from atlas.collections import keeping
+
+    with open_atlas(db) as a:
+        keeping.rename(a.path, name, to)
+
+
+@command.command(name="describe")
+@click.argument("name")
+@click.argument("note")
+@db_option
+def describe_command(name: str, note: str, db: Path | None) -> None:
+    """Put NOTE in the place of what was said of collection NAME."""
+    from atlas.collections import keeping
+
+    with open_atlas(db) as a:
+        keeping.describe(a.path, name, note)

@@ -1,0 +1,152 @@
+"""NAME.collections.duckdb, changed as a whole: members added and taken out, collections named and described."""
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import duckdb
+import polars as pl
+
+from atlas.annotations.steps import weights
+from atlas.collections.kind import COLLECTIONS
+from atlas.collections.members import Member, texts
+from atlas.cursors import fetch_rows
+from schema import beside_change
+from schema.errors import AtlasError
+
+LONGEST_NAME, LONGEST_NOTE = 60, 2_000
+"""Characters."""
+
+MOST_MEMBERS, MOST_COLLECTIONS = 100_000, 1_000
+
+SIGNS = set(" .,:+()_-")
+"""Allowed in a name beside letters, their marks and digits."""
+
+THERE = "SELECT c.collection_id, c.name, c.note FROM collections.collection AS c WHERE lower(c.name) = lower($name)"
+MEMBERS = """
+SELECT m.kind, m.layer, coalesce(m.neuron, m.head, m.position_id, m.token_id), m.number
+FROM collections.collection_member AS m
+WHERE m.collection_id = $id AND m.weights_sha256 = $weights
+"""
+
+
+def checked(name: str, of: str = "collection") -> str:
+    """The name as it is kept. Raises AtlasError for one that is empty, too long, or has other characters than those allowed."""
+    kept = unicodedata.normalize("NFC", name).strip()
+    if not 0 < len(kept) <= LONGEST_NAME or not all(c in SIGNS or unicodedata.category(c)[0] in "LNM" for c in kept) or kept[0] == "-":
+        raise AtlasError(f"{name[:80]!r} cannot name a {of}: a name has 1 to {LONGEST_NAME} letters, digits, spaces and .,:+()_-, and does not begin with -")
+    return kept
+
+
+def check_note(note: str) -> str:
+    if len(note) > LONGEST_NOTE or any(unicodedata.category(c) in ("Cc", "Cs") and c != "\n" for c in note):
+        raise AtlasError(f"a note has at most {LONGEST_NOTE:,} characters and no control characters but line breaks")
+    return note.strip()
+
+
+def add(con: duckdb.DuckDBPyConnection, path: Path, name: str, members: Sequence[Member], *, by: str, note: str = "", member_note: str = "") -> tuple[int, int]:
+    """Put members into a collection of the atlas at `path`, which `con` has open; one that does not exist is made, with the note.
+
+    Returns how many are new in it and how many were there. Raises AtlasError for what the atlas does not have, and for what is beyond the bounds.
+    """
+    name, by, note, member_note = checked(name), checked(by, "person"), check_note(note), check_note(member_note)
+    wanted = list(dict.fromkeys(members))
+    if not wanted:
+        raise AtlasError("nothing to add: name neurons, heads, positions or tokens")
+    if len(wanted) > MOST_MEMBERS:
+        raise too_many(len(wanted))
+    shown, sha256 = texts(con, wanted), weights(con)
+    with beside_change.changing(COLLECTIONS, path) as writer:
+        collection_id = made(writer, name, note, by)
+        there = {Member(*row[:3]) for row in fetch_rows(writer, MEMBERS, {"id": collection_id, "weights": sha256})}
+        fresh = [m for m in wanted if m not in there]
+        of_it = "FROM collections.collection_member WHERE collection_id = $id"
+        ((n, last),) = fetch_rows(writer, f"SELECT count(*), coalesce(max(number), -1) {of_it}", {"id": collection_id})
+        if n + len(fresh) > MOST_MEMBERS:
+            raise too_many(n + len(fresh))
+        insert(writer, collection_id, last + 1, [(m, shown[m]) for m in fresh], {"note": member_note, "added_by": by, "weights_sha256": sha256})
+    return len(fresh), len(wanted) - len(fresh)
+
+
+def too_many(n: int) -> AtlasError:
+    return AtlasError(f"a collection has at most {MOST_MEMBERS:,} members, and this would have {n:,}: a SELECT can be asked again without being kept")
+
+
+def made(writer: duckdb.DuckDBPyConnection, name: str, note: str, by: str) -> int:
+    """The id of the collection of that name, which is made if there is none."""
+    found = fetch_rows(writer, THERE, {"name": name})
+    if found:
+        collection_id, own, former = found[0]
+        if note and former and note != former:
+            raise AtlasError(f"{own} has a note already: {former[:80]!r}. `atlas collection describe` puts another in its place")
+        if note:
+            writer.execute("UPDATE collections.collection SET note = ? WHERE collection_id = ?", [note, collection_id])
+        return int(collection_id)
+    ((n, last),) = fetch_rows(writer, "SELECT count(*), coalesce(max(collection_id), -1) FROM collections.collection")
+    if n >= MOST_COLLECTIONS:
+        raise AtlasError(f"there are {n:,} collections, and a file holds at most {MOST_COLLECTIONS:,}: remove one, or add to one")
+    writer.execute("INSERT INTO collections.collection VALUES (?, ?, ?, ?, ?)", [last + 1, name, note, by, datetime.now(UTC)])
+    return int(last) + 1
+
+
+def insert(writer: duckdb.DuckDBPyConnection, collection_id: int, first: int, members: Iterable[tuple[Member, str]], said: dict[str, str]) -> None:
+    columns = ("layer", "neuron", "head", "position_id", "token_id")
+    rows = [
+        {"number": i, "kind": m.kind, **dict(zip(columns, m.cells, strict=True)), "text": text.replace("\0", "�")} for i, (m, text) in enumerate(members, first)
+    ]
+    if not rows:
+        return
+    told = [pl.lit(value).alias(name) for name, value in {**said, "collection_id": collection_id, "added_at": datetime.now(UTC)}.items()]
+    writer.register("new_rows", pl.DataFrame(rows, infer_schema_length=None).with_columns(told).to_arrow())
+    writer.execute("INSERT INTO collections.collection_member BY NAME FROM new_rows")
+    writer.unregister("new_rows")
+
+
+def remove(con: duckdb.DuckDBPyConnection, path: Path, name: str, members: Iterable[Member]) -> int:
+    """Take members of the open atlas's model out of a collection; returns how many. Raises AtlasError, with nothing changed, for what is not in it."""
+    sha256 = weights(con)
+    with beside_change.changing(COLLECTIONS, path) as writer:
+        collection_id = existing(writer, name)
+        numbers = {Member(*row[:3]): row[3] for row in fetch_rows(writer, MEMBERS, {"id": collection_id, "weights": sha256})}
+        wanted = list(dict.fromkeys(members))
+        if missing := [m for m in wanted if m not in numbers]:
+            raise AtlasError(f"{', '.join(map(str, missing[:5]))}: not in {name}, from this model")
+        chosen = [numbers[m] for m in wanted]
+        writer.execute("DELETE FROM collections.collection_member WHERE collection_id = ? AND list_contains(?::INTEGER[], number)", [collection_id, chosen])
+    return len(chosen)
+
+
+def remove_whole(path: Path, name: str) -> int:
+    """Remove a collection with its members; returns how many those were."""
+    with beside_change.changing(COLLECTIONS, path) as writer:
+        collection_id = existing(writer, name)
+        n = len(writer.execute("DELETE FROM collections.collection_member WHERE collection_id = ? RETURNING number", [collection_id]).fetchall())
+        writer.execute("DELETE FROM collections.collection WHERE collection_id = ?", [collection_id])
+    return n
+
+
+def rename(path: Path, name: str, to: str) -> None:
+    """Give a collection another name. Raises AtlasError where that is taken."""
+    to = checked(to)
+    with beside_change.changing(COLLECTIONS, path) as writer:
+        collection_id = existing(writer, name)
+        if any(other != collection_id for other, _, _ in fetch_rows(writer, THERE, {"name": to})):
+            raise AtlasError(f"there is a collection {to} already")
+        writer.execute("UPDATE collections.collection SET name = ? WHERE collection_id = ?", [to, collection_id])
+
+
+def describe(path: Path, name: str, note: str) -> None:
+    """Put a note in the place of a collection's."""
+    note = check_note(note)
+    with beside_change.changing(COLLECTIONS, path) as writer:
+        writer.execute("UPDATE collections.collection SET note = ? WHERE collection_id = ?", [note, existing(writer, name)])
+
+
+def existing(con: duckdb.DuckDBPyConnection, name: object) -> int:
+    """The id of a collection. Raises AtlasError with the names that there are."""
+    found = fetch_rows(con, THERE, {"name": str(name)})
+    if not found:
+        names = [n for (n,) in fetch_rows(con, "SELECT c.name FROM collections.collection AS c ORDER BY c.name LIMIT 20")]
+        raise AtlasError(f"no collection {str(name)[:80]!r}; they are {', '.join(names) or 'none yet: `atlas collection add` makes one'}")
+    return int(found[0][0])

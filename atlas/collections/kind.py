@@ -1,0 +1,19 @@
+"""Collections, as a kind of file beside an atlas."""
+
+from importlib.resources import files
+from pathlib import Path
+
+from schema import COLLECTION_VERSION
+from schema.beside import Beside
+from schema.terms import COLLECTION_CATALOG
+
+COLLECTIONS = Beside(
+    name=COLLECTION_CATALOG,
+    version=COLLECTION_VERSION,
+    label="collection_schema",
+    tables=Path(str(files("schema"))) / "collections" / "tables.sql",
+    folder=Path(__file__).parent,
+    changed_by="atlas collection",
+    told_by="atlas collection list",
+    again="add their members again",
+)

@@ -1,0 +1,106 @@
+"""What a collection can hold, and what the atlas shows of it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import duckdb
+import polars as pl
+
+from atlas.address import Head, Neuron, parse_address
+from atlas.cursors import fetch_rows
+from atlas.export.visible import visible
+from schema.errors import AtlasError
+
+BATCH = 1_000
+"""Members whose texts are read at once."""
+
+NEURONS = """
+SELECT v.layer, v.neuron, list(t.text ORDER BY v.rank)
+FROM value_token AS v
+INNER JOIN token AS t ON v.token_id = t.token_id
+WHERE v.direction = 'promoted' AND v.rank <= 5
+    AND (v.layer, v.neuron) IN (SELECT (unnest($layers::INTEGER[]), unnest($items::INTEGER[])))
+GROUP BY v.layer, v.neuron
+"""
+POSITIONS = "SELECT c.position_id, c.text_before || c.token FROM token_context($items::BIGINT[]) AS c"
+TOKENS = "SELECT t.token_id, t.text FROM token AS t WHERE list_contains($items::INTEGER[], t.token_id)"
+SIZES = "SELECT m.n_layers, m.d_ffn, m.n_heads FROM model AS m"
+
+
+class Member(NamedTuple):
+    """One thing: `layer` and `item` of a neuron or head, `item` alone (layer None) of a position or token."""
+
+    kind: str
+    layer: int | None
+    item: int
+
+    def __str__(self) -> str:
+        if self.layer is None:
+            return f"{self.kind} {self.item}"
+        return str(Neuron(self.layer, self.item) if self.kind == "neuron" else Head(self.layer, self.item))
+
+    @property
+    def cells(self) -> tuple[int | None, ...]:
+        """layer, neuron, head, position_id, token_id, as tables have them."""
+        of = {kind: self.item if kind == self.kind else None for kind in ("neuron", "head", "position", "token")}
+        return (self.layer, *of.values())
+
+
+def position(position_id: int) -> Member:
+    return Member("position", None, position_id)
+
+
+def token(token_id: int) -> Member:
+    return Member("token", None, token_id)
+
+
+def component(address: str | Neuron | Head) -> Member:
+    """'L3N17' or 'L3H7'. Raises AtlasError for what is no address."""
+    found = parse_address(address) if isinstance(address, str) else address
+    return Member("neuron" if isinstance(found, Neuron) else "head", *found)
+
+
+def in_rows(frame: pl.DataFrame) -> list[Member]:
+    """The thing that each row is of, each once: its neuron, else its head, its position or its token. Raises AtlasError if rows name none."""
+    for kind, columns in (("neuron", ("layer", "neuron")), ("head", ("layer", "head")), ("position", ("position_id",)), ("token", ("token_id",))):
+        if all(c in frame.columns and frame.schema[c].is_integer() for c in columns):
+            rows = frame.select(columns).drop_nulls().unique(maintain_order=True).rows()
+            return [Member(kind, row[0] if len(row) == 2 else None, row[-1]) for row in rows]
+    raise AtlasError(
+        f"these rows name nothing to collect: they have {', '.join(frame.columns)}, and not layer and neuron, layer and head, position_id or token_id"
+    )
+
+
+def texts(con: duckdb.DuckDBPyConnection, members: Sequence[Member]) -> dict[Member, str]:
+    """What the atlas shows of each: five tokens that a value promotes, the text up to a position, a token's characters; '' for heads.
+
+    Raises AtlasError for what it does not have.
+    """
+    check_sizes(con, members)
+    found: dict[Member, str] = {}
+    for start in range(0, len(members), BATCH):
+        found.update(batch_texts(con, members[start : start + BATCH]))
+    if missing := [m for m in members if m not in found and m.kind in ("position", "token")]:
+        raise AtlasError(f"this atlas has no {', '.join(map(str, missing[:5]))}")
+    return {m: found.get(m) or "" for m in members}
+
+
+def batch_texts(con: duckdb.DuckDBPyConnection, members: Sequence[Member]) -> Iterator[tuple[Member, str]]:
+    of = {kind: [m for m in members if m.kind == kind] for kind in ("neuron", "position", "token")}
+    if neurons := of["neuron"]:
+        asked = {"layers": [m.layer for m in neurons], "items": [m.item for m in neurons]}
+        yield from ((Member("neuron", layer, item), " · ".join(map(visible, tokens))) for layer, item, tokens in fetch_rows(con, NEURONS, asked))
+    for kind, sql in (("position", POSITIONS), ("token", TOKENS)):
+        if of[kind]:
+            yield from ((Member(kind, None, item), text) for item, text in fetch_rows(con, sql, {"items": [m.item for m in of[kind]]}))
+
+
+def check_sizes(con: duckdb.DuckDBPyConnection, members: Iterable[Member]) -> None:
+    """Raise AtlasError for a neuron or head that the model is too small for."""
+    sizes = fetch_rows(con, SIZES)
+    if not sizes:
+        raise AtlasError("this atlas is empty: it has no model yet. `atlas ingest` fills it.")
+    n_layers, *n = sizes[0]
+    for member in members:
+        if member.layer is not None and not (0 <= member.layer < n_layers and 0 <= member.item < n[member.kind == "head"]):
+            raise AtlasError(f"no {member.kind} {member}: this model has layers 0 to {n_layers - 1}, neurons 0 to {n[0] - 1} and heads 0 to {n[1] - 1} in each")

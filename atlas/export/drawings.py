@@ -1,0 +1,80 @@
+"""Drawings for papers: an SVG with its caption and provenance, as SVG, PDF and LaTeX, alone or several in one archive."""
+
+import io
+import json
+import re
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from atlas.export.formats import comments
+from atlas.export.latex import tex
+from atlas.export.lettering import xml
+
+NEEDS = r"needs \usepackage{graphicx}, \usepackage{xcolor} and \usepackage[T1]{fontenc}"
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """`name` is for files, `caption` what stands beneath it in plain words. `latex` draws the same without the PDF, where that can be; '' where not."""
+
+    name: str
+    caption: str
+    svg: str
+    latex: str = ""
+    provenance: Mapping[str, object] = field(default_factory=dict)
+
+
+def to_svg(drawing: Drawing) -> bytes:
+    """The SVG with its caption and provenance inside."""
+    told = json.dumps(dict(drawing.provenance), ensure_ascii=False)
+    inside = f"<desc>{xml(drawing.caption)}</desc><metadata>{xml(told)}</metadata>"
+    return re.sub(r"(<svg\b[^>]*>)", lambda found: found[1] + inside, drawing.svg, count=1).encode()
+
+
+def to_pdf(drawing: Drawing) -> bytes:
+    """The drawing on one page of its size, with the fonts it uses."""
+    import vl_convert as vlc
+
+    return vlc.svg_to_pdf(drawing.svg)
+
+
+def to_tex(drawing: Drawing, *, is_native: bool = False) -> str:
+    """A figure environment: of the PDF beside it, or, if `is_native`, of coloured boxes. Its provenance stands above it in comments."""
+    told = [f"% {key}: {' '.join(value.split())}" for key, value in comments(dict(drawing.provenance)).items()]
+    body = drawing.latex if is_native and drawing.latex else r"\centering" + f"\n\\includegraphics[width=\\linewidth]{{{drawing.name}.pdf}}"
+    end = [rf"\caption{{{tex(drawing.caption)}}}", rf"\label{{fig:{drawing.name}}}", r"\end{figure}", ""]
+    return "\n".join([f"% {NEEDS}", *told, r"\begin{figure}[t]", body, *end])
+
+
+def named(drawings: Sequence[Drawing]) -> list[Drawing]:
+    """The same with a name of its own each, of letters, digits and hyphens, as files and labels can have them."""
+    found: list[Drawing] = []
+    for drawing in drawings:
+        plain = re.sub(r"[^A-Za-z0-9]+", "-", drawing.name).strip("-")[:60] or "figure"
+        taken = {d.name for d in found}
+        name = next(n for n in (plain, *(f"{plain}-{i}" for i in range(2, len(drawings) + 2))) if n not in taken)
+        found.append(Drawing(name, drawing.caption, drawing.svg, drawing.latex, drawing.provenance))
+    return found
+
+
+def archive(drawings: Sequence[Drawing]) -> bytes:
+    """A zip: figures.tex, which takes in the PDFs beside it, and of each drawing SVG, PDF, its provenance, and boxes of its own where it has them."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as folder:
+        each = named(drawings)
+        put(folder, "figures.tex", "\n".join(map(to_tex, each)).encode())
+        for drawing in each:
+            put(folder, f"{drawing.name}.svg", to_svg(drawing))
+            put(folder, f"{drawing.name}.pdf", to_pdf(drawing))
+            put(folder, f"{drawing.name}.provenance.json", json.dumps(dict(drawing.provenance), ensure_ascii=False, indent=2).encode())
+            if drawing.latex:
+                put(folder, f"{drawing.name}.boxes.tex", to_tex(drawing, is_native=True).encode())
+    return out.getvalue()
+
+
+def put(folder: zipfile.ZipFile, name: str, content: bytes) -> None:
+    # the time of the archive is that of 1980 where none is given
+    when = datetime.now(UTC).timetuple()[:6]
+    folder.writestr(zipfile.ZipInfo(name, when), content, zipfile.ZIP_DEFLATED)

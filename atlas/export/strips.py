@@ -1,0 +1,162 @@
+"""Texts with a coefficient at each token, as drawings for papers: SVG, and LaTeX of coloured boxes. Pure: numbers and text in, text out."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from atlas.export.latex import tex
+from atlas.export.lettering import advance, lettered, xml
+from atlas.export.visible import visible_line
+
+POSITIVE, NEGATIVE, PAPER = (241, 163, 64), (178, 171, 210), (255, 255, 255)
+"""Ends of a scale that colour-blind readers tell apart (ColorBrewer's PuOr), each 4.5:1 or more against the ink on it."""
+
+INK, UNREAD = "#111", "#595959"
+
+SIZE, LINE, GUTTER, PAD = 8.0, 12.0, 40.0, 3.0
+"""Of letters, of a line, of what stands left of a text, and about a figure; in points."""
+
+WIDTH = 468.0
+"""Points: the text of a page with margins of an inch. A column of two is half of it."""
+
+LONGEST = 400
+"""Tokens of a text that are drawn."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """Tokens and what is known of each: a signed coefficient, or None. `peak`: the place of the one in question, after which the model had not read; the
+    number of tokens if there is none.
+
+    `said` stands beneath: where the text is from.
+    """
+
+    tokens: tuple[str, ...]
+    coefficients: tuple[float | None, ...]
+    peak: int
+    said: str = ""
+
+
+LONGEST_BOX = 40
+"""Characters of one box in LaTeX."""
+
+
+def texts_of(triggers: pl.DataFrame) -> list[Text]:
+    """Rows of the question trigger_contexts, each with what followed and its document beneath."""
+    rows = triggers.with_columns(more=pl.format(" · {} more with the same text", "n_folded")).iter_rows(named=True)
+    return [Text(tuple(row["tokens"]), tuple(row["coefficients"]), row["peak"], f"{row['document']}{row['more'] if row['n_folded'] else ''}") for row in rows]
+
+
+Place = tuple[float, float, int, str]
+"""x, the line's number from 0, the token's place, and its characters there: a token that is longer than a line goes on in the next."""
+
+
+def colour(value: float, largest: float) -> tuple[int, ...]:
+    """From paper to the end of the scale: |value| over `largest`. 0 to 255 each of red, green, blue."""
+    share = min(abs(value) / largest, 1.0) if largest > 0 else 0.0
+    return tuple(round(p + (e - p) * share) for p, e in zip(PAPER, POSITIVE if value >= 0 else NEGATIVE, strict=True))
+
+
+def largest_of(texts: Sequence[Text]) -> float:
+    return max((abs(c) for text in texts for c in text.coefficients if c is not None), default=0.0)
+
+
+def peak_of(text: Text) -> float | None:
+    """The coefficient at its peak; None if that is not known, or lies behind the text."""
+    return text.coefficients[text.peak] if text.peak < len(text.coefficients) else None
+
+
+def number(value: float) -> str:
+    """Signed, with a true minus."""
+    return f"{value:+.3f}".replace("-", "−")
+
+
+def places(text: Text, left: float, width: float) -> Iterator[Place]:
+    """Where each token stands; a line that is full goes on in the next."""
+    x, line = left, 0
+    for i, token in enumerate(text.tokens[:LONGEST]):
+        shown = visible_line(token)
+        if x > left and x + advance(shown, SIZE) > width:
+            x, line = left, line + 1
+        while advance(shown, SIZE) > width - left:
+            n = next(n for n in range(len(shown), 0, -1) if advance(shown[:n], SIZE) <= width - left or n == 1)
+            yield x, line, i, shown[:n]
+            shown, x, line = shown[n:], left, line + 1
+        yield x, line, i, shown
+        x += advance(shown, SIZE)
+
+
+def strips_svg(texts: Sequence[Text], *, largest: float | None = None, width: float = WIDTH, title: str = "") -> str:
+    """The texts beneath each other, shades on one scale: that to `largest`, the greatest |coefficient| by default."""
+    scale = largest_of(texts) if largest is None else largest
+    left = PAD + (GUTTER if any(peak_of(text) is not None for text in texts) else 0)
+    parts, y = [], PAD
+    for text in texts:
+        placed = list(places(text, left, width - PAD))
+        parts += [token_svg(text, place, y, scale) for place in placed]
+        if (peak := peak_of(text)) is not None:
+            parts.append(lettered(number(peak), left - 6, y + 0.75 * LINE, SIZE, anchor="end"))
+        y += LINE * (1 + max((line for _, line, _, _ in placed), default=0))
+        if text.said:
+            parts.append(lettered(clipped(visible_line(text.said), width - PAD - left, 0.85 * SIZE), left, y + 0.65 * LINE, 0.85 * SIZE, UNREAD))
+            y += LINE
+        y += 0.35 * LINE
+    return page(width, y + PAD - 0.35 * LINE, parts, title)
+
+
+def token_svg(text: Text, place: Place, top: float, largest: float) -> str:
+    x, line, i, shown = place
+    y, wide, coefficient = top + line * LINE, advance(shown, SIZE), text.coefficients[i]
+    is_read = i <= text.peak
+    box = f'<rect x="{x:.2f}" y="{y + 0.5:.2f}" width="{wide:.2f}" height="{LINE - 1:.2f}"'
+    shade = f'{box} fill="rgb{colour(coefficient, largest)}"/>' if is_read and coefficient is not None and largest > 0 else ""
+    outline = f'{box} fill="none" stroke="{INK}" stroke-width="0.8"/>' if i == text.peak else ""
+    return shade + outline + lettered(shown, x, y + 0.75 * LINE, SIZE, INK if is_read else UNREAD)
+
+
+def clipped(text: str, width: float, size: float) -> str:
+    """As much of a text as there is room for."""
+    while advance(text, size) > width:
+        text = text[:-2] + "…" if len(text) > 2 else ""
+    return text
+
+
+def page(width: float, height: float, parts: Sequence[str], title: str) -> str:
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.2f}" height="{height:.2f}" viewBox="0 0 {width:.2f} {height:.2f}">'
+    return f'{head}<title>{xml(title)}</title><rect width="100%" height="100%" fill="white"/>{"".join(parts)}</svg>\n'
+
+
+def strips_latex(texts: Sequence[Text], *, largest: float | None = None) -> str:
+    """The texts as paragraphs of coloured boxes, for xcolor. Lines break between tokens."""
+    scale = largest_of(texts) if largest is None else largest
+    hang = r"\hangindent=4.2em " if any(peak_of(text) is not None for text in texts) else ""
+    lines = [r"\raggedright\sffamily\footnotesize\setlength{\fboxsep}{0.3pt}\setlength{\fboxrule}{0.4pt}"]
+    for text in texts:
+        peak = peak_of(text)
+        gutter = rf"\makebox[3.2em][r]{{${peak:+.3f}$}}\quad" if peak is not None else ""
+        boxes = (token_latex(text, i, scale) for i in range(len(text.tokens[:LONGEST])))
+        said = rf"\\{{\scriptsize\color[gray]{{0.35}} {tex(visible_line(text.said))}}}" if text.said else ""
+        joined = "\\allowbreak ".join(boxes)
+        lines.append(rf"\noindent{hang}{gutter}{joined}{said}\par\smallskip")
+    return "\n".join(lines)
+
+
+def token_latex(text: Text, i: int, largest: float) -> str:
+    shown, coefficient, is_read = visible_line(text.tokens[i]), text.coefficients[i], i <= text.peak
+    core = shown.strip(" ")
+    before, after = (" " * n for n in (len(shown) - len(shown.lstrip(" ")), len(shown) - len(shown.rstrip(" ")) if core else 0))
+    # a space at the edge of a box is none to TeX
+    inner = "\\strut" + before.replace(" ", "~") + "{}" + tex(core) + after.replace(" ", "~")
+    if len(shown) > LONGEST_BOX:
+        # TeX breaks no word in a box
+        parts = [shown[start : start + LONGEST_BOX] for start in range(0, len(shown), LONGEST_BOX)]
+        cut = Text(tuple(parts), (coefficient,) * len(parts), len(parts) if is_read else -1)
+        return "\\allowbreak ".join(token_latex(cut, part, largest) for part in range(len(parts)))
+    if not is_read:
+        return rf"{{\color[gray]{{0.35}}{inner}}}"
+    shade = colour(coefficient, largest) if coefficient is not None and largest > 0 else PAPER
+    red, green, blue = shade
+    if i == text.peak:
+        return rf"\fcolorbox[RGB]{{17,17,17}}{{{red},{green},{blue}}}{{{inner}}}"
+    return inner if shade == PAPER else rf"\colorbox[RGB]{{{red},{green},{blue}}}{{{inner}}}"

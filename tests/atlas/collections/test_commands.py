@@ -1,0 +1,57 @@
+"""`atlas collection`, as typed."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from atlas.cli.main import cli
+from schema.errors import AtlasError
+
+
+@pytest.fixture
+def path(tiny_path: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(tiny_path, tmp_path / "tiny.duckdb"))
+
+
+def run(path: Path, *words: str) -> Result:
+    return CliRunner().invoke(cli, ["collection", *words, "--db", str(path)], catch_exceptions=False)
+
+
+def test_from_the_first_member_to_the_last(path: Path, tmp_path: Path) -> None:
+    assert run(path, "list").stderr == "note: no collections yet; `atlas collection add` makes one\n"
+    assert run(path, "add", "cats", "L0N1", "L1H0", "--token", " cat", "--position", "2", "--by", "ada", "--note", "of cats").stderr == "cats: 4 added\n"
+    sql = "SELECT layer, neuron FROM neuron WHERE neuron = 1"
+    assert run(path, "add", "cats", "--sql", sql, "--by", "ada", "--member-note", "all of one row").stderr == "cats: 2 added, 1 were there\n"
+    shown = run(path, "show", "cats", "--format", "csv", "--columns", "kind,layer,neuron,note").stdout.splitlines()
+    assert shown[1] == 'neuron,0,1,""'
+    assert shown[-1] == "neuron,2,1,all of one row"
+    assert run(path, "remove", "cats", "L0N1", "--token", " cat").stderr == "cats: 2 removed\n"
+    run(path, "rename", "cats", "dogs")
+    run(path, "describe", "dogs", "of dogs")
+    assert run(path, "list", "--format", "csv", "--columns", "name,n_members,note").stdout == "name,n_members,note\ndogs,4,of dogs\n"
+    run(path, "show", "dogs", "-o", str(tmp_path / "dogs.csv"))
+    assert (tmp_path / "dogs.csv.provenance.json").exists()
+    assert run(path, "remove", "dogs", "--whole").stderr == "dogs: 4 removed, and the collection with them\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("add", "x", "L0N1x", "--by", "a"), "'L0N1x' is no address"),
+        (("add", "x", "--token", "no such", "--by", "a"), "no token 'no such' in the vocabulary"),
+        (("add", "x", "--sql", "SELECT name FROM corpus", "--by", "a"), "these rows name nothing to collect"),
+        (("add", "x", "--by", "a"), "nothing to add"),
+        (("show", "x"), "no collection 'x'; they are none yet"),
+        (("rename", "x", "y"), "no collection 'x'"),
+    ],
+)
+def test_what_is_wrong_is_said(path: Path, words: tuple[str, ...], why: str) -> None:
+    with pytest.raises(AtlasError, match=why):
+        run(path, *words)
+
+
+@pytest.mark.parametrize("words", [("remove", "x"), ("remove", "x", "L0N1", "--whole")])
+def test_removing_wants_one_of_both(path: Path, words: tuple[str, ...]) -> None:
+    assert run(path, *words).exit_code == 2

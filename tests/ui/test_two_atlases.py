@@ -1,0 +1,99 @@
+"""Several atlases in one server: links choose one, the menu has the others, and `vs` shows a view of two with what differs first."""
+
+import json
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+from schema import store
+from tests.ui.conftest import Visit, htmls, text_of
+from ui import beside
+from ui.cli import ui
+
+
+@pytest.fixture
+def other(tiny: Path) -> Path:
+    """Of other weights, whose L0N1 promotes |, and no longer its first token, and whose value is twice as long."""
+    path = Path(shutil.copy(tiny, tiny.with_name("other.duckdb")))
+    con = store.open_writer(path)
+    con.execute("UPDATE model SET weights_sha256 = 'xyz'")
+    con.execute("UPDATE value_token SET token_id = 8 WHERE layer = 0 AND neuron = 1 AND direction = 'promoted' AND rank = 1")
+    con.execute("UPDATE neuron SET value_norm = 2 * value_norm WHERE layer = 0 AND neuron = 1")
+    con.close()
+    return path
+
+
+def serve(monkeypatch: pytest.MonkeyPatch, *paths: Path) -> None:
+    monkeypatch.setenv("ATLAS_SERVED", json.dumps(list(map(str, paths))))
+
+
+def test_a_link_chooses_its_atlas_and_the_menu_has_the_other(tiny: Path, other: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(monkeypatch, tiny, other)
+    first, second = visit(tiny, "component", at="L0N1"), visit(tiny, "component", at="L0N1", of="xyz")
+    bars = [next(html for html in htmls(app) if 'aria-label="Rooms"' in html) for app in (first, second)]
+    assert "<b>tiny.duckdb</b>" in bars[0] and "<b>other.duckdb</b>" in bars[1]
+    assert 'href="/component?at=L0N1&amp;of=xyz"' in bars[0] and 'href="/component?at=L0N1&amp;vs=xyz&amp;of=ww"' in bars[0]
+    assert 'href="/component?at=L0N1&amp;of=ww"' in bars[1]
+    assert "of=xyz" in "".join(htmls(second)) and "é" in text_of(second)
+
+
+def test_a_link_of_a_model_that_is_not_served_shows_nothing_of_another(tiny: Path, other: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(monkeypatch, tiny, other)
+    app = visit(tiny, "component", at="L0N1", of="12345678")
+    assert "this link is of a model whose weights begin with 12345678" in text_of(app)
+    assert "What triggers the key" not in text_of(app)
+
+
+def test_of_two_atlases_of_the_same_weights_the_second_is_called_by_its_file(tiny: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    twin = Path(shutil.copy(tiny, tiny.with_name("twin.duckdb")))
+    serve(monkeypatch, tiny, twin)
+    app = visit(tiny, "overview", of="ww.twin")
+    assert "<b>twin.duckdb</b>" in "".join(htmls(app)) and 'href="/?of=ww"' in "".join(htmls(app))
+
+
+def test_one_that_has_gone_is_no_hindrance(tiny: Path, other: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(monkeypatch, tiny, other)
+    other.unlink()
+    app = visit(tiny, "component", at="L0N1")
+    assert not app.exception and "other.duckdb" not in "".join(htmls(app))
+
+
+def test_beside_each_other_what_differs_stands_first(tiny: Path, other: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(monkeypatch, tiny, other)
+    app = visit(tiny, "component", at="L0N1", vs="xyz")
+    assert not app.exception
+    assert app.title[0].value == "tiny.duckdb beside other.duckdb"
+    tokens, numbers = (table.value for table in app.dataframe[:2])
+    assert tokens[["only in", "token", "rank"]].values.tolist() == [["the first", "␣sat", 1], ["the second", "é", 1]]
+    assert numbers.iloc[0]["number"] == "value_norm" and numbers.iloc[0]["change"] == pytest.approx(0.5)
+    assert [frame.proto.src for frame in app.get("iframe")] == ["/component?at=L0N1&of=ww", "/component?at=L0N1&of=xyz"]
+
+
+def test_an_atlas_that_is_not_served_is_said(tiny: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(monkeypatch, tiny)
+    assert "no atlas <x> is served here; they are ww" in text_of(visit(tiny, "component", at="L0N1", vs="<x>"))
+
+
+def test_of_models_of_other_shapes_no_address_is_compared(tiny: Path, other: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    con = store.open_writer(other)
+    con.execute("UPDATE model SET n_heads = n_heads + 1")
+    con.close()
+    serve(monkeypatch, tiny, other)
+    app = visit(tiny, "component", at="L0N1", vs="xyz")
+    assert "so L0N1 is not the same place in both" in text_of(app) and not app.dataframe
+
+
+def test_a_number_that_is_missing_or_zero_has_no_change_to_divide_by() -> None:
+    assert beside.change(None, 1.0) is None
+    assert beside.change(0.0, 0.0) == 0.0
+    found = beside.numbers(pl.DataFrame({"a": [1.0], "b": [0.0]}), pl.DataFrame({"a": [1.0], "b": [3.0]}), ("x", "x"))
+    assert found.rows() == [("b", 0.0, 3.0, 1.0)]
+
+
+def test_each_file_that_is_given_must_be_an_atlas(tiny: Path) -> None:
+    ran = CliRunner().invoke(ui, [str(tiny), str(tiny.with_name("none.duckdb"))])
+    assert "no atlas at" in str(ran.exception) or "none.duckdb" in str(ran.exception)
+    assert CliRunner().invoke(ui, [], env={"ATLAS_DB": None}).exit_code == 2

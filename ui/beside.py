@@ -1,0 +1,122 @@
+"""Two atlases: the same view of both, and what differs first. `vs` in the address names the one that is put beside the one shown."""
+
+import html
+
+import polars as pl
+import streamlit as st
+
+from atlas.address import Head, Neuron, parse_address
+from atlas.export.visible import visible, visible_line
+from schema.errors import AtlasError
+from ui import blocks, data, frame, links
+from ui.links import Link
+from ui.snapshot import Snapshot, latest
+
+VS = "vs"
+"""Parameter: what links call the other atlas."""
+
+HEIGHT = 1400
+"""px of each view."""
+
+SHAPE = ("n_layers", "d_ffn", "n_heads")
+"""Columns of model that must agree where an address is to mean the same place in both."""
+
+
+def page(room: str) -> None:
+    """What differs, then the view twice, each with links of its own atlas. Raises AtlasError for another atlas that is not served."""
+    served, other = data.served(), st.query_params[VS]
+    if other not in served:
+        frame.title("Two atlases")
+        raise AtlasError(f"no atlas {other[:80]} is served here; they are {', '.join(served)}")
+    here, there = data.shown(), latest(served[other])
+    view = links.link(room, **{name: value for name, value in st.query_params.items() if name not in (links.OF, VS)})
+    frame.title(f"{data.file_name()} beside {name_of(there)}")
+    differences(view, here, there)
+    for column, snapshot, identity in zip(st.columns(2, gap="small"), (here, there), (data.identity(), other), strict=True):
+        with column:
+            address = links.address(view, identity)
+            st.html(f'<a href="{html.escape(address)}">{html.escape(visible_line(name_of(snapshot)))} alone</a>')
+            # one of our own rooms, whatever the address asked for: its parameters are encoded
+            st.iframe(address, height=HEIGHT, alt=f"The view of {name_of(snapshot)}")
+
+
+def name_of(snapshot: Snapshot) -> str:
+    return snapshot.path.rpartition("/")[2]
+
+
+def differences(view: Link, here: Snapshot, there: Snapshot) -> None:
+    """Of a neuron, where the models have one shape: tokens that only one value promotes or suppresses, and its numbers side by side."""
+    models = [data.status_of(snapshot).model.to_dicts()[0] for snapshot in (here, there)]
+    shapes = [", ".join(f"{name} {model[name]}" for name in SHAPE) for model in models]
+    place = address_of(view)
+    if place is None:
+        return
+    if shapes[0] != shapes[1]:
+        st.text(f"The models differ in shape ({shapes[0]}; {shapes[1]}), so {place} is not the same place in both.")
+        return
+    if isinstance(place, Head):
+        return
+    asked = (("layer", place.layer), ("neuron", place.neuron))
+    tokens = [data.rows(snapshot, "value_tokens", asked) for snapshot in (here, there)]
+    st.text(sentence(place, *tokens))
+    changed = exchanged(*tokens)
+    cards = [data.rows(snapshot, "neuron_card", asked) for snapshot in (here, there)]
+    moved = numbers(cards[0], cards[1], (name_of(here), name_of(there)))
+    left, right = st.columns(2)
+    if not changed.is_empty():
+        left.dataframe(blocks.readable(changed), hide_index=True, height=240, alt=f"Tokens of {place} in one atlas alone")
+    if moved.is_empty():
+        right.text("None of its numbers differs.")
+    else:
+        right.dataframe(moved, hide_index=True, height=240, alt=f"Numbers of {place} that differ")
+
+
+def address_of(view: Link) -> Neuron | Head | None:
+    asked = dict(view.query).get("at")
+    try:
+        return parse_address(asked) if asked else None
+    except AtlasError:
+        return None
+
+
+def exchanged(here: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
+    """Rows of value_tokens that one of both has alone, by direction, with their rank and score there."""
+    columns = ["direction", "token", "rank", "score"]
+    only = [
+        one.join(other, on=["direction", "token"], how="anti").select(columns).with_columns(pl.lit(where).alias("only in"))
+        for one, other, where in ((here, there, "the first"), (there, here, "the second"))
+    ]
+    return pl.concat(only).sort("direction", "rank", "only in").select("direction", "only in", *columns[1:])
+
+
+def sentence(place: Neuron, here: pl.DataFrame, there: pl.DataFrame) -> str:
+    """How far both agree."""
+    both = here.join(there, on=["direction", "token"], how="semi")
+    tops = [next(iter(frame.filter((pl.col("direction") == "promoted") & (pl.col("rank") == 1))["token"]), None) for frame in (here, there)]
+    top = f"; both promote {visible(tops[0])} most" if tops[0] and tops[0] == tops[1] else ""
+    if len(both) == len(here) == len(there):
+        return f"{place} has the same {len(here)} tokens in both{top}."
+    return f"Of the tokens at either end of {place}, {len(both)} of {max(len(here), len(there))} are the same{top}. Those of one alone:"
+
+
+def numbers(here: pl.DataFrame, there: pl.DataFrame, names: tuple[str, str]) -> pl.DataFrame:
+    """The numbers of neuron_card that differ, side by side, those first that differ most relative to their size."""
+    rows = []
+    for column in (c for c in here.columns if here.schema[c].is_numeric() and c in there.columns):
+        pair = [frame[column][0] if frame.height else None for frame in (here, there)]
+        rows.append({"number": column, "first": pair[0], "second": pair[1], "change": change(*pair)})
+    shown = pl.DataFrame(rows, schema={"number": pl.String, "first": pl.Float64, "second": pl.Float64, "change": pl.Float64}, strict=False)
+    one, other = names if names[0] != names[1] else (f"{names[0]} (first)", f"{names[1]} (second)")
+    return (
+        shown.filter(pl.col("first").ne_missing(pl.col("second")))
+        .sort(pl.col("change").abs(), descending=True, nulls_last=True)
+        .rename({"first": one, "second": other})
+    )
+
+
+def change(here: float | None, there: float | None) -> float | None:
+    """Relative to the larger of both."""
+    if here is None or there is None:
+        return None
+    size = max(abs(here), abs(there))
+    return (there - here) / size if size else 0.0

@@ -1,0 +1,69 @@
+"""Rows into a collection: what any list offers, with a tick for each row."""
+
+import polars as pl
+import streamlit as st
+
+from atlas.collections import keeping
+from atlas.collections.members import Member, in_rows
+from schema.errors import AtlasError
+from ui import data
+
+MOST_TICKED = 200
+"""Rows with a tick each; of more, all are added."""
+
+Offered = list[Member]
+
+
+def found(rows: pl.DataFrame) -> Offered:
+    """What rows are of; nothing where they name nothing that can be collected."""
+    try:
+        return in_rows(rows)
+    except AtlasError:
+        return []
+
+
+def offer(rows: pl.DataFrame, key: str) -> None:
+    """A button that opens a form: the rows, each with a tick, and the collection they go to. Nothing is offered for rows that are of nothing."""
+    things = found(rows)
+    if things and st.button("Add to collection…", icon=":material/bookmark_add:", key=f"{key}-collect"):
+        collect(things, key)
+
+
+@st.dialog("Add to a collection")
+def collect(things: Offered, key: str) -> None:
+    form(things, key)
+
+
+def form(things: Offered, key: str) -> None:
+    """Which of them, and where to."""
+    names = data.ask("collections").frame["name"].to_list()
+    with st.form(f"{key}-collecting", border=False):
+        ticked = ticks(things, key) if len(things) <= MOST_TICKED else things
+        if len(things) > MOST_TICKED:
+            st.text(f"All {len(things):,}.")
+        name = st.text_input("Collection", placeholder="the name of a new one, or of one that there is", key=f"{key}-collection")
+        if names:
+            st.text(f"There are: {', '.join(names)}")
+        note = st.text_input("What a new one is of", key=f"{key}-note")
+        by = st.text_input("Your name", key=f"{key}-by", value=st.session_state.get("collector", ""))
+        if st.form_submit_button("Add"):
+            st.session_state["collector"] = by
+            keep(ticked, name, by, "" if name.strip().lower() in map(str.lower, names) else note)
+
+
+def ticks(things: Offered, key: str) -> Offered:
+    """The rows that are ticked, all of them at first."""
+    rows = pl.DataFrame({"add": [True] * len(things), "what": [str(thing) for thing in things]})
+    edited = st.data_editor(rows, key=f"{key}-ticks", hide_index=True, disabled=["what"], height=min(36 * (len(things) + 1), 260), width="stretch")
+    return [thing for thing, is_in in zip(things, edited["add"], strict=True) if is_in]
+
+
+def keep(things: Offered, name: str, by: str, note: str) -> None:
+    """Add them, and say so; what is wrong is said where it stands."""
+    a = data.atlas()
+    try:
+        n, n_there = keeping.add(a.con, a.path, name, things, by=by, note=note)
+    except AtlasError as error:
+        st.code(str(error), language=None, wrap_lines=True)
+        return
+    st.success(f"{n:,} added{f', {n_there:,} were there' if n_there else ''}.")

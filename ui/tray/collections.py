@@ -1,0 +1,61 @@
+"""The panel of collections: which there are, and what is in one, each a link."""
+
+from html import escape
+
+import streamlit as st
+
+from ui import blocks, data, links
+from ui.links import Link
+
+COLUMNS = ["name", "n_members", "note", "made_by", "changed_at"]
+
+MEMBERS = ["kind", "layer", "neuron", "head", "position_id", "token_id", "text", "note", "added_by", "added_at"]
+
+
+def page() -> None:
+    """All collections, or the one that the address names."""
+    name = st.query_params.get("collection", "")
+    if name:
+        one(name)
+        return
+    found = data.ask("collections")
+    if found.frame.is_empty():
+        blocks.empty("Nobody has put anything together yet: lists have “Add to collection…”.", "atlas collection add NAME L20N100 --by YOU --db NAME.duckdb")
+        return
+    n = found.frame.height
+    st.text("There is one collection." if n == 1 else f"There are {n:,} collections.")
+    st.html("".join(line(row) for row in found.frame.select(COLUMNS).iter_rows(named=True)))
+    blocks.take_away(found, "collections")
+
+
+def line(row: dict[str, object]) -> str:
+    """A collection as a link, with what it is of."""
+    said = f"{row['n_members']:,} · {row['note'] or '–'} · {row['made_by']}, {row['changed_at']}"
+    name = str(row["name"])
+    return f"<div>{links.anchor(to(name), f'<bdi>{escape(name)}</bdi>')} <bdi>{escape(said)}</bdi></div>"
+
+
+def to(name: str) -> Link:
+    """The view of a collection."""
+    return links.evidence("collections", collection=name)
+
+
+def one(name: str) -> None:
+    """What is in a collection. Raises AtlasError if there is none of that name."""
+    st.html(links.anchor(links.evidence("collections"), "All collections"))
+    found = data.ask("in_collection", collection=name)
+    st.header(name, anchor=False)
+    here = data.status().model["weights_sha256"].to_list()
+    other = found.frame.filter(~found.frame["weights_sha256"].is_in(here)).height
+    said = f"{found.frame.height:,} members."
+    st.text(f"{said} {other:,} are of a model with other weights, and are no links here." if other else said)
+    for kind, (rows,) in ((kind, (found.frame.filter(kind=kind),)) for kind in ("neuron", "head", "position", "token")):
+        part = rows.filter(rows["weights_sha256"].is_in(here))
+        if not part.is_empty():
+            st.subheader(f"{kind.capitalize()}s", anchor=False)
+            shown = [c for c in MEMBERS if c != "kind" and not part[c].is_null().all()]
+            blocks.grid(part.select(shown), part.select(shown), f"members-{kind}", f"{kind}s of {name}", found.columns)
+    if other:
+        st.subheader("Of other models", anchor=False)
+        st.dataframe(blocks.readable(found.frame.filter(~found.frame["weights_sha256"].is_in(here))), hide_index=True, alt="Members of other models")
+    blocks.take_away(found, "members")

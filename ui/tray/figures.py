@@ -1,0 +1,95 @@
+"""The figure tray: drawings that readers put aside in this tab, in order, with captions of their own, and their files."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import streamlit as st
+
+from atlas.export.drawings import Drawing, archive, named, to_pdf, to_svg, to_tex
+from ui import data, links
+from ui.data import Answer
+
+MOST = 50
+"""Figures that a tray holds."""
+
+Made = Callable[[], tuple[str, str]]
+"""Draws it: SVG, and LaTeX of its own or ''."""
+
+
+@dataclass
+class Kept:
+    """A figure in the tray. `id` tells it from others, so that adding twice is once."""
+
+    id: str
+    drawing: Drawing
+
+
+def tray() -> list[Kept]:
+    """Of this tab."""
+    return st.session_state.setdefault("tray", [])
+
+
+@st.fragment
+def offer(answer: Answer, key: str, made: Made) -> None:
+    """A button that puts a view into the tray, or where it is, if it is there."""
+    own = hashlib.sha256(f"{key} {answer.sql} {data.shown().path}".encode()).hexdigest()[:16]
+    if any(kept.id == own for kept in tray()):
+        st.html(links.anchor(links.evidence("figures"), f"In the figure tray ({len(tray())})"))
+        return
+    st.button(
+        "Add to figure", icon=":material/add_photo_alternate:", key=f"{key}-to-figure", disabled=len(tray()) >= MOST, on_click=put, args=(own, answer, made)
+    )
+
+
+def put(own: str, answer: Answer, made: Made) -> None:
+    """A view into the tray."""
+    svg, latex = made()
+    tray().append(Kept(own, Drawing(answer.name, answer.title, svg, latex, data.source(answer))))
+
+
+def page() -> None:
+    """The tray: every figure with its caption and files, and all of them in one archive."""
+    kept = tray()
+    if not kept:
+        st.text("Nothing yet: texts, grids and charts have “Add to figure”. What is added is kept while this tab is open.")
+        return
+    n = len(kept)
+    st.text(f"{'One figure' if n == 1 else f'{n} figures'}, kept while this tab is open. The archive has figures.tex, ready to paste, and each as PDF and SVG.")
+    drawings = named([replace(k.drawing, caption=caption_of(k)) for k in kept])
+    st.download_button("Download all (zip)", lambda: archive(drawings), file_name="figures.zip", key="tray-all", on_click="ignore", icon=":material/download:")
+    for i, (figure, drawing) in enumerate(zip(kept, drawings, strict=True)):
+        with st.container(border=True):
+            st.image(drawing.svg, width="stretch")
+            st.text_area("Caption", figure.drawing.caption, key=f"caption-{figure.id}", height=68)
+            buttons(i, figure, drawing)
+
+
+def caption_of(kept: Kept) -> str:
+    return str(st.session_state.get(f"caption-{kept.id}", kept.drawing.caption))
+
+
+def buttons(i: int, kept: Kept, drawing: Drawing) -> None:
+    """The files of one, and its place among the others."""
+    content: dict[str, tuple[str, Callable[[], bytes]]] = {
+        "SVG": ("svg", lambda: to_svg(drawing)),
+        "PDF": ("pdf", lambda: to_pdf(drawing)),
+        "LaTeX": ("tex", lambda: to_tex(drawing).encode()),
+        **({"LaTeX boxes": ("boxes.tex", lambda: to_tex(drawing, is_native=True).encode())} if drawing.latex else {}),
+    }
+    with st.container(horizontal=True, gap="small"):
+        for label, (suffix, made) in content.items():
+            st.download_button(label, made, file_name=f"{drawing.name}.{suffix}", key=f"{kept.id}-{suffix}", on_click="ignore")
+        st.button("Up", key=f"{kept.id}-up", disabled=i == 0, on_click=move, args=(i,))
+        st.button("Remove", key=f"{kept.id}-remove", on_click=remove, args=(i,))
+
+
+def remove(i: int) -> None:
+    """A figure out of the tray."""
+    del tray()[i]
+
+
+def move(i: int) -> None:
+    """A figure before the one that stands before it."""
+    kept = tray()
+    kept[i - 1 : i + 1] = kept[i - 1 : i + 1][::-1]
