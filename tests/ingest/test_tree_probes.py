@@ -296,7 +296,7 @@ def test_scores_are_those_of_a_probe_over_the_states_of_plain_transformers(probe
 def test_questions_answer_from_a_run(probed_trees: tuple[Path, Path]) -> None:
     with atlas.open(probed_trees[0]) as a:
         rows, every = a.parse_layers(), a.parse_layers(rank=0)
-        relations = a.parse_relations(1, least=1)
+        relations = a.parse_relations(1, min_edges=1)
         assert [(r["layer"], r["site"], r["rank"]) for r in rows.to_dicts()] == [(0, "resid_pre", 16), (0, "resid_post", 16), (1, "resid_post", 16)]
         assert every.height == 6 and a.parse_layers(rank=2).height == 3
         last = rows.to_dicts()[2]
