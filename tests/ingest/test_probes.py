@@ -19,6 +19,7 @@ import atlas
 from ingest.passes.base import Probe
 from ingest.passes.probe import PASS
 from ingest.recorders.linear_probe import L2, Labelled, block_ends, codelength, control_labels, interval, probed, type_guess
+from ingest.recorders.probe_rows import probe_tables, task_of
 from ingest.recorders.word_states import word_states
 from ingest.text import probed_words
 from ingest.text.survey import Survey
@@ -111,6 +112,33 @@ def test_control_labels_are_drawn_once_a_type_from_the_labels_there_are() -> Non
     drawn = control_labels(labels, 20_000, 3, seed=5)
     np.testing.assert_allclose(np.bincount(drawn) / 20_000, [0.7, 0.2, 0.1], atol=0.01)
     assert (control_labels(labels, 20_000, 3, seed=5) == drawn).all() and (control_labels(labels, 20_000, 3, seed=6) != drawn).any()
+
+
+class TypeStates:
+    """States that say which of 12 types a word is, and nothing else: one direction a type. types: of each position."""
+
+    def __init__(self, types: np.ndarray) -> None:
+        self.types = types
+
+    def of(self, _: object, position_ids: np.ndarray) -> np.ndarray:
+        found: np.ndarray = np.eye(12, dtype=np.float32)[self.types[position_ids]]
+        return found
+
+
+def test_a_control_s_labels_are_those_of_the_types_in_the_test_too() -> None:
+    """Where states say the type a probe can memorise all of the control: its ceiling is the share of the test's words whose type was seen."""
+    random = np.random.default_rng(0)
+    types, labels = random.integers(11, size=900), random.integers(3, size=900).astype(str)
+    types[850:] = 11
+    ids, is_test = np.arange(900), np.arange(900) >= 700
+    task = task_of(probed_words.ProbedWords(ids, ids // 50, ids, types, {"pos": labels.astype(object)}, is_test), "pos")
+    states = TypeStates(types)
+    rows = probe_tables(0, task, (0, "resid_pre"), {"label": states, "untrained": states}, seed=4)["probe"].to_pylist()  # type: ignore[dict-item]
+    control = next(r for r in rows if r["kind"] == "control")
+    drawn = control_labels(task.train.labels, 12, 3, 4)
+    # of the type that is not seen the probe gives one guess
+    assert control["accuracy"] == pytest.approx(0.75 + 0.25 * (control["unseen_accuracy"] == 1), abs=1e-9) and control["unseen_accuracy"] in (0, 1)
+    assert len(set(drawn[:11].tolist())) > 1
 
 
 def test_a_type_s_guess_is_its_most_frequent_label_and_of_an_unseen_one_that_of_all() -> None:

@@ -17,11 +17,15 @@ from ingest.passes.tree_probe import PASS
 from ingest.recorders.structural_probe import Sentences, batched, fitted, loss, predicted, together
 from ingest.recorders.tree_rows import chain, edge_rows, scores
 from ingest.recorders.tree_scores import found_edges, over_lengths, rank_correlations, spanning_tree, without
+from ingest.request import Request
+from ingest.store import committer
+from ingest.store.shards import Shard
 from ingest.text.parsed import Parsed, depths, tree_distances
 from ingest.text.survey import Survey
 from schema.audits import run_audits
 from schema.errors import AtlasError
 from schema.store import open_reader
+from tests.exact.published import OF_WORDS
 from tests.exact.tiny import asked, run
 from tests.ingest.test_probes import hidden
 from tests.ingest.test_run import saved
@@ -189,13 +193,17 @@ def short_texts(folder: Path) -> str:
     return str(folder / "?.txt")
 
 
+def asked_for(folder: Path, model: Path) -> Request:
+    given = {"context": 64, "batch_size": 4, "seed": 3, "shard_positions": 2000, "words": PIPELINE}
+    return asked(folder / "a.duckdb", str(model), short_texts(folder), **given, head_relation=True, tree_probe=True, tree_ranks="2,99")
+
+
 @pytest.fixture(scope="module")
 def probed_trees(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A tiny model over nine texts."""
     folder = tmp_path_factory.mktemp("trees")
     model = saved(folder / "gpt2", seed=0)
-    given = {"context": 64, "batch_size": 4, "seed": 3, "shard_positions": 2000, "words": PIPELINE}
-    target = run(asked(folder / "a.duckdb", str(model), short_texts(folder), **given, tree_probe=True, tree_ranks="2,99"))
+    target = run(asked_for(folder, model))
     assert sorted(p.name for p in folder.iterdir() if p.suffix != ".txt") == ["a.duckdb", "gpt2"]
     return target, model
 
@@ -207,6 +215,30 @@ def test_an_ingest_of_trees_keeps_every_rule(probed_trees: tuple[Path, Path]) ->
         assert con.execute("SELECT DISTINCT rank FROM tree_probe ORDER BY 1").fetchall() == [(2,), (16,)]
         train, test = con.execute("SELECT n_train_documents, n_test_documents FROM tree_task WHERE target = 'depth'").fetchall()[0]
         assert train > test > 0
+
+
+def contents(path: Path) -> dict[str, list[tuple]]:
+    with open_reader(path) as con:
+        return {name: con.execute(f"FROM {name} ORDER BY ALL").fetchall() for name in OF_WORDS}
+
+
+def test_killed_between_its_shards_it_goes_on_to_the_same_rows(probed_trees: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[int] = []
+    real = committer.load_shard
+
+    def load_or_stop(con: duckdb.DuckDBPyConnection, shard: Shard) -> None:
+        if len(loaded) == 2:
+            raise KeyboardInterrupt
+        loaded.extend([shard.shard_id] if "tree_probe" in shard.n_rows else [])
+        real(con, shard)
+
+    request = asked_for(tmp_path, probed_trees[1])
+    monkeypatch.setattr(committer, "load_shard", load_or_stop)
+    with pytest.raises(KeyboardInterrupt):
+        run(request)
+    monkeypatch.setattr(committer, "load_shard", real)
+    run(request)
+    assert contents(tmp_path / "a.duckdb") == contents(probed_trees[0])
 
 
 SENTENCES = """
@@ -264,7 +296,7 @@ def test_scores_are_those_of_a_probe_over_the_states_of_plain_transformers(probe
 def test_questions_answer_from_a_run(probed_trees: tuple[Path, Path]) -> None:
     with atlas.open(probed_trees[0]) as a:
         rows, every = a.parse_layers(), a.parse_layers(rank=0)
-        relations = a.parse_relations(1, least=1)
+        relations = a.parse_relations(1, min_edges=1)
         assert [(r["layer"], r["site"], r["rank"]) for r in rows.to_dicts()] == [(0, "resid_pre", 16), (0, "resid_post", 16), (1, "resid_post", 16)]
         assert every.height == 6 and a.parse_layers(rank=2).height == 3
         last = rows.to_dicts()[2]
