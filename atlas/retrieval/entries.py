@@ -22,6 +22,9 @@ FILES = "SELECT f.name, f.n_bytes, f.sha256 FROM key_file AS f WHERE f.corpus_id
 BLOCK_BYTES = 2**26
 """Of the float32 keys of a block, about: several row groups."""
 
+MOST_GROUP_BYTES = 2**28
+"""Of the entries of a row group, which is read at once: a file of kilobytes may hold any number of equal ones. `--keys` writes groups of 8 MiB."""
+
 
 @dataclass(frozen=True)
 class Block:
@@ -46,8 +49,12 @@ class Store:
     sha256: str
     files: tuple[tuple[Path, int, str], ...]
 
-    def check(self, advance: "Callable[[int], None]") -> None:
-        """Raise AtlasError for a file that is gone or is not the one that the atlas knows. advance: told of bytes that were looked at."""
+    def check(self, d_model: int, advance: "Callable[[int], None]") -> None:
+        """Raise AtlasError for a file that is gone, is not the one that the atlas knows, or has not the form of keys of d_model numbers.
+
+        advance: told of bytes that were looked at.
+        """
+        found_entries = 0
         for path, n_bytes, sha256 in self.files:
             if not path.is_file():
                 raise AtlasError(f"no keys at {path}, which the atlas names for corpus {self.corpus_id}: {AGAIN}")
@@ -55,7 +62,10 @@ class Store:
                 raise AtlasError(f"{path} has {found:,} bytes where the atlas says {n_bytes:,}: {AGAIN}")
             if file_sha256(path) != sha256:
                 raise AtlasError(f"{path} is not the file that the atlas was made with, of another model or an earlier ingest: {AGAIN}")
+            found_entries += count_entries(path, d_model)
             advance(n_bytes)
+        if found_entries != self.n_entries:
+            raise AtlasError(f"the keys of corpus {self.corpus_id} are {found_entries:,} where the atlas says {self.n_entries:,}: {AGAIN}")
 
     def blocks(self) -> Iterator[Block]:
         """All entries, in blocks of BLOCK_BYTES."""
@@ -64,7 +74,7 @@ class Store:
             with pq.ParquetFile(path) as file:
                 held: list[pa.Table] = []
                 for group in range(file.num_row_groups):
-                    held.append(file.read_row_group(group, columns=list(COLUMNS)))
+                    held.append(read_group(path, file, group))
                     if group + 1 == file.num_row_groups or 2 * sum(map(key_bytes, held)) >= BLOCK_BYTES:
                         block = block_of(first, pa.concat_tables(held))
                         held.clear()
@@ -83,6 +93,37 @@ class Store:
 
 
 AGAIN = "`atlas ingest … --keys` with what it was made with writes it again"
+
+
+ID_BYTES = 20
+"""Of an entry, beside its key."""
+
+
+def count_entries(path: Path, d_model: int) -> int:
+    """Entries of a file. Raises AtlasError for one that is no Parquet, has other columns than keys have, or row groups that are too large to be read."""
+    wanted = dict(zip(COLUMNS, (pa.int64(), pa.int64(), pa.int32(), pa.list_(pa.float16(), d_model)), strict=True))
+    try:
+        with pq.ParquetFile(path) as file:
+            kinds = {field.name: field.type for field in file.schema_arrow}
+            sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise AtlasError(f"{path} cannot be read as keys: {' '.join(str(error).split())}; {AGAIN}") from error
+    if kinds != wanted:
+        raise AtlasError(f"{path} has other columns than {', '.join(f'{name} {kind}' for name, kind in wanted.items())}: {AGAIN}")
+    if (largest := max(sizes, default=0) * (2 * d_model + ID_BYTES)) > MOST_GROUP_BYTES:
+        raise AtlasError(f"{path} has row groups of {largest:,} bytes, and {MOST_GROUP_BYTES:,} are read at once: {AGAIN}")
+    return sum(sizes)
+
+
+def read_group(path: Path, file: pq.ParquetFile, group: int) -> pa.Table:
+    """Raises AtlasError for pages that cannot be read, and for an entry that lacks something."""
+    try:
+        found = file.read_row_group(group, columns=list(COLUMNS))
+    except (pa.ArrowException, OSError) as error:
+        raise AtlasError(f"{path} cannot be read as keys: {' '.join(str(error).split())}; {AGAIN}") from error
+    if empty := [name for name in COLUMNS if found[name].null_count or (name == "key" and any(chunk.flatten().null_count for chunk in found[name].chunks))]:
+        raise AtlasError(f"{path} has entries without {empty[0]}: {AGAIN}")
+    return found
 
 
 def key_bytes(table: pa.Table) -> int:

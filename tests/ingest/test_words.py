@@ -1,6 +1,7 @@
 """Words with labels: CoNLL-U aligned by characters, a tagger's own answers, and the tokens that words end with."""
 
 from dataclasses import asdict, replace
+from os import mkfifo
 from pathlib import Path
 
 import duckdb
@@ -163,6 +164,22 @@ def labels(con: duckdb.DuckDBPyConnection) -> list[tuple]:
         "FROM word AS w JOIN document AS d USING (document_id) LEFT JOIN word AS h ON h.word_id = w.head_word_id "
         "LEFT JOIN position AS l ON l.position_id = w.last_position_id ORDER BY w.word_id"
     ).fetchall()
+
+
+@pytest.mark.parametrize("name", ["folder", "blank:en", "torch", "pip", "polars", "../folder", ""])
+def test_a_tagger_is_an_installed_pipeline_and_no_folder_or_other_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A folder of the name may be anybody's, and a pipeline's says what is called while it is read."""
+    spacy.blank("en").to_disk(tmp_path / "folder")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(AtlasError, match="no such pipeline is installed"):
+        tagger.pipeline(name)
+
+
+def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path) -> None:
+    mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero"), tmp_path):
+        with pytest.raises(AtlasError, match="it is no regular file; give spacy:PIPELINE or a CoNLL-U file"):
+            Aligned(path)
 
 
 def test_an_ingest_of_a_file_keeps_every_rule_and_answers(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """`atlas retrieve` from files of keys to answers, against a loop in numpy over the same numbers."""
 
+import hashlib
 import shutil
 import subprocess
 import sys
@@ -7,12 +8,16 @@ from collections.abc import Callable
 from math import exp, log
 from pathlib import Path
 
+import duckdb
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
 import atlas
 from atlas.cli.main import cli
+from atlas.retrieval import entries
 from atlas.retrieval.kind import RETRIEVALS
 from atlas.retrieval.rules import findings
 from schema.errors import AtlasError
@@ -246,10 +251,58 @@ def test_what_cannot_be_done_is_said_in_a_line_and_changes_nothing(path: Path, d
     assert RETRIEVALS.path(path).read_bytes() == before
 
 
+def planted(path: Path, change: Callable[[pa.Table], pa.Table] | bytes, n_entries: int | None = None) -> None:
+    """A file of keys of a stranger's, who made the atlas that names it too."""
+    file = min(keys_folder(path).iterdir(), key=lambda each: int(each.stem))
+    if isinstance(change, bytes):
+        file.write_bytes(change)
+    else:
+        pq.write_table(change(pq.read_table(file)), file)
+    with duckdb.connect(str(path)) as con:
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        con.execute("UPDATE key_file SET n_bytes = ?, sha256 = ? WHERE name = ?", [file.stat().st_size, digest, file.name])
+        if n_entries is not None:
+            con.execute("UPDATE key_file SET n_entries = ?", [n_entries])
+
+
+def with_column(name: str, make: Callable[[int], pa.Array]) -> Callable[[pa.Table], pa.Table]:
+    return lambda table: table.set_column(table.column_names.index(name), name, make(len(table)))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (b"", "cannot be read as keys: Parquet file size is 0 bytes"),
+        (b"PAR1" + b"\xff" * 100 + b"PAR1", "cannot be read as keys"),
+        (lambda table: table.drop_columns(["key"]), "has other columns than position_id int64, document_id int64"),
+        (with_column("next_token_id", lambda n: pa.array(["x"] * n)), "has other columns than"),
+        (with_column("key", lambda n: pa.array([[1.0] * 7] * n, pa.list_(pa.float16(), 7))), "has other columns than"),
+        (with_column("key", lambda n: pa.nulls(n, pa.list_(pa.float16(), D))), "has entries without key"),
+        (with_column("document_id", lambda n: pa.nulls(n, pa.int64())), "has entries without document_id"),
+        (with_column("document_id", lambda n: pa.array([2**60] * n)), "keys are of a document that the atlas has not"),
+        (with_column("document_id", lambda n: pa.array([-1] * n)), "keys are of a document that the atlas has not"),
+    ],
+)
+def test_planted_keys_are_refused_in_a_line(path: Path, change: Callable[[pa.Table], pa.Table] | bytes, said: str) -> None:
+    planted(path, change)
+    failed = retrieve(path)
+    assert isinstance(failed.exception, AtlasError)
+    assert said in str(failed.exception)
+    assert "\n" not in str(failed.exception)
+    assert not RETRIEVALS.path(path).exists()
+
+
+def test_planted_sizes_are_refused_before_anything_is_held(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted(path, lambda table: table, n_entries=10**12)
+    assert "where the atlas says 2,000,000,000,000" in str(retrieve(path).exception)
+    # of a file in one group, which compresses to nothing where its entries are equal
+    monkeypatch.setattr(entries, "MOST_GROUP_BYTES", 1000)
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", lambda *_, **__: pytest.fail("it was read"))
+    assert "row groups of" in str(retrieve(path).exception)
+
+
 def test_keys_without_predictions_are_refused(tmp_path: Path) -> None:
     path = write_atlas(tmp_path / "a.duckdb", corpora())
-    import duckdb
-
     with duckdb.connect(str(path)) as con:
         con.execute(f"DELETE FROM position_prediction WHERE position_id >= {2 * STEP}")
     failed = retrieve(path)
