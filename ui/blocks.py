@@ -16,7 +16,7 @@ from atlas.export.visible import visible
 from atlas.notes import notes
 from atlas.questions import question
 from schema.errors import AtlasError
-from ui import charts, links, listing
+from ui import charts, links, listing, numbers
 from ui.data import Answer, source
 
 TABLE_FORMATS = {"CSV": ("csv", "csv"), "Parquet": ("parquet", "parquet"), "LaTeX": ("latex", "tex")}
@@ -79,25 +79,35 @@ def grid(shown: pl.DataFrame, rows: pl.DataFrame, key: str, title: str, columns:
         if rows.height > listing.MOST:
             st.text(f"The first {listing.MOST:,} of {rows.height:,} rows; files have all.")
         return
+    formats = numbers.formats(shown)
     st.dataframe(
         readable(shown),
         key=key,
         height=height,
         hide_index=True,
         lazy=False,
-        column_config={c: st.column_config.Column(help=columns.get(c)) for c in shown.columns},
+        column_config={
+            c: st.column_config.NumberColumn(format=formats[c], help=columns.get(c)) if c in formats else st.column_config.Column(help=columns.get(c))
+            for c in shown.columns
+        },
         alt=title,
     )
 
 
 def readable(frame: pl.DataFrame) -> pl.DataFrame:
-    """Text and lists of text with every character visible; numbers as they are, so that they sort as numbers."""
+    """Text and lists with every character visible and numbers rounded; single numbers as they are, so that they sort as numbers."""
     text = [c for c in frame.columns if frame.schema[c] == pl.String]
     lists = [c for c in frame.columns if frame.schema[c] == pl.List(pl.String)]
     return frame.with_columns(
         *(pl.Series(c, [None if v is None else short(visible(v)) for v in frame[c]], dtype=pl.String) for c in text),
         *(pl.Series(c, [None if v is None else short(" · ".join(visible(t) for t in v if t is not None)) for v in frame[c]], dtype=pl.String) for c in lists),
+        *(pl.Series(c, numbers.listed(frame[c]), dtype=pl.String) for c in frame.columns if is_numbers(frame.schema[c])),
     )
+
+
+def is_numbers(kind: pl.DataType) -> bool:
+    """Whether a column holds lists or vectors of numbers."""
+    return isinstance(kind, pl.List | pl.Array) and kind.inner.is_numeric()
 
 
 def short(text: str) -> str:

@@ -5,7 +5,7 @@ import polars as pl
 
 from atlas.papers.charts import OKABE_ITO
 
-AnyChart = alt.Chart | alt.LayerChart | alt.FacetChart
+AnyChart = alt.Chart | alt.LayerChart | alt.FacetChart | alt.ConcatChart
 
 PANEL = 200
 """Height of a chart, in px on screen and pt in print; a panel of several is half as wide again."""
@@ -29,28 +29,26 @@ def screened(chart: AnyChart) -> AnyChart:
     return shown.configure_legend(orient="top", title=None, labelLimit=0)
 
 
-PANELS = 5
-"""Panels in a row."""
-
-FILLED = "<style>.st-key-profiles [data-testid=stVegaLiteChart]{overflow-x:auto}.st-key-profiles svg{width:100%;min-width:44rem;height:auto}</style>"
-"""Panels have a width of their own: drawn as large as there is room, on a telephone to be moved sideways."""
+GRID = """<style>.st-key-profiles{display:grid;grid-template-columns:repeat(auto-fill,minmax(15rem,1fr));gap:.4rem 1rem}</style>"""
+"""Panels beside each other, as many as there is room for, and together as wide as the page."""
 
 
-def profiles(layers: pl.DataFrame, measures: dict[str, str]) -> alt.Chart:
-    """One panel a measure over the layers, all marking the layer under the pointer. measures: column → title with unit."""
-    long = layers.select("layer", *measures).unpivot(index="layer", variable_name="column").drop_nulls("value")
-    long = long.with_columns(pl.col("column").replace_strict(measures).alias("measure"))
-    hovered = alt.selection_point(name="hovered", fields=["layer"], on="pointerover", nearest=True, empty=False)
-    base = alt.Chart(long).encode(
+def profile(layers: pl.DataFrame, column: str, title: str) -> AnyChart:
+    """A measure over the layers."""
+    base = alt.Chart(
+        layers.select("layer", pl.col(column).alias("value")).drop_nulls("value"), title=alt.TitleParams(title, fontSize=12, anchor="start")
+    ).encode(
         x=alt.X("layer:O", title="Layer (from 0)", axis=alt.Axis(labelAngle=0, labelOverlap="parity")),
-        y=alt.Y("value:Q", title=None),
-        tooltip=[alt.Tooltip("measure:N", title="Measure"), alt.Tooltip("layer:O", title="Layer"), alt.Tooltip("value:Q", title="Value", format=".4g")],
+        y=alt.Y("value:Q", title=None, axis=alt.Axis(tickCount=4)),
+        tooltip=[alt.Tooltip("layer:O", title="Layer"), alt.Tooltip("value:Q", title=title, format=".4g")],
     )
-    line = base.mark_line(color=OKABE_ITO[0])
-    points = base.mark_point(color=OKABE_ITO[0], filled=True).encode(size=alt.condition(hovered, alt.value(120), alt.value(20))).add_params(hovered)
-    panels = alt.layer(line, points).properties(width=PANEL * 0.75, height=PANEL * 0.6)
-    header = alt.Header(labelLimit=PANEL, labelFontSize=9)
-    return panels.facet(facet=alt.Facet("measure:N", title=None, sort=list(measures.values()), header=header), columns=PANELS).resolve_scale(y="independent")
+    point = base.mark_point(color=OKABE_ITO[0], filled=True, size=22)
+    return alt.layer(base.mark_line(color=OKABE_ITO[0]), point).properties(height=PANEL * 0.65)
+
+
+def profiles(layers: pl.DataFrame, measures: dict[str, str]) -> alt.ConcatChart:
+    """All measures in one figure, as files have it. measures: column → title with unit."""
+    return alt.concat(*(profile(layers, column, title).properties(width=PANEL * 0.85) for column, title in measures.items()), columns=3)
 
 
 def histogram(bins: pl.DataFrame) -> alt.Chart:

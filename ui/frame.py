@@ -83,9 +83,9 @@ def bar_html(room: str, published: str, kept: dict[str, Link], typed: str) -> st
 def box(typed: str) -> str:
     """The one box. It is a form of HTML: without the script it loads the Search room."""
     of = f'<input type="hidden" name="{links.OF}" value="{escape(data.identity() or "")}">' if data.identity() else ""
-    hint = "L20N100, L7H3, 136, a token, words"
+    hint = "L20N100, L7H3, a position, a token, words"
     value = f' value="{escape(typed)}"' if is_plain(typed) else ""
-    field = f'<input type="search" name="q" placeholder="{hint}" aria-label="Find: {hint}" maxlength="200" autocomplete="off" required{value}>'
+    field = f'<input type="search" name="q" placeholder="Find L20N100, a token …" aria-label="Find: {hint}" maxlength="200" autocomplete="off" required{value}>'
     return f'<form class="box" action="/{links.SEARCH}" method="get" role="search">{field}{of}</form>'
 
 

@@ -17,6 +17,9 @@ ROOMS = {SEARCH: "Search", COMPONENT: "Component", PREDICTION: "Prediction", MAP
 OF = "of"
 """Parameter: the first digits of the weights' hash that a link is of."""
 
+KINDS = ((Neuron, ""), (Head, ""), (Head, "from_"))
+"""What a row may be of, by its columns: (layer, neuron), (layer, head), (from_layer, from_head)."""
+
 Value = str | int | float | Sequence[str] | None
 
 
@@ -84,11 +87,11 @@ def of_row(row: Mapping[str, object]) -> Link | None:
 
 def of_named_row(row: Mapping[str, object]) -> tuple[str, Link] | None:
     """As of_row, with the name of what it leads to: L20N100, L7H3, 136."""
-    layer, position = row.get("layer"), row.get("position_id")
-    for kind in (Neuron, Head):
-        unit = row.get(kind._fields[1])
+    for kind, prefix in KINDS:
+        layer, unit = row.get(f"{prefix}layer"), row.get(f"{prefix}{kind._fields[1]}")
         if isinstance(layer, int) and isinstance(unit, int):
             return str(kind(layer, unit)), component(kind(layer, unit))
+    layer, position = row.get("layer"), row.get("position_id")
     if isinstance(position, int):
         return str(position), prediction(position, open=f"L{layer}" if isinstance(layer, int) else None)
     return None

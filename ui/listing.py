@@ -5,8 +5,7 @@ from html import escape
 
 import polars as pl
 
-from atlas.export.cells import display_cells
-from ui import links
+from ui import links, numbers
 
 MOST = 300
 """Rows shown; files have all."""
@@ -37,8 +36,8 @@ def table(shown: pl.DataFrame, leads: list[Named], title: str, meanings: Mapping
     names = [name for name, _ in filter(None, leads)]
     kind = "position" if all(name.isdecimal() for name in names) else "head" if all("H" in name for name in names) else "neuron"
     # the name of a component says both numbers
-    shown = shown.drop([c for c in ("layer", kind) if kind != "position" and c in shown.columns])
-    cells = {c: display_cells(shown[c], str) for c in shown.columns}
+    shown = shown.drop([c for c in ("layer", kind, "from_layer", "from_head") if kind != "position" and c in shown.columns])
+    cells = {c: numbers.cells(shown[c], str) for c in shown.columns}
     own = next((c for c in cells if [*map(str, shown[c])] == [lead[0] if lead else "" for lead in leads]), None)
     if own is None:
         cells = {kind: [lead[0] if lead else "" for lead in leads], **cells}

@@ -1,10 +1,15 @@
 """Numbers as tables show them: one format in a column, and thousands set apart wherever things are counted. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from math import floor, isfinite, log10
 
 import polars as pl
 
-from atlas.export.cells import decimals_of, display
+from atlas.export.cells import NULL, decimals_of, display, display_cells
+from atlas.export.visible import visible
+
+MOST_DECIMALS = 6
+"""More than these are hard to count: powers of ten are shown instead."""
 
 LONGEST_LIST = 20
 """Numbers of a list that a cell shows."""
@@ -28,8 +33,17 @@ def formats(frame: pl.DataFrame) -> Mapping[str, str]:
 def format_of(name: str, column: pl.Series) -> str:
     if column.dtype.is_integer():
         return "localized" if is_count(name) else "%d"
-    decimals, are_lost = decimals_of(column.to_list())
-    return "%.2e" if are_lost else f"%.{decimals}f"
+    sizes = [abs(v) for v in column.drop_nulls().to_list() if v and isfinite(v)]
+    # as many as the largest needs for four digits, and the smallest for one
+    least = -floor(log10(min(sizes, default=1.0)))
+    return "%.2e" if least > MOST_DECIMALS else f"%.{max(decimals_of(sizes), least, 0)}f"
+
+
+def cells(column: pl.Series, show: Callable[[str], str] = visible) -> list[str]:
+    """The column's values as people read them, in one format; counts with thousands set apart."""
+    if column.dtype.is_integer() and is_count(column.name):
+        return [NULL if n is None else f"{n:,}" for n in column.to_list()]
+    return display_cells(column, show)
 
 
 def listed(column: pl.Series) -> list[str | None]:

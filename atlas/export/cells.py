@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 
@@ -42,20 +42,22 @@ def display(value: object, show: Callable[[str], str] = visible) -> str:
 
 def display_floats(values: list[float | None]) -> list[str]:
     """Four significant digits for the largest, and the same number of decimals for all; scientific where that leaves only zeros."""
-    decimals, _ = decimals_of(values)
-    return [NULL if value is None else f"{value:.1e}" if is_lost(value, decimals) else f"{value:.{decimals}f}" for value in values]
+    decimals = decimals_of(values)
+
+    def one(value: float | None) -> str:
+        if value is None:
+            return NULL
+        is_lost = value != 0 and math.isfinite(value) and abs(value) < 0.5 * 10.0**-decimals
+        return f"{value:.1e}" if is_lost else f"{value:.{decimals}f}"
+
+    return [one(v) for v in values]
 
 
-def decimals_of(values: list[float | None]) -> tuple[int, bool]:
-    """The decimals that give the largest of all four significant digits, and whether they leave only zeros of any."""
+def decimals_of(values: Sequence[float | None]) -> int:
+    """The decimals that give the largest four significant digits, at most six."""
     finite = [abs(v) for v in values if v is not None and math.isfinite(v) and v != 0]
     whole = math.floor(math.log10(max(finite))) if finite else 0
-    decimals = min(max(3 - whole, 0), 6)
-    return decimals, any(is_lost(v, decimals) for v in finite)
-
-
-def is_lost(value: float, decimals: int) -> bool:
-    return value != 0 and math.isfinite(value) and abs(value) < 0.5 * 10.0**-decimals
+    return min(max(3 - whole, 0), 6)
 
 
 def plain(value: object) -> object:

@@ -24,7 +24,7 @@ def need_renderer() -> None:
         raise AtlasError(f"figures need {' and '.join(PACKAGES)}: pip install 'activation-atlas[export]' ({error})") from error
 
 
-def render_figure(chart: "alt.Chart | alt.LayerChart | alt.FacetChart", format: str) -> bytes:
+def render_figure(chart: "alt.Chart | alt.LayerChart | alt.FacetChart | alt.ConcatChart", format: str) -> bytes:
     """The chart in one of FIGURE_FORMATS. SVG and PNG are the same bytes every time; PDF holds the fonts it uses."""
     import vl_convert as vlc
 

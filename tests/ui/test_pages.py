@@ -1,6 +1,5 @@
 """Every page of every kind of atlas: what it shows, what it says where there is nothing, and that a link restores it."""
 
-import re
 import shutil
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import pytest
 
 from atlas.api import Atlas
 from schema import SCHEMA_VERSION, store
-from tests.ui.conftest import Visit, htmls, tables, text_of
+from tests.ui.conftest import Visit, tables, text_of
 from ui import data
 
 PAGES = sorted(path.stem for path in (Path(__file__).parents[2] / "ui" / "app_pages").glob("*.py"))
@@ -63,13 +62,6 @@ def test_a_width_of_the_text_that_there_is_not_is_said(visit: Visit, tiny: Path)
     assert "no context huge; they are narrow, snippet, wide" in text_of(visit(tiny, "component", at="L0N0", context="huge"))
 
 
-@pytest.mark.parametrize(("at", "places"), [("L0N0", {"Next": "L0N1"}), ("L0N3", {"Previous": "L0N2", "Next": "L1N0"}), ("L2N3", {"Previous": "L2N2"})])
-def test_previous_and_next_lead_through_the_model(visit: Visit, tiny: Path, at: str, places: dict[str, str]) -> None:
-    app = visit(tiny, "component", at=at)
-    found = {name: place for html in htmls(app) for place, name in re.findall(r'<a href="/component\?at=(\w+)&amp;of=ww">(\w+)</a>', html)}
-    assert {name: found[name] for name in ("Previous", "Next") if name in found} == places
-
-
 def test_a_link_of_another_model_shows_nothing_of_this_one(visit: Visit, tiny: Path) -> None:
     assert [t.value for t in visit(tiny, "component", at="L1N2", of="ww").title] == ["L1N2"]
     app = visit(tiny, "component", at="L1N2", of="217a624a")
@@ -109,17 +101,3 @@ def test_a_visit_that_begins_while_a_snapshot_is_published_shows_that(visit: Vis
     assert not app.error
     assert len(app.title) == 1
     assert not [b for b in app.button if b.label.startswith("Show the snapshot")]
-
-
-def test_an_annotation_is_kept_by_the_form_and_shown(visit: Visit, nasty: Path) -> None:
-    app = visit(nasty, "component", at="L0N0")
-    assert "Nobody has annotated this neuron yet." in text_of(app)
-    app.toggle(key="annotate").set_value(True).run()
-    app.selectbox(key="annotated-corpus").set_value(2).run()
-    app.text_input(key="annotator").set_value("anna")
-    next(t for t in app.text_input if t.label == "What they have in common").set_value("*odd* ones")
-    app.multiselect[0].set_value([1, 2, 3])
-    next(b for b in app.button if b.label == "Keep").click().run()
-    assert not app.exception and not app.error
-    found = next(table for table in tables(app) if "annotator_kind" in table)
-    assert found[["annotator", "kind", "description", "n_matches"]].to_numpy().tolist() == [["anna", "shallow", "*odd* ones", 3]]

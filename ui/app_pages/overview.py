@@ -17,9 +17,12 @@ blocks.table(data.ask("corpus_summary"), "corpora", columns=overview.CORPUS_COLU
 
 st.header("Layers")
 layers = data.ask("layer_summary")
-st.html(charts.FILLED)
+measures = overview.measured(layers.frame)
+st.html(charts.GRID)
 with st.container(key="profiles"):
-    blocks.figure(charts.profiles(layers.frame, overview.measured(layers.frame)), layers, "profiles-chart")
+    for column, heading in measures.items():
+        st.altair_chart(charts.profile(layers.frame, column, heading), key=column, width="stretch", alt=heading)
+blocks.take_away(layers, "profiles-chart", charts.profiles(layers.frame, measures))
 
 st.header("Runs")
 blocks.table(data.runs(), "runs")

@@ -1,12 +1,14 @@
 """The form: what the texts of a key, or the tokens of a value, have in common."""
 
-import polars as pl
+from html import escape
+
 import streamlit as st
 
 from atlas.address import Neuron
 from atlas.annotations.adding import add
 from atlas.annotations.sheet import MEANINGS, NONE
 from atlas.annotations.subjects import SUBJECTS, Address, Pattern, Shown, shown
+from atlas.export.visible import visible, visible_line
 from schema.errors import AtlasError
 from ui import blocks, data
 
@@ -23,7 +25,7 @@ def annotations(where: Neuron) -> None:
 
 
 def entry(where: Neuron) -> None:
-    """The form."""
+    """The form, a tick beside each thing that is looked at. What is kept empties it."""
     subject = st.segmented_control("What do you look at?", list(OFFERED), format_func=OFFERED.__getitem__, default="key", key="subject", required=True)
     corpora = data.status().corpora["corpus_id"].to_list()
     corpus = (st.selectbox("Corpus", corpora, key="annotated-corpus") if len(corpora) > 1 else next(iter(corpora), None)) if subject == "key" else None
@@ -32,14 +34,33 @@ def entry(where: Neuron) -> None:
     if not items:
         blocks.empty(f"This atlas has no {address}.")
         return
-    st.dataframe(listed(items), hide_index=True, height=300, alt=f"What {address} shows")
-    with st.form("pattern", border=False):
+    # a form of another name is another form, and empty
+    name = f"pattern-{address}-{st.session_state.get('kept-patterns', 0)}"
+    with st.form(name, border=False):
         annotator = st.text_input("Your name", key="annotator", persist_state="session")
         kind = st.selectbox("Kind", [*SUBJECTS[subject].kinds, NONE], format_func=lambda k: MEANINGS.get(k, "none: I looked, and they have nothing in common"))
         description = st.text_input("What they have in common")
-        ranks = st.multiselect("Ranks that share it", [item.rank for item in items])
+        st.text("Tick those that share it.")
+        ranks = tuple(item.rank for item in items if ticked(item, f"{name}-{item.rank}"))
         if st.form_submit_button("Keep"):
-            keep(address, annotator, None if kind == NONE else Pattern(kind, description, tuple(sorted(ranks))))
+            keep(address, annotator, None if kind == NONE else Pattern(kind, description, ranks))
+
+
+def ticked(item: Shown, key: str) -> bool:
+    """A tick with its rank, and beside it what is looked at."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        is_ticked = st.checkbox(f"{item.rank}", key=key, width=70)
+        st.html(line(item))
+    return is_ticked
+
+
+def line(item: Shown) -> str:
+    """What is looked at: a token, and of a text what was read before it and what follows."""
+    if item.position_id is None:
+        return f'<span class="chips"><bdi>{escape(visible(item.token))}</bdi></span>'
+    following = f" · next <bdi>{escape(visible(item.next_token))}</bdi>" if item.next_token else ""
+    read = f'<bdi>{escape(visible_line(item.text_before or ""))}</bdi><bdi class="peak">{escape(visible_line(item.token))}</bdi>'
+    return f'<div class="strip"><span>{read}{following}</span></div>'
 
 
 def keep(address: Address, annotator: str, pattern: Pattern | None) -> None:
@@ -49,13 +70,6 @@ def keep(address: Address, annotator: str, pattern: Pattern | None) -> None:
     except AtlasError as error:
         blocks.failure(error)
         return
+    st.session_state["kept-patterns"] = st.session_state.get("kept-patterns", 0) + 1
     st.toast(f"Kept: {n} of your patterns for this {address.subject}.")
     st.rerun()
-
-
-def listed(items: tuple[Shown, ...]) -> pl.DataFrame:
-    """What is shown, as a table to read; tokens stand alone, texts with what is around them."""
-    rows = {"rank": [i.rank for i in items], "token": [i.token for i in items]}
-    if items[0].position_id is not None:
-        rows |= {"text before": [i.text_before for i in items], "next token": [i.next_token for i in items]}
-    return blocks.readable(pl.DataFrame(rows))

@@ -1,58 +1,76 @@
-"""Parts of the view of a neuron: which neuron, and its triggers as coloured text."""
+"""The view of a neuron: what it does at a glance, and the rest under tabs that ask when they are opened."""
 
-import random
+from collections.abc import Callable
 
 import streamlit as st
 
-from atlas.address import Neuron, parse_neuron
-from atlas.ranges import check_below
-from schema.terms import PRECEDING, PRECEDING_RANKS
-from ui import blocks, data, links, tokens
+from atlas.address import Neuron
+from ui import asked, blocks, charts, data
+from ui.component import annotating, choosing, front, panels, texts
 
-WIDTHS = {"narrow": 5, "snippet": 16, "wide": 64}
-"""Name → tokens shown before the trigger."""
+FIRST, NARROW = 3, 5
+"""Texts of each tail at a glance, and tokens before their triggers."""
 
-TAILS = {"max": "Largest coefficients", "min": "Smallest coefficients"}
+TABS = {
+    "texts": "All texts", "tokens": "Value tokens", "neighbours": "Nearest values", "circuits": "Reads from, writes to",
+    "positions": "Where it mattered", "samples": "Samples", "numbers": "Norms and cosines", "notes": "Annotations",
+}  # fmt: skip
+"""`tab` in the address → its name."""
 
-N_TEXTS = 20
-
-LEGEND = (
-    f"The framed token is the trigger, its coefficient on the left. Tokens are shaded by this neuron's coefficient at each: at up to {PRECEDING} before the "
-    f"first {PRECEDING_RANKS} triggers, at other triggers, and at traced positions."
-)
-
-
-def choose(n_layers: int, d_ffn: int) -> Neuron | None:
-    """The neuron that the address asks for, with links to others; None if it asks for none. Raises AtlasError for one that this model does not have."""
-    asked_for = st.query_params.get("at", "")
-    where = parse_neuron(asked_for) if asked_for else None
-    if where:
-        check_below(where.layer, "layer", n_layers)
-        check_below(where.neuron, "neuron", d_ffn)
-    st.html(steps(where, n_layers, d_ffn))
-    return where
+CIRCUIT = ["side", "layer", "neuron", "weight", "cosine", "share", "promotes"]
+SAMPLED = "No traced position keeps a coefficient of this neuron: it is never among the largest of its layer there."
+UNMOVED = "At no traced position is this neuron among those that move the prediction's logit most."
 
 
-def steps(where: Neuron | None, n_layers: int, d_ffn: int) -> str:
-    """Links to the neuron before, the one after and any other."""
-    last = n_layers * d_ffn - 1
-    places = {"Random": random.randint(0, last)}
-    if where:
-        here = where.layer * d_ffn + where.neuron
-        places = {"Previous": here - 1, "Next": here + 1} | places
-    return " · ".join(links.anchor(links.neuron(*divmod(place, d_ffn)), name) for name, place in places.items() if 0 <= place <= last)
+def show(where: Neuron) -> None:
+    """All of it."""
+    glance(where)
+    OPENED[choosing.tab(where, TABS)](where)
 
 
-def triggers(where: Neuron, width: int) -> None:
-    """Both tails as coloured text, on one scale."""
-    st.text(LEGEND)
-    answers = {tail: data.ask("trigger_contexts", layer=where.layer, neuron=where.neuron, tail=tail, n=N_TEXTS, width=width) for tail in TAILS}
-    largest = max((abs(c) for answer in answers.values() for c in answer.frame["coefficient"]), default=0.0)
-    for column, (tail, answer) in zip(st.columns(2), answers.items(), strict=True):
+def glance(where: Neuron) -> None:
+    """The answer: what triggers it, what it writes, how large its coefficient is."""
+    here = where._asdict()
+    card = data.ask("neuron_card", **here).frame.row(0, named=True)
+    tails = {heading: data.ask("trigger_contexts", **here, tail=tail, n=FIRST, width=NARROW).frame.to_dicts() for tail, heading in texts.TAILS.items()}
+    notes = data.ask("annotated_patterns", layer=where.layer, item=where.neuron).frame.drop_nulls("description").to_dicts()
+    note = front.annotated(notes[0]) if notes else front.neuron_note(card, tails[texts.TAILS["max"]])
+    st.html(front.neuron(note, card, data.ask("coefficient_histogram", **here).frame.to_dicts(), tails))
+
+
+def all_texts(where: Neuron) -> None:
+    width = asked.word("Tokens before the trigger", "context", list(texts.WIDTHS), default="snippet")
+    texts.triggers(where, texts.WIDTHS[width])
+
+
+def value_tokens(where: Neuron) -> None:
+    columns = ["direction", "rank", "token", "score", "prob"]
+    blocks.table(data.ask("value_tokens", **where._asdict()), "value_tokens", columns=columns, height=460)
+
+
+def circuits(where: Neuron) -> None:
+    """Virtual weights: which neurons of earlier layers it reads, which of later layers read it."""
+    for column, heading, name in zip(st.columns(2), ("Reads from", "Writes to"), ("neuron_writers", "neuron_readers"), strict=True):
         with column:
-            st.subheader(TAILS[tail])
-            if answer.frame.is_empty():
-                blocks.empty("No triggers: this corpus has not been swept.", "atlas ingest NAME.duckdb --model … --corpus …")
-                continue
-            st.html("".join(tokens.trigger(row, largest) for row in answer.frame.iter_rows(named=True)))
-            blocks.take_away(answer, f"triggers-{tail}")
+            st.header(heading, anchor=False)
+            panels.rows(name, "No neuron of another layer.", CIRCUIT, **where._asdict())
+
+
+def numbers(where: Neuron) -> None:
+    """The histogram with its scale, and every number about it."""
+    histogram = data.ask("coefficient_histogram", **where._asdict())
+    blocks.figure(charts.histogram(histogram.frame), histogram, "histogram")
+    panels.card("neuron_card", **where._asdict())
+
+
+OPENED: dict[str, Callable[[Neuron], None]] = {
+    "texts": all_texts,
+    "tokens": value_tokens,
+    "neighbours": lambda where: panels.rows("nearest_values", blocks.NOTHING, **where._asdict()),
+    "circuits": circuits,
+    "positions": lambda where: panels.rows("neuron_positions", UNMOVED, **where._asdict()),
+    "samples": lambda where: panels.rows("coefficient_samples", SAMPLED, **where._asdict()),
+    "numbers": numbers,
+    "notes": annotating.annotations,
+}
+"""Tab → what draws it."""

@@ -6,8 +6,8 @@ from unicodedata import east_asian_width
 
 from atlas.export.visible import SPACE, visible
 
-FONT, LINE = 11, 14
-"""px of a name's letters, and of the room for a line."""
+FONT, LINE, GAP = 11, 16, 8
+"""px of a name's letters, of the room for a line, and between two names in one."""
 
 LONGEST = 14
 """Characters of a token in a name."""
@@ -68,7 +68,7 @@ def place(things: Sequence[Named], area: Area, width: float, height: float, *, a
 def put(name: str, thing: Named, area: Area, width: float, height: float, above: float) -> Label:
     across = (thing.x - area.x_min) / (area.x_max - area.x_min) * width
     down = (area.y_max - thing.y) / (area.y_max - area.y_min) * height - above
-    half = width_of(name) / 2
+    half = (width_of(name) + GAP) / 2
     return Label(name, Box(across - half, across + half, down - LINE / 2, down + LINE / 2))
 
 
@@ -91,8 +91,8 @@ def width_of_character(character: str) -> float:
 
 
 def names(tokens: Sequence[str]) -> list[str]:
-    """What a cell may be called: two of its tokens, or one; words before pieces of words."""
-    ordered = sorted(tokens, key=lambda token: not is_word(token))
+    """What a cell may be called: two of its tokens, or one; words before pieces of words, and nothing that is no whole character."""
+    ordered = sorted((token for token in tokens if not is_broken(token)), key=lambda token: not is_word(token))
     shown = [shortened(visible(token)).removeprefix(SPACE) or SPACE for token in ordered]
     return [" · ".join(shown[:n]) for n in (2, 1) if len(shown) >= n]
 
@@ -100,6 +100,11 @@ def names(tokens: Sequence[str]) -> list[str]:
 def is_word(token: str) -> bool:
     """Whether a token begins a word and has letters enough to be one."""
     return token[:1].isspace() and len(token.strip()) > 2 and token.strip().isalpha()
+
+
+def is_broken(token: str) -> bool:
+    """Whether a token is bytes that are no whole character: spelt out, or U+FFFD where an earlier release read them."""
+    return "\ufffd" in token or (token.strip().startswith("⟨") and token.endswith("⟩"))
 
 
 def shortened(token: str) -> str:

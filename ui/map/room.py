@@ -145,7 +145,7 @@ def show(layout: str, layer: int | None, area: Area | None, everything: Area, n_
         st.subheader("What was found")
         blocks.table(found, f"{key}-found", columns=[c for c in ("layer", "neuron", "position_id", "rank", "tokens") if found.frame[c].count()], height=300)
         st.subheader("What lies in this area")
-    blocks.table(answer, f"{key}-rows", columns=columns, height=400)
+    blocks.grid(answer.frame.select(columns), answer.frame, f"{key}-rows", answer.title, answer.columns, height=400)
 
 
 def said_of(found: data.Answer, things: str, shown: Area) -> str:

@@ -1,0 +1,127 @@
+"""The room of one component, on the tiny atlas, whose numbers are worked out by hand in tests/atlas."""
+
+import re
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import TextInput
+
+from schema import store
+from tests.ui.conftest import Visit, htmls, tables, text_of
+from ui.component import head, neuron
+
+
+def glance(app: AppTest) -> str:
+    return next(html for html in htmls(app) if html.startswith('<div class="front"'))
+
+
+@pytest.mark.parametrize(
+    ("at", "places"),
+    [
+        ("L0N0", {"Next": "L0N1"}), ("L0N3", {"Previous": "L0N2", "Next": "L1N0"}), ("L2N3", {"Previous": "L2N2"}),
+        ("L0H0", {"Next": "L1H0"}), ("l1h0", {"Previous": "L0H0", "Next": "L2H0"}),
+    ],
+)  # fmt: skip
+def test_previous_and_next_lead_through_the_model(visit: Visit, tiny: Path, at: str, places: dict[str, str]) -> None:
+    app = visit(tiny, "component", at=at)
+    found = {name: place for html in htmls(app) for place, name in re.findall(r'<a href="/component\?at=(\w+)&amp;of=ww">(\w+)</a>', html)}
+    assert {name: found[name] for name in ("Previous", "Next") if name in found} == places
+
+
+def test_without_an_address_the_room_says_where_to_begin(visit: Visit, tiny: Path) -> None:
+    app = visit(tiny, "component")
+    assert [t.value for t in app.title] == ["Components"]
+    assert "Every neuron and every attention head has a view of its own" in text_of(app)
+
+
+def test_a_neuron_answers_at_a_glance(visit: Visit, tiny: Path) -> None:
+    said = glance(visit(tiny, "component", at="L0N0"))
+    # of corpus 0 six of ten coefficients are over 0; the largest is 3 at position 2, ' cat'
+    assert "Its coefficient is over 0 at 60% of positions and lies between −2.000 and +3.000." in said
+    assert said.index("Promotes") < said.index("<bdi>␣cat</bdi><bdi>␣dog</bdi>") < said.index("Suppresses") < said.index("<bdi>↵</bdi><bdi>|</bdi>")
+    assert "Coefficients at 14 positions" in said
+    largest, smallest = said.split("Largest coefficients")[1].split("Smallest coefficients")
+    assert re.findall(r'class="gutter">([^<]+)<', largest)[:2] == ["+3.000", "+2.500"]
+    assert re.findall(r'class="gutter">([^<]+)<', smallest)[:2] == ["−3.000", "−2.000"]
+
+
+@pytest.mark.parametrize("tab", neuron.TABS)
+def test_every_tab_of_a_neuron_opens(visit: Visit, tiny: Path, tab: str) -> None:
+    app = visit(tiny, "component", at="L1N2", tab=tab)
+    assert not app.exception and not app.error
+    chosen = re.search(r'<a href="([^"]+)"[^>]* aria-current="true">([^<]+)</a>', "".join(h for h in htmls(app) if 'class="tabs"' in h))
+    assert chosen and chosen[2] == neuron.TABS[tab]
+    # the first is what an address without a tab opens
+    assert ("tab=" in chosen[1]) == (tab != next(iter(neuron.TABS)))
+
+
+def test_what_a_neuron_reads_and_writes_leads_to_other_neurons(visit: Visit, tiny: Path) -> None:
+    app = visit(tiny, "component", at="L1N2", tab="circuits")
+    assert [h.value for h in app.header] == ["Reads from", "Writes to"]
+    reads, writes = tables(app)
+    assert set(reads["layer"]) == {0} and set(writes["layer"]) == {2}
+
+
+def test_where_a_neuron_mattered_are_predictions(visit: Visit, tiny: Path) -> None:
+    app = visit(tiny, "component", at="L2N0", tab="positions")
+    (found,) = tables(app)
+    assert found[["position_id", "final_logit"]].values.tolist() == [[101, -4.0], [2, -2.0], [8, -1.0]]
+
+
+@pytest.mark.parametrize("tab", head.TABS)
+def test_every_tab_of_a_head_opens(visit: Visit, tiny: Path, tab: str) -> None:
+    app = visit(tiny, "component", at="L2H0", tab=tab)
+    assert not app.exception and not app.error
+    assert [t.value for t in app.title] == ["L2H0"]
+
+
+def test_a_head_answers_at_a_glance(visit: Visit, tiny: Path) -> None:
+    said = glance(visit(tiny, "component", at="L2H0"))
+    # head_behaviours of L2H0: self is 0.4318 on text against 0.375; its copying_effective is 1
+    assert "it looks at" in said and "copying +1.000" in said
+    assert "Direction 1 reads (80% of its weights)" in said and "<bdi>␣cat</bdi><bdi>␣dog</bdi>" in said
+    assert "the token itself" in said and "43.2%" in said
+
+
+def test_a_head_leads_to_the_heads_that_it_reads(visit: Visit, tiny: Path) -> None:
+    (reads,) = tables(visit(tiny, "component", at="L2H0", tab="circuits"))
+    assert reads[["layer", "head"]].values.tolist() == [[1, 0], [0, 0]]
+
+
+def test_what_an_atlas_lacks_is_said_with_what_to_run(visit: Visit, tiny: Path) -> None:
+    con = store.open_writer(tiny)
+    con.execute("DELETE FROM run WHERE kind IN ('circuit', 'attribution', 'head_statistics')")
+    con.execute("DELETE FROM virtual_weight; DELETE FROM neuron_contribution; DELETE FROM attention_distance")
+    con.close()
+    for at, tab, option in (("L1N2", "circuits", "--circuit"), ("L1N2", "positions", "--attribution"), ("L2H0", "distance", "--head-statistics")):
+        app = visit(tiny, "component", at=at, tab=tab)
+        assert not app.exception
+        assert f"{option}" in "\n".join(code.value for code in app.code), tab
+
+
+def test_a_tab_that_there_is_not_is_said(visit: Visit, tiny: Path) -> None:
+    assert "no tab circus; they are texts, tokens" in text_of(visit(tiny, "component", at="L1N2", tab="circus"))
+
+
+def test_an_annotation_is_kept_by_ticks_beside_the_texts_and_the_form_is_empty_again(visit: Visit, nasty: Path) -> None:
+    app = visit(nasty, "component", at="L0N0", tab="notes")
+    assert "Nobody has annotated this neuron yet." in text_of(app)
+    app.toggle(key="annotate").set_value(True).run()
+    app.selectbox(key="annotated-corpus").set_value(2).run()
+    app.text_input(key="annotator").set_value("anna")
+    describe(app).set_value("*odd* ones")
+    assert [tick.label for tick in app.checkbox[:3]] == ["1", "2", "3"]
+    for tick in app.checkbox[:3]:
+        tick.set_value(True)
+    next(b for b in app.button if b.label == "Keep").click().run()
+    assert not app.exception and not app.error
+    found = next(table for table in tables(app) if "annotator_kind" in table)
+    assert found[["annotator", "kind", "description", "n_matches"]].to_numpy().tolist() == [["anna", "shallow", "*odd* ones", 3]]
+    assert describe(app).value == "" and not any(tick.value for tick in app.checkbox)
+    # it is what is said of the neuron first
+    assert "*odd* ones (shallow, anna)" in text_of(app)
+
+
+def describe(app: AppTest) -> TextInput:
+    return next(t for t in app.text_input if t.label == "What they have in common")

@@ -1,0 +1,61 @@
+"""Which component the address asks for, the links to those beside it, and the tabs of its view."""
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from atlas.address import Head, Neuron, parse_address
+from atlas.ranges import check_below
+from schema.errors import AtlasError
+from ui import links
+from ui.links import Link
+
+Component = Neuron | Head
+
+
+def chosen(model: Mapping[str, Any]) -> Component | None:
+    """The component in the address; None if it names none. Raises AtlasError for one that this model does not have."""
+    asked = st.query_params.get("at", "")
+    if not asked:
+        return None
+    where = parse_address(asked)
+    check_below(where[0], "layer", model["n_layers"])
+    check_below(where[1], where._fields[1], size(type(where), model))
+    return where
+
+
+def size(kind: type[Component], model: Mapping[str, Any]) -> int:
+    """How many of the kind a layer has."""
+    return int(model["n_heads"] if kind is Head else model["d_ffn"])
+
+
+def steps(where: Component, model: Mapping[str, Any]) -> str:
+    """Links to the component before, the one after and any other of its kind."""
+    kind, n = type(where), size(type(where), model)
+    here, last = where[0] * n + where[1], model["n_layers"] * n - 1
+    places = {"Previous": here - 1, "Next": here + 1, "Random": random.randint(0, last)}
+    return " · ".join(links.anchor(links.component(kind(*divmod(place, n))), name) for name, place in places.items() if 0 <= place <= last)
+
+
+def begin(model: Mapping[str, Any]) -> str:
+    """Where to begin, as links: what the room shows without an address."""
+    some = {kind: kind(random.randrange(model["n_layers"]), random.randrange(size(kind, model))) for kind in (Neuron, Head)}
+    listed = " · ".join(links.anchor(links.component(where), f"{name} {where}") for name, where in zip(("neuron", "head"), some.values(), strict=True))
+    return f"Every neuron and every attention head has a view of its own: write its address into the box above, or begin anywhere: {listed}"
+
+
+def tab(where: Component, tabs: Mapping[str, str]) -> str:
+    """The tab in the address, the first without one; its links are shown. Raises AtlasError for one that there is not."""
+    asked = st.query_params.get("tab", "") or next(iter(tabs))
+    st.html(f'<nav class="tabs" aria-label="More of {where}">{"".join(tab_anchor(where, name, label, asked, tabs) for name, label in tabs.items())}</nav>')
+    if asked not in tabs:
+        raise AtlasError(f"no tab {asked}; they are {', '.join(tabs)}")
+    return asked
+
+
+def tab_anchor(where: Component, name: str, label: str, asked: str, tabs: Mapping[str, str]) -> str:
+    to: Link = links.component(where, tab=None if name == next(iter(tabs)) else name)
+    # read by the script: the page is not scrolled to its top
+    return links.anchor(to, label, data_stays="", **({"aria_current": "true"} if name == asked else {}))

@@ -1,0 +1,137 @@
+"""What is seen of a component first, without scrolling. Pure: rows in, HTML out; a token is text and nothing else."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from atlas.export.visible import visible, visible_line
+from ui import previews
+from ui.tokens import number, strip
+
+Row = Mapping[str, Any]
+
+CSS = """<style>
+.front{display:grid;grid-template-columns:minmax(0,5fr) minmax(0,6fr);gap:.4rem 1.4rem;font-size:.92rem}
+.front h2,.front h3{font-size:.92rem;font-weight:600;margin:0;padding:.35rem 0 .2rem}
+.front p{margin:0;overflow-wrap:anywhere}
+.front .strip{line-height:1.45;padding:.1rem .4rem;margin-bottom:.2rem;font-size:.84rem}
+.front .chips{display:inline-flex}
+.front .spark{max-width:19rem}
+.front table{border-collapse:collapse;font-variant-numeric:tabular-nums}
+.front th,.front td{padding:.1rem .7rem .1rem 0;text-align:left;font-weight:400}
+.front th[scope=col]{text-align:right;vertical-align:bottom}
+.front td.number{text-align:right}
+.tabs{display:flex;flex-wrap:wrap;gap:.1rem 1rem;border-bottom:1px solid #8886;padding:.3rem 0 0}
+[data-testid=stHtml] .tabs a{color:inherit;text-decoration:none;padding:.25rem 0;border-bottom:2px solid transparent}
+.tabs a:hover{text-decoration:underline}
+.tabs a[aria-current]{font-weight:600;border-bottom-color:currentColor}
+@media (max-width:640px){.front{grid-template-columns:minmax(0,1fr)}}
+</style>"""
+
+NOT_SWEPT = "No text has been swept, so what triggers it is not known: atlas ingest NAME.duckdb --model … --corpus …"
+
+
+def neuron(note: str, card: Row, bins: Sequence[Row], tails: Mapping[str, Sequence[Row]]) -> str:
+    """A note, promoted and suppressed tokens and how large the coefficient is; beside them the first texts of both tails on one scale."""
+    promoted = f"<h3>Promotes</h3>{previews.chips(card['promotes'] or [])}<h3>Suppresses</h3>{previews.chips(card['suppresses'] or [])}"
+    texts = "".join(f"<h3>{escape(heading)}</h3>{strips(rows, largest(tails.values()))}" for heading, rows in tails.items())
+    return f'<div class="front"><div><p>{note}</p>{promoted}{spread(bins)}</div><div>{texts}</div></div>'
+
+
+def largest(tails: Iterable[Sequence[Row]]) -> float:
+    return max((abs(row["coefficient"]) for rows in tails for row in rows), default=0.0)
+
+
+def strips(rows: Sequence[Row], largest: float) -> str:
+    """The first texts of a tail, or that there are none."""
+    drawn = "".join(strip(row["tokens"], row["coefficients"], peak=row["peak"], largest=largest) for row in rows)
+    return drawn or f"<p>{escape(NOT_SWEPT)}</p>"
+
+
+def spread(bins: Sequence[Row]) -> str:
+    """How large the coefficient is at how many positions; '' without a sweep."""
+    if not bins:
+        return ""
+    counts = [0] * previews.WIDTH
+    for row in bins:
+        counts[row["bin"]] = row["n_positions"]
+    return f"<h3>Coefficients at {bins[0]['n_read']:,} positions (root of the share; 0 in the middle)</h3>{previews.histogram(counts)}"
+
+
+def neuron_note(card: Row, texts: Sequence[Row]) -> str:
+    """What the numbers say of a neuron, in a sentence."""
+    said = []
+    if card["n_positions"]:
+        said.append(f"Its coefficient is over 0 at {card['active_share']:.0%} of positions and lies between {number(card['min'])} and {number(card['max'])}.")
+    if texts:
+        first = texts[0]
+        said.append(f"It is largest at {token(first['tokens'][first['peak']])}.")
+    said.append(f"Its value makes {token(card['value_top_token'])} most probable ({card['value_max_prob']:.2g}).")
+    return " ".join(said)
+
+
+def annotated(row: Row) -> str:
+    """What somebody wrote of it."""
+    return f"<bdi>{escape(visible_line(row['description']))}</bdi> ({escape(row['kind'])}, <bdi>{escape(visible_line(row['annotator']))}</bdi>)"
+
+
+def token(text: str) -> str:
+    return f'<span class="chips" style="display:inline"><bdi>{escape(visible(text))}</bdi></span>'
+
+
+LOOKS = {
+    "previous": "the token before", "self": "the token itself", "first": "the first token", "duplicate": "an earlier copy of the token",
+    "induction": "the token after an earlier copy", "first_moved": "the first token, by what it moves",
+}  # fmt: skip
+"""Behaviour → what it looks at."""
+
+
+def head(card: Row | None, behaviours: Sequence[Row], directions: Sequence[Row]) -> str:
+    """What an attention head copies, reads and writes; beside it where it looks."""
+    left = f"<p>{head_note(card, behaviours)}</p>" + "".join(direction(d) for d in directions[:4])
+    return f'<div class="front"><div>{left}</div><div>{looks(behaviours)}</div></div>'
+
+
+def head_note(card: Row | None, behaviours: Sequence[Row]) -> str:
+    """What the numbers say of a head, in a sentence."""
+    said = []
+    over = [(row[kind] - row[f"{kind}_uniform"], row, kind) for row in behaviours for kind in ("text", "probe") if row[kind] is not None]
+    if over:
+        gain, row, kind = max(over, key=lambda found: found[0])
+        where = "on text" if kind == "text" else "on random tokens that repeat"
+        if gain > 0:
+            said.append(f"More than equal weights would, it looks at {LOOKS[row['behaviour']]}: {row[kind]:.0%} {where}, against {row[f'{kind}_uniform']:.0%}.")
+    if card:
+        copies = card["copying_effective"]
+        does = (
+            "writes the tokens that it reads"
+            if copies > 0.3
+            else "takes away the tokens that it reads"
+            if copies < -0.3
+            else "writes other tokens than it reads"
+        )
+        said.append(f"By its weights it {does} (copying {number(copies)} of −1 to 1).")
+    return " ".join(said) or "Nothing is known of it yet."
+
+
+def direction(row: Row) -> str:
+    """One side of a direction of the head's weights, with the tokens of its two ends."""
+    ends = f"{previews.chips(row['top'][:6])}<span>against</span> {previews.chips(row['bottom'][:3])}"
+    return f"<h3>Direction {row['direction_rank']} {escape(row['side'])}s ({row['share']:.0%} of its weights)</h3>{ends}"
+
+
+def looks(behaviours: Sequence[Row]) -> str:
+    """Where it looks, as a small table."""
+    if not behaviours:
+        return "<h3>Where it looks</h3><p>Not known: atlas ingest NAME.duckdb --model … --corpus … --head-statistics --head-probe</p>"
+    titles = {"probe": "on repeats", "probe_uniform": "equal weights", "text": "on text", "text_uniform": "equal weights"}
+    top = "".join(f'<th scope="col">{name}</th>' for name in ("", *titles.values()))
+    lines = "".join(
+        f'<tr><th scope="row">{LOOKS[row["behaviour"]]}</th>{"".join(f"""<td class="number">{percent(row[c])}</td>""" for c in titles)}</tr>'
+        for row in behaviours
+    )
+    return f"<h3>Where it looks</h3><table><thead><tr>{top}</tr></thead><tbody>{lines}</tbody></table>"
+
+
+def percent(share: float | None) -> str:
+    return "–" if share is None else f"{share:.1%}"

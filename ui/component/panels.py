@@ -1,0 +1,36 @@
+"""What lies under the tabs of a component: a question each, asked when its tab is opened."""
+
+from atlas.questions import question
+from atlas.ranges import missing_run
+from ui import blocks, data
+
+COMMANDS = {
+    "sweep": "--corpus …",
+    "trace": "--corpus … --trace 300",
+    "attribution": "--corpus … --trace 300 --attribution",
+    "circuit": "--circuit",
+    "head_statistics": "--corpus … --head-statistics",
+    "head_probe": "--head-probe",
+}
+"""Pass → what of `atlas ingest` runs it."""
+
+
+def is_here(name: str) -> bool:
+    """Whether what a question reads is in this atlas; if not, what to run is said."""
+    lacking = missing_run(data.atlas().con, question(name).sql)
+    if lacking:
+        blocks.empty(
+            f"{question(name).title}: the pass {lacking} has not been run.", f"atlas ingest NAME.duckdb --model … {COMMANDS.get(lacking, '')}".rstrip()
+        )
+    return lacking is None
+
+
+def rows(name: str, note: str, columns: list[str] | None = None, **arguments: object) -> None:
+    """A question's rows as a table, or what it lacks."""
+    if is_here(name):
+        blocks.table(data.ask(name, **arguments), name, columns=columns, height=460, note=note)
+
+
+def card(name: str, **arguments: object) -> None:
+    if is_here(name):
+        blocks.card(data.ask(name, **arguments), name)
