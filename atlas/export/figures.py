@@ -35,7 +35,7 @@ def render_figure(chart: "alt.Chart | alt.LayerChart | alt.FacetChart | alt.Conc
     return vlc.svg_to_png(svg, ppi=DPI) if format == "png" else svg.encode()
 
 
-def figure_svg(chart: "alt.Chart | alt.LayerChart | alt.FacetChart") -> str:
+def figure_svg(chart: "alt.Chart | alt.LayerChart | alt.FacetChart | alt.ConcatChart") -> str:
     """The chart as SVG, its labels in one font."""
     import vl_convert as vlc
 

@@ -98,15 +98,18 @@ class Live:
 
     def answer(
         self, text: str, arms: Sequence[ArmText], *, n_new: int = 0, seed: int | None = None, corpus_id: int = 0, is_traced: bool = True,
-        apart: int | None = None, progress: Progress = lambda _: None,
+        apart: int | None = None, is_narrow: bool = False, progress: Progress = lambda _: None,
     ) -> dict[str, pa.Table]:  # fmt: skip
-        """Tables as the model process gives them; not is_traced: what the arms predict alone. Raises what `trace` raises."""
+        """Tables as the model process gives them; not is_traced: what the arms predict alone; is_narrow: states of the token `apart` alone.
+
+        Raises what `trace` raises.
+        """
         sha256 = fetch(self.con, "SELECT m.weights_sha256 FROM model AS m")
         if sha256.is_empty():
             raise AtlasError("this atlas is empty: it has no model yet. `atlas ingest` fills it.")
         request = {
             "text": text, "arms": [arm_json(arm, corpus_id) for arm in arms], "weights_sha256": sha256.item(), "n_new": n_new, "seed": seed,
-            "is_traced": is_traced, "apart": apart,
+            "is_traced": is_traced, "apart": apart, "is_narrow": is_narrow,
         }  # fmt: skip
         tables = ask_process(self.path, "trace", request, progress, self.visitor)
         names = pa.array(["base", *(name_of(arm, k) for k, arm in enumerate(arms, start=1))])

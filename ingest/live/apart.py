@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ingest.model.hooks import Listener
 from ingest.model.models import Model
@@ -16,6 +17,10 @@ from schema.errors import AtlasError
 
 ROWS_OF_ATTENTION = ("attention", "head_activity")
 """Rebuilt from queries and keys: what an arm does to a head or an edge is not in them, so that they are given of the base alone."""
+
+
+BULKY = ("residual_state", "coefficient")
+"""Tables that are most of an answer."""
 
 
 class Apart:
@@ -33,7 +38,12 @@ class Apart:
         heard = listener(self.model, self.recorder, self.position_ids, batch)
         return [heard] if heard is not None else []
 
+    def narrowed(self, tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
+        """Without states and coefficients of other positions."""
+        own = pc.field("position_id").isin(self.position_ids.tolist())
+        return {name: table.filter(own) if name in BULKY else table for name, table in tables.items()}
+
     def tables(self) -> dict[str, pa.Table]:
         found = self.recorder.tables(lambda _: None)
-        base = pa.compute.field("position_id") == int(self.position_ids[0])
+        base = pc.field("position_id") == int(self.position_ids[0])
         return {name: table.filter(base) if name in ROWS_OF_ATTENTION else table for name, table in found.items()}

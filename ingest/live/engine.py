@@ -95,7 +95,8 @@ class Engine:
         yield arm_tables(traced, model.dtype)
         if asked.is_traced:
             yield prompt_tables(prompts, bos)
-            yield from traced_tables(model, traced, value_tops, tell)
+            for tables in traced_tables(model, traced, value_tops, tell):
+                yield apart.narrowed(tables) if apart is not None and asked.is_narrow else tables
         if apart is not None:
             yield apart.tables()
         # half a gigabyte of states, which what follows has no need of

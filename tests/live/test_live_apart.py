@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 
@@ -44,12 +45,20 @@ def test_a_switched_head_adds_nothing_where_it_was_switched_and_its_row_is_told_
     assert traced.ask("attention_sources", traced.position_id(-2, 2), 1, 0).is_empty()
 
 
+def n_tokens(tables: dict[str, pa.Table]) -> int:
+    return tables["prompt_token"].num_rows
+
+
 def test_what_is_no_token_of_the_prompt_is_said(process: World) -> None:
     with atlas.open(process.atlas) as a:
         with pytest.raises(AtlasError, match=r"no token 50: the prompt has \d+ tokens"):
             a.live().trace(PROMPT, apart=50)
         with pytest.raises(AtlasError, match="apart is 5000; it is the index of a token"):
             a.live().trace(PROMPT, apart=5000)
+        with pytest.raises(AtlasError, match="true only with apart"):
+            a.live().answer(PROMPT, [], is_narrow=True)
+        narrow = a.live().answer(PROMPT, [["L1H0=0"]], apart=-1, is_narrow=True)
+        assert [len(set(narrow[name]["position_id"].to_pylist())) for name in ("residual_state", "coefficient", "logit_lens")] == [2, 2, 2 * n_tokens(narrow)]
         zeroed = a.live().trace(PROMPT, ["L1H0=0@last"], apart=-1)
         of_head = zeroed.ask("prediction_parts", zeroed.position_id(-1, 1), n=100).filter(kind="head", layer=1, head=0)
         assert of_head["logit"].item() == pytest.approx(0, abs=1e-6)

@@ -31,7 +31,7 @@ def test_a_switch_is_put_changed_and_taken_away() -> None:
     [
         ({"position": "8x"}, "no position 8x"),
         ({"position": "8", "prompt": "x"}, "asks for a position and for a prompt"),
-        ({"prompt": "x" * 1001}, "the prompt has 1,001 characters; these pages take 1,000"),
+        ({"prompt": "x" * 601}, "the prompt has 601 characters; these pages take 600"),
         ({"prompt": "x", "index": "last"}, "no token last of a prompt"),
         ({"prompt": "x", "off": "L1X2"}, "is no intervention"),
         ({"prompt": "x", "off": "L1H2=max*1"}, "of a head there are =0"),

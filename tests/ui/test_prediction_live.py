@@ -119,7 +119,7 @@ def test_what_the_model_process_says_is_told_as_text() -> None:
     ("query", "said"),
     [
         ({"prompt": "x", "off": "L1X2"}, "is no intervention"),
-        ({"prompt": "x" * 1001}, "these pages take 1,000"),
+        ({"prompt": "x" * 601}, "these pages take 600"),
         ({"prompt": "x", "position": "8"}, "a position and for a prompt"),
     ],
 )

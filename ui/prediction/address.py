@@ -9,7 +9,7 @@ from atlas.address import Head, parse_head
 from schema.errors import AtlasError
 from schema.interventions.short import intervention_from
 
-MOST_PROMPT = 1_000
+MOST_PROMPT = 600
 """Characters of a prompt."""
 
 MOST_SWITCHES = 16

@@ -38,6 +38,7 @@ CSS = f"""<style>
 .lens .said{{line-height:1.9}}
 .lens.wide{{overflow-x:auto}}
 .lens.wide th,.lens.wide td{{overflow-wrap:normal}}
+.lens.wide:not(.grid) td:last-child:not(.number){{min-width:15rem}}
 .lens.grid td{{overflow-wrap:anywhere}}
 .lens table{{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}}
 .lens caption{{text-align:left;color:var(--ink);padding-bottom:.3rem}}

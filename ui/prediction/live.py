@@ -120,7 +120,12 @@ def command_of(view: View, run: Run) -> str:
 def prompt(view: View, run: Run) -> str:
     """Its tokens, each a link to what is predicted after it, with the probability of that."""
     tokens = [{**row, "is_asked": row["index"] == run.index} for row in run.of("positions").filter(arm_id=0).iter_rows(named=True)]
-    return lens.shaded(tokens, "final_prob", 1.0, lambda prob: f"{prob:.0%}", lambda row: hrefs.of_view(view.but(index=row["index"], head=None)))
+
+    def href(row: lens.Row) -> str:
+        # the last by its own name, so that it is one address
+        return hrefs.of_view(view.but(index=-1 if row["index"] == len(tokens) - 1 else row["index"], head=None))
+
+    return lens.shaded(tokens, "final_prob", 1.0, lambda prob: f"{prob:.0%}", href)
 
 
 def switched(view: View) -> str:

@@ -11,8 +11,6 @@ from typing import Any
 from uuid import uuid4
 
 import polars as pl
-import pyarrow as pa
-import pyarrow.compute as pc
 import streamlit as st
 
 from atlas.api import Atlas
@@ -31,9 +29,6 @@ MOST_ANSWERS, MOST_ALLOWED = 64, 16
 
 PATIENCE = 300.0
 """Seconds that a visitor waits at most, the line and the weights included."""
-
-BULKY = ("residual_state", "coefficient")
-"""Tables of which the rows of one token are kept: no panel asks for others."""
 
 Progress = Callable[[dict[str, Any]], None]
 
@@ -139,18 +134,11 @@ def run(key: Key, progress: Progress) -> Run:
     live.visitor = st.session_state.setdefault("live_visitor", uuid4().hex)
     corpora = data.status().corpora["corpus_id"]
     arms = [[short_form(switch) for switch in key.off]] if key.off else []
-    tables = live.answer(key.prompt, arms, corpus_id=0 if corpora.is_empty() else int(corpora[0]), apart=key.index, progress=patient)
+    tables = live.answer(key.prompt, arms, corpus_id=0 if corpora.is_empty() else int(corpora[0]), apart=key.index, is_narrow=True, progress=patient)
     n = tables["prompt_token"].num_rows
-    trace = LiveTrace(atlas.con, atlas.path, key.prompt, slim(tables, key.index % n))
+    trace = LiveTrace(atlas.con, atlas.path, key.prompt, tables)
     # they are DuckDB's now
     trace.tables = {}
     found = Run(atlas, trace, key.index % n)
     kept().put(key, found)
     return found
-
-
-def slim(tables: dict[str, pa.Table], index: int) -> dict[str, pa.Table]:
-    """With the states of one token alone, under every arm."""
-    position = tables["position"]
-    ids = position.filter(pc.equal(position["index"], index))["position_id"]
-    return {name: table.filter(pc.is_in(table["position_id"], value_set=ids)) if name in BULKY else table for name, table in tables.items()}
