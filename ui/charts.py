@@ -43,12 +43,13 @@ def profile(layers: pl.DataFrame, column: str, title: str) -> AnyChart:
         tooltip=[alt.Tooltip("layer:O", title="Layer"), alt.Tooltip("value:Q", title=title, format=".4g")],
     )
     point = base.mark_point(color=OKABE_ITO[0], filled=True, size=22)
-    return alt.layer(base.mark_line(color=OKABE_ITO[0]), point).properties(height=PANEL * 0.65)
+    # on a page the height is that of title and axis too
+    return alt.layer(base.mark_line(color=OKABE_ITO[0]), point).properties(height=PANEL * 1.1)
 
 
 def profiles(layers: pl.DataFrame, measures: dict[str, str]) -> alt.ConcatChart:
     """All measures in one figure, as files have it. measures: column → title with unit."""
-    return alt.concat(*(profile(layers, column, title).properties(width=PANEL * 0.85) for column, title in measures.items()), columns=3)
+    return alt.concat(*(profile(layers, column, title).properties(width=PANEL * 0.85, height=PANEL * 0.65) for column, title in measures.items()), columns=3)
 
 
 def histogram(bins: pl.DataFrame) -> alt.Chart:

@@ -13,7 +13,7 @@ MEASURES = {
     "mean_key_value_cosine": "Cosine of key and value (mean)",
     "final_on_top_before": "Final prediction leads at resid_mid (share)",
     "agreement": "FFN agrees with the stream (share)",
-    "dominant_share": "10 dominant sub-updates in the summed norm (share)",
+    "dominant_share": "10 dominant in the summed norm (share)",
     "n_saturations": "Saturation events",
     "n_eliminations": "Elimination events",
     "n_other_eliminations": "Elimination events, not of the input token",
