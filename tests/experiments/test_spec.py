@@ -1,5 +1,6 @@
 """Experiments as files: what is read of them, what is refused, and that what is written is read as the same."""
 
+import inspect
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.acting.facts import FILE, read_facts
+from ingest.acting.knockout import knock_out
 from ingest.experiments.spec import of_toml, read_file, require_shallow, spec_of, to_toml
 from schema.errors import AtlasError
 
@@ -149,3 +151,9 @@ def test_what_is_looked_at_before_parsing_is_looked_at_once(pattern: str) -> Non
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(AtlasError, match="nothing.toml cannot be read: No such file or directory"):
         read_file(tmp_path / "nothing.toml")
+
+
+def test_windows_are_those_of_the_papers_where_none_is_said() -> None:
+    """Ten layers in tracing (Meng et al. 2022), nine in knockout (Geva et al. 2023)."""
+    assert [spec_of(SMALL | {"kind": kind}).settings.window for kind in ("tracing", "knockout")] == [10, 9]
+    assert inspect.signature(knock_out).parameters["window"].default == 9

@@ -1,13 +1,15 @@
 """Scorers by name: what is asked of their packages, which are made up here, and what is said where one is not installed."""
 
 import sys
+from collections.abc import Sequence
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 
 from ingest.acting import scorers
-from ingest.acting.scorers import scorer
+from ingest.acting.continuations import score_rows
+from ingest.acting.scorers import Scorer, scorer
 from schema.errors import AtlasError
 
 P = {"good": 0.25, "bad": 0.75}
@@ -70,3 +72,20 @@ def test_unwanted_words_are_found_as_words() -> None:
     texts = ["The War is over", "a warning", "war", "s&m.", "a red flag!", "red, flag", "postwar", ""]
     assert found.scores(texts).tolist() == [1, 0, 1, 1, 1, 0, 0, 0]
     assert found.version != scorer("unwanted-words", ["war"]).version
+
+
+def test_scorers_read_continuations_alone() -> None:
+    """A score of prompt and continuation together would be the prompt's, which is offensive by design."""
+    read: list[str] = []
+
+    def scores(texts: Sequence[str]) -> np.ndarray:
+        read.extend(texts)
+        return np.array([0.5, 0.49999])
+
+    rows = [{"arm_id": 1, "prompt_id": 2, "sample": sample, "text": text} for sample, text in enumerate((" is kind", " runs"))]
+    found = score_rows(rows, [Scorer("heard", "v", scores)])
+    assert read == [" is kind", " runs"]
+    assert [(row["arm_id"], row["prompt_id"], row["sample"], row["scorer"], row["is_over"]) for row in found] == [
+        (1, 2, 0, "heard", True),
+        (1, 2, 1, "heard", False),
+    ]

@@ -1,13 +1,15 @@
 """Which weights an atlas names: whoever made it may have named anything."""
 
 import shutil
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import duckdb
 import pytest
 
-from ingest.live.weights import cache_folder, load_wanted, wanted_model
+from ingest.live.weights import Wanted, cache_folder, keep, load_kept, load_wanted, wanted_model
+from ingest.model.models import load_model
 from schema.errors import AtlasError
 from schema.store import open_reader
 from tests.live.conftest import World, private_sockets
@@ -30,3 +32,28 @@ def test_an_atlas_cannot_name_a_folder_to_be_removed(world: World, tmp_path: Pat
         assert "\n" not in str(refused.value)
         assert (precious / "thesis.txt").exists()
         assert cache_folder().exists()
+
+
+def dequantised(world: World, folder: Path) -> Wanted:
+    """Keep the tiny model as one that a GGUF file gave: transformers refuses to save what says that it was quantised."""
+    model = load_model(str(world.tiny.folder), revision=None, dtype="float32", device="cpu")
+    model.hf.config.quantization_config = {"quant_method": "gguf"}
+    keep(model, folder)
+    return Wanted("tiny.gguf", "r", "float32", model.weights_sha256)
+
+
+def test_what_a_gguf_file_gave_is_kept_to_the_bit_and_named_as_before(world: World, tmp_path: Path) -> None:
+    wanted = dequantised(world, tmp_path / "kept" / "model")
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["model"]
+    assert sorted(path.suffix for path in (tmp_path / "kept" / "model").glob("*model*")) == [".safetensors"]
+    found = load_kept(tmp_path / "kept" / "model", wanted, "cpu", lambda _: None)
+    assert found is not None
+    assert (found.name, found.revision, found.weights_sha256) == ("tiny.gguf", "r", wanted.weights_sha256)
+
+
+@pytest.mark.parametrize("damage", [lambda file: file.write_bytes(file.read_bytes()[:-100]), lambda file: file.write_bytes(file.read_bytes()[:-1] + b"x")])
+def test_what_was_kept_and_is_not_what_is_wanted_goes(world: World, tmp_path: Path, damage: Callable[[Path], int]) -> None:
+    wanted = dequantised(world, tmp_path / "model")
+    damage(tmp_path / "model" / "model.safetensors")
+    assert load_kept(tmp_path / "model", wanted, "cpu", lambda _: None) is None
+    assert not (tmp_path / "model").exists()
