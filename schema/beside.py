@@ -26,7 +26,7 @@ from schema.store import OPENING, is_sqlite, open_reader, open_writer, own_name
 GROUP = "activation_atlas.beside"
 """Entry points that are a `Beside`."""
 
-TABLES = "SELECT t.sql FROM system.main.duckdb_tables() AS t WHERE t.database_name = ? ORDER BY t.schema_name, t.table_name"
+TABLES = "SELECT t.sql FROM system.main.duckdb_tables() AS t WHERE t.database_name = '{}' ORDER BY t.schema_name, t.table_name"
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,8 @@ def as_of_this_release(target: Path, kind: Beside) -> Iterator[Path]:
 
 def defined(con: duckdb.DuckDBPyConnection, kind: Beside) -> str:
     """What the attached file defines: its tables as DuckDB writes them, with types and constraints, and its views and questions."""
-    tables = con.execute(TABLES, [kind.name]).fetchall()
+    # not as a parameter: to bind one DuckDB imports pandas, which takes as long as opening, and loses a Ctrl-C meanwhile
+    tables = con.execute(TABLES.format(kind.name)).fetchall()
     return digest(con, kind.name, read_folder(kind.folder / "views").keys() | kind.questions().keys()) + " ".join(sql for (sql,) in tables)
 
 

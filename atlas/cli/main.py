@@ -139,7 +139,15 @@ def run(arguments: list[str], is_debug: bool) -> int:
         return 1
     # a panic of polars is no Exception
     except BaseException as error:
+        if is_interrupt(error):
+            click.echo("interrupted", err=True)
+            return 130
         return failed(error, is_debug)
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether an error is what DuckDB makes of a Ctrl-C that comes while it runs."""
+    return type(error) is RuntimeError and str(error) == "Query interrupted"
 
 
 def failed(error: BaseException, is_debug: bool) -> int:

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -511,6 +512,24 @@ def test_a_reader_that_goes_away_is_no_error(tiny_path: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(timeout=60) == 0
+
+
+def test_an_interrupt_within_duckdb_is_one_too(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def answer(*_: object, **__: object) -> None:
+        with duckdb.connect() as con:
+            threading.Timer(0.5, signal.raise_signal, [signal.SIGINT]).start()
+            con.execute("SELECT count(*) FROM range(100000) a, range(100000) b, range(9999) c WHERE random() > 2")
+
+    monkeypatch.setattr(cli, "main", answer)
+    assert run([], False) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+@pytest.mark.parametrize("arguments", [["status"], ["ask", "layer_summary"]])
+def test_opening_an_atlas_and_what_lies_beside_it_imports_no_pandas(tiny_path: Path, arguments: list[str]) -> None:
+    code = "import sys; from atlas.cli.main import run; run(sys.argv[1:], False); print(*sorted({'pandas', 'duckdb'} & sys.modules.keys()))"
+    found = subprocess.run([sys.executable, "-c", code, *arguments, "--db", str(tiny_path)], capture_output=True, text=True, timeout=120)
+    assert found.stdout.splitlines()[-1] == "duckdb"
 
 
 def test_an_interrupt_exits_130(tiny_path: Path) -> None:
