@@ -49,11 +49,21 @@ def title(text: str, *, keep: Link | None = None) -> None:
 
     Plain characters only: titles are Markdown.
     """
-    name = data.model_name()
-    st.set_page_config(page_title=f"{text} · {name}" if name else text)
+    tab(text)
     st.title(text, anchor=False)
     if keep:
         st.session_state.setdefault("kept", {})[keep.room] = keep
+
+
+def tab(text: str) -> None:
+    """The title of the browser's tab, with the model's name."""
+    name = data.model_name()
+    st.set_page_config(page_title=f"{text} · {name}" if name else text)
+
+
+def named(name: str, level: int) -> None:
+    """A heading with what people call something, as its characters: Streamlit's own headings are Markdown, and would follow an image or a link in it."""
+    st.html(f"<h{level}><bdi>{escape(visible_line(name))}</bdi></h{level}>")
 
 
 def check_model() -> None:

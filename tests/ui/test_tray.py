@@ -4,6 +4,7 @@ import io
 import zipfile
 from pathlib import Path
 
+import duckdb
 import polars as pl
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -38,6 +39,17 @@ def test_a_collection_is_listed_and_its_members_are_links(tiny: Path, visit: Vis
     assert 'href="/component?at=L0N1&amp;of=ww"' in shown and 'href="/component?at=L1H0&amp;of=ww"' in shown
     assert "/prediction?position=2" in shown
     assert "4 members." in text_of(app)
+
+
+def test_a_name_in_a_file_that_was_sent_is_no_markdown(tiny: Path, visit: Visit) -> None:
+    collect(tiny, "cats", "L0N1")
+    name = "![x](https://example.org/x.png) <b>"
+    with duckdb.connect(tiny.with_name("tiny.collections.duckdb")) as con:
+        con.execute("UPDATE collection SET name = ?", [name])
+    app = visit(tiny, "evidence", show="collections", collection=name)
+    assert not app.exception
+    assert "<h2><bdi>![x](https://example.org/x.png) &lt;b&gt;</bdi></h2>" in htmls(app)
+    assert not [shown.value for shown in (*app.header, *app.markdown, *app.subheader) if "![" in shown.value]
 
 
 def test_a_collection_that_does_not_exist_is_said(tiny: Path, visit: Visit) -> None:

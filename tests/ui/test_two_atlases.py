@@ -65,11 +65,30 @@ def test_beside_each_other_what_differs_stands_first(tiny: Path, other: Path, vi
     serve(monkeypatch, tiny, other)
     app = visit(tiny, "component", at="L0N1", vs="xyz")
     assert not app.exception
-    assert app.title[0].value == "tiny.duckdb beside other.duckdb"
+    assert "<h1><bdi>tiny.duckdb beside other.duckdb</bdi></h1>" in htmls(app)
     tokens, numbers = (table.value for table in app.dataframe[:2])
     assert tokens[["only in", "token", "rank"]].values.tolist() == [["the first", "␣sat", 1], ["the second", "é", 1]]
     assert numbers.iloc[0]["number"] == "value_norm" and numbers.iloc[0]["change"] == pytest.approx(0.5)
     assert [frame.proto.src for frame in app.get("iframe")] == ["/component?at=L0N1&of=ww", "/component?at=L0N1&of=xyz"]
+
+
+def test_an_address_may_have_parameters_of_any_name(tiny: Path, other: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(monkeypatch, tiny, other)
+    alone, both = (visit(tiny, "component", at="L0N1", room="1", query="2", **more) for more in ({}, {"vs": "xyz"}))
+    assert not alone.exception and not both.exception
+    assert 'href="/component?at=L0N1&amp;room=1&amp;query=2&amp;of=xyz"' in "".join(htmls(alone))
+
+
+def test_beside_an_empty_one_nothing_is_compared(empty: Path, other: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(monkeypatch, empty, other)
+    app = visit(empty, "component", at="L0N1", vs="xyz")
+    assert not app.exception and len(app.get("iframe")) == 2
+
+
+def test_a_file_name_is_no_markdown(tiny: Path, other: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(monkeypatch, tiny, other.rename(other.with_name("![x](www.example.org).duckdb")))
+    app = visit(tiny, "component", at="L0N1", vs="xyz")
+    assert not app.title and "<h1><bdi>tiny.duckdb beside ![x](www.example.org).duckdb</bdi></h1>" in htmls(app)
 
 
 def test_an_atlas_that_is_not_served_is_said(tiny: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from html import escape
 
 import streamlit as st
 
-from ui import blocks, data, links
+from ui import blocks, data, frame, links
 from ui.links import Link
 
 COLUMNS = ["name", "n_members", "note", "made_by", "changed_at"]
@@ -44,7 +44,7 @@ def one(name: str) -> None:
     """What is in a collection. Raises AtlasError if there is none of that name."""
     st.html(links.anchor(links.evidence("collections"), "All collections"))
     found = data.ask("in_collection", collection=name)
-    st.header(name, anchor=False)
+    frame.named(name, 2)
     here = data.status().model["weights_sha256"].to_list()
     other = found.frame.filter(~found.frame["weights_sha256"].is_in(here)).height
     said = f"{found.frame.height:,} members."
