@@ -17,7 +17,7 @@ from atlas.inventory import RUNS, Status
 from atlas.questions import question
 from atlas.statement import statement
 from schema.errors import AtlasError
-from ui.snapshot import Replaced, Snapshot, latest
+from ui.snapshot import MOST_SERVED, Replaced, Snapshot, latest
 
 DIGITS = 8
 """Of the hash of weights that links carry."""
@@ -112,7 +112,8 @@ def show(snapshot: Snapshot) -> None:
     st.session_state["snapshots"][snapshot.path] = snapshot
 
 
-@st.cache_resource(max_entries=4, on_release=lambda a: a.close(), show_spinner=False)
+# those that are served, and a few that were replaced: one that has no place here is closed under whoever looks at it
+@st.cache_resource(max_entries=MOST_SERVED + 4, on_release=lambda a: a.close(), show_spinner=False)
 def opened(snapshot: Snapshot) -> Atlas:
     """The atlas of a snapshot. Raises Replaced if another has taken its place meanwhile."""
     a = Atlas(snapshot.path)

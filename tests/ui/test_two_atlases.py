@@ -8,10 +8,12 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
+from atlas.api import Atlas
 from schema import store
 from tests.ui.conftest import Visit, htmls, text_of
-from ui import beside
+from ui import beside, data
 from ui.cli import ui
+from ui.snapshot import MOST_SERVED, latest
 
 
 @pytest.fixture
@@ -116,3 +118,23 @@ def test_each_file_that_is_given_must_be_an_atlas(tiny: Path) -> None:
     ran = CliRunner().invoke(ui, [str(tiny), str(tiny.with_name("none.duckdb"))])
     assert "no atlas at" in str(ran.exception) or "none.duckdb" in str(ran.exception)
     assert CliRunner().invoke(ui, [], env={"ATLAS_DB": None}).exit_code == 2
+
+
+def test_no_more_atlases_are_served_than_stay_open(tiny: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    several = [tiny, *(Path(shutil.copy(tiny, tiny.with_name(f"t{i}.duckdb"))) for i in range(1, MOST_SERVED))]
+    ran = CliRunner().invoke(ui, [*map(str, several), "one-more.duckdb"])
+    assert ran.exit_code == 2 and f"{MOST_SERVED + 1} atlases were given, and one server has at most {MOST_SERVED}" in ran.output
+    serve(monkeypatch, *several)
+    visit(tiny, "overview")
+    first = data.opened(latest(str(tiny)))
+    assert first.con.execute("SELECT 1").fetchall() == [(1,)]
+    counted: list[Path] = []
+    opening = Atlas.__init__
+
+    def opened(self: Atlas, path: Path, **options: str) -> None:
+        counted.append(path)
+        opening(self, path, **options)
+
+    monkeypatch.setattr(Atlas, "__init__", opened)
+    visit(tiny, "overview", of="ww.t3")
+    assert not counted
