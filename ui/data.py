@@ -12,6 +12,7 @@ import streamlit as st
 
 from atlas.api import Atlas
 from atlas.arguments import bind
+from atlas.collections.bounds import require_few
 from atlas.export.provenance import provenance
 from atlas.inventory import RUNS, Status
 from atlas.questions import question
@@ -207,6 +208,12 @@ def dictionary() -> pl.DataFrame:
 def runs() -> Answer:
     """Every run of ingest."""
     return Answer("Every run of ingest.", status().runs, RUNS.strip())
+
+
+def collections() -> Answer:
+    """All collections. Raises AtlasError for more than a file may hold: it may be a stranger's."""
+    require_few(atlas().con)
+    return ask("collections")
 
 
 def source(answer: Answer) -> dict[str, object]:
