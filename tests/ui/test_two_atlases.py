@@ -74,6 +74,16 @@ def test_beside_each_other_what_differs_stands_first(tiny: Path, other: Path, vi
     assert [frame.proto.src for frame in app.get("iframe")] == ["/component?at=L0N1&of=ww", "/component?at=L0N1&of=xyz"]
 
 
+def test_where_the_bar_leads_back_to_is_of_the_atlas_that_is_shown(tiny: Path, other: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(monkeypatch, tiny, other)
+    app = visit(tiny, "component", at="L2N3")
+    for of, kept in (("ww", '<a href="/component?at=L2N3&amp;of=ww">Component</a>'), ("xyz", '<a href="/component?of=xyz">Component</a>')):
+        app.query_params.clear()
+        app.query_params["of"] = of
+        app.switch_page("app_pages/map.py").run()
+        assert kept in "".join(htmls(app))
+
+
 def test_an_address_may_have_parameters_of_any_name(tiny: Path, other: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
     serve(monkeypatch, tiny, other)
     alone, both = (visit(tiny, "component", at="L0N1", room="1", query="2", **more) for more in ({}, {"vs": "xyz"}))
