@@ -17,7 +17,10 @@ def test_rows_that_average_over_few_are_counted() -> None:
     assert few(questions()["value_tokens"], pl.DataFrame({"rank": [1]})) == ""
 
 
-OF_A_WHOLE = {"dominant_sub_updates", "elhage2021_copying", "head_tokens", "neuron_readers", "neuron_writers", "position_tokens", "prediction_neurons"}
+OF_A_WHOLE = {
+    "dominant_sub_updates", "elhage2021_copying", "head_tokens", "neuron_readers", "neuron_writers", "position_tokens", "prediction_neurons",
+    "prediction_sub_updates",
+}  # fmt: skip
 """Their shares are of all that one thing has, and not of what was seen of many."""
 
 

@@ -1,4 +1,4 @@
--- title:  What is in a collection: FROM neuron SEMI JOIN collections.in_collection('money') USING (layer, neuron)
+-- title:  What is in a collection: FROM neuron SEMI JOIN collections.in_collection('mine') USING (layer, neuron)
 -- source: the file beside the atlas; nothing of a paper
 -- grain:  number
 -- param:  collection (text): its name, in either case
