@@ -7,7 +7,6 @@ from typing import Any
 
 import streamlit as st
 
-from atlas.ranges import check_below
 from schema.errors import AtlasError
 from ui import data
 
@@ -15,20 +14,11 @@ from ui import data
 def number(label: str, key: str, **options: Any) -> int | None:
     """A whole number or none; whether it exists is for the question to say. Raises AtlasError if the address has something else under `key`."""
     asked = st.query_params.get(key, "")
-    value = st.number_input(label, step=1, key=key, bind="query-params", **options)
+    # first: a widget of whole numbers cannot take what overflows, such as 1e400
     if asked and not re.fullmatch(r"-?[0-9]{1,15}", asked):
-        raise AtlasError(f"the address asks for {key} {asked}, which is no whole number")
+        raise AtlasError(f"the address asks for {key} {asked[:40]}, which is no whole number")
+    value: int | None = st.number_input(label, step=1, key=key, bind="query-params", **options)
     return value
-
-
-def beyond(key: str, name: str, n: int, default: int = 0) -> str | None:
-    """What is wrong with a number below `n` in the address, None if nothing is: its widget puts the default in its place without a word."""
-    asked = st.query_params.get(key, str(default))
-    try:
-        check_below(int(asked) if asked.isdecimal() else asked, name, n)
-    except AtlasError as error:
-        return str(error)
-    return None
 
 
 def corpus() -> int | None:
@@ -78,8 +68,8 @@ def page(n: int, key: str) -> int:
     """Which of `n` pages, from 1; the first if there is but one. Raises AtlasError if the address opens with one that does not exist."""
     asked = st.query_params.get(key, "1") if key not in st.session_state else "1"
     chosen = st.pagination(n, key=key, bind="query-params") if n > 1 else 1
-    if not (asked.isdecimal() and 1 <= int(asked) <= n):
-        raise AtlasError(f"no page {asked}: there {'is one' if n == 1 else f'are {n}'}")
+    if not (re.fullmatch(r"[0-9]{1,9}", asked) and 1 <= int(asked) <= n):
+        raise AtlasError(f"no page {asked[:40]}: there {'is one' if n == 1 else f'are {n}'}")
     return chosen
 
 
@@ -92,13 +82,16 @@ def listed(label: str, key: str, lines: Mapping[str, str]) -> str:
     return chosen or next(iter(lines))
 
 
-def real(label: str, key: str, value: float | None = None, **options: Any) -> float | None:
-    """A number or none. Raises AtlasError if the address has something else under `key`."""
+def real(label: str, key: str, value: float | None = None, *, min_value: float | None = None, **options: Any) -> float | None:
+    """A number or none. Raises AtlasError if the address has something else under `key`, or less than `min_value`."""
     asked = st.query_params.get(key, "")
-    value = st.number_input(label, value=value, step=0.01, format="%g", key=key, bind="query-params", **options)
+    # first: the widget cannot take what it does not allow
     if asked and not is_real(asked):
-        raise AtlasError(f"the address asks for {key} {asked}, which is no number")
-    return value
+        raise AtlasError(f"the address asks for {key} {asked[:40]}, which is no number")
+    if asked and min_value is not None and float(asked) < min_value:
+        raise AtlasError(f"the address asks for {key} {asked[:40]}, which is below {min_value:g}")
+    chosen: float | None = st.number_input(label, value=value, min_value=min_value, step=0.01, format="%g", key=key, bind="query-params", **options)
+    return chosen
 
 
 def is_real(text: str) -> bool:

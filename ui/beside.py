@@ -30,7 +30,9 @@ def page(room: str) -> None:
         raise AtlasError(f"no atlas {other[:80]} is served here; they are {', '.join(served)}")
     here, there = data.shown(), latest(served[other])
     view = links.link(room, **{name: value for name, value in st.query_params.items() if name not in (links.OF, VS)})
-    frame.title(f"{data.file_name()} beside {name_of(there)}")
+    title = f"{data.file_name()} beside {name_of(there)}"
+    frame.tab(title)
+    frame.named(title, 1)
     differences(view, here, there)
     for column, snapshot, identity in zip(st.columns(2, gap="small"), (here, there), (data.identity(), other), strict=True):
         with column:
@@ -46,10 +48,11 @@ def name_of(snapshot: Snapshot) -> str:
 
 def differences(view: Link, here: Snapshot, there: Snapshot) -> None:
     """Of a neuron, where the models have one shape: tokens that only one value promotes or suppresses, and its numbers side by side."""
-    models = [data.status_of(snapshot).model.to_dicts()[0] for snapshot in (here, there)]
+    models = [row for snapshot in (here, there) for row in data.status_of(snapshot).model.to_dicts()]
     shapes = [", ".join(f"{name} {model[name]}" for name in SHAPE) for model in models]
     place = address_of(view)
-    if place is None:
+    # an empty atlas has no model
+    if place is None or len(models) < 2:
         return
     if shapes[0] != shapes[1]:
         st.text(f"The models differ in shape ({shapes[0]}; {shapes[1]}), so {place} is not the same place in both.")

@@ -77,7 +77,7 @@ def grid(shown: pl.DataFrame, rows: pl.DataFrame, key: str, title: str, columns:
     """Rows as they are shown; each is a link to what its row of `rows` is of, if it is of something. `columns`: column shown → what it holds."""
     leads = [links.of_named_row(row) for row in rows.head(listing.MOST).iter_rows(named=True)]
     if any(leads):
-        st.html(listing.table(readable(shown), leads, title, columns, None if height == "auto" else height))
+        st.html(listing.table(readable(shown.head(listing.MOST)), leads, title, columns, None if height == "auto" else height))
         if rows.height > listing.MOST:
             st.text(f"The first {listing.MOST:,} of {rows.height:,} rows; files have all.")
         return
@@ -101,8 +101,11 @@ def readable(frame: pl.DataFrame) -> pl.DataFrame:
     text = [c for c in frame.columns if frame.schema[c] == pl.String]
     lists = [c for c in frame.columns if frame.schema[c] == pl.List(pl.String)]
     return frame.with_columns(
-        *(pl.Series(c, [None if v is None else short(visible(v)) for v in frame[c]], dtype=pl.String) for c in text),
-        *(pl.Series(c, [None if v is None else short(" · ".join(visible(t) for t in v if t is not None)) for v in frame[c]], dtype=pl.String) for c in lists),
+        *(pl.Series(c, [None if v is None else cell(v) for v in frame[c]], dtype=pl.String) for c in text),
+        *(
+            pl.Series(c, [None if v is None else short(" · ".join(cell(t) for t in v[:LONGEST_CELL] if t is not None)) for v in frame[c]], dtype=pl.String)
+            for c in lists
+        ),
         *(pl.Series(c, numbers.listed(frame[c]), dtype=pl.String) for c in frame.columns if is_numbers(frame.schema[c])),
     )
 
@@ -110,6 +113,11 @@ def readable(frame: pl.DataFrame) -> pl.DataFrame:
 def is_numbers(kind: pl.DataType) -> bool:
     """Whether a column holds lists or vectors of numbers."""
     return isinstance(kind, pl.List | pl.Array) and kind.inner.is_numeric()
+
+
+def cell(text: str) -> str:
+    """Every character visible, of as much as is shown."""
+    return short(visible(text[: LONGEST_CELL + 1]))
 
 
 def short(text: str) -> str:

@@ -43,14 +43,17 @@ def ui(paths: tuple[Path, ...], db: Path | None, port: int, address: str, hosts:
     chosen = paths or ((db,) if db else ())
     if not chosen:
         raise click.UsageError("which atlas? Give FILE or --db FILE, or set ATLAS_DB")
+    places = list(dict.fromkeys(str(path.resolve()) for path in chosen))
+    from ui.hosts import own_hosts
+    from ui.snapshot import MOST_SERVED
+
+    if len(places) > MOST_SERVED:
+        raise click.UsageError(f"{len(places)} atlases were given, and one server has at most {MOST_SERVED}: start another for the others")
     for path in chosen:
         check(path)
-    from ui.hosts import own_hosts
-
     if address != LOOPBACK:
         click.echo(f"note: {address} may be reached from other machines: whoever reaches it can read this atlas", err=True)
         click.echo("note: it answers to this machine's addresses and host name; --host NAME adds a name, as of a proxy", err=True)
-    places = list(dict.fromkeys(str(path.resolve()) for path in chosen))
     # not the folder it is called in: a file there may be called as a module is, or be a configuration of Streamlit's
     os.chdir(SERVER.parent)
     command = [sys.executable, "-P", "-m", "streamlit", "run", str(SERVER), f"--server.address={address}", f"--server.port={port}"]

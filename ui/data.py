@@ -12,12 +12,13 @@ import streamlit as st
 
 from atlas.api import Atlas
 from atlas.arguments import bind
+from atlas.collections.bounds import require_few
 from atlas.export.provenance import provenance
 from atlas.inventory import RUNS, Status
 from atlas.questions import question
 from atlas.statement import statement
 from schema.errors import AtlasError
-from ui.snapshot import Replaced, Snapshot, latest
+from ui.snapshot import MOST_SERVED, Replaced, Snapshot, latest
 
 DIGITS = 8
 """Of the hash of weights that links carry."""
@@ -112,7 +113,8 @@ def show(snapshot: Snapshot) -> None:
     st.session_state["snapshots"][snapshot.path] = snapshot
 
 
-@st.cache_resource(max_entries=4, on_release=lambda a: a.close(), show_spinner=False)
+# those that are served, and a few that were replaced: one that has no place here is closed under whoever looks at it
+@st.cache_resource(max_entries=MOST_SERVED + 4, on_release=lambda a: a.close(), show_spinner=False)
 def opened(snapshot: Snapshot) -> Atlas:
     """The atlas of a snapshot. Raises Replaced if another has taken its place meanwhile."""
     a = Atlas(snapshot.path)
@@ -206,6 +208,12 @@ def dictionary() -> pl.DataFrame:
 def runs() -> Answer:
     """Every run of ingest."""
     return Answer("Every run of ingest.", status().runs, RUNS.strip())
+
+
+def collections() -> Answer:
+    """All collections. Raises AtlasError for more than a file may hold: it may be a stranger's."""
+    require_few(atlas().con)
+    return ask("collections")
 
 
 def source(answer: Answer) -> dict[str, object]:

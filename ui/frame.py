@@ -49,11 +49,26 @@ def title(text: str, *, keep: Link | None = None) -> None:
 
     Plain characters only: titles are Markdown.
     """
-    name = data.model_name()
-    st.set_page_config(page_title=f"{text} · {name}" if name else text)
+    tab(text)
     st.title(text, anchor=False)
     if keep:
-        st.session_state.setdefault("kept", {})[keep.room] = keep
+        kept()[keep.room] = keep
+
+
+def kept() -> dict[str, Link]:
+    """Room → where the bar's link to it leads, in the atlas that is shown: another need not have the place."""
+    return st.session_state.setdefault("kept", {}).setdefault(data.shown().path, {})
+
+
+def tab(text: str) -> None:
+    """The title of the browser's tab, with the model's name."""
+    name = data.model_name()
+    st.set_page_config(page_title=f"{text} · {name}" if name else text)
+
+
+def named(name: str, level: int) -> None:
+    """A heading with what people call something, as its characters: Streamlit's own headings are Markdown, and would follow an image or a link in it."""
+    st.html(f"<h{level}><bdi>{escape(visible_line(name))}</bdi></h{level}>")
 
 
 def check_model() -> None:
@@ -67,7 +82,7 @@ def check_model() -> None:
 def bar(room: str, published: str) -> None:
     """The rooms, and behind the atlas's name what it is, its overview and SQL. `room`: the one shown; `published`: how long ago, in words."""
     with st.container(key="bar"):
-        st.html(bar_html(room, published, st.session_state.get("kept", {}), st.query_params.get("q", "")))
+        st.html(bar_html(room, published, kept(), st.query_params.get("q", "")))
 
 
 def bar_html(room: str, published: str, kept: dict[str, Link], typed: str) -> str:

@@ -35,8 +35,8 @@ class Link:
         return link(self.room, **{**dict(self.query), **values})
 
 
-def link(room: str, **query: Value) -> Link:
-    """A view. A list becomes its words with commas between them."""
+def link(room: str, /, **query: Value) -> Link:
+    """A view. A list becomes its words with commas between them. A parameter may have any name, as those of an address do."""
     written = {name: value if isinstance(value, str) or not isinstance(value, Sequence) else ",".join(value) for name, value in query.items()}
     return Link(room, tuple((name, str(value)) for name, value in written.items() if value not in (None, "")))
 

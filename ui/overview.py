@@ -1,5 +1,7 @@
 """What the overview says, in words and numbers."""
 
+import re
+
 import polars as pl
 
 from atlas.inventory import Status
@@ -34,12 +36,17 @@ def facts(status: Status) -> dict[str, str]:
         "Layers": f"{m['n_layers']}",
         "Neurons a layer": f"{m['d_ffn']:,}",
         "d_model": f"{m['d_model']:,}",
-        "FFN": f"{m['activation']}{', gated' if m['is_gated'] else ''}",
+        "FFN": f"{plain(m['activation'])}{', gated' if m['is_gated'] else ''}",
         "Vocabulary": f"{m['d_vocab']:,} tokens",
         "Positions swept": f"{read:,}",
         "Positions traced": f"{traced:,}",
         "File": f"{status.bytes / 1e6:,.0f} MB",
     }
+
+
+def plain(name: str) -> str:
+    """Letters, digits and underscores: facts are Markdown, and names of activations need no more."""
+    return re.sub(r"[^A-Za-z0-9_]", "?", name[:40])
 
 
 def title(status: Status) -> str:

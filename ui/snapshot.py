@@ -11,6 +11,9 @@ from schema.beside import kinds
 from schema.errors import AtlasError, NotAnAtlas
 from schema.lake import is_lake, published_version, read_lake
 
+MOST_SERVED = 8
+"""Atlases of one server: every link asks which there are, and each stays open."""
+
 
 class Replaced(AtlasError):
     """The atlas is not the one that was there."""

@@ -9,6 +9,7 @@ import duckdb
 import polars as pl
 
 from atlas.annotations.steps import weights
+from atlas.collections.bounds import MOST_COLLECTIONS, MOST_IN_FILE, MOST_MEMBERS
 from atlas.collections.kind import COLLECTIONS
 from atlas.collections.members import Member, texts
 from atlas.cursors import fetch_rows
@@ -17,8 +18,6 @@ from schema.errors import AtlasError
 
 LONGEST_NAME, LONGEST_NOTE = 60, 2_000
 """Characters."""
-
-MOST_MEMBERS, MOST_COLLECTIONS = 100_000, 1_000
 
 SIGNS = set(" .,:+()_-")
 """Allowed in a name beside letters, their marks and digits."""
@@ -65,6 +64,9 @@ def add(con: duckdb.DuckDBPyConnection, path: Path, name: str, members: Sequence
         ((n, last),) = fetch_rows(writer, f"SELECT count(*), coalesce(max(number), -1) {of_it}", {"id": collection_id})
         if n + len(fresh) > MOST_MEMBERS:
             raise too_many(n + len(fresh))
+        ((n_in_file,),) = fetch_rows(writer, "SELECT count(*) FROM collections.collection_member")
+        if n_in_file + len(fresh) > MOST_IN_FILE:
+            raise AtlasError(f"all collections of this atlas have at most {MOST_IN_FILE:,} members together, and have {n_in_file:,}: remove a collection")
         insert(writer, collection_id, last + 1, [(m, shown[m]) for m in fresh], {"note": member_note, "added_by": by, "weights_sha256": sha256})
     return len(fresh), len(wanted) - len(fresh)
 

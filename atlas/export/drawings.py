@@ -44,7 +44,8 @@ def to_tex(drawing: Drawing, *, is_native: bool = False) -> str:
     """A figure environment: of the PDF beside it, or, if `is_native`, of coloured boxes. Its provenance stands above it in comments."""
     told = [f"% {key}: {' '.join(value.split())}" for key, value in comments(dict(drawing.provenance)).items()]
     body = drawing.latex if is_native and drawing.latex else r"\centering" + f"\n\\includegraphics[width=\\linewidth]{{{drawing.name}.pdf}}"
-    end = [rf"\caption{{{tex(drawing.caption)}}}", rf"\label{{fig:{drawing.name}}}", r"\end{figure}", ""]
+    # a line break ends a paragraph, which no caption may have
+    end = [rf"\caption{{{tex(' '.join(drawing.caption.split()))}}}", rf"\label{{fig:{drawing.name}}}", r"\end{figure}", ""]
     return "\n".join([f"% {NEEDS}", *told, r"\begin{figure}[t]", body, *end])
 
 

@@ -161,6 +161,13 @@ def test_a_figure_environment_compiles_with_caption_and_provenance(page_text: Ca
     assert r"\includegraphics[width=\linewidth]{strip.pdf}" in to_tex(drawing)
 
 
+def test_a_caption_of_several_lines_is_one_paragraph(page_text: Callable[[str], str]) -> None:
+    drawing = Drawing("x", "Above,\n\nand below:\r\nthe end.", strips_svg([text((" a",))]), latex="boxes")
+    source = to_tex(drawing, is_native=True)
+    assert r"\caption{Above, and below: the end.}" in source
+    assert "Above, and below: the end." in page_text(document(source))
+
+
 def test_an_archive_has_each_drawing_under_a_name_of_its_own() -> None:
     svg = strips_svg([text((" a",))])
     drawings = [Drawing("a b/../c", "first", svg, "boxes", {"sql": "x"}), Drawing("a b/../c", "second", svg), Drawing("", "third", svg)]

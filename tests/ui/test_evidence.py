@@ -71,7 +71,7 @@ def test_all_topics_are_links_and_the_one_that_is_shown_is_marked(visit: Visit, 
 
 
 def test_a_panel_that_there_is_not_is_said(visit: Visit, tiny: Path) -> None:
-    assert "no panel figures; they are events, heads, circuits" in text_of(visit(tiny, "evidence", show="figures"))
+    assert "no panel pictures; they are events, heads, circuits" in text_of(visit(tiny, "evidence", show="pictures"))
 
 
 @pytest.mark.parametrize(
@@ -124,6 +124,7 @@ def test_the_address_restores_what_is_chosen(visit: Visit, tiny: Path) -> None:
         ({"input_token": "maybe"}, "no input_token maybe; they are yes, no"),
         ({"event_layer": "3"}, "no layer 3: this model has layers 0 to 2"),
         ({"event_layer": "one"}, "the address asks for event_layer one, which is no whole number"),
+        ({"event_layer": "1e400"}, "the address asks for event_layer 1e400, which is no whole number"),
         ({"corpus": "7"}, "no corpus 7; they are 0: tales (all), 1: more (test)"),
         ({"show": "heads", "behaviour": "sleeping"}, "no behaviour sleeping; they are induction, "),
         ({"show": "circuits", "excess": "much"}, "the address asks for excess much, which is no number"),

@@ -44,6 +44,14 @@ def test_the_overview_counts_what_was_read(visit: Visit, tiny: Path) -> None:
     assert facts["Positions traced"] == "3"
 
 
+def test_a_name_of_an_activation_is_no_markdown(visit: Visit, tiny: Path) -> None:
+    con = store.open_writer(tiny)
+    con.execute("UPDATE model SET activation = '![x](https://example.org/x.png)gelu_new'")
+    con.close()
+    facts = {metric.label: metric.value for metric in visit(tiny).metric}
+    assert facts["FFN"] == "??x??https???example?org?x?png?gelu_new, gated"
+
+
 def test_a_link_restores_the_neuron(visit: Visit, tiny: Path) -> None:
     app = visit(tiny, "component", at="L1N2", context="narrow")
     assert [t.value for t in app.title] == ["L1N2"]

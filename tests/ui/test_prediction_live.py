@@ -71,6 +71,16 @@ def test_switches_of_a_prompt_that_was_run_are_links_that_run(visit: Visit, worl
     assert not app.exception
 
 
+def test_figures_of_two_prompts_are_two_and_each_says_of_which_it_is(visit: Visit, world: World) -> None:
+    app = press(visit(world.atlas, "prediction", prompt=PROMPT), "Run")
+    app.button(key="arm0-who-to-figure").click().run(timeout=120)
+    app.query_params["prompt"] = f"{PROMPT} and"
+    app = press(app.run(timeout=120), "Run")
+    app.button(key="arm0-who-to-figure").click().run(timeout=120)
+    told = [str(kept.drawing.provenance["sql"]) for kept in app.session_state["tray"]]
+    assert [f"a.live().trace({prompt!r}," in sql for prompt, sql in zip((PROMPT, f"{PROMPT} and"), told, strict=True)] == [True, True]
+
+
 def test_a_layer_a_head_and_another_token_are_opened(visit: Visit, world: World) -> None:
     app = press(visit(world.atlas, "prediction", prompt=PROMPT, index="3", open="L1", head="L1H0"), "Run")
     assert not app.exception and not app.error, text_of(app)

@@ -102,6 +102,9 @@ def test_pages_are_read_one_at_a_time_and_begin_anew_with_another_search(visit: 
     assert "LIMIT 10 OFFSET 0" in text_of(app)
     assert "no page 4: there are 3" in text_of(visit(tiny, "search", by="ranges", results="4"))
     assert "no page x: there is one" in text_of(visit(tiny, "search", term="sat", results="x"))
+    for strange in ("9" * 5_000, "²"):
+        app = visit(tiny, "search", term="sat", results=strange)
+        assert not app.exception and f"no page {strange[:40]}: there is one" in text_of(app)
 
 
 def test_files_hold_every_page(visit: Visit, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ import io
 import zipfile
 from pathlib import Path
 
+import duckdb
 import polars as pl
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -11,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 import atlas
 from atlas.collections import keeping, members
 from tests.ui.conftest import Visit, htmls, text_of
-from ui import query
+from ui import blocks, query
 
 
 def collect(path: Path, name: str, *addresses: str) -> None:
@@ -38,6 +39,60 @@ def test_a_collection_is_listed_and_its_members_are_links(tiny: Path, visit: Vis
     assert 'href="/component?at=L0N1&amp;of=ww"' in shown and 'href="/component?at=L1H0&amp;of=ww"' in shown
     assert "/prediction?position=2" in shown
     assert "4 members." in text_of(app)
+
+
+def test_a_name_in_a_file_that_was_sent_is_no_markdown(tiny: Path, visit: Visit) -> None:
+    collect(tiny, "cats", "L0N1")
+    name = "![x](https://example.org/x.png) <b>"
+    with duckdb.connect(tiny.with_name("tiny.collections.duckdb")) as con:
+        con.execute("UPDATE collection SET name = ?", [name])
+    app = visit(tiny, "evidence", show="collections", collection=name)
+    assert not app.exception
+    assert "<h2><bdi>![x](https://example.org/x.png) &lt;b&gt;</bdi></h2>" in htmls(app)
+    assert not [shown.value for shown in (*app.header, *app.markdown, *app.subheader) if "![" in shown.value]
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("INSERT INTO collection SELECT 1 + i, 'n' || i, '', 'eve', now() FROM range(1_000) AS t (i)", "has 1,001 collections, and 1,000 is the most"),
+        ("UPDATE collection SET note = repeat('x', 268_435_456)", "bytes of names and notes, and 268,435,456 is the most"),
+    ],
+)
+def test_of_a_file_that_was_sent_no_more_is_listed_than_one_may_hold(tiny: Path, visit: Visit, sql: str, said: str) -> None:
+    collect(tiny, "cats", "L0N1")
+    with duckdb.connect(tiny.with_name("tiny.collections.duckdb")) as con:
+        con.execute(sql)
+    for address in ({"show": "collections"}, {"show": "collections", "collection": "cats"}):
+        app = visit(tiny, "evidence", **address)
+        assert not app.exception and said in text_of(app)
+
+
+def test_a_collection_that_is_larger_than_one_may_be_is_not_drawn(tiny: Path, visit: Visit) -> None:
+    collect(tiny, "cats", "L0N1")
+    with duckdb.connect(tiny.with_name("tiny.collections.duckdb")) as con:
+        con.execute("INSERT INTO collection_member SELECT m.* REPLACE (i + 1 AS number) FROM collection_member AS m, range(100_000) AS t (i)")
+    app = visit(tiny, "evidence", show="collections", collection="cats")
+    assert not app.exception and "has 100,001 members in 'cats', and 100,000 is the most that is read" in text_of(app)
+
+
+def test_of_many_members_the_first_are_drawn(tiny: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    collect(tiny, "cats", "L0N1")
+    with duckdb.connect(tiny.with_name("tiny.collections.duckdb")) as con:
+        con.execute("INSERT INTO collection_member SELECT m.* REPLACE (i + 1 AS number) FROM collection_member AS m, range(1_000) AS t (i)")
+    seen: list[str] = []
+    monkeypatch.setattr(blocks, "visible", lambda text: seen.append(text) or text)
+    app = visit(tiny, "evidence", show="collections", collection="cats")
+    assert not app.exception and "The first 300 of 1,001 rows" in text_of(app)
+    assert seen and len(seen) < 2_000
+
+
+def test_of_a_long_cell_as_much_is_made_visible_as_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths: list[int] = []
+    monkeypatch.setattr(blocks, "visible", lambda text: lengths.append(len(text)) or text)
+    frame = pl.DataFrame({"text": ["x" * 100_000], "list": [["y" * 100_000]]})
+    assert blocks.readable(frame).rows() == [("x" * 2_048 + "…", "y" * 2_048 + "…")]
+    assert lengths == [2_049, 2_049]
 
 
 def test_a_collection_that_does_not_exist_is_said(tiny: Path, visit: Visit) -> None:

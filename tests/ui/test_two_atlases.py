@@ -8,10 +8,12 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
+from atlas.api import Atlas
 from schema import store
 from tests.ui.conftest import Visit, htmls, text_of
-from ui import beside
+from ui import beside, data
 from ui.cli import ui
+from ui.snapshot import MOST_SERVED, latest
 
 
 @pytest.fixture
@@ -65,11 +67,40 @@ def test_beside_each_other_what_differs_stands_first(tiny: Path, other: Path, vi
     serve(monkeypatch, tiny, other)
     app = visit(tiny, "component", at="L0N1", vs="xyz")
     assert not app.exception
-    assert app.title[0].value == "tiny.duckdb beside other.duckdb"
+    assert "<h1><bdi>tiny.duckdb beside other.duckdb</bdi></h1>" in htmls(app)
     tokens, numbers = (table.value for table in app.dataframe[:2])
     assert tokens[["only in", "token", "rank"]].values.tolist() == [["the first", "␣sat", 1], ["the second", "é", 1]]
     assert numbers.iloc[0]["number"] == "value_norm" and numbers.iloc[0]["change"] == pytest.approx(0.5)
     assert [frame.proto.src for frame in app.get("iframe")] == ["/component?at=L0N1&of=ww", "/component?at=L0N1&of=xyz"]
+
+
+def test_where_the_bar_leads_back_to_is_of_the_atlas_that_is_shown(tiny: Path, other: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(monkeypatch, tiny, other)
+    app = visit(tiny, "component", at="L2N3")
+    for of, kept in (("ww", '<a href="/component?at=L2N3&amp;of=ww">Component</a>'), ("xyz", '<a href="/component?of=xyz">Component</a>')):
+        app.query_params.clear()
+        app.query_params["of"] = of
+        app.switch_page("app_pages/map.py").run()
+        assert kept in "".join(htmls(app))
+
+
+def test_an_address_may_have_parameters_of_any_name(tiny: Path, other: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(monkeypatch, tiny, other)
+    alone, both = (visit(tiny, "component", at="L0N1", room="1", query="2", **more) for more in ({}, {"vs": "xyz"}))
+    assert not alone.exception and not both.exception
+    assert 'href="/component?at=L0N1&amp;room=1&amp;query=2&amp;of=xyz"' in "".join(htmls(alone))
+
+
+def test_beside_an_empty_one_nothing_is_compared(empty: Path, other: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(monkeypatch, empty, other)
+    app = visit(empty, "component", at="L0N1", vs="xyz")
+    assert not app.exception and len(app.get("iframe")) == 2
+
+
+def test_a_file_name_is_no_markdown(tiny: Path, other: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(monkeypatch, tiny, other.rename(other.with_name("![x](www.example.org).duckdb")))
+    app = visit(tiny, "component", at="L0N1", vs="xyz")
+    assert not app.title and "<h1><bdi>tiny.duckdb beside ![x](www.example.org).duckdb</bdi></h1>" in htmls(app)
 
 
 def test_an_atlas_that_is_not_served_is_said(tiny: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,3 +128,23 @@ def test_each_file_that_is_given_must_be_an_atlas(tiny: Path) -> None:
     ran = CliRunner().invoke(ui, [str(tiny), str(tiny.with_name("none.duckdb"))])
     assert "no atlas at" in str(ran.exception) or "none.duckdb" in str(ran.exception)
     assert CliRunner().invoke(ui, [], env={"ATLAS_DB": None}).exit_code == 2
+
+
+def test_no_more_atlases_are_served_than_stay_open(tiny: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    several = [tiny, *(Path(shutil.copy(tiny, tiny.with_name(f"t{i}.duckdb"))) for i in range(1, MOST_SERVED))]
+    ran = CliRunner().invoke(ui, [*map(str, several), "one-more.duckdb"])
+    assert ran.exit_code == 2 and f"{MOST_SERVED + 1} atlases were given, and one server has at most {MOST_SERVED}" in ran.output
+    serve(monkeypatch, *several)
+    visit(tiny, "overview")
+    first = data.opened(latest(str(tiny)))
+    assert first.con.execute("SELECT 1").fetchall() == [(1,)]
+    counted: list[Path] = []
+    opening = Atlas.__init__
+
+    def opened(self: Atlas, path: Path, **options: str) -> None:
+        counted.append(path)
+        opening(self, path, **options)
+
+    monkeypatch.setattr(Atlas, "__init__", opened)
+    visit(tiny, "overview", of="ww.t3")
+    assert not counted

@@ -1,6 +1,7 @@
 """A prompt of the reader's own as the source: the same panels, as the model is and with what is switched, side by side."""
 
 import shlex
+from dataclasses import replace
 from typing import Any
 
 import streamlit as st
@@ -100,7 +101,8 @@ def source(view: View, run: Run, arm: int) -> Source:
                 st.code(command_of(view, run), language=None, wrap_lines=True)
             blocks.offer(blocks.files(answer, chart), key)
             if made := blocks.drawing(chart, drawn):
-                figures.offer(answer, key, made)
+                # the question alone is the same of every prompt
+                figures.offer(replace(answer, sql=python_of(view, run, answer)), key, made)
 
     return Source(view, position, ask, take_away, key=f"arm{arm}-")
 

@@ -108,7 +108,7 @@ def read(snapshot: Snapshot, sql: str) -> pl.DataFrame:
 
 def of_collection(everything: Answer) -> Answer:
     """What is in the collection that the address names, all of it if it names none; a widget to choose one where there are any."""
-    names = data.ask("collections").frame["name"].to_list()
+    names = data.collections().frame["name"].to_list()
     if not names and not st.query_params.get("collection"):
         return everything
     name = asked.one("Only in collection", "collection", ["any", *names], "any", width=240)

@@ -36,7 +36,7 @@ def collect(things: Offered, key: str) -> None:
 
 def form(things: Offered, key: str) -> None:
     """Which of them, and where to."""
-    names = data.ask("collections").frame["name"].to_list()
+    names = data.collections().frame["name"].to_list()
     with st.form(f"{key}-collecting", border=False):
         ticked = ticks(things, key) if len(things) <= MOST_TICKED else things
         if len(things) > MOST_TICKED:

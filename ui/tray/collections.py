@@ -4,7 +4,8 @@ from html import escape
 
 import streamlit as st
 
-from ui import blocks, data, links
+from atlas.collections.bounds import require_small
+from ui import blocks, data, frame, links, listing
 from ui.links import Link
 
 COLUMNS = ["name", "n_members", "note", "made_by", "changed_at"]
@@ -18,7 +19,7 @@ def page() -> None:
     if name:
         one(name)
         return
-    found = data.ask("collections")
+    found = data.collections()
     if found.frame.is_empty():
         blocks.empty("Nobody has put anything together yet: lists have “Add to collection…”.", "atlas collection add NAME L20N100 --by YOU --db NAME.duckdb")
         return
@@ -32,7 +33,7 @@ def line(row: dict[str, object]) -> str:
     """A collection as a link, with what it is of."""
     said = f"{row['n_members']:,} · {row['note'] or '–'} · {row['made_by']}, {row['changed_at']}"
     name = str(row["name"])
-    return f"<div>{links.anchor(to(name), f'<bdi>{escape(name)}</bdi>')} <bdi>{escape(said)}</bdi></div>"
+    return f"<div>{links.anchor(to(name), f'<bdi>{escape(name)}</bdi>')} <bdi>{escape(blocks.short(said))}</bdi></div>"
 
 
 def to(name: str) -> Link:
@@ -43,8 +44,9 @@ def to(name: str) -> Link:
 def one(name: str) -> None:
     """What is in a collection. Raises AtlasError if there is none of that name."""
     st.html(links.anchor(links.evidence("collections"), "All collections"))
+    require_small(data.atlas().con, name)
     found = data.ask("in_collection", collection=name)
-    st.header(name, anchor=False)
+    frame.named(name, 2)
     here = data.status().model["weights_sha256"].to_list()
     other = found.frame.filter(~found.frame["weights_sha256"].is_in(here)).height
     said = f"{found.frame.height:,} members."
@@ -57,5 +59,6 @@ def one(name: str) -> None:
             blocks.grid(part.select(shown), part.select(shown), f"members-{kind}", f"{kind}s of {name}", found.columns)
     if other:
         st.subheader("Of other models", anchor=False)
-        st.dataframe(blocks.readable(found.frame.filter(~found.frame["weights_sha256"].is_in(here))), hide_index=True, alt="Members of other models")
+        others = found.frame.filter(~found.frame["weights_sha256"].is_in(here)).head(listing.MOST)
+        st.dataframe(blocks.readable(others), hide_index=True, alt="Members of other models")
     blocks.take_away(found, "members")

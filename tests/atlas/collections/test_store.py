@@ -141,6 +141,10 @@ def test_bounds_are_said(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         add(path, "one", "L0N0", note="x" * 2001)
     with pytest.raises(AtlasError, match="nothing to add"):
         add(path, "one")
+    monkeypatch.setattr(keeping, "MOST_MEMBERS", 3)
+    monkeypatch.setattr(keeping, "MOST_IN_FILE", 2)
+    with pytest.raises(AtlasError, match="have at most 2 members together, and have 2: remove a collection"):
+        add(path, "one", "L0N2")
     assert rows_of(path, "one", "neuron") == [(0,), (1,)]
 
 
