@@ -134,10 +134,16 @@ def tree_tables(
 
 
 def split_states(states: WordStates, place: Place, of: Trees) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Of each sentence, [n, d_model], standardised by those to learn from."""
+    """Of each sentence, [n, d_model], of length one and then standardised by those to learn from."""
     parts = [np.concatenate([s.last for s in part]) for part in (of.train, of.test)]
-    both = standardised(*(states.of(place, positions) for positions in parts))
+    both = standardised(*(of_length_one(states.of(place, positions)) for positions in parts))
     return tuple(np.split(x, np.cumsum([len(s) for s in part])[:-1]) for x, part in zip(both, (of.train, of.test), strict=True))  # type: ignore[return-value]
+
+
+def of_length_one(states: np.ndarray) -> np.ndarray:
+    """As a block's norm reads them, [n, d_model]: a few states are many times as long as the others, and would set the scale. One of zeros stays."""
+    lengths = np.linalg.norm(states, axis=1, keepdims=True)
+    return np.divide(states, lengths, out=np.zeros_like(states), where=lengths > 0)
 
 
 def edge_rows(run_id: int, place: Place, sentences: Sequence[Parsed], found: Sequence[np.ndarray]) -> pa.Table:

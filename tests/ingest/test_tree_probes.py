@@ -14,8 +14,9 @@ from transformers import AutoConfig, AutoModelForCausalLM
 import atlas
 from ingest.passes.base import Probe
 from ingest.passes.tree_probe import PASS
+from ingest.recorders import structural_probe
 from ingest.recorders.structural_probe import Sentences, batched, fitted, loss, predicted, together
-from ingest.recorders.tree_rows import chain, edge_rows, scores
+from ingest.recorders.tree_rows import chain, edge_rows, of_length_one, scores
 from ingest.recorders.tree_scores import found_edges, over_lengths, rank_correlations, spanning_tree, without
 from ingest.request import Request
 from ingest.store import committer
@@ -152,6 +153,44 @@ def test_a_rank_that_is_too_small_for_the_tree_finds_less_of_it() -> None:
     assert right[1] > right[0] + 0.2
 
 
+def by_plain_adam(states: list[np.ndarray], gold: list[np.ndarray], rank: int) -> np.ndarray:
+    """The map after many steps over all sentences at once, at a rate that falls tenfold; the loss is a loop over sentences."""
+    random = torch.Generator().manual_seed(7)
+    b = (torch.rand(rank, states[0].shape[1], generator=random) * 0.1 - 0.05).requires_grad_()
+    pairs = [(torch.tensor(x), torch.tensor(d, dtype=torch.float32)) for x, d in zip(states, gold, strict=True)]
+    for rate in (1e-2, 1e-3):
+        adam = torch.optim.Adam([b], lr=rate)
+        for _ in range(150):
+            adam.zero_grad()
+            errors = [(d - (((x @ b.T)[:, None] - x @ b.T) ** 2).sum(-1)).abs().mean() for x, d in pairs]
+            torch.stack(errors).mean().backward()
+            adam.step()
+    return b.detach().numpy()
+
+
+def test_trees_beneath_loud_directions_are_found_as_by_a_long_fit_and_not_by_a_short_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed, states = planted(250, 6)
+    # noise that outweighs the trees: a probe has to unlearn it first
+    loud = np.linalg.qr(np.random.default_rng(99).normal(size=(D, D)))[0]
+    every = [x @ loud.T @ np.diag([1.0] * 12 + [2.0] * 12) @ loud for x in states]
+    scale = np.concatenate(every[:150]).std(0)
+    states = [(x / scale).astype(np.float32) for x in every]
+    gold = [by_paths(s.heads) for s in parsed]
+
+    def uuas(weights: np.ndarray) -> float:
+        found = [predicted(weights, x, "distance") for x in states[150:]]
+        return float(scores(parsed[150:], found, "distance").is_right.mean())
+
+    long = uuas(by_plain_adam(states[:150], gold[:150], 12))
+    assert uuas(fitted(states[:150], gold[:150], "distance", 12, seed=0)[0]) > long - 0.03
+    monkeypatch.setattr(structural_probe, "ROUNDS", 2)
+    assert uuas(fitted(states[:150], gold[:150], "distance", 12, seed=0)[0]) < long - 0.3
+
+
+def test_states_are_of_length_one_and_one_of_zeros_stays() -> None:
+    assert of_length_one(np.array([[3.0, -4.0], [0.0, 0.0], [0.0, 700.0]], np.float32)) == pytest.approx(np.array([[0.6, -0.8], [0, 0], [0, 1]]))
+
+
 @pytest.mark.parametrize("target", ["distance", "depth"])
 def test_the_loss_is_hewitt_s_by_the_letter_whatever_is_padded(target: str) -> None:
     random = np.random.default_rng(2)
@@ -277,6 +316,7 @@ def test_scores_are_those_of_a_probe_over_the_states_of_plain_transformers(probe
         assert task[:2] == tuple(map(len, parts))
         n_edges, right = 0, {"chain": 0, "probe": 0}
         x = [[np.stack([states[p][1] for p in s.last]) for s in part] for part in parts]
+        x = [[y / np.sqrt((y.astype(np.float64) ** 2).sum(1))[:, None] for y in part] for part in x]
         every = np.concatenate(x[0])
         x = [[((y - every.mean(0)) / every.std(0)).astype(np.float32) for y in part] for part in x]
         weights, _ = fitted(x[0], [by_paths(s.heads) for s in parts[0]], "distance", 16, seed=3)
