@@ -792,9 +792,11 @@ def probe_rows(run: int) -> dict[str, list[tuple]]:
 def tree_probe_rows(run: int) -> dict[str, list[tuple]]:
     targets = ("distance", "depth")
     return {
-        "tree_task": [(run, target, 0, 1, 1, 0, 1, 1, 4, 3, n, chain, None) for target, n, chain in zip(targets, (2, 1), (1.0, 0.0), strict=True)],
+        "tree_task": [
+            (run, target, 0, 1, 1, 0, 1, 1, 4, 3, n, chain, order) for target, n, chain, order in zip(targets, (2, 1), (1.0, 0.0), (None, 0.5), strict=True)
+        ],
         "tree_probe": [
-            (run, target, kind, *place, rank, accuracy, accuracy / 2, accuracy, None, 10)
+            (run, target, kind, *place, rank, accuracy, accuracy / 2, accuracy, 0.75 if target == "depth" else None, 10)
             for place, of_target in TREE_ACCURACIES.items()
             for target, of_rank in zip(targets, of_target, strict=True)
             for rank, both in enumerate(of_rank, 1)

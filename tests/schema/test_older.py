@@ -82,14 +82,24 @@ def test_of_retrievals_it_says_that_there_are_none(old: atlas.Atlas, name: str) 
         old.ask(name, retrieval=0)
 
 
+def test_of_collections_it_says_that_there_are_none(old: atlas.Atlas) -> None:
+    with pytest.raises(AtlasError, match="no collection 'mine'; they are none yet"):
+        old.ask("in_collection", collection="mine")
+
+
 @pytest.mark.parametrize(
     "name",
-    [name for name, q in sorted(questions().items()) if not any(p.name == "experiment" or (p.name == "retrieval" and p.is_required) for p in q.parameters)],
+    [
+        name
+        for name, q in sorted(questions().items())
+        if not any(p.name == "experiment" or (p.name in ("retrieval", "collection") and p.is_required) for p in q.parameters)
+    ],
 )
 def test_every_question_answers(old: atlas.Atlas, name: str) -> None:
     position = old.sql("SELECT min(position_id) FROM trace").item()
     given = {"layer": 1, "neuron": 2, "head": 0, "position_id": position, "at_position": position, "position_ids": [position], "words": "the", "token": " the"}
     given |= dict.fromkeys("abc", " the") | {"paradigm": "one", "task": "pos", "source": " the", "sources": [1], "destinations": [2], "outs": [3], "corpus": 0}
+    given |= {"layers": [1], "neurons": [2]}
     q = questions()[name]
     required = {p.name: given[p.name] for p in q.parameters if p.is_required}
     assert old.ask(name, **required).columns == list(q.columns)
