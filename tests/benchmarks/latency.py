@@ -32,7 +32,7 @@ def example_arguments(a: atlas.Atlas) -> dict[str, dict]:
     known |= {"head": 0, "position_id": position, "at_position": position, "position_ids": [position], "source": token}
     known |= {"corpus": 0, "experiment": 0, "prompt": 0, "arm": 0, "retrieval": 0, "a": token, "b": token, "c": token}
     known |= {"paradigm": "verb_one_attractor", "task": "pos", "sources": [0, 1], "destinations": [1, 2], "outs": [2, 3]}
-    known |= {"layers": [layer], "neurons": [neuron], "collection": "money"}
+    known |= {"layers": [layer], "neurons": [neuron], "collection": a.sql("SELECT min(c.name) FROM collections.collection AS c").item()}
     beside = {"experiments": "experiment", "retrievals": "retrieval", "collections": "collection"}
     empty = {catalog for catalog, table in beside.items() if not a.sql(f"SELECT count(*) FROM {catalog}.{table}").item()}
     asked = {name: q for name, q in questions().items() if q.catalog not in empty}

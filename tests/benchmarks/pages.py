@@ -83,7 +83,7 @@ NEXT: dict[str, Callable[[Page, int], None]] = {
     "Component": lambda page, i: answered(page, lambda: page.get_by_role("link", name="Next").click(), f"L3N{18 + i}"),
     "Search": lambda page, i: answered(page, lambda: typed(page, "Token that the value promotes", f"word{i}"), f"term=word{i}"),
     "Prediction": lambda page, i: answered(page, lambda: page.get_by_role("link", name=f"L{3 + i}", exact=True).first.click(), f"open=L{3 + i}"),
-    "Evidence": lambda page, i: answered(page, lambda: typed(page, "Layer", str(3 + i)), f"event_layer={3 + i}"),
+    "Evidence": lambda page, i: answered(page, lambda: typed(page, "Layer of the events", str(3 + i)), f"event_layer={3 + i}"),
     "Map": lambda page, i: answered(page, lambda: typed(page, "Layer", str(3 + i)), f"map_layer={3 + i}"),
     "Figures and tables of the papers": lambda page, i: answered(page, lambda: page.get_by_role("radio").nth(len(PAPERS) + 1 + i).click(force=True), "item="),
     "SQL": lambda page, i: answered(page, lambda: typed(page, "Statement", f"SELECT layer, count(*) AS n{i} FROM trigger GROUP BY layer"), f"AS+n{i}"),

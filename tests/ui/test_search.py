@@ -110,7 +110,7 @@ def test_pages_are_read_one_at_a_time_and_begin_anew_with_another_search(visit: 
 def test_files_hold_every_page(visit: Visit, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "ROWS", 10)
     taken = []
-    monkeypatch.setattr(search.blocks, "take_away", lambda answer, key: taken.append(answer))
+    monkeypatch.setattr(search.blocks, "take_away", lambda answer, key, **_: taken.append(answer))
     visit(tiny, "search", by="ranges", results="3")
     (answer,) = taken
     assert (answer.frame.height, answer.filed.frame.height) == (4, 24)
