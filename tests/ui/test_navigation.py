@@ -58,7 +58,7 @@ STEPS: list[tuple[Callable[[Page], None], str, str, dict[str, str]]] = [
     (row, "component", "L1H0", {"at": "L1H0"}),
     (lambda page: open_room(page, "Map"), "map", "Map of values", {}),
     (lambda page: open_room(page, "Prediction"), "prediction", "Traced predictions", {}),
-    (row, "prediction", "Prediction at position", {}),
+    (lambda page: page.locator("a[href*='position=']").first.click(), "prediction", "Prediction at position", {}),
     (lambda page: open_room(page, "Evidence"), "evidence", "What do FFNs do to the prediction?", {}),
     (lambda page: open_room(page, "Overview"), "", "What this atlas holds", {}),
 ]
