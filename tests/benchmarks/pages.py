@@ -40,8 +40,8 @@ def go(page: Page, server: Server, address: str) -> None:
 
 
 def elsewhere(page: Page, server: Server, title: str) -> bool:
-    """Go to a page other than `title`."""
-    go(page, server, "sql" if title == "Overview" else "")
+    """Go to a page other than `title`, from which a link leads to it."""
+    go(page, server, {"Overview": "sql", "Figures and tables of the papers": "evidence"}.get(title, ""))
     return True
 
 
