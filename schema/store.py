@@ -281,20 +281,20 @@ def require_whole(con: duckdb.DuckDBPyConnection, path: Path) -> None:
 
     DuckDB writes the number of blocks into the header before it cuts free ones off the end, so a whole file may be shorter than that.
     """
-    n_blocks, block_bytes = con.execute("SELECT total_blocks, block_size FROM pragma_database_size() WHERE database_name = current_database()").fetchall()[0]
-    if not block_bytes:
-        # an older atlas is read through a database in memory, whose rows DuckDB has checked against the file
-        return
+    # an older atlas is not the current database, which is in memory and has no blocks
+    sizes = "SELECT s.database_name, s.total_blocks, s.block_size FROM pragma_database_size() AS s WHERE s.block_size > 0"
+    ((name, n_blocks, block_bytes),) = con.execute(sizes).fetchall()
     n_held, rest = divmod(path.stat().st_size - HEADER_BYTES, block_bytes)
-    if n_held < n_blocks and (rest or last_block(con) >= n_held):
+    if n_held < n_blocks and (rest or last_block(con, name) >= n_held):
         raise AtlasError(f"{path} is damaged: it was cut short")
 
 
-def last_block(con: duckdb.DuckDBPyConnection) -> int:
-    """The number of the last block that holds metadata or rows of a table, from 0."""
-    tables = con.execute("SELECT t.table_name FROM duckdb_tables() AS t WHERE t.database_name = current_database()").fetchall()
+def last_block(con: duckdb.DuckDBPyConnection, database: str) -> int:
+    """The number of the last block that holds metadata or rows of a table of a database, from 0."""
+    tables = con.execute("SELECT t.table_name FROM duckdb_tables() AS t WHERE t.database_name = ?", [database]).fetchall()
     used = "SELECT greatest(max(s.block_id), max(list_max(s.additional_block_ids))) FROM pragma_storage_info(?) AS s"
-    found = [con.execute("SELECT max(m.block_id) FROM pragma_metadata_info() AS m").fetchall(), *(con.execute(used, [name]).fetchall() for (name,) in tables)]
+    found = [con.execute("SELECT max(m.block_id) FROM pragma_metadata_info(?) AS m", [database]).fetchall()]
+    found += [con.execute(used, [f'"{database}".main."{name}"']).fetchall() for (name,) in tables]
     return max(block for [(block,)] in found if block is not None)
 
 

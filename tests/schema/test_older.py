@@ -4,6 +4,7 @@ annotations1.tar.gz holds annotations of that atlas which a release of its time 
 of value L2N3 anna found "they belong together" in ranks 1 to 4, and "names" in 5, 6, 7 and 9.
 """
 
+import os
 import subprocess
 import sys
 import tarfile
@@ -80,6 +81,24 @@ def test_of_experiments_it_says_that_there_are_none(old: atlas.Atlas, name: str)
 def test_of_retrievals_it_says_that_there_are_none(old: atlas.Atlas, name: str) -> None:
     with pytest.raises(AtlasError, match="no retrieval 0; they are none yet"):
         old.ask(name, retrieval=0)
+
+
+def test_whether_a_block_in_use_is_missing_is_asked_of_its_file(tmp_path: Path) -> None:
+    path = unpacked(tmp_path)
+    with duckdb.connect(path) as con:
+        con.execute("CREATE TABLE notes AS SELECT hash(i) AS h FROM range(1_000_000) AS r (i)")
+        con.execute("CHECKPOINT")
+        con.execute("DROP TABLE notes")
+        con.execute("CHECKPOINT")
+        con.execute("UPDATE run SET finished_at = finished_at + INTERVAL 1 SECOND")
+        con.execute("CHECKPOINT")
+    with closing(store.open_reader(path)) as con:
+        ((n_blocks, n_bytes),) = con.execute("SELECT total_blocks, block_size FROM pragma_database_size() WHERE block_size > 0").fetchall()
+        assert path.stat().st_size < n_blocks * n_bytes
+        store.require_whole(con, path)
+        os.truncate(path, path.stat().st_size - n_bytes)
+        with pytest.raises(AtlasError, match="is damaged: it was cut short"):
+            store.require_whole(con, path)
 
 
 def test_of_collections_it_says_that_there_are_none(old: atlas.Atlas) -> None:
