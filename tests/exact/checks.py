@@ -132,6 +132,24 @@ def check_model(c: Case) -> None:
     assert model["revision"][0] == model["weights_sha256"][0][:12]
 
 
+def is_text(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def in_words(raw: bytes) -> str:
+    """Bytes as text, those between the longest beginning and the longest end that are whole characters in hexadecimal."""
+    n = len(raw)
+    if is_text(raw):
+        return raw.decode()
+    start = max(i for i in range(n) if is_text(raw[:i]))
+    end = min(i for i in range(start + 1, n + 1) if is_text(raw[i:]))
+    return f"{raw[:start].decode()}⟨{' '.join(f'{byte:02X}' for byte in raw[start:end])}⟩{raw[end:].decode()}"
+
+
 def check_tokens(c: Case) -> None:
     rows = c.published.table("token")
     d_vocab = len(c.reference.embedding)
@@ -150,7 +168,8 @@ def check_tokens(c: Case) -> None:
             assert (found["text"], found["bytes"], found["is_special"]) == (name, name.encode(), True)
             continue
         raw = token_bytes(c.tokenizer, i)
-        text, word = raw.decode(errors="replace"), raw.decode(errors="replace").strip()
+        text = in_words(raw)
+        word = text.strip()
         assert (found["text"], found["bytes"], found["is_special"]) == (text, raw, False)
         assert found["starts_word"] == bool(re.match(r"\s+[^\W_]", text)), text
         if word.lower() in FIRST_WORDS:
