@@ -80,9 +80,9 @@ def test_latency(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca
     latency.bench_sizes(path)
     latency.bench_large_table(tmp_path)
     printed = capsys.readouterr().out
-    # the atlas has neither experiments nor retrievals
+    # the atlas has no experiments, no retrievals and no collections
     assert (
-        all((f"\n    {name} " in printed) == (q.catalog not in ("experiments", "retrievals")) for name, q in latency.questions().items())
+        all((f"\n    {name} " in printed) == (q.catalog not in ("experiments", "retrievals", "collections")) for name, q in latency.questions().items())
         and "of 5,000 triggers" in printed
     )
 
