@@ -188,6 +188,8 @@ def test_a_browser_is_opened_where_the_pages_are(tiny: Path, tmp_path: Path) -> 
 def test_what_a_server_keeps_is_bounded(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[str] = []
     monkeypatch.setattr(os, "execve", lambda _program, arguments, _environment: started.extend(arguments))
+    # the command leaves the folder it is called in for that of the pages
+    monkeypatch.chdir(tiny.parent)
     assert CliRunner().invoke(ui, [str(tiny), "--no-browser"]).exit_code == 0
     bound = next(a.partition("=")[2] for a in started if a.startswith("--server.maxCacheDataSize="))
     assert config_max_cache_data_size_to_bytes(bound) == 512 * 1024**2
