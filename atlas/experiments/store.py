@@ -90,16 +90,28 @@ def unfinished(path: Path | str, row: Mapping[str, Any]) -> tuple[int, frozenset
 
 def remove(path: Path | str, experiment_id: int) -> None:
     """Remove an experiment with everything that is of it. Raises AtlasError if there is none of that id."""
+    changed(path, lambda con: take_out(con, experiment_id))
 
-    def take_out(con: duckdb.DuckDBPyConnection) -> None:
-        require_status(con, experiment_id)
-        for (table,) in con.execute(TABLES).fetchall():
-            con.execute(f"DELETE FROM experiments.{table} WHERE experiment_id = $id", {"id": experiment_id})
-        con.execute(
-            "DELETE FROM experiments.token_text AS t WHERE t.token_id NOT IN (SELECT n.token_id FROM experiments.named_token AS n WHERE n.token_id IS NOT NULL)"
-        )
 
-    changed(path, take_out)
+def remove_if_bare(path: Path | str, experiment_id: int) -> bool:
+    """Remove an experiment none of whose parts is done, and return whether it was one: other processes may add to what is begun. Raises as `remove` does."""
+
+    def take_out_if_bare(con: duckdb.DuckDBPyConnection) -> bool:
+        is_bare = not con.execute(DONE, {"id": experiment_id}).fetchall()
+        if is_bare:
+            take_out(con, experiment_id)
+        return is_bare
+
+    return changed(path, take_out_if_bare)
+
+
+def take_out(con: duckdb.DuckDBPyConnection, experiment_id: int) -> None:
+    require_status(con, experiment_id)
+    for (table,) in con.execute(TABLES).fetchall():
+        con.execute(f"DELETE FROM experiments.{table} WHERE experiment_id = $id", {"id": experiment_id})
+    con.execute(
+        "DELETE FROM experiments.token_text AS t WHERE t.token_id NOT IN (SELECT n.token_id FROM experiments.named_token AS n WHERE n.token_id IS NOT NULL)"
+    )
 
 
 def put(con: duckdb.DuckDBPyConnection, experiment_id: int, tables: "Mapping[str, pa.Table]", model: Model) -> None:

@@ -108,11 +108,13 @@ def said_of(part: str, experiment_id: int, path: Path, *, is_begun: bool) -> Ite
         yield
     except FAULTS as error:
         said = str(error) if isinstance(error, AtlasError) else f"{type(error).__name__}: {error}"
-        if not is_begun:
-            store().remove(path, experiment_id)
-        kept = (
-            f"what was done before it is kept: the same command goes on there, and `atlas experiment remove {experiment_id}` takes it away"
-            if is_begun
-            else "nothing is kept"
-        )
-        raise AtlasError(f"{part} could not be computed ({' '.join(said.split())}); {kept}") from error
+        raise AtlasError(f"{part} could not be computed ({' '.join(said.split())}); {what_is_kept(experiment_id, path, is_begun=is_begun)}") from error
+
+
+def what_is_kept(experiment_id: int, path: Path, *, is_begun: bool) -> str:
+    """Said of an experiment a part of which failed. One that is new is removed, unless another process has found it begun and done a part."""
+    if is_begun:
+        return f"what was done before it is kept: the same command goes on there, and `atlas experiment remove {experiment_id}` takes it away"
+    if store().remove_if_bare(path, experiment_id):
+        return "nothing is kept"
+    return f"experiment {experiment_id} is kept, since another process has added to it"

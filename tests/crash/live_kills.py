@@ -66,13 +66,17 @@ def answered(world: World) -> None:
 
 
 def kill_one(world: World, rng: random.Random) -> None:
-    """One of those that there are, as soon as there is one."""
+    """One of those that there are, as soon as there is one. Its socket takes requests until it is gone, which a busy machine may take a while for."""
     end = time.monotonic() + STARTED
     while not (found := processes_of(world.atlas)):
         assert time.monotonic() < end, "nobody has started a process"
         time.sleep(0.01)
+    killed = rng.choice(found)
     with suppress(ProcessLookupError):
-        os.kill(rng.choice(found), signal.SIGKILL)
+        os.kill(killed, signal.SIGKILL)
+    while killed in processes_of(world.atlas):
+        assert time.monotonic() < end, "a process that was killed stays"
+        time.sleep(0.01)
 
 
 def require_whole(world: World, saved: int) -> None:

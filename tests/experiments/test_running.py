@@ -68,16 +68,17 @@ class Stopped(Exception):
     """Somebody ended the process."""
 
 
+def stop_within_the_second(what: str, share: float = 0.0) -> None:
+    if what.endswith("2 of 2") and share > 0:
+        raise Stopped
+
+
 @every_kind
 def test_one_that_stops_anywhere_goes_on_and_its_file_repeats_it_to_the_bit(world: World, loaded: Loaded, kind: str) -> None:
     spec = spec_of(specs(world)[kind])
     plan = planned(loaded, spec)
     whole = carry_out(loaded, spec, plan, quiet)
     assert (whole.n_parts, whole.n_resumed) == (2, 0) == (len(plan.parts), 0)
-
-    def stop_within_the_second(what: str, share: float = 0.0) -> None:
-        if what.endswith("2 of 2") and share > 0:
-            raise Stopped
 
     with pytest.raises(Stopped):
         carry_out(loaded, spec, plan, stop_within_the_second)
@@ -152,6 +153,23 @@ def test_a_part_that_fails_says_what_is_kept(world: World, loaded: Loaded, faili
     with atlas.open(world.atlas) as a:
         assert a.experiment_summary()["status"].to_list() == left
     assert carry_out(loaded, spec, plan, quiet).n_resumed == failing
+
+
+def test_a_first_part_that_fails_takes_away_nothing_that_another_process_has_added(world: World, loaded: Loaded) -> None:
+    """The other finds the experiment begun, and does the same part while this one is at it."""
+    spec = spec_of(specs(world)["knockout"])
+    plan = planned(loaded, spec)
+
+    def fail(_: Progress) -> Found:
+        with pytest.raises(Stopped):
+            carry_out(loaded, spec, plan, stop_within_the_second)
+        raise RuntimeError("no room")
+
+    with pytest.raises(AtlasError, match=r"RuntimeError: no room\); experiment 0 is kept, since another process has added to it$"):
+        carry_out(loaded, spec, replace(plan, parts=[replace(plan.parts[0], compute=fail), *plan.parts[1:]]), quiet)
+    assert (resumed := done(loaded, spec)).experiment_id == 0 and resumed.n_resumed == 1
+    assert done(loaded, spec).experiment_id == 1
+    assert kept(world.atlas, 0) == kept(world.atlas, 1)
 
 
 def test_another_seed_or_setting_is_another_experiment(world: World, loaded: Loaded) -> None:

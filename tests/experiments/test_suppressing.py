@@ -14,6 +14,7 @@ from torch import Tensor
 
 import atlas
 from ingest.acting.word_lists import templated
+from ingest.experiments import suppressing
 from ingest.experiments.base import World as Loaded
 from ingest.experiments.costs import report
 from ingest.experiments.driver import carry_out, planned, quiet, world_of
@@ -167,6 +168,17 @@ def test_the_cost_of_an_arm_is_the_loss_of_transformers(made: World, rows: dict[
         assert cost[arm_id]["loss"] == pytest.approx(float(every.mean()), abs=1e-5)
         assert cost[arm_id]["perplexity"] == pytest.approx(exp(float(every.mean())), rel=1e-4)
     assert cost[2]["loss"] != pytest.approx(cost[0]["loss"], abs=1e-3)
+
+
+@pytest.mark.parametrize(("context", "window"), [(4096, 1024), (None, 1024), (1024, 1015), (64, 55)])
+def test_a_text_is_read_in_windows_of_1024_tokens_and_of_fewer_where_a_description_leaves_no_room(
+    loaded: Loaded, spec: Spec, monkeypatch: pytest.MonkeyPatch, context: int | None, window: int
+) -> None:
+    """The longer of the descriptions has 9 tokens."""
+    assert max(len(loaded.model.tokenizer(one, add_special_tokens=False)["input_ids"]) for one in DESCRIPTIONS) == 9
+    monkeypatch.setattr(type(loaded.model), "max_context", context)
+    monkeypatch.setattr(suppressing, "text_of", lambda *_: torch.zeros(2500, dtype=torch.long))
+    assert planned(loaded, spec).measured["window"] == window
 
 
 def forms(made: World, spec: Spec) -> list[tuple[int, ...]]:

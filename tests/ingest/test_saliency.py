@@ -197,6 +197,8 @@ def test_what_is_not_there_is_refused() -> None:
     with pytest.raises(AtlasError, match="a prompt of 3 tokens with an answer of 0 was given"):
         Prompt((1, 2, 3), ())
     assert default_baseline(model) == 0
+    model.tokenizer.eos_token = model.tokenizer.convert_ids_to_tokens(BASELINE)
+    assert default_baseline(model) == BASELINE
     model.tokenizer.eos_token = None
     with pytest.raises(AtlasError, match="tiny-llama: its tokenizer has no end-of-text token"):
         default_baseline(model)

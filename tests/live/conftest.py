@@ -80,10 +80,13 @@ def private_sockets() -> Iterator[Path]:
                 os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
 
 
+PROGRAM = "from atlas.cli import main; main()"
+
+
 @contextmanager
-def live_process(world: World, *options: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that was started by hand, once it answers."""
-    command = [sys.executable, "-c", "from atlas.cli import main; main()", "live", str(world.atlas), "--model", str(world.tiny.folder), *options]
+def live_process(world: World, *options: str, before: str = "") -> Iterator[subprocess.Popen[bytes]]:
+    """A process that was started by hand, once it answers. before: statements that it runs first."""
+    command = [sys.executable, "-c", before + PROGRAM, "live", str(world.atlas), "--model", str(world.tiny.folder), *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE)
     try:
         wait_until_answering(world.atlas, process)

@@ -16,6 +16,9 @@ import pytest
 
 import atlas
 from atlas.live.asking import ask_process
+from atlas.live.process import started
+from ingest.live.server import claimed
+from ingest.live.tcp import new_token
 from schema.errors import AtlasError
 from schema.live import MOST_BODY, TAKEN, UnixConnection, private_folder, socket_path
 from tests.exact.tiny import make
@@ -223,15 +226,30 @@ def test_what_a_killed_process_left_is_taken_over(world: World, sockets: Path) -
 
 def test_a_folder_that_others_can_enter_is_refused(world: World, sockets: Path) -> None:
     folder = private_folder()
-    folder.chmod(0o755)
-    with pytest.raises(AtlasError, match="others can enter it"):
-        socket_path(world.atlas)
+    for mode in (0o755, 0o750, 0o710, 0o701, 0o702):
+        folder.chmod(mode)
+        with pytest.raises(AtlasError, match="others can enter it"):
+            socket_path(world.atlas)
     folder.rmdir()
     elsewhere = sockets / "elsewhere"
     elsewhere.mkdir(mode=0o700)
     folder.symlink_to(elsewhere)
     with pytest.raises(AtlasError, match="others can enter it"):
         socket_path(world.atlas)
+
+
+def test_links_in_the_folder_are_not_followed(world: World, sockets: Path) -> None:
+    """Of the lock, what is said and the token: what they lead to stays as it is."""
+    target, precious = socket_path(world.atlas), sockets / "precious"
+    precious.write_text("mine")
+    for suffix in (".lock", ".log", ".token"):
+        target.with_suffix(suffix).symlink_to(precious)
+    with pytest.raises(OSError, match="symbolic links"), claimed(target):
+        pass
+    with pytest.raises(AtlasError, match="cannot be started, its words written to .*symbolic links"):
+        started(world.atlas, target.with_suffix(".log"))
+    token, path = new_token(world.atlas)
+    assert (path.is_symlink(), path.read_text(), precious.read_text()) == (False, token, "mine")
 
 
 def test_a_path_that_no_socket_can_have_is_said(world: World, sockets: Path, monkeypatch: pytest.MonkeyPatch) -> None:

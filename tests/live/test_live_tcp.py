@@ -7,9 +7,11 @@ from contextlib import closing
 from http.client import HTTPConnection
 
 import pytest
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
 
 import atlas
-from ingest.live.tcp import listening
+from ingest.live.tcp import Guarded, listening
 from schema.errors import AtlasError
 from schema.live import ADDRESS, TOKEN, socket_path
 from tests.live.conftest import PROMPT, World, live_process, private_sockets
@@ -62,6 +64,16 @@ def test_only_its_own_host_no_other_origin_and_the_token_pass(port: int, token: 
         assert (code, "ATLAS_LIVE_TOKEN" in said["message"], token in said["message"]) == (401, True, False)
     assert status(port, host)[0] == 401
     assert status(port, host, right, right)[0] == 401
+
+
+def test_a_header_that_comes_twice_is_none() -> None:
+    """Without a server, which may refuse it first: who reads one and who acts on it could take different ones."""
+    host, token, origin = (b"host", b"127.0.0.1:1"), (b"authorization", b"Bearer t"), (b"origin", b"http://127.0.0.1:1")
+    objection = Guarded(Starlette(), "127.0.0.1:1", "t").objection
+    assert objection(Headers(raw=[host, token, origin])) is None
+    for twice, code in ((host, 421), (origin, 403), (token, 401)):
+        refused = objection(Headers(raw=[host, token, origin, twice]))
+        assert refused is not None and refused[0] == code
 
 
 def test_whoever_has_the_token_asks_as_on_the_socket(port: int, token: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:

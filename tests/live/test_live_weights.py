@@ -1,5 +1,6 @@
 """Which weights an atlas names: whoever made it may have named anything."""
 
+import json
 import shutil
 from collections.abc import Callable
 from contextlib import closing
@@ -32,6 +33,34 @@ def test_an_atlas_cannot_name_a_folder_to_be_removed(world: World, tmp_path: Pat
         assert "\n" not in str(refused.value)
         assert (precious / "thesis.txt").exists()
         assert cache_folder().exists()
+
+
+EVIL = """
+from pathlib import Path
+Path(__file__).with_name("has_run").touch()
+"""
+
+
+def sent_with(world: World, folder: Path) -> Wanted:
+    """What an atlas says that names a folder here, whose model comes with a program of its own."""
+    shutil.copytree(world.tiny.folder, folder)
+    config = json.loads((folder / "config.json").read_text())
+    config["auto_map"] = {name: f"evil.{name}" for name in ("AutoConfig", "AutoModelForCausalLM", "AutoTokenizer")}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "evil.py").write_text(EVIL)
+    with closing(open_reader(world.atlas)) as con:
+        return wanted_model(con)._replace(name=str(folder))
+
+
+def test_an_atlas_that_names_a_folder_here_has_its_weights_read_and_no_code_run(world: World, tmp_path: Path) -> None:
+    wanted = sent_with(world, tmp_path / "model")
+    with private_sockets():
+        assert load_wanted(wanted, None, "cpu", lambda _: None).weights_sha256 == wanted.weights_sha256
+        other = "0" * 64
+        with pytest.raises(AtlasError, match=r"the weights of .*model have SHA-256 .*; the atlas was made from .*model with 000000000000") as refused:
+            load_wanted(wanted._replace(weights_sha256=other, revision=other[:12]), None, "cpu", lambda _: None)
+    assert "\n" not in str(refused.value)
+    assert sorted(path.name for path in tmp_path.rglob("has_run")) == []
 
 
 def dequantised(world: World, folder: Path) -> Wanted:
