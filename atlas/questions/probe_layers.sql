@@ -2,7 +2,7 @@
 -- source: Hewitt and Liang 2019, control tasks and selectivity; Voita and Titov 2020, online codelength; tables probe and probe_task
 -- grain:  run_id, layer, site
 -- n:      n_test
--- param:  task (text, 'pos'): pos, tag, relation or entity
+-- param:  task (text, 'pos'): pos, tag, relation, entity, token, next_token, frequency, index, starts_word or sentence_end
 -- param:  run (integer, NULL): one run of the pass probe; NULL gives the rows of each
 -- column: run_id: the run
 -- column: layer: transformer block, from 0

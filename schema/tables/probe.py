@@ -14,7 +14,7 @@ def run_id() -> Column:
 
 
 def task() -> Column:
-    return column("task", String, "Which label of the words is predicted: a column of word.")
+    return column("task", String, "Which label of the words is predicted: a column of word, or what the text itself says (docs/probes.md).")
 
 
 def site() -> Column:
