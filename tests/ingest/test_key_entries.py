@@ -44,7 +44,7 @@ READS = {
 """Family → the module of the last block whose input is what its FFN reads; not the one that the recorder listens to, where the block has another."""
 
 
-def recorded(model: Model, folder: Path, min_index: int = 1, texts: tuple[Sequence, ...] = tuple(sequences(TEXTS))) -> dict[str, np.ndarray]:
+def recorded(model: Model, folder: Path, min_index: int = 1, texts: tuple[Sequence, ...] = sequences(TEXTS)) -> dict[str, np.ndarray]:
     """The entries of the file that is written for some texts."""
     recorder = KeyRecorder(model, folder, 0, min_index)
     list(read_batch(model, [(recorder, None)], texts))
@@ -108,9 +108,10 @@ def test_a_batch_that_comes_again_in_parts_counts_once(tmp_path: Path) -> None:
 
 def test_the_last_ids_of_a_large_vocabulary_are_kept(tmp_path: Path) -> None:
     """Beyond 32,767 an int16 would give another token."""
-    (text,) = sequences([[5, 6, 7]])
-    found = recorded(tiny_model("gpt2"), tmp_path, 0, (replace(text, next_token_ids=np.array([32_768, 128_255, -1], np.int32)),))
-    assert found["next_token_id"].tolist() == [32_768, 128_255]
+    model = tiny_model("gpt2")
+    large = tuple(replace(s, next_token_ids=np.where(s.next_token_ids < 0, -1, s.next_token_ids + 128_000).astype(np.int32)) for s in sequences(TEXTS))
+    found, small = recorded(model, tmp_path / "large", texts=large), recorded(model, tmp_path / "small")
+    assert found["next_token_id"].tolist() == [token + 128_000 for token in small["next_token_id"].tolist()]
 
 
 def test_a_state_that_float16_cannot_hold_is_refused(tmp_path: Path) -> None:
