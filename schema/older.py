@@ -88,7 +88,7 @@ def bring_up(con: duckdb.DuckDBPyConnection, d_model: int) -> None:
 
     Within the caller's transaction: a change that is broken off leaves nothing.
     """
-    migrate(con)
+    is_changed = migrate(con)
     there = found_columns(con, con.execute("SELECT current_database()").fetchall()[0][0])
     for table in metadata(d_model).tables.values():
         missing = [name for name in column_types(table) if name not in there.get(table.name, {})]
@@ -97,3 +97,5 @@ def bring_up(con: duckdb.DuckDBPyConnection, d_model: int) -> None:
         elif missing:
             types = column_types(table)
             con.execute("; ".join([*(f'ALTER TABLE {table.name} ADD COLUMN "{name}" {types[name]}' for name in missing), *table_comments(table)]))
+        elif is_changed:
+            con.execute("; ".join(table_comments(table)))

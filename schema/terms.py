@@ -134,8 +134,8 @@ TEST_KINDS = ("pair", "region", "mft", "inv", "dir")
 """What a test expects: of a minimal pair the good sentence to be the more probable; formulas over surprisals of regions to hold (Gauthier et al. 2020); the
 expected continuation to beat its rivals, what is predicted to stay, or a probability to move (Ribeiro et al. 2020)."""
 
-PROBE_TASKS = ("pos", "tag", "relation", "entity")
-"""Labels of words that probes look for in states."""
+PROBE_TASKS = ("pos", "tag", "relation", "entity", "token", "next_token", "frequency", "index", "starts_word", "sentence_end")
+"""Labels of words that probes look for in states: four that a source of words gives, and six that the text itself does."""
 
 PROBE_KINDS = ("label", "control", "untrained")
 """What a probe learns, and from what: the words' labels; a label drawn for each type of word; the words' labels from a model with random weights."""

@@ -96,7 +96,8 @@ TABLE2 = Item(
     if_empty="no probe of parts of speech; `atlas ingest … --probe pos`",
     columns={
         "layer": "layer", "site": "state", "accuracy": "accuracy", "accuracy_low": "from", "accuracy_high": "to", "control_accuracy": "control",
-        "selectivity": "selectivity", "unseen_accuracy": "unseen types", "untrained_accuracy": "untrained", "type_accuracy": "type alone", "n_test": "n",
+        "selectivity": "selectivity", "unseen_accuracy": "unseen types", "untrained_accuracy": "untrained", "type_accuracy": "type alone", "rank": "rank",
+        "n_test": "n",
     },
     headline="part of speech, linear: ELMo's layer 1 97.2, control 71.2, selectivity 26.0; layer 2 96.6, selectivity 31.4",
     ours=selectivity,
@@ -117,7 +118,7 @@ CODES = Item(
     if_empty="no probe of parts of speech; `atlas ingest … --probe pos`",
     columns={
         "layer": "layer", "site": "state", "kilobits": "kbits", "compression": "compression", "accuracy": "accuracy", "control_kilobits": "kbits, control",
-        "control_accuracy": "accuracy, control", "n_train": "n",
+        "control_accuracy": "accuracy, control", "rank": "rank", "n_train": "n",
     },
     headline="ELMo's layers 0, 1, 2: 173, 96, 115 kbits, control 302, 515, 717; at layer 0 the control is more accurate (96.3 against 93.7), its code longer",
     ours=codes,

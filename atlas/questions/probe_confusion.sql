@@ -2,7 +2,7 @@
 -- source: table probe_prediction
 -- grain:  run_id, label, predicted
 -- n:      n_words
--- param:  task (text): pos, tag, relation or entity
+-- param:  task (text): pos, tag, relation, entity, token, next_token, frequency, index, starts_word or sentence_end
 -- param:  layer (integer): a layer that was probed
 -- param:  site (text, 'resid_post'): resid_post, or resid_pre of layer 0
 -- param:  n (integer, 20): pairs of labels of each run, those of most words first

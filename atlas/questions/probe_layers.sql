@@ -2,7 +2,7 @@
 -- source: Hewitt and Liang 2019, control tasks and selectivity; Voita and Titov 2020, online codelength; tables probe and probe_task
 -- grain:  run_id, layer, site
 -- n:      n_test
--- param:  task (text, 'pos'): pos, tag, relation or entity
+-- param:  task (text, 'pos'): pos, tag, relation, entity, token, next_token, frequency, index, starts_word or sentence_end
 -- param:  run (integer, NULL): one run of the pass probe; NULL gives the rows of each
 -- column: run_id: the run
 -- column: layer: transformer block, from 0
@@ -23,6 +23,7 @@
 -- column: n_test: words of the test, in other documents
 -- column: n_classes: labels
 -- column: is_converged: whether all three fits ended before their last step
+-- column: rank: directions of a state that the probes can read at most; null of runs that are older than the column
 -- chart:  line(layer, accuracy)
 CREATE OR REPLACE MACRO probe_layers(task := 'pos', run := NULL) AS TABLE
 WITH
@@ -40,7 +41,8 @@ of_place AS (
         max(p.accuracy) FILTER (WHERE p.kind = 'control') AS control_accuracy,
         max(p.codelength) FILTER (WHERE p.kind = 'control') AS control_codelength,
         max(p.accuracy) FILTER (WHERE p.kind = 'untrained') AS untrained_accuracy,
-        bool_and(p.is_converged) AS is_converged
+        bool_and(p.is_converged) AS is_converged,
+        max(p.rank) AS rank
     FROM probe AS p
     WHERE p.task = task AND (run IS NULL OR p.run_id = run)
     GROUP BY p.run_id, p.task, p.layer, p.site
@@ -65,7 +67,8 @@ SELECT
     t.n_train,
     t.n_test,
     t.n_classes,
-    o.is_converged
+    o.is_converged,
+    o.rank
 FROM of_place AS o
 INNER JOIN probe_task AS t ON o.run_id = t.run_id AND o.task = t.task
 ORDER BY o.run_id, o.layer, o.site DESC;

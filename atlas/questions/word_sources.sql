@@ -4,7 +4,7 @@
 -- n:      n_words
 -- param:  corpus (integer, NULL): one corpus_id; NULL gives the rows of each corpus
 -- column: corpus_id: the corpus whose words are labelled
--- column: source: silver: a tagger's, which no person has looked at; file: of a CoNLL-U file
+-- column: source: silver: a tagger's, which no person has looked at; file: of a CoNLL-U file; white space: cut there, without labels
 -- column: n_words: words that the model reads
 -- column: n_unaligned: of these, words that no token ends with: they have no state of their own, and no probe looks at them
 -- column: n_sentences: sentences they are in

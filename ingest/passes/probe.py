@@ -28,6 +28,7 @@ class LinearProbe(PlannedPass):
     needs_corpus = True
     options = (
         click.Option(["--probe"], type=click.Choice(PROBE_TASKS), multiple=True, help="Read this label of the words from states, by linear probes."),
+        click.Option(["--probe-rank"], type=click.IntRange(min=1), metavar="N", help="With probes that read at most so many directions of a state."),
         click.Option(["--probe-layers"], metavar="LAYERS", default="all", show_default=True, help="Of which layers: numbers such as 0,5,9."),
     )
 
@@ -53,12 +54,21 @@ class LinearProbe(PlannedPass):
         words, chosen = probed_words(basis.con, text.corpus_id, tasks, request.seed)
         require_classes(words, tasks)
         shards = list(product(tasks, places(layers)))
-        settings = {"tasks": list(tasks), "layers": layers, "seed": request.seed, "words": sum(MOST_WORDS.values()), "batch_size": request.batch_size}
+        settings: dict[str, object] = {
+            "tasks": list(tasks),
+            "layers": layers,
+            "seed": request.seed,
+            "words": sum(MOST_WORDS.values()),
+            "batch_size": request.batch_size,
+        }
+        rank: int | None = request.options["probe_rank"]
+        if rank is not None:
+            settings["rank"] = rank
 
         def jobs(run_id: int, pending: list[int]) -> "Iterable[Job]":
             sequences = [s for d in text.documents() for s in d.sequences if s.sequence_id in chosen]
             reading = {"layers": layers, "sequences": sequences, "batch_size": request.batch_size, "folder": work_folder(request.target)}
-            of = {"run_id": run_id, "corpus_id": text.corpus_id, "words": words, "seed": request.seed, "reading": reading}
+            of = {"run_id": run_id, "corpus_id": text.corpus_id, "words": words, "seed": request.seed, "rank": rank, "reading": reading}
             return (job(run_id, i, compute, task=shards[i][0], place=shards[i][1], **of) for i in pending)
 
         yield Plan({**request.weights_settings(), **settings}, [1] * len(shards), "probes", jobs, text.corpus_id)
@@ -127,14 +137,14 @@ def require_classes(words: "ProbedWords", tasks: tuple[str, ...]) -> None:
 
 def compute(
     worker: "Worker", progress: "Progress", *, run_id: int, corpus_id: int, task: str, place: "Place", words: "ProbedWords", seed: int,
-    reading: dict[str, Any],
+    rank: int | None, reading: dict[str, Any],
 ) -> "Tables":  # fmt: skip
     from ingest.recorders.probe_rows import probe_tables, task_of, task_row
     from ingest.recorders.word_states import states_of
 
     states = worker.kept(run_id, lambda: states_of(worker.model, words.position_ids, seed, "label", **reading))
     found = task_of(words, task)
-    tables = probe_tables(run_id, found, place, states, seed)
+    tables = probe_tables(run_id, found, place, states, seed, rank)
     progress(1)
     return tables | ({"probe_task": task_row(run_id, corpus_id, found)} if place == (0, "resid_pre") else {})
 

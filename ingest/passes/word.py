@@ -1,4 +1,4 @@
-"""Words of the corpus with part of speech, relation, head and entity, by a tagger or from a CoNLL-U file; one shard a span."""
+"""Words of the corpus with part of speech, relation, head and entity, by a tagger or from a CoNLL-U file, or cut at white space; one shard a span."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ingest.workers.pool import Job
     from ingest.workers.worker import Progress, Tables, Worker
 
+WHITE_SPACE = "white-space"
+
 
 class Word(PlannedPass):
     """A corpus has the words of one source: labels of two would be taken for more of the same."""
@@ -24,7 +26,13 @@ class Word(PlannedPass):
     name = "word"
     after = ("weights",)
     is_repeatable = False
-    options = (click.Option(["--words"], metavar="SOURCE", help="Label the words of the corpus: spacy:PIPELINE, silver, or a CoNLL-U file of its texts."),)
+    options = (
+        click.Option(
+            ["--words"],
+            metavar="SOURCE",
+            help="Label the words of the corpus: spacy:PIPELINE, silver, or a CoNLL-U file of its texts. white-space: find them, without labels.",
+        ),
+    )
 
     def is_wanted(self, request: "Request") -> bool:
         return bool(request.options["words"])
@@ -38,7 +46,7 @@ class Word(PlannedPass):
             raise AtlasError("--words needs --corpus: the text whose words are labelled")
         if (name := tagger(request)) is not None:
             pipeline(name)
-        elif request.corpus != "-":
+        elif is_file(request) and request.corpus != "-":
             # standard input is aligned when it has been kept
             align_all(file(request), request.open_corpus(work_folder(request.target)).documents())
 
@@ -55,7 +63,7 @@ class Word(PlannedPass):
         source, settings = source_of(request)
 
         def jobs(run_id: int, pending: list[int]) -> "Iterable[Job]":
-            aligned = None if tagger(request) else Aligned(file(request))
+            aligned = Aligned(file(request)) if is_file(request) else None
             first = text.corpus_id << ID_BITS
             for i, documents in documents_of_spans(text.seen.spans, text.documents()):
                 words = aligned and [aligned.words(d.document) for d in documents]
@@ -97,8 +105,12 @@ def finish(aligned: "Aligned | None") -> None:
         aligned.end()
 
 
+def is_file(request: "Request") -> bool:
+    return tagger(request) is None and request.options["words"] != WHITE_SPACE
+
+
 def tagger(request: "Request") -> str | None:
-    """The pipeline of spaCy that was asked for; None for a file."""
+    """The pipeline of spaCy that was asked for; None for a file, or for words without labels."""
     from ingest.text.tagger import PREFIX
 
     asked: str = request.options["words"]
@@ -117,6 +129,9 @@ def source_of(request: "Request") -> tuple[str, dict[str, object]]:
     if (name := tagger(request)) is not None:
         said = source(pipeline(name), name)
         return said, {"words": said}
+    if not is_file(request):
+        said = "white space: without labels"
+        return said, {"words": said}
     said = f"file: {file(request).name}"
     return said, {"words": said, "sha256": file_sha256(file(request))}
 
@@ -129,14 +144,17 @@ def compute(
     from ingest.recorders.rows import text_tables
     from ingest.recorders.word_rows import word_rows
     from ingest.text.labelled import read_end
+    from ingest.text.separated import separated
     from ingest.text.tagger import pipeline, tagged
 
     given = {d.document_id: each for d, each in zip(documents, words or [], strict=False)}
 
     def words_of(document: "CutDocument") -> "list[LabelledWord]":
         progress(sum(len(s.token_ids) for s in document.sequences))
-        if name is None:
+        if words is not None:
             return given[document.document_id]
+        if name is None:
+            return separated(document.document.text)
         return tagged(worker.kept(run_id, lambda: pipeline(name)), document.document.text, read_end(document))
 
     rows = word_rows(list(zip(documents, firsts, strict=True)), words_of, corpus_id, source)

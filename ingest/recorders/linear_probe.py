@@ -12,6 +12,8 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
+from ingest.recorders.low_rank import factored, full_rank, started
+
 L2 = 30.0
 """Of standardised states: this times half the squared length of the weights is added to the sum of the losses in nats."""
 STEPS = 300
@@ -37,10 +39,11 @@ def standardised(train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.nd
     return ((train - mean) / scale).astype(np.float32), ((test - mean) / scale).astype(np.float32)
 
 
-def learned(x: np.ndarray, y: np.ndarray, of: np.ndarray, n_classes: int) -> tuple[np.ndarray, bool]:
+def learned(x: np.ndarray, y: np.ndarray, of: np.ndarray, n_classes: int, rank: int | None = None) -> tuple[np.ndarray, bool]:
     """Probabilities of each class at states `of`, [n, n_classes] float64, learned from x [m, d_model] and y [m]; and whether the fit has converged.
 
-    A class that y lacks has none. The intercept is not penalised.
+    A class that y lacks has none. The intercept is not penalised. rank: most directions of a state that are read; None, or as many as there can be, does
+    not restrict them.
     """
     classes = np.unique(y)
     found = np.zeros((len(of), n_classes))
@@ -51,8 +54,13 @@ def learned(x: np.ndarray, y: np.ndarray, of: np.ndarray, n_classes: int) -> tup
     # on one thread sums are the same again; what it warns of is kept (is_converged), or lies in the nature of a first block
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        found[:, classes] = probe.fit(x, y).predict_proba(of)
-    return found, bool(probe.n_iter_.max() < STEPS)
+        probe.fit(x, y)
+        if rank is None or rank >= full_rank(len(classes), x.shape[1]):
+            found[:, classes] = probe.predict_proba(of)
+            return found, bool(probe.n_iter_.max() < STEPS)
+        fit, is_converged = factored(x, np.searchsorted(classes, y), L2, started(probe.coef_, probe.intercept_, rank), STEPS)
+        found[:, classes] = fit.probs(of)
+    return found, is_converged
 
 
 def block_ends(n: int) -> list[int]:
@@ -60,14 +68,14 @@ def block_ends(n: int) -> list[int]:
     return sorted({max(1, round(share * n)) for share in SHARES})
 
 
-def codelength(x: np.ndarray, y: np.ndarray, n_classes: int, seed: int) -> float:
+def codelength(x: np.ndarray, y: np.ndarray, n_classes: int, seed: int, rank: int | None = None) -> float:
     """Bits of the labels y [n] given the states x [n, d_model]: of the first block in a code in which all classes are alike, of each later one by a probe of
     the rows before it. A class counts once more than it is there, so that one not seen yet has a code."""
     order = np.random.default_rng(seed).permutation(len(y))
     x, y, ends = x[order], y[order], block_ends(len(y))
     bits = ends[0] * np.log2(n_classes)
     for end, following in pairwise(ends):
-        probs, _ = learned(x[:end], y[:end], x[end:following], n_classes)
+        probs, _ = learned(x[:end], y[:end], x[end:following], n_classes, rank)
         given = probs[np.arange(following - end), y[end:following]]
         bits -= np.log2((end * given + 1) / (end + n_classes)).sum()
     return float(bits)
@@ -97,19 +105,22 @@ def interval(is_right: np.ndarray, documents: np.ndarray, seed: int) -> tuple[fl
     return float(low), float(high)
 
 
-def probed(states: tuple[np.ndarray, np.ndarray], train: Labelled, test: Labelled, n_classes: int, seed: int) -> tuple[dict[str, object], np.ndarray]:
+def probed(
+    states: tuple[np.ndarray, np.ndarray], train: Labelled, test: Labelled, n_classes: int, seed: int, rank: int | None = None
+) -> tuple[dict[str, object], np.ndarray]:
     """The numbers of a row of `probe`, and the probabilities of the classes for each word of the test, [n, n_classes].
 
-    states: of the words to learn from and of the test, [·, d_model].
+    states: of the words to learn from and of the test, [·, d_model]. rank: as in `learned`.
     """
     x, of = standardised(*states)
-    probs, is_converged = learned(x, train.labels, of, n_classes)
+    probs, is_converged = learned(x, train.labels, of, n_classes, rank)
     is_right = probs.argmax(1) == test.labels
     low, high = interval(is_right, test.documents, seed)
     is_unseen = ~np.isin(test.types, train.types)
     row: dict[str, object] = {
         "accuracy": float(is_right.mean()), "accuracy_low": low, "accuracy_high": high,
         "unseen_accuracy": float(is_right[is_unseen].mean()) if is_unseen.any() else None,
-        "codelength": codelength(x, train.labels, n_classes, seed), "is_converged": is_converged,
+        "codelength": codelength(x, train.labels, n_classes, seed, rank), "is_converged": is_converged,
+        "rank": min(rank or x.shape[1], full_rank(n_classes, x.shape[1])),
     }  # fmt: skip
     return row, probs

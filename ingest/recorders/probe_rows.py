@@ -19,6 +19,7 @@ PROBE = pa.schema(
         ("site", pa.string()),
         *((name, pa.float64()) for name in FLOATS),
         ("is_converged", pa.bool_()),
+        ("rank", pa.int32()),
     ]
 )
 
@@ -64,8 +65,8 @@ def task_row(run_id: int, corpus_id: int, task: Task) -> pa.Table:
     return pa.Table.from_pylist([row])
 
 
-def probe_tables(run_id: int, task: Task, place: Place, states: Mapping[str, WordStates], seed: int) -> Tables:
-    """Of `probe` and `probe_prediction`. states: of the model and of the same with random weights, by PROBE_KINDS."""
+def probe_tables(run_id: int, task: Task, place: Place, states: Mapping[str, WordStates], seed: int, rank: int | None) -> Tables:
+    """Of `probe` and `probe_prediction`. states: of the model and of the same with random weights, by PROBE_KINDS. rank: of the probes at most, if asked."""
     k = len(task.classes)
     drawn = control_labels(task.train.labels, int(max(task.train.types.max(), task.test.types.max())) + 1, k, seed)
     control = tuple(Labelled(part.types, drawn[part.types], part.documents) for part in (task.train, task.test))
@@ -74,7 +75,7 @@ def probe_tables(run_id: int, task: Task, place: Place, states: Mapping[str, Wor
         ("label", (task.train, task.test), "label"), ("control", control, "label"), ("untrained", (task.train, task.test), "untrained"),
     ):  # fmt: skip
         found = states[of]
-        row, probs = probed((found.of(place, task.positions[0]), found.of(place, task.positions[1])), train, test, k, seed)
+        row, probs = probed((found.of(place, task.positions[0]), found.of(place, task.positions[1])), train, test, k, seed, rank)
         rows.append({"run_id": run_id, "task": task.name, "kind": kind, "layer": place[0], "site": place[1], **row})
         predicted = probs if kind == "label" else predicted
     n = len(predicted)

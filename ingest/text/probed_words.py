@@ -1,11 +1,13 @@
 """Words that probes learn from and are scored on: drawn by a seed, split by document, so that no text is in both."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import duckdb
 import numpy as np
 
 from ingest.text.survey import hashes
+from ingest.text.told_labels import told_labels
 from schema.errors import AtlasError
 
 TEST_SHARE = 0.2
@@ -60,7 +62,10 @@ def divided(con: duckdb.DuckDBPyConnection, corpus_id: int, asked: str, seed: in
     found = con.execute(SEQUENCES, {"corpus": corpus_id}).fetchnumpy()
     documents = np.unique(found["document_id"])
     if not len(documents):
-        raise AtlasError(f"{asked}: the words of this corpus have no labels yet; give --words spacy:PIPELINE or --words FILE.conllu too")
+        raise AtlasError(
+            f"{asked}: the words of this corpus have no labels yet; give --words spacy:PIPELINE or --words FILE.conllu too (--words white-space for labels "
+            "that nobody needs to give)"
+        )
     if len(documents) < 2:
         raise AtlasError(f"{asked}: some documents are learned from and others scored on, and only one of this corpus has words")
     test = documents[np.argsort(hashes(seed, 0, documents), kind="stable")[: max(1, round(TEST_SHARE * len(documents)))]]
@@ -76,9 +81,12 @@ def probed_words(con: duckdb.DuckDBPyConnection, corpus_id: int, tasks: tuple[st
     *numbers, texts, pos, tag, relation, entity = zip(*rows, strict=True)
     ids, of, positions = (np.array(column, np.int64) for column in numbers)
     _, types = np.unique(np.array(texts), return_inverse=True)
-    said = {"pos": pos, "tag": tag, "relation": relation, "entity": entity}
+    is_test = np.isin(of, parts.test_documents)
+    said: dict[str, Sequence[str | None]] = {"pos": pos, "tag": tag, "relation": relation, "entity": entity}
+    if set(tasks) - set(said):
+        said |= told_labels(con, corpus_id, ids, is_test)
     labels = {task: np.array(said[task], object) for task in tasks}
-    return ProbedWords(ids, of, positions, types, labels, np.isin(of, parts.test_documents)), parts.sequences
+    return ProbedWords(ids, of, positions, types, labels, is_test), parts.sequences
 
 
 def drawn(sequence_ids: np.ndarray, n_words: np.ndarray, seed: int, most: int) -> np.ndarray:

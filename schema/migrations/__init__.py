@@ -34,13 +34,15 @@ def migrations() -> Iterator[Migration]:
         yield Migration(file.name.removesuffix(".sql"), header["change"], header["due"], sql)
 
 
-def migrate(con: duckdb.DuckDBPyConnection) -> None:
-    """Change what is due in the current database, within the caller's transaction.
+def migrate(con: duckdb.DuckDBPyConnection) -> bool:
+    """Change what is due in the current database, within the caller's transaction, and say whether anything was. Tables made anew have no comments.
 
     Raises AtlasError where tables are not those of the release that it is said to be of.
     """
+    is_changed = False
     for migration in migrations():
         if con.execute(migration.due).fetchall():
+            is_changed = True
             try:
                 con.execute(migration.sql)
             except duckdb.Error as error:
@@ -48,3 +50,4 @@ def migrate(con: duckdb.DuckDBPyConnection) -> None:
                     f"this atlas cannot be brought up to this release ({migration.change}): {str(error).splitlines()[0]}. It is read as it is; "
                     "ingest into a new file"
                 ) from error
+    return is_changed

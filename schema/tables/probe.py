@@ -3,7 +3,7 @@
 from sqlalchemy import REAL, BigInteger, Boolean, Column, Double, Integer, MetaData, String
 
 from schema import terms
-from schema.columns import FilledBy, column, corpus_id, layer, nonnegative, one_of, probability, table
+from schema.columns import FilledBy, added, column, corpus_id, layer, nonnegative, one_of, probability, table
 
 ORDER = 180
 PROBE = FilledBy("probe", "--model … --corpus … --probe pos", unit="probes", counted="SELECT count(*) FROM probe AS p WHERE p.run_id = r.run_id")
@@ -14,7 +14,7 @@ def run_id() -> Column:
 
 
 def task() -> Column:
-    return column("task", String, "Which label of the words is predicted: a column of word.")
+    return column("task", String, "Which label of the words is predicted: a column of word, or what the text itself says (docs/probes.md).")
 
 
 def site() -> Column:
@@ -67,6 +67,7 @@ def tables(m: MetaData, _: int) -> None:
             kind=Double,
         ),
         column("is_converged", Boolean, "Whether the fit ended before its last step."),
+        added(PROBE, "rank", Integer, "Directions of a state that the probe can read: of its weights, a matrix of labels by d_model, the rank at most"),
         one_of("task", terms.PROBE_TASKS),
         one_of("kind", terms.PROBE_KINDS),
         one_of("site", terms.GEOMETRY_SITES),

@@ -48,7 +48,12 @@ def tables(m: MetaData, _: int) -> None:
             "word.word_id",
             null=True,
         ),
-        column("source", String, "Whose labels these are: silver: a pipeline of spaCy, unchecked by people; file: a CoNLL-U file that the user gave."),
+        column(
+            "source",
+            String,
+            "Whose labels these are: silver: a pipeline of spaCy, unchecked by people; file: a CoNLL-U file that the user gave; "
+            "white space: cut there, without labels.",
+        ),
         comment="Words of a text with their labels, up to where the model reads.",
         grain=("corpus_id", "word_id"),
         sort=("corpus_id", "word_id"),

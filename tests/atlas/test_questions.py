@@ -55,6 +55,18 @@ def test_question_has_one_row_per_grain(a: atlas.Atlas, suites: atlas.Atlas, nam
     assert (suites if has_tests else a).sql(f"SELECT {grain} FROM {first_calls()[name]} GROUP BY ALL HAVING count(*) > 1").is_empty()
 
 
+def test_no_number_is_a_decimal(a: atlas.Atlas, suites: atlas.Atlas) -> None:
+    """0.05 is one in DuckDB: what is reckoned with it keeps so many digits and no more."""
+    for name, call in first_calls().items():
+        asked = suites if any(n == name and case.get("atlas") == "suites" for n, case in CASES) else a
+        rows = asked.sql(f"SELECT column_name FROM (DESCRIBE FROM {call}) WHERE contains(column_type, 'DECIMAL')")
+        assert rows.is_empty(), (name, rows)
+    views = a.sql(
+        "SELECT DISTINCT view_name, column_name FROM duckdb_views() JOIN duckdb_columns() ON table_name = view_name WHERE contains(data_type, 'DECIMAL')"
+    )
+    assert views.is_empty(), views
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_header_parameters_are_those_of_the_macro(a: atlas.Atlas, name: str) -> None:
     q = question(name)

@@ -781,7 +781,7 @@ def probe_rows(run: int) -> dict[str, list[tuple]]:
     return {
         "probe_task": [(run, "pos", 0, 4, 3, 1, 1, 4, 1, 30.0, 0.0, 2 / 3)],
         "probe": [
-            (run, "pos", kind, *place, accuracy, accuracy / 2, accuracy, None if kind == "control" else accuracy / 4, bits, kind != "untrained")
+            (run, "pos", kind, *place, accuracy, accuracy / 2, accuracy, None if kind == "control" else accuracy / 4, bits, kind != "untrained", 2)
             for place, found in PROBED_PLACES.items()
             for kind, (accuracy, bits) in zip(kinds, found, strict=True)
         ],

@@ -135,6 +135,7 @@ def asked(target: Path, model: str, corpus: str | None, **given: object) -> Requ
         "words": None,
         "probe": (),
         "probe_layers": "all",
+        "probe_rank": None,
         "tree_probe": False,
         "tree_ranks": "64",
         "head_relation": False,

@@ -1,5 +1,6 @@
 """Keys of a text, against hooks on the modules of transformers' own models, named here by hand."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from ingest.model.models import Model
 from ingest.passes.keys import PASS
 from ingest.recorders.key_entries import KeyRecorder
 from ingest.recorders.reading import read_batch
+from ingest.text.sequences import Sequence
 from schema.errors import AtlasError
 from schema.key_files import file_sha256
 from tests.exact.tiny import asked
@@ -42,10 +44,10 @@ READS = {
 """Family → the module of the last block whose input is what its FFN reads; not the one that the recorder listens to, where the block has another."""
 
 
-def recorded(model: Model, folder: Path, min_index: int = 1) -> dict[str, np.ndarray]:
-    """The entries of the file that is written for TEXTS."""
+def recorded(model: Model, folder: Path, min_index: int = 1, texts: tuple[Sequence, ...] = sequences(TEXTS)) -> dict[str, np.ndarray]:
+    """The entries of the file that is written for some texts."""
     recorder = KeyRecorder(model, folder, 0, min_index)
-    list(read_batch(model, [(recorder, None)], sequences(TEXTS)))
+    list(read_batch(model, [(recorder, None)], texts))
     (row,) = recorder.tables(lambda _: None)["key_file"].to_pylist()
     path = folder / row["name"]
     found = pq.read_table(path)
@@ -106,11 +108,10 @@ def test_a_batch_that_comes_again_in_parts_counts_once(tmp_path: Path) -> None:
 
 def test_the_last_ids_of_a_large_vocabulary_are_kept(tmp_path: Path) -> None:
     """Beyond 32,767 an int16 would give another token."""
-    from ingest.recorders.key_entries import write_keys
-
-    path = tmp_path / "a.parquet"
-    write_keys(path, np.array([5]), np.array([0]), np.array([128_255], np.int32), np.ones((1, 4), np.float16))
-    assert pq.read_table(path)["next_token_id"].to_pylist() == [128_255]
+    model = tiny_model("gpt2")
+    large = tuple(replace(s, next_token_ids=np.where(s.next_token_ids < 0, -1, s.next_token_ids + 128_000).astype(np.int32)) for s in sequences(TEXTS))
+    found, small = recorded(model, tmp_path / "large", texts=large), recorded(model, tmp_path / "small")
+    assert found["next_token_id"].tolist() == [token + 128_000 for token in small["next_token_id"].tolist()]
 
 
 def test_a_state_that_float16_cannot_hold_is_refused(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def test_a_control_s_labels_are_those_of_the_types_in_the_test_too() -> None:
     ids, is_test = np.arange(900), np.arange(900) >= 700
     task = task_of(probed_words.ProbedWords(ids, ids // 50, ids, types, {"pos": labels.astype(object)}, is_test), "pos")
     states = TypeStates(types)
-    rows = probe_tables(0, task, (0, "resid_pre"), {"label": states, "untrained": states}, seed=4)["probe"].to_pylist()  # type: ignore[dict-item]
+    rows = probe_tables(0, task, (0, "resid_pre"), {"label": states, "untrained": states}, seed=4, rank=None)["probe"].to_pylist()  # type: ignore[dict-item]
     control = next(r for r in rows if r["kind"] == "control")
     drawn = control_labels(task.train.labels, 12, 3, 4)
     # of the type that is not seen the probe gives one guess

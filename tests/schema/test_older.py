@@ -5,6 +5,7 @@ of value L2N3 anna found "they belong together" in ranks 1 to 4, and "names" in 
 """
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -217,6 +218,34 @@ def test_a_table_that_is_not_there_reads_as_empty_and_is_added(tmp_path: Path) -
     with closing(store.open_writer(path)) as con:
         bring_up(con, 2)
         assert con.execute("SELECT count(*) FROM map_point").fetchall() == [(0,)]
+
+
+def test_probes_may_be_of_what_the_text_says_after_the_next_ingest_and_all_rows_stay(tmp_path: Path) -> None:
+    """The three tables as the release before had them: tasks were four, and a probe said no rank."""
+    path, names = write_tiny_atlas(tmp_path / "a.duckdb"), ("probe_task", "probe", "probe_prediction")
+    insert = "INSERT INTO probe_task SELECT * REPLACE ('index' AS task) FROM probe_task"
+    four = re.compile(r"CHECK ?\(\(?task IN \([^)]*\)\)?\)")
+    with closing(store.open_writer(path)) as con:
+        rows = {name: con.execute(f"FROM {name} ORDER BY ALL").fetchall() for name in names}
+        for name in names:
+            ((ddl,),) = con.execute("SELECT sql FROM duckdb_tables() WHERE table_name = $name", {"name": name}).fetchall()
+            assert four.search(ddl)
+            former = four.sub("CHECK (task IN ('pos', 'tag', 'relation', 'entity'))", ddl)
+            con.execute(f"CREATE TABLE kept AS FROM {name}; DROP TABLE {name}; {former}; INSERT INTO {name} FROM kept; DROP TABLE kept")
+        con.execute("ALTER TABLE probe DROP COLUMN rank; DROP TYPE release_digest")
+        with pytest.raises(duckdb.ConstraintException):
+            con.execute(insert)
+    with atlas.open(path) as a:
+        assert a.probe_layers()["accuracy"].to_list() == pytest.approx([2 / 3, 1.0]) and a.probe_layers()["rank"].to_list() == [None, None]
+    with closing(store.open_writer(path)) as con:
+        bring_up(con, 2)
+        assert con.execute("FROM probe ORDER BY ALL").fetchall() == [(*row[:-1], None) for row in rows["probe"]]
+        assert all(con.execute(f"FROM {name} ORDER BY ALL").fetchall() == rows[name] for name in ("probe_task", "probe_prediction"))
+        con.execute(insert)
+        with pytest.raises(duckdb.ConstraintException):
+            con.execute("INSERT INTO probe_task SELECT * REPLACE ('mood' AS task) FROM probe_task")
+        assert con.execute("SELECT count(*) FROM duckdb_columns() WHERE comment IS NULL AND table_name IN ('probe_task', 'probe')").fetchall() == [(0,)]
+        assert con.execute("SELECT table_name FROM duckdb_tables() WHERE contains(table_name, 'former')").fetchall() == []
 
 
 def test_a_run_may_be_of_any_pass_after_the_next_ingest_and_all_rows_stay(tmp_path: Path) -> None:

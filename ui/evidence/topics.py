@@ -3,7 +3,7 @@
 from functools import partial
 
 from atlas.papers import geva2022_charts, geva2023, meng2022_charts, probed_charts
-from schema.terms import BEHAVIOURS
+from schema.terms import BEHAVIOURS, PROBE_TASKS
 from ui import data
 from ui.evidence import acted, measured, pictures, sentences
 from ui.evidence.topic import Choice, Panel, Topic
@@ -16,7 +16,7 @@ WEIGHTS_SAY = "No pair of heads reaches this threshold: set a lower one."
 
 def probed_tasks() -> list[str]:
     """The tasks that some run has probes of."""
-    return [task for task in ("pos", "tag", "relation", "entity") if not data.ask("probe_layers", task=task).frame.is_empty()]
+    return [task for task in PROBE_TASKS if not data.ask("probe_layers", task=task).frame.is_empty()]
 
 
 def probed_layers() -> list[str]:
@@ -179,6 +179,7 @@ PROBES = Topic(
                 "unseen_accuracy",
                 "untrained_accuracy",
                 "kilobits",
+                "rank",
                 "n_test",
             ),
         ),
