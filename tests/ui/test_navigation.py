@@ -135,10 +135,18 @@ def test_a_middle_click_opens_the_same_view_in_another_tab(page: Page, tiny_serv
     assert state(page)[0] == "search"
 
 
-def test_the_answer_is_above_the_fold_and_the_bar_stays_in_sight(page: Page, tiny_server: Server) -> None:
-    page.goto(f"{tiny_server.url}/component?at=L0N0")
+ANSWERS = {
+    "L0N0": ((".front .chips", 2), (".front .strip", 6), (".front .spark", 1), (".tabs", 1)),
+    "L2H0": ((".front p", 2), (".front .chips", 4), (".front table tr", 7), (".tabs", 1)),
+}
+"""Component → what is its answer, and how many there are at least: of a head a sentence, heads like it, directions, and where it looks."""
+
+
+@pytest.mark.parametrize("at", ANSWERS)
+def test_the_answer_is_above_the_fold_and_the_bar_stays_in_sight(page: Page, tiny_server: Server, at: str) -> None:
+    page.goto(f"{tiny_server.url}/component?at={at}")
     settled(page)
-    for part, n in ((".front .chips", 2), (".front .strip", 6), (".front .spark", 1), (".tabs", 1)):
+    for part, n in ANSWERS[at]:
         found = page.locator(part)
         assert found.count() >= n, part
         assert all(box["y"] >= 0 and box["y"] + box["height"] <= 768 for box in (found.nth(i).bounding_box() for i in range(found.count()))), part

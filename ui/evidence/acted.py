@@ -98,8 +98,8 @@ def saliency(frame: pl.DataFrame) -> str:
     said = [f"{visible(of['token'][0])} {verb} most ({signed(of['attribution'][0])})" for of, verb in ((up, "adds"), (down, "takes away")) if not of.is_empty()]
     total = "" if row["explained"] is None else f" of the {signed(row['explained'])} that it differs by without them"
     return (
-        f"By {METHODS[row['method']]} against {visible(row['baseline'])}, to the {SCORES[row['score']]} of the answer {' and '.join(said) or 'no token adds any'}; "
-        f"all sum to {signed(row['sum'])}{total}. {completeness(row)}"
+        f"By {METHODS[row['method']]} against {visible(row['baseline'])}, to the {SCORES[row['score']]} of the answer "
+        f"{' and '.join(said) or 'no token adds any'}; all sum to {signed(row['sum'])}{total}. {completeness(row)}"
     )
 
 
