@@ -44,7 +44,7 @@ CSS = f"""<style>
 padding:.25rem .6rem;border-radius:.4rem;overflow-wrap:anywhere;display:flex;gap:.8rem;direction:ltr}}
 .strip .text{{position:relative;min-width:0}}
 .strip .gutter{{flex:0 0 4.5rem;text-align:right;font-variant-numeric:tabular-nums;border-right:1px solid #888;padding-right:.6rem}}
-.strip .peak{{outline:2px solid var(--ink);outline-offset:-1px}}
+.strip .peak{{outline:2px solid var(--ink);outline-offset:-1px;display:inline-block;max-width:100%}}
 .strip .unread{{color:var(--pale)}}
 .strip .unseen{{{UNSEEN}}}
 .trigger{{margin-bottom:.6rem}}
