@@ -106,6 +106,14 @@ def test_the_prompt_of_a_saliency_is_chosen_and_stands_in_the_address(visit: Vis
     assert "no saliency_prompt 1; they are 0" in text_of(visit(whole, "evidence", show="experiments", saliency="4", saliency_prompt="1"))
 
 
+def test_a_pair_of_heads_names_both_each_a_link(visit: Visit, tiny: Path) -> None:
+    app = visit(tiny, "evidence", show="circuits")
+    # tests/atlas/questions/composition_edges.json
+    assert tables(app)[0][["layer", "head", "reads"]].values.tolist()[0] == [2, 0, "L1H0"]
+    row = next(html for html in htmls(app) if '<table class="rows">' in html).split("<tbody>")[1].split("</tr>")[0]
+    assert [attributes["href"] for tag, attributes in read(row).tags if tag == "a"] == ["/component?at=L2H0&of=ww", "/component?at=L1H0&of=ww"]
+
+
 def test_all_topics_are_links_and_the_one_that_is_shown_is_marked(visit: Visit, tiny: Path) -> None:
     app = visit(tiny, "evidence")
     (listed,) = (read(html) for html in htmls(app) if "topics" in html)

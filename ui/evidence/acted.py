@@ -9,7 +9,7 @@ from atlas.export.visible import visible
 from atlas.papers import meng2022_charts
 from atlas.papers.labels import label
 from atlas.papers.words import number, percent
-from ui.charts import PANEL, AnyChart
+from ui.charts import AnyChart
 from ui.evidence.pictures import DIVERGING
 from ui.evidence.sentences import first, signed
 from ui.numbers import counted
@@ -123,10 +123,10 @@ def attributions(frame: pl.DataFrame) -> AnyChart:
         alt.Chart(named)
         .mark_bar()
         .encode(
-            y=alt.Y("name:N", title=None, sort=None, axis=alt.Axis(labelLimit=240)),
+            y=alt.Y("name:N", title=None, sort=None, axis=alt.Axis(labelLimit=240, labelOverlap=False)),
             x=alt.X("attribution:Q", title=f"Adds to the {SCORES[first(frame)['score']]}"),
             color=alt.condition(alt.datum.attribution >= 0, alt.value(DIVERGING[2]), alt.value(DIVERGING[0])),
             tooltip=[alt.Tooltip("name:N", title="token"), alt.Tooltip("attribution:Q", format="+.4g")],
         )
-        .properties(height=max(PANEL / 2, 18 * named.height))
+        .properties(height=alt.Step(18))
     )
