@@ -118,7 +118,7 @@ def exchanged(here: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(only).sort("direction", "rank", "only in").select("direction", "only in", *columns[1:])
 
 
-def sentence(place: Neuron, here: pl.DataFrame, there: pl.DataFrame) -> str:
+def sentence(place: Neuron | Head, here: pl.DataFrame, there: pl.DataFrame) -> str:
     """How far both agree."""
     both = here.join(there, on=["direction", "token"], how="semi")
     tops = [next(iter(frame.filter((pl.col("direction") == "promoted") & (pl.col("rank") == 1))["token"]), None) for frame in (here, there)]

@@ -60,7 +60,7 @@ def patching(frame: pl.DataFrame) -> str:
     row, differs = first(shown), pl.col("token") != pl.col("from_token")
     carrying = shown.filter((pl.col("site") == "resid_post") & (pl.col("effect") >= 0.5))
     # where the last tokens differ, they carry it from the first layer on
-    ends = {
+    ends: dict[str, Any] = {
         "where their tokens differ the state carries half of it or more up to": carrying.filter(differs)["layer"].max(),
         "at the last token from": carrying.filter(~differs, index=shown["index"].max())["layer"].min(),
     }

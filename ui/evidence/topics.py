@@ -41,8 +41,8 @@ def attributed() -> list[str]:
     if not experiments:
         return []
     chosen = str(st.session_state.get("saliency", experiments[0]))
-    n = data.ask("experiment_summary").frame.filter(pl.col("experiment").cast(pl.String) == chosen)["n_prompts"].sum()
-    return [str(i) for i in range(n)]
+    asked = data.ask("experiment_summary").frame.filter(pl.col("experiment").cast(pl.String) == chosen)
+    return [str(i) for n in asked["n_prompts"] for i in range(n)]
 
 
 def done(kind: str) -> list[str]:
