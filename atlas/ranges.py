@@ -129,6 +129,13 @@ def check_traced(con: duckdb.DuckDBPyConnection, position_id: object) -> None:
     raise AtlasError(f"position {position_id} is not traced; the nearest that are: {', '.join(str(p) for (p,) in nearest)} (table trace has all)")
 
 
+def traced_of(con: duckdb.DuckDBPyConnection, position_ids: Sequence[int]) -> set[int]:
+    """Those of the positions that are traced."""
+    return {
+        i for (i,) in fetch_rows(con, "SELECT t.position_id FROM trace AS t WHERE list_contains($ids::BIGINT[], t.position_id)", {"ids": list(position_ids)})
+    }
+
+
 def check_positions(con: duckdb.DuckDBPyConnection, position_ids: object) -> None:
     missing = f"SELECT u.id FROM (SELECT unnest({literal(position_ids)}::BIGINT[]) AS id) AS u ANTI JOIN position AS p ON u.id = p.position_id ORDER BY u.id"
     unknown = [i for (i,) in fetch_rows(con, missing)]

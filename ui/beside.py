@@ -47,7 +47,7 @@ def name_of(snapshot: Snapshot) -> str:
 
 
 def differences(view: Link, here: Snapshot, there: Snapshot) -> None:
-    """Of a neuron, where the models have one shape: tokens that only one value promotes or suppresses, and its numbers side by side."""
+    """Of a component, where the models have one shape: tokens that only one of both has at an end of what it writes, and its numbers side by side."""
     models = [row for snapshot in (here, there) for row in data.status_of(snapshot).model.to_dicts()]
     shapes = [", ".join(f"{name} {model[name]}" for name in SHAPE) for model in models]
     place = address_of(view)
@@ -57,14 +57,10 @@ def differences(view: Link, here: Snapshot, there: Snapshot) -> None:
     if shapes[0] != shapes[1]:
         st.text(f"The models differ in shape ({shapes[0]}; {shapes[1]}), so {place} is not the same place in both.")
         return
-    if isinstance(place, Head):
-        return
-    asked = (("layer", place.layer), ("neuron", place.neuron))
-    tokens = [data.rows(snapshot, "value_tokens", asked) for snapshot in (here, there)]
+    tokens = [tokens_of(snapshot, place) for snapshot in (here, there)]
     st.text(sentence(place, *tokens))
     changed = exchanged(*tokens)
-    cards = [data.rows(snapshot, "neuron_card", asked) for snapshot in (here, there)]
-    moved = numbers(cards[0], cards[1], (name_of(here), name_of(there)))
+    moved = numbers(numbers_of(here, place), numbers_of(there, place), (name_of(here), name_of(there)))
     left, right = st.columns(2)
     if not changed.is_empty():
         left.dataframe(blocks.readable(changed), hide_index=True, height=240, alt=f"Tokens of {place} in one atlas alone")
@@ -72,6 +68,36 @@ def differences(view: Link, here: Snapshot, there: Snapshot) -> None:
         right.text("None of its numbers differs.")
     else:
         right.dataframe(moved, hide_index=True, height=240, alt=f"Numbers of {place} that differ")
+
+
+def tokens_of(snapshot: Snapshot, place: Neuron | Head) -> pl.DataFrame:
+    """Columns direction, token, rank and score: of a neuron what its value promotes and suppresses, of a head the ends of what it reads and writes."""
+    asked = tuple(place._asdict().items())
+    if isinstance(place, Neuron):
+        return data.rows(snapshot, "value_tokens", asked)
+    # which of its ends is the top one is chance
+    found = data.rows(snapshot, "head_tokens", asked)
+    ends = [
+        found.select(
+            pl.col("side").alias("direction"), pl.col(end).alias("token"), pl.col("direction_rank").alias("rank"), pl.col(f"{end}_scores").alias("score")
+        )
+        for end in ("top", "bottom")
+    ]
+    return pl.concat(ends).explode("token", "score").drop_nulls("token").unique(["direction", "token"], keep="first", maintain_order=True)
+
+
+def numbers_of(snapshot: Snapshot, place: Neuron | Head) -> pl.DataFrame:
+    """A row of all that is measured of it: of a head also where it looks."""
+    asked = tuple(place._asdict().items())
+    if isinstance(place, Neuron):
+        return data.rows(snapshot, "neuron_card", asked)
+    card = data.rows(snapshot, "head_card", asked)
+    looks = {
+        f"{row['behaviour']}, {where}": row[column]
+        for row in data.rows(snapshot, "head_behaviours", asked).iter_rows(named=True)
+        for column, where in (("probe", "on repeats"), ("text", "on text"))
+    }
+    return pl.concat([card, pl.DataFrame([looks], schema=dict.fromkeys(looks, pl.Float64))] if looks else [card], how="horizontal")
 
 
 def address_of(view: Link) -> Neuron | Head | None:
@@ -92,7 +118,7 @@ def exchanged(here: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(only).sort("direction", "rank", "only in").select("direction", "only in", *columns[1:])
 
 
-def sentence(place: Neuron, here: pl.DataFrame, there: pl.DataFrame) -> str:
+def sentence(place: Neuron | Head, here: pl.DataFrame, there: pl.DataFrame) -> str:
     """How far both agree."""
     both = here.join(there, on=["direction", "token"], how="semi")
     tops = [next(iter(frame.filter((pl.col("direction") == "promoted") & (pl.col("rank") == 1))["token"]), None) for frame in (here, there)]

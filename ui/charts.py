@@ -25,7 +25,8 @@ def screened(chart: AnyChart) -> AnyChart:
     shown = chart.copy(deep=False)
     for dress in ("config", "background", "autosize", "padding", "width"):
         shown[dress] = alt.Undefined
-    shown["height"] = PANEL * 1.5
+    # one with a row for each of many things is as high as it needs to be
+    shown["height"] = max(PANEL * 1.5, chart.height) if isinstance(chart.height, int | float) else PANEL * 1.5
     return shown.configure_legend(orient="top", title=None, labelLimit=0)
 
 

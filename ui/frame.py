@@ -35,7 +35,7 @@ background:#fff;color:#111;border:1px solid #888;border-radius:.4rem;overflow-wr
 .bar form{flex:1 1 11rem;max-width:24rem;margin:0}
 .bar input[type=search]{width:100%;box-sizing:border-box;padding:.2rem .5rem;font:inherit;font-size:.9rem;color:inherit;background:transparent;
 border:1px solid #8889;border-radius:.4rem}
-@media (max-width:640px){.bar{font-size:.88rem;padding-right:2.4rem}.bar ul{gap:0 .6rem}}
+@media (max-width:640px){.bar{font-size:.88rem;padding-right:2.4rem}.bar ul{gap:0 .25rem}}
 </style>"""
 
 

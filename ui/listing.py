@@ -5,6 +5,7 @@ from html import escape
 
 import polars as pl
 
+from atlas.address import Head
 from ui import links, numbers
 
 MOST = 300
@@ -23,6 +24,9 @@ table.rows tbody tr:hover{background:#8882}
 table.rows td{padding:.2rem .6rem;border-top:1px solid #8884;max-width:34rem;overflow:hidden;text-overflow:ellipsis;white-space:pre}
 table.rows td.number{text-align:right}
 table.rows td a::after{content:"";position:absolute;inset:0}
+table.rows td a.other{position:relative;z-index:1}
+table.rows td a.other::after{content:none}
+table.rows td a.other:focus-visible{outline:2px solid currentColor}
 table.rows td a:focus-visible::after{outline:2px solid currentColor;outline-offset:-2px}
 </style>"""
 
@@ -35,18 +39,34 @@ def table(shown: pl.DataFrame, leads: list[Named], title: str, meanings: Mapping
     shown, leads = shown.head(MOST), leads[:MOST]
     names = [name for name, _ in filter(None, leads)]
     kind = "position" if all(name.isdecimal() for name in names) else "head" if all("H" in name for name in names) else "neuron"
+    pairs = earlier(shown) if kind == "head" else None
     # the name of a component says both numbers
     shown = shown.drop([c for c in ("layer", kind, "from_layer", "from_head") if kind != "position" and c in shown.columns])
     cells = {c: numbers.cells(shown[c], str) for c in shown.columns}
     own = next((c for c in cells if [*map(str, shown[c])] == [lead[0] if lead else "" for lead in leads]), None)
     if own is None:
-        cells = {kind: [lead[0] if lead else "" for lead in leads], **cells}
+        cells = {kind: [lead[0] if lead else "" for lead in leads], **({"reads": [str(pair) for pair in pairs]} if pairs else {}), **cells}
     head = "".join(f'<th scope="col"{title_of(meanings.get(c))}><button type="button">{escape(c)}</button></th>' for c in cells)
-    lines = ("".join(cell(c, values[i], shown, lead if c == (own or kind) else None) for c, values in cells.items()) for i, lead in enumerate(leads))
+    lines = (
+        "".join(other(pairs[i]) if pairs and c == "reads" else cell(c, values[i], shown, lead if c == (own or kind) else None) for c, values in cells.items())
+        for i, lead in enumerate(leads)
+    )
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     limit = f' style="max-height:{height}px"' if height else ""
     inner = f'<table class="rows"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     return f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(title)}"{limit}>{inner}</div>'
+
+
+def earlier(shown: pl.DataFrame) -> list[Head] | None:
+    """Of rows that are pairs of heads, the earlier of each; None of others."""
+    if not {"layer", "head", "from_layer", "from_head"} <= set(shown.columns):
+        return None
+    return [Head(*place) for place in shown.select("from_layer", "from_head").iter_rows()]
+
+
+def other(head: Head) -> str:
+    """A cell that is a link of its own, above that of its row."""
+    return f"<td>{links.anchor(links.component(head), str(head), class_='other')}</td>"
 
 
 def title_of(meaning: str | None) -> str:

@@ -26,7 +26,7 @@ padding:.25rem .6rem;border-top:1px solid #8884;font-size:.9rem}
 .previews .text{__COLOURS__;background:var(--paper);color:var(--ink);border-radius:.25rem;padding:0 .3rem;font-size:.82rem;
 font-family:"Source Code Pro",monospace;
 white-space:pre-wrap;overflow-wrap:anywhere}
-.previews .text .peak{outline:1.5px solid var(--ink)}
+.previews .text .peak{outline:1.5px solid var(--ink);display:inline-block;max-width:100%}
 .spark{display:block;width:100%;height:auto}
 @media (max-width:640px){.previews .row{grid-template-columns:5.2rem 1fr}.previews .row .text{grid-column:1/-1}.previews .spark{max-width:5.6rem}}
 </style>""".replace("__COLOURS__", COLOURS)

@@ -44,7 +44,7 @@ CSS = f"""<style>
 padding:.25rem .6rem;border-radius:.4rem;overflow-wrap:anywhere;display:flex;gap:.8rem;direction:ltr}}
 .strip .text{{position:relative;min-width:0}}
 .strip .gutter{{flex:0 0 4.5rem;text-align:right;font-variant-numeric:tabular-nums;border-right:1px solid #888;padding-right:.6rem}}
-.strip .peak{{outline:2px solid var(--ink);outline-offset:-1px}}
+.strip .peak{{outline:2px solid var(--ink);outline-offset:-1px;display:inline-block;max-width:100%}}
 .strip .unread{{color:var(--pale)}}
 .strip .unseen{{{UNSEEN}}}
 .trigger{{margin-bottom:.6rem}}
@@ -93,12 +93,13 @@ def number(value: float) -> str:
     return f"{value:+.3f}".replace("-", "−")
 
 
-def trigger(row: Mapping[str, Any], largest: float) -> str:
-    """A row of the question trigger_contexts: its text, and beneath it what followed, where it is from, and how many more read the same."""
+def trigger(row: Mapping[str, Any], largest: float, leads: str = "") -> str:
+    """A row of the question trigger_contexts: its text, and beneath it what followed, where it is from, and how many more read the same. `leads`: HTML, a
+    link to what is predicted there."""
     said = [f"next {visible(row['next_token'])}" if row["next_token"] is not None else "the document ends here", row["document"], *facts(row["metadata"])]
     if row["n_folded"]:
         said.append(f"{row['n_folded']} more with the same text")
-    shown = " · ".join(f"<bdi>{escape(visible_line(str(s)))}</bdi>" for s in said)
+    shown = " · ".join([*([leads] if leads else []), *(f"<bdi>{escape(visible_line(str(s)))}</bdi>" for s in said)])
     return f'<div class="trigger">{strip(row["tokens"], row["coefficients"], peak=row["peak"], largest=largest)}<div class="said">{shown}</div></div>'
 
 

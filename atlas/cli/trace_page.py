@@ -38,7 +38,7 @@ def page(found: "LiveTrace", names: Sequence[str], at: int, corpus: int) -> str:
 
 
 def tokens(found: "LiveTrace") -> "pl.DataFrame":
-    return found.positions.filter(arm_id=0).drop("arm_id", "position_id")
+    return found.positions.filter(arm_id=0).drop("arm_id", "position_id", "surprisal")
 
 
 def arm(found: "LiveTrace", k: int) -> "pl.DataFrame":

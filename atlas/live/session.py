@@ -44,7 +44,9 @@ ORDER BY o.arm_id, o.index
 """
 
 POSITIONS = """
-SELECT -1 - d.corpus_id AS arm_id, p.position_id, p.index, i.text AS token, k.text AS final_token, t.final_prob
+SELECT
+    -1 - d.corpus_id AS arm_id, p.position_id, p.index, i.text AS token, k.text AS final_token, t.final_prob,
+    lag(if(t.next_token_prob > 0, -ln(t.next_token_prob), NULL)) OVER (PARTITION BY d.corpus_id ORDER BY p.index) AS surprisal
 FROM live_position AS p
 INNER JOIN live_sequence AS s ON p.sequence_id = s.sequence_id
 INNER JOIN live_document AS d ON s.document_id = d.document_id
@@ -143,7 +145,8 @@ class LiveTrace:
 
     @property
     def positions(self) -> pl.DataFrame:
-        """One row per token of the prompt, base first, then under each arm: position_id, index, token, and what is predicted there."""
+        """One row per token of the prompt, base first, then under each arm: position_id, index, token, what is predicted there, and surprisal in nats: how
+        little the token itself was expected by what came before; null of the first, and of one that had probability 0."""
         return fetch(self.con, POSITIONS)
 
     def position_id(self, index: int = -1, arm: int = 0) -> int:

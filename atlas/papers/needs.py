@@ -48,9 +48,10 @@ RAW_TOPS = Need(
 )
 
 
-def experiment_need(kind: str) -> Need:
+def experiment_need(kind: str, asked: str = "--facts") -> Need:
+    """A finished experiment of a kind; `asked` is what its command is given."""
     rows = f"FROM {EXPERIMENT_CATALOG}.experiment WHERE kind = '{kind}' AND status = 'finished' AND ($corpus IS NULL OR $corpus IS NOT NULL)"
-    return Need(f"finished experiment of kind {kind}", rows, f"atlas experiment {kind} --facts --db {{path}}", of_corpus="")
+    return Need(f"finished experiment of kind {kind}", rows, f"atlas experiment {kind} {asked} --db {{path}}", of_corpus="")
 
 
 EXPERIMENT = Need(
@@ -89,6 +90,8 @@ NEEDS = {
     "experiment": EXPERIMENT,
     "tracing": experiment_need("tracing"),
     "knockout": experiment_need("knockout"),
+    "patching": experiment_need("patching", '"…" --corrupted "…" --answer "…" --foil "…"'),
+    "saliency": experiment_need("saliency", '"…" --answer "…"'),
     "suppression": SUPPRESSION,
     "retrieval": RETRIEVAL,
     "annotated keys": annotation_need("'key'", "keys", "keys"),

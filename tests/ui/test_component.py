@@ -46,6 +46,16 @@ def test_a_neuron_answers_at_a_glance(visit: Visit, tiny: Path) -> None:
     assert re.findall(r'class="gutter">([^<]+)<', smallest)[:2] == ["−3.000", "−2.000"]
 
 
+def test_a_trigger_leads_to_its_prediction_or_is_a_prompt(visit: Visit, tiny: Path) -> None:
+    # of L0N0 the largest is at position 2, which is traced, ' cat' after '<s>' and 'The'; that of corpus 1 at 101 too
+    said = [html for html in htmls(visit(tiny, "component", at="L0N0")) if html.startswith('<div class="trigger"')]
+    leads = re.findall(r'<a href="([^"]+)">(its prediction|as a prompt)</a>', "".join(said))
+    assert ("/prediction?position=2&amp;of=ww", "its prediction") in leads and ("/prediction?position=101&amp;of=ww", "its prediction") in leads
+    assert {name for _, name in leads} == {"its prediction", "as a prompt"}
+    assert all("prompt=" in to for to, name in leads if name == "as a prompt")
+    assert not {f"position={i}&" for i in (2, 8, 101)} & {to.partition("?")[2] for to, name in leads if name == "as a prompt"}
+
+
 @pytest.mark.parametrize("tab", neuron.TABS)
 def test_every_tab_of_a_neuron_opens(visit: Visit, tiny: Path, tab: str) -> None:
     app = visit(tiny, "component", at="L1N2", tab=tab)
@@ -84,6 +94,18 @@ def test_a_head_answers_at_a_glance(visit: Visit, tiny: Path) -> None:
     assert "the token itself" in said and "43.2%" in said
 
 
+def test_a_head_has_the_heads_like_it_at_a_glance_and_under_a_tab(visit: Visit, tiny: Path) -> None:
+    # tests/atlas/questions/nearest_heads.json
+    app = visit(tiny, "component", at="L1H0", tab="neighbours")
+    assert re.findall(r"at=(L\dH\d)", glance(app).split("look at the same")[1]) == ["L2H0", "L0H0"]
+    assert (
+        "L2H0 is nearest: 18 of its mean weights differ by 0.086 on average from this head's, and most on the token itself, where it has 0.27 more."
+        in text_of(app)
+    )
+    (found,) = tables(app)
+    assert found[["layer", "head", "differs_most"]].values.tolist() == [[2, 0, "self"], [0, 0, "induction"]]
+
+
 def test_a_head_leads_to_the_heads_that_it_reads(visit: Visit, tiny: Path) -> None:
     (reads,) = tables(visit(tiny, "component", at="L2H0", tab="circuits"))
     assert reads[["layer", "head"]].values.tolist() == [[1, 0], [0, 0]]
@@ -92,9 +114,11 @@ def test_a_head_leads_to_the_heads_that_it_reads(visit: Visit, tiny: Path) -> No
 def test_what_an_atlas_lacks_is_said_with_what_to_run(visit: Visit, tiny: Path) -> None:
     con = store.open_writer(tiny)
     con.execute("DELETE FROM run WHERE kind IN ('circuit', 'attribution', 'head_statistics')")
-    con.execute("DELETE FROM virtual_weight; DELETE FROM neuron_contribution; DELETE FROM attention_distance")
+    con.execute("DELETE FROM virtual_weight; DELETE FROM neuron_contribution; DELETE FROM attention_distance; DELETE FROM head_statistics")
+    con.execute("DELETE FROM run WHERE kind = 'head_probe'; DELETE FROM head_probe")
     con.close()
-    for at, tab, option in (("L1N2", "circuits", "--circuit"), ("L1N2", "positions", "--attribution"), ("L2H0", "distance", "--head-statistics")):
+    lacking = (("L1N2", "circuits", "--circuit"), ("L1N2", "positions", "--attribution"), ("L2H0", "distance", "--head-statistics"))
+    for at, tab, option in (*lacking, ("L2H0", "neighbours", "--head-statistics --head-probe")):
         app = visit(tiny, "component", at=at, tab=tab)
         assert not app.exception
         assert f"{option}" in "\n".join(code.value for code in app.code), tab

@@ -1,9 +1,11 @@
 """The room of evidence on the tiny atlas, which has every pass: each topic, its sentences, and what is said where something is missing."""
 
+import json
 import shutil
 from pathlib import Path
 
 import duckdb
+import polars as pl
 import pytest
 
 from atlas.experiments.kind import EXPERIMENTS
@@ -13,6 +15,7 @@ from tests.atlas.experiments.tiny_experiments import write_tiny_experiments
 from tests.atlas.retrieval.tiny_retrievals import write_tiny_retrievals
 from tests.atlas.tiny_suites import add_suites
 from tests.ui.conftest import Visit, htmls, read, tables, text_of
+from ui.evidence import acted
 from ui.evidence.room import HEADINGS
 from ui.evidence.topics import TOPICS
 
@@ -42,7 +45,15 @@ SAID = {
     "circuits": ["L2H0 reads L1H0 most, +0.293 above chance; 2 pairs of heads reach the threshold.", "of 1 pair whose weights"],
     "probes": ["Best at resid_post of layer 1: 100.0% of 3 words; the type's commonest label alone is right for 66.7%"],
     "retrieval": ["With 7 entries beside the model perplexity goes from 2.3 to 2.7 over 2 queries, and from 4.0 to 6.2 without near-copies."],
-    "experiments": ["6 experiments beside this atlas", "the answer's probability changes by −75%, over 1 prompt.", "scored by alt-profanity-check"],
+    "experiments": [
+        "6 experiments beside this atlas",
+        "the answer's probability changes by −75%, over 1 prompt.",
+        "scored by alt-profanity-check",
+        "Prompt 1 with states of prompt 0, where 0 changes nothing and 1 makes it the other, +4.00 logits apart: where their tokens differ the state carries "
+        "half of it or more up to layer 0; of updates attn_out of layer 2 at ␣dog carries most (0.12).",
+        "By integrated gradients against mean, to the log probability of the answer ␣cat adds most (+2.00); all sum to +2.00 of the +2.00 that it differs by "
+        "without them. The sum is off by 0.0%.",
+    ],
     "tests": ["Passed: "],
     "reading": [
         "Perplexity 3.1 over 7 positions of all; counted 5-grams have 5.4.",
@@ -60,6 +71,47 @@ def test_every_topic_answers_its_questions_in_sentences(visit: Visit, whole: Pat
     assert [t.value for t in app.title] == [TOPICS[name].heading]
     assert all(sentence in said for sentence in SAID[name]), said
     assert "Not here yet" not in said
+
+
+def test_what_carries_a_difference_is_told_by_token_and_layer() -> None:
+    cells = {("resid_post", 0, 0): 0.9, ("resid_post", 5, 0): 0.5, ("resid_post", 6, 0): 0.1, ("resid_post", 0, 1): 0.0, ("resid_post", 7, 1): 0.75}
+    cells |= {("ffn_out", 3, 0): 0.25, ("attn_out", 6, 1): 0.5}
+    frame = pl.DataFrame(
+        [
+            {"prompt": 1, "from_prompt": 0, "site": site, "layer": layer, "index": i, "token": (" Rome", " of")[i], "from_token": (" Paris", " of")[i]}
+            | {"effect": effect, "total_effect": 8.0, "logit_difference": 0.0}
+            for (site, layer, i), effect in cells.items()
+        ]
+    )
+    both = pl.concat([frame.with_columns(prompt=pl.lit(0), from_prompt=pl.lit(1), effect=pl.lit(1.0)), frame], how="vertical_relaxed")
+    said = acted.patching(both)
+    assert "carries half of it or more up to layer 5; at the last token from layer 7; of updates attn_out of layer 6 at ␣of carries most (0.50)." in said
+    assert "none of its states carries half of it; of updates" not in said
+    assert acted.patching(frame.filter(effect=0.1)).count("none of its states carries half of it") == 1
+    assert json.loads(acted.patched(both).to_json())["height"] >= 2 * 11
+
+
+def test_of_saliency_what_takes_away_and_a_sum_that_is_far_off_are_said() -> None:
+    row = {"method": "integrated_gradients", "score": "logprob", "baseline": "<s>", "explained": 3.0, "sum": 1.5, "completeness_error": 0.5}
+    frame = pl.DataFrame([{**row, "is_complete": False, "index": i, "token": f" t{i}", "attribution": a} for i, a in enumerate((1.0, 2.5, -2.0, None))])
+    said = acted.saliency(frame)
+    assert "␣t1 adds most (+2.50) and ␣t2 takes away most (−2.00); all sum to +1.50 of the +3.00" in said
+    assert said.endswith("The sum is off by 50.0%, too much to go by.")
+    drawn = acted.attributions(frame)
+    assert drawn.data["name"].to_list() == ["0 ␣t0", "1 ␣t1", "2 ␣t2"]
+
+
+def test_the_prompt_of_a_saliency_is_chosen_and_stands_in_the_address(visit: Visit, whole: Path) -> None:
+    assert "FROM experiments.saliency(4, 0)" in text_of(visit(whole, "evidence", show="experiments", saliency="4", saliency_prompt="0"))
+    assert "no saliency_prompt 1; they are 0" in text_of(visit(whole, "evidence", show="experiments", saliency="4", saliency_prompt="1"))
+
+
+def test_a_pair_of_heads_names_both_each_a_link(visit: Visit, tiny: Path) -> None:
+    app = visit(tiny, "evidence", show="circuits")
+    # tests/atlas/questions/composition_edges.json
+    assert tables(app)[0][["layer", "head", "reads"]].values.tolist()[0] == [2, 0, "L1H0"]
+    row = next(html for html in htmls(app) if '<table class="rows">' in html).split("<tbody>")[1].split("</tr>")[0]
+    assert [attributes["href"] for tag, attributes in read(row).tags if tag == "a"] == ["/component?at=L2H0&of=ww", "/component?at=L1H0&of=ww"]
 
 
 def test_all_topics_are_links_and_the_one_that_is_shown_is_marked(visit: Visit, tiny: Path) -> None:

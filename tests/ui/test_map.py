@@ -11,6 +11,7 @@ from tests.ui.conftest import Visit, tables, text_of
 from ui.map import room as map_page
 from ui.map.charts import LIGHT, cells, points, with_found
 from ui.map.labels import Area
+from ui.tray import collecting
 
 
 def test_few_points_are_shown_one_by_one_and_open_their_neuron(visit: Visit, tiny: Path) -> None:
@@ -46,6 +47,21 @@ def test_the_whole_map_and_many_points_are_shown_as_cells(visit: Visit, tiny: Pa
     assert "3 values. Draw" in text_of(visit(tiny, "map", area="1,4,2,4"))
     monkeypatch.setattr(map_page, "MOST_POINTS", 2)
     assert "3 values in 3 cells. Draw" in text_of(visit(tiny, "map", area="1,4,2,4"))
+
+
+def test_a_region_becomes_a_collection_from_near_and_from_afar(visit: Visit, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The form that it opens is tested in test_tray.py."""
+    opened: list[list[str]] = []
+    monkeypatch.setattr(collecting, "collect", lambda things, key: opened.append([str(thing) for thing in things]))
+    for most, label in ((2, "Add all to collection…"), (5_000, "Add to collection…")):
+        monkeypatch.setattr(map_page, "MOST_POINTS", most)
+        app = visit(tiny, "map", area="1,4,2,4")
+        (button,) = (b for b in app.button if b.label in ("Add all to collection…", "Add to collection…"))
+        assert button.label == label
+        button.click().run()
+    assert [sorted(things) for things in opened] == [["L1N2", "L1N3", "L2N3"]] * 2
+    # the whole map is no region
+    assert not [b for b in visit(tiny, "map").button if "collection" in b.label]
 
 
 def test_zooming_out_doubles_the_area_and_ends_at_the_whole_map(visit: Visit, tiny: Path) -> None:

@@ -1,10 +1,13 @@
 """Links, Back and Forward in a real browser, on the tiny atlas: every step leads where it says, and back to where it was followed from."""
 
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from pathlib import Path
+from typing import Literal
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from PIL import Image, ImageStat
 from playwright.sync_api import Browser, Page, expect
 
 from tests.ui.browser import Server, open_room, serving, settled
@@ -135,13 +138,58 @@ def test_a_middle_click_opens_the_same_view_in_another_tab(page: Page, tiny_serv
     assert state(page)[0] == "search"
 
 
-def test_the_answer_is_above_the_fold_and_the_bar_stays_in_sight(page: Page, tiny_server: Server) -> None:
-    page.goto(f"{tiny_server.url}/component?at=L0N0")
+ANSWERS = {
+    "L0N0": ((".front .chips", 2), (".front .strip", 6), (".front .spark", 1), (".tabs", 1)),
+    "L2H0": ((".front p", 2), (".front .chips", 4), (".front table tr", 7), (".tabs", 1)),
+}
+"""Component → what is its answer, and how many there are at least: of a head a sentence, heads like it, directions, and where it looks."""
+
+
+@pytest.mark.parametrize("at", ANSWERS)
+def test_the_answer_is_above_the_fold_and_the_bar_stays_in_sight(page: Page, tiny_server: Server, at: str) -> None:
+    page.goto(f"{tiny_server.url}/component?at={at}")
     settled(page)
-    for part, n in ((".front .chips", 2), (".front .strip", 6), (".front .spark", 1), (".tabs", 1)):
+    for part, n in ANSWERS[at]:
         found = page.locator(part)
         assert found.count() >= n, part
         assert all(box["y"] >= 0 and box["y"] + box["height"] <= 768 for box in (found.nth(i).bounding_box() for i in range(found.count()))), part
     page.get_by_test_id("stMain").evaluate("main => main.scrollTo(0, 300)")
     bar = page.locator(".bar").bounding_box()
     assert bar is not None and bar["y"] == 0
+
+
+def test_what_is_followed_from_far_down_begins_at_its_top(page: Page, tiny_server: Server) -> None:
+    page.set_viewport_size({"width": 1024, "height": 400})
+    page.goto(f"{tiny_server.url}/component?at=L2N2&tab=neighbours")
+    settled(page)
+    page.get_by_test_id("stMain").evaluate("main => main.scrollTo(0, main.scrollHeight)")
+    expect(page.locator("h1").first).not_to_be_in_viewport()
+    row(page)
+    reached(page, "component", "L0N0", {"at": "L0N0"})
+    expect(page.locator("h1").first).to_be_in_viewport()
+
+
+@pytest.mark.parametrize("width", [1024, 390])
+def test_the_rooms_stand_in_one_line_and_the_title_right_beneath(page: Page, tiny_server: Server, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 768})
+    page.goto(f"{tiny_server.url}/search")
+    settled(page)
+    lines = page.locator(".bar ul a").evaluate_all("all => all.map(a => a.getBoundingClientRect().top)")
+    assert len(lines) == 5 and max(lines) - min(lines) < 1, lines
+    bar, title = page.locator(".bar").bounding_box(), page.locator("h1").first
+    assert bar is not None and (box := title.bounding_box()) is not None
+    # a former design had 85 px of void there, and titles of 44
+    assert box["y"] - (bar["y"] + bar["height"]) < 48
+    assert title.evaluate("h => parseFloat(getComputedStyle(h).fontSize)") <= 32
+
+
+@pytest.mark.parametrize(("scheme", "dark"), [("light", False), ("dark", True)])
+def test_map_and_texts_are_as_dark_as_the_page(chromium: Browser, tiny_server: Server, scheme: Literal["light", "dark"], dark: bool) -> None:
+    context = chromium.new_context(viewport={"width": 1024, "height": 768}, reduced_motion="reduce", color_scheme=scheme)
+    page = context.new_page()
+    for address, part in (("map", "[data-testid=stVegaLiteChart]"), ("component?at=L0N0", ".front .strip"), ("prediction?position=8", ".lens .passage")):
+        page.goto(f"{tiny_server.url}/{address}")
+        settled(page)
+        shown = Image.open(BytesIO(page.locator(part).first.screenshot())).convert("L")
+        assert (ImageStat.Stat(shown).median[0] < 80) == dark, part
+    context.close()

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
+import torch
 from streamlit.testing.v1 import AppTest
 
 import atlas
@@ -89,6 +90,21 @@ def test_a_layer_a_head_and_another_token_are_opened(visit: Visit, world: World)
         direct = a.live().trace(PROMPT, apart=3)
         first = direct.ask("attention_sources", direct.position_id(3), 1, 0).row(0, named=True)
     assert f"{first['moved_share']:.0%} of it, at a weight of {first['weight']:.2f}" in text_of(app)
+
+
+def test_each_token_of_a_prompt_has_its_surprisal_as_is_and_switched(visit: Visit, world: World) -> None:
+    app = press(visit(world.atlas, "prediction", prompt=PROMPT, off="L1N3"), "Run")
+    with atlas.open(world.atlas) as a:
+        # the corpus is the prompt
+        ids = torch.tensor([a.sql("SELECT token_id FROM position ORDER BY position_id")["token_id"].to_list()])
+        with torch.no_grad():
+            logprobs = world.tiny.hf(ids).logits[0, :-1].log_softmax(-1)
+        own = (-logprobs[torch.arange(ids.shape[1] - 1), ids[0, 1:]]).tolist()
+        switched = a.live().trace(PROMPT, [["L1N3=0"]], apart=-1).positions.filter(arm_id=1)["surprisal"].drop_nulls().to_list()
+    shaded = [html for html in htmls(app) if "<sup>" in html and "%</sup>" not in html and 'class="passage"' in html][-2:]
+    for html, expected in zip(shaded, (own, switched), strict=True):
+        assert re.findall(r"<sup>([\d.]+)</sup>", html) == [f"{nats:.1f}" for nats in expected]
+    assert f"{sum(own) / len(own):.2f} nats on average" in text_of(app)
 
 
 def test_few_runs_are_kept_and_of_each_the_states_of_one_token(visit: Visit, world: World) -> None:

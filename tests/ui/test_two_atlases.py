@@ -74,6 +74,33 @@ def test_beside_each_other_what_differs_stands_first(tiny: Path, other: Path, vi
     assert [frame.proto.src for frame in app.get("iframe")] == ["/component?at=L0N1&of=ww", "/component?at=L0N1&of=xyz"]
 
 
+def test_of_a_head_beside_itself_tokens_and_where_it_looks_are_told(tiny: Path, other: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    con = store.open_writer(other)
+    con.execute("UPDATE head_probe SET induction = 0.25 WHERE layer = 2 AND probe = 'repeat'")
+    con.execute("UPDATE head SET ov_norm = 5 WHERE layer = 2")
+    con.execute("UPDATE head_direction_token SET token_id = 8 WHERE layer = 2 AND circuit = 'ov' AND side = 'write' AND tail = 'max' AND rank = 1")
+    con.close()
+    serve(monkeypatch, tiny, other)
+    app = visit(tiny, "component", at="L2H0", vs="xyz")
+    assert not app.exception
+    tokens, numbers = (table.value for table in app.dataframe[:2])
+    assert "é" in set(tokens["token"]) and set(tokens["direction"]) == {"write"}
+    # 0.75 and 4 in the tiny atlas
+    assert numbers[["number", "tiny.duckdb", "other.duckdb"]].values.tolist() == [["induction, on repeats", 0.75, 0.25], ["ov_norm", 4.0, 5.0]]
+    same = visit(tiny, "component", at="L1H0", vs="xyz")
+    assert "None of its numbers differs." in text_of(same) and "in both" in text_of(same)
+
+
+def test_a_head_of_atlases_that_know_nothing_of_heads_is_compared_all_the_same(tiny: Path, other: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in (tiny, other):
+        con = store.open_writer(path)
+        con.execute("DELETE FROM head; DELETE FROM head_direction_token; DELETE FROM head_statistics; DELETE FROM head_probe")
+        con.close()
+    serve(monkeypatch, tiny, other)
+    app = visit(tiny, "component", at="L1H0", vs="xyz")
+    assert not app.exception and "None of its numbers differs." in text_of(app)
+
+
 def test_where_the_bar_leads_back_to_is_of_the_atlas_that_is_shown(tiny: Path, other: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
     serve(monkeypatch, tiny, other)
     app = visit(tiny, "component", at="L2N3")

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from atlas.address import Head
 from atlas.export.visible import visible, visible_line
 from ui import previews
 from ui.tokens import number, strip
@@ -86,9 +87,10 @@ LOOKS = {
 """Behaviour → what it looks at."""
 
 
-def head(card: Row | None, behaviours: Sequence[Row], directions: Sequence[Row]) -> str:
-    """What an attention head copies, reads and writes; beside it where it looks."""
-    left = f"<p>{head_note(card, behaviours)}</p>" + "".join(direction(d) for d in directions[:4])
+def head(card: Row | None, behaviours: Sequence[Row], directions: Sequence[Row], alike: Sequence[str] = ()) -> str:
+    """What an attention head copies, reads and writes; beside it where it looks. `alike`: links to the heads that look most as it does."""
+    near = f"<p>Heads that look at the same: {' · '.join(alike)}</p>" if alike else ""
+    left = f"<p>{head_note(card, behaviours)}</p>{near}" + "".join(direction(d) for d in directions[:4])
     return f'<div class="front"><div>{left}</div><div>{looks(behaviours)}</div></div>'
 
 
@@ -112,6 +114,14 @@ def head_note(card: Row | None, behaviours: Sequence[Row]) -> str:
         )
         said.append(f"By its weights it {does} (copying {number(copies)} of −1 to 1).")
     return " ".join(said) or "Nothing is known of it yet."
+
+
+def nearest(row: Row) -> str:
+    """What the nearest head has in common with it and what not; the first row of the question nearest_heads."""
+    return (
+        f"{Head(row['layer'], row['head'])} is nearest: {row['n_compared']} of its mean weights differ by {row['distance']:.3f} on average from this head's, "
+        f"and most on {LOOKS[row['differs_most']]}, where it has {abs(row['difference']):.2f} {'more' if row['difference'] > 0 else 'less'}."
+    )
 
 
 def direction(row: Row) -> str:

@@ -8,14 +8,22 @@ import streamlit as st
 
 from atlas.address import Head
 from atlas.papers.charts import OKABE_ITO
-from ui import asked, blocks, charts, data
+from ui import asked, blocks, charts, data, links
 from ui.component import choosing, front, panels
 
 TABS = {
-    "tokens": "Reads and writes", "behaviours": "Where it looks", "distance": "How far back", "circuits": "Composition",
+    "tokens": "Reads and writes", "behaviours": "Where it looks", "distance": "How far back", "neighbours": "Heads like it", "circuits": "Composition",
     "positions": "Where it mattered", "numbers": "Numbers",
 }  # fmt: skip
 """`tab` in the address → its name."""
+
+N_NEAR = 5
+"""Heads like it at a glance."""
+
+UNMEASURED = (
+    "What heads look at has not been measured, or this is the only one.",
+    "atlas ingest NAME.duckdb --model … --corpus … --head-statistics --head-probe",
+)
 
 UNMOVED = "No traced position has what this head adds to a logit."
 
@@ -32,7 +40,9 @@ def glance(where: Head) -> None:
     """The answer: where it looks, and what its weights read and write."""
     here = where._asdict()
     cards, behaviours = (data.ask(name, **here).frame.to_dicts() for name in ("head_card", "head_behaviours"))
-    st.html(front.head(cards[0] if cards else None, behaviours, data.ask("head_tokens", **here).frame.to_dicts()))
+    near = [Head(*place) for place in data.ask("nearest_heads", **here).frame.head(N_NEAR).select("layer", "head").iter_rows()]
+    alike = [links.anchor(links.component(other), str(other)) for other in near]
+    st.html(front.head(cards[0] if cards else None, behaviours, data.ask("head_tokens", **here).frame.to_dicts(), alike))
 
 
 def tokens(where: Head) -> None:
@@ -60,6 +70,16 @@ def distance(where: Head) -> None:
         blocks.figure(distances(found.frame), found, "distance")
 
 
+def neighbours(where: Head) -> None:
+    """Heads that look at the same, by what was measured of all heads."""
+    found = data.ask("nearest_heads", **where._asdict())
+    if found.frame.is_empty():
+        blocks.empty(*UNMEASURED)
+        return
+    st.text(front.nearest(found.frame.row(0, named=True)))
+    blocks.table(found, "nearest_heads", height=460)
+
+
 def distances(bins: pl.DataFrame) -> charts.AnyChart:
     """Bars of the attention at each distance, and a tick where equal weights would put it. bins: of the question attention_distance_profile."""
     ends = bins.select("first_distance", "last_distance").iter_rows()
@@ -79,6 +99,7 @@ OPENED: dict[str, Callable[[Head], None]] = {
     "tokens": tokens,
     "behaviours": lambda where: panels.rows("head_behaviours", blocks.NOTHING, **where._asdict()),
     "distance": distance,
+    "neighbours": neighbours,
     "circuits": composition,
     "positions": lambda where: panels.rows("head_positions", UNMOVED, **where._asdict()),
     "numbers": lambda where: panels.card("head_card", **where._asdict()),

@@ -1,10 +1,24 @@
-"""What the rows of experiments say, in one sentence each. Pure: rows in, words out; of the rows there is at least one."""
+"""What the rows of experiments say, in one sentence each, and their pictures. Pure: rows in, words or Altair out; of the rows there is at least one."""
 
+from typing import Any
+
+import altair as alt
 import polars as pl
 
+from atlas.export.visible import visible
+from atlas.papers import meng2022_charts
+from atlas.papers.labels import label
 from atlas.papers.words import number, percent
-from ui.evidence.sentences import signed
+from ui.charts import AnyChart
+from ui.evidence.pictures import DIVERGING
+from ui.evidence.sentences import first, signed
 from ui.numbers import counted
+
+Row = dict[str, Any]
+
+METHODS = {"integrated_gradients": "integrated gradients", "gradient_input": "gradient × input", "occlusion": "occlusion"}
+SCORES = {"logit_difference": "logit difference", "logprob": "log probability", "prob": "probability"}
+"""What is attributed → its name."""
 
 
 def experiments(frame: pl.DataFrame) -> str:
@@ -37,4 +51,82 @@ def suppression(frame: pl.DataFrame) -> str:
     return (
         f"{best['name']}: {percent(best['over'])} of the continuations score 0.5 or more instead of {percent(base['over'][0])}, at perplexity "
         f"{number(best['perplexity'], '.1f')} instead of {number(base['perplexity'][0], '.1f')}, scored by {best['scorer']}."
+    )
+
+
+def patching(frame: pl.DataFrame) -> str:
+    """From which layer on the last token carries the difference, until which the tokens that differ do, and which single update carries most."""
+    shown = one_way(frame)
+    row, differs = first(shown), pl.col("token") != pl.col("from_token")
+    carrying = shown.filter((pl.col("site") == "resid_post") & (pl.col("effect") >= 0.5))
+    # where the last tokens differ, they carry it from the first layer on
+    ends: dict[str, Any] = {
+        "where their tokens differ the state carries half of it or more up to": carrying.filter(differs)["layer"].max(),
+        "at the last token from": carrying.filter(~differs, index=shown["index"].max())["layer"].min(),
+    }
+    said = [f"{where} layer {layer}" for where, layer in ends.items() if layer is not None]
+    updates = shown.filter(pl.col("site") != "resid_post").drop_nulls("effect").sort("effect", descending=True)
+    if updates.height:
+        best = first(updates)
+        said.append(f"of updates {best['site']} of layer {best['layer']} at {visible(best['token'])} carries most ({best['effect']:.2f})")
+    return (
+        f"Prompt {row['prompt']} with states of prompt {row['from_prompt']}, where 0 changes nothing and 1 makes it the other, {signed(row['total_effect'])} "
+        f"logits apart: {'; '.join(said) or 'none of its states carries half of it'}. It says where information is carried, not where to edit."
+    )
+
+
+def one_way(frame: pl.DataFrame) -> pl.DataFrame:
+    """Rows of patching of the first prompt that has states of an earlier one put in, else of the first pair."""
+    forth = frame.filter(pl.col("from_prompt") < pl.col("prompt"))
+    row = first(forth if forth.height else frame)
+    return frame.filter(prompt=row["prompt"], from_prompt=row["from_prompt"])
+
+
+def patched(frame: pl.DataFrame) -> AnyChart:
+    """Every token of the prompt, with the other's behind it where they differ."""
+    shown = one_way(frame)
+    tokens = shown.unique("index").sort("index")
+    names = [label(token) if token == other else f"{label(token)} ← {label(other)}" for token, other in tokens.select("token", "from_token").iter_rows()]
+    rows = {index: row for row, index in enumerate(tokens["index"].to_list())}
+    return meng2022_charts.heat_map(shown.with_columns(pl.col("index").replace_strict(rows).alias("row")), names, "Share of the difference")
+
+
+def saliency(frame: pl.DataFrame) -> str:
+    shown = most_complete(frame)
+    row = first(frame)
+    up, down = (shown.sort("attribution", descending=sign > 0).filter(pl.col("attribution") * sign > 0) for sign in (1, -1))
+    said = [f"{visible(of['token'][0])} {verb} most ({signed(of['attribution'][0])})" for of, verb in ((up, "adds"), (down, "takes away")) if not of.is_empty()]
+    total = "" if row["explained"] is None else f" of the {signed(row['explained'])} that it differs by without them"
+    return (
+        f"By {METHODS[row['method']]} against {visible(row['baseline'])}, to the {SCORES[row['score']]} of the answer "
+        f"{' and '.join(said) or 'no token adds any'}; all sum to {signed(row['sum'])}{total}. {completeness(row)}"
+    )
+
+
+def completeness(row: Row) -> str:
+    if row["is_complete"] is None:
+        return "The method promises no sum."
+    return f"The sum is off by {percent(row['completeness_error'])}{'' if row['is_complete'] else ', too much to go by'}."
+
+
+def most_complete(frame: pl.DataFrame) -> pl.DataFrame:
+    """Rows of saliency by the first method, score and baseline: where one is complete it comes first."""
+    row = first(frame)
+    return frame.filter(method=row["method"], score=row["score"], baseline=row["baseline"]).drop_nulls("attribution").sort("index")
+
+
+def attributions(frame: pl.DataFrame) -> AnyChart:
+    """A bar for each token, in the order of the text."""
+    shown = most_complete(frame).select("index", "token", "attribution")
+    named = shown.with_columns(pl.Series("name", [f"{index} {visible(token)}" for index, token, _ in shown.iter_rows()], dtype=pl.String))
+    return (
+        alt.Chart(named)
+        .mark_bar()
+        .encode(
+            y=alt.Y("name:N", title=None, sort=None, axis=alt.Axis(labelLimit=240, labelOverlap=False)),
+            x=alt.X("attribution:Q", title=f"Adds to the {SCORES[first(frame)['score']]}"),
+            color=alt.condition(alt.datum.attribution >= 0, alt.value(DIVERGING[2]), alt.value(DIVERGING[0])),
+            tooltip=[alt.Tooltip("name:N", title="token"), alt.Tooltip("attribution:Q", format="+.4g")],
+        )
+        .properties(height=alt.Step(18))
     )

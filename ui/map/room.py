@@ -7,12 +7,14 @@ import polars as pl
 import streamlit as st
 
 from atlas.address import Neuron, parse_address
+from atlas.collections.bounds import MOST_MEMBERS
 from atlas.export.visible import SPACE
 from schema.errors import AtlasError
 from schema.terms import LAYOUTS
 from ui import asked, blocks, charts, data, links
 from ui.map import charts as map_charts
 from ui.map.labels import Area
+from ui.tray import collecting
 
 MOST_POINTS = 5_000
 """Shown one by one, in a part of the map; more are shown as cells, and so is the whole map."""
@@ -136,6 +138,9 @@ def show(layout: str, layer: int | None, area: Area | None, everything: Area, n_
         draw(lambda d: map_charts.cells(density.frame, cells.frame, shown, n_layers, things, d), rings, shown, dress, cells, key)
         columns = CELL_COLUMNS
         answer = cells
+        if area is not None:
+            # one more than a collection holds, which then says so
+            collecting.offer_all(lambda: data.ask("map_points", layout=layout, layer=layer, n=MOST_MEMBERS + 1, **edges).frame, key)
     else:
         answer = data.ask("map_points", layout=layout, layer=layer, n=MOST_POINTS, **edges)
         st.text(f"{n:,} {things}. Draw a rectangle on the map to look closer; a point opens what it is.")

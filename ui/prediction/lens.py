@@ -31,7 +31,7 @@ CSS = f"""<style>
 .lens .passage{{font-family:"Source Code Pro",monospace;white-space:pre-wrap;line-height:1.9;direction:ltr}}
 .lens .passage sup{{font-size:.65rem;font-variant-numeric:tabular-nums;padding-left:.1rem}}
 .lens .traced{{border-bottom:2px solid light-dark(#0072B2,#56B4E9)}}
-.lens .asked{{outline:2px solid var(--ink);outline-offset:1px}}
+.lens .asked{{outline:2px solid var(--ink);outline-offset:1px;display:inline-block;max-width:100%}}
 .lens .unread{{color:var(--pale)}}
 .lens .unseen{{{UNSEEN}}}
 .lens .token{{font-family:"Source Code Pro",monospace;border:1px solid #888;border-radius:.2rem;padding:0 .2rem}}

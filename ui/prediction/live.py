@@ -4,10 +4,12 @@ import shlex
 from dataclasses import replace
 from typing import Any
 
+import polars as pl
 import streamlit as st
 
 from atlas.address import Head, Neuron, parse_address
 from atlas.arguments import bind
+from atlas.live.session import POSITIONS
 from atlas.questions import question
 from atlas.statement import statement
 from schema.errors import AtlasError
@@ -21,6 +23,8 @@ from ui.tray import figures
 NOT_RUN = (
     "This prompt has not been run: read it, then press Run. A link only writes it here, whoever made the link. Afterwards its links switch and run at once."
 )
+
+READING = "How surprising each token of the prompt was."
 
 INSTALL = "pip install 'activation-atlas[ingest]'"
 
@@ -104,7 +108,11 @@ def source(view: View, run: Run, arm: int) -> Source:
                 # the question alone is the same of every prompt
                 figures.offer(replace(answer, sql=python_of(view, run, answer)), key, made)
 
-    return Source(view, position, ask, take_away, key=f"arm{arm}-")
+    def reading() -> data.Answer:
+        rows = run.of("positions").filter(arm_id=arm).with_columns(is_asked=pl.col("index") == run.index)
+        return data.Answer(READING, rows, f"FROM ({POSITIONS.strip()}) AS p WHERE p.arm_id = {arm} ORDER BY p.index")
+
+    return Source(view, position, ask, take_away, reading, key=f"arm{arm}-")
 
 
 def python_of(view: View, run: Run, answer: data.Answer) -> str:

@@ -35,8 +35,9 @@ def show(sources: Sequence[Source], switches: Switches) -> None:
     st.header("Which token leads at every site?")
     for source, trace in beside(sources, traces):
         grid(source, trace)
-    if not base.is_live:
-        passage.surprisal(base)
+    st.header("How surprising was each token?")
+    for source, _ in beside(sources, traces):
+        passage.surprisal(source)
     blocks.part(passage.similar, base, n_layers - 1 if view.layer is None else view.layer)
     passage.retrieved(base)
     st.header("How do the final and the next token rise?")

@@ -44,12 +44,14 @@ def to_position(source: Source, row: lens.Row) -> str | None:
 
 
 def surprisal(source: Source) -> None:
-    """How surprising each token of the passage was."""
-    st.header("How surprising was each token?")
-    found = source.ask("reading", at_position=source.position)
+    """How surprising each token of the passage was, of a live prompt each of its own."""
+    found = source.reading()
     known = found.frame.drop_nulls("surprisal")
     if known.is_empty():
-        lacks("What is predicted at every position is not in this atlas.", "prediction")
+        if source.is_live:
+            st.text("The prompt is a single token, which nothing comes before.")
+        else:
+            lacks("What is predicted at every position is not in this atlas.", "prediction")
         return
     most = known.sort("surprisal", descending=True).row(0, named=True)
     mean = sum(known["surprisal"]) / known.height

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import streamlit as st
 
@@ -13,12 +14,14 @@ from ui.tray import figures
 
 @dataclass(frozen=True)
 class Source:
-    """A position_id, below 0 of a live prompt. ask, take_away: as data.ask and blocks.take_away. key: before those of widgets."""
+    """A position_id, below 0 of a live prompt. ask, take_away: as data.ask and blocks.take_away; reading: rows of the passage with columns token, is_asked and
+    surprisal. key: before those of widgets."""
 
     view: View
     position: int
     ask: Callable[..., data.Answer]
     take_away: Callable[..., None]
+    reading: Callable[[], data.Answer]
     key: str = ""
 
     @property
@@ -40,7 +43,7 @@ class Source:
 
 
 def of_corpus(view: View, position: int) -> Source:
-    return Source(view, position, data.ask, blocks.take_away)
+    return Source(view, position, data.ask, blocks.take_away, partial(data.ask, "reading", at_position=position))
 
 
 def lacks(what: str, run: str) -> None:

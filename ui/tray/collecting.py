@@ -1,5 +1,7 @@
 """Rows into a collection: what any list offers, with a tick for each row."""
 
+from collections.abc import Callable
+
 import polars as pl
 import streamlit as st
 
@@ -27,6 +29,12 @@ def offer(rows: pl.DataFrame, key: str) -> None:
     things = found(rows)
     if things and st.button("Add to collection…", icon=":material/bookmark_add:", key=f"{key}-collect"):
         collect(things, key)
+
+
+def offer_all(ask: Callable[[], pl.DataFrame], key: str) -> None:
+    """The same for rows that are not shown, and asked for when the button is pressed."""
+    if st.button("Add all to collection…", icon=":material/bookmark_add:", key=f"{key}-collect-all"):
+        collect(found(ask()), key)
 
 
 @st.dialog("Add to a collection")
