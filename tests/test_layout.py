@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,12 @@ def test_reading_an_atlas_needs_no_torch() -> None:
 def test_every_page_is_in_the_navigation() -> None:
     named = set(re.findall(r'"app_pages/(\w+)\.py"', (ROOT / "ui" / "app.py").read_text(encoding="utf-8")))
     assert {*named, *ROOMS_OF_UI} == {p.stem for p in (ROOT / "ui" / "app_pages").glob("*.py")}
+
+
+def test_no_page_is_called_as_what_others_import() -> None:
+    """Streamlit puts the folder of what it runs before all others that Python looks in."""
+    pages = {path.stem for path in (ROOT / "ui").iterdir()} - {"ui", "__init__"}
+    assert not pages & (set(sys.stdlib_module_names) | set(packages_distributions()))
 
 
 def test_every_command_is_listed() -> None:

@@ -16,7 +16,7 @@ from atlas.export.visible import visible
 from atlas.notes import notes
 from atlas.questions import question
 from schema.errors import AtlasError
-from ui import charts, links, listing, numbers
+from ui import charts, links, listing, shown_numbers
 from ui.data import Answer, source
 from ui.tray import collecting, figures
 
@@ -81,7 +81,7 @@ def grid(shown: pl.DataFrame, rows: pl.DataFrame, key: str, title: str, columns:
         if rows.height > listing.MOST:
             st.text(f"The first {listing.MOST:,} of {rows.height:,} rows; files have all.")
         return
-    formats = numbers.formats(shown)
+    formats = shown_numbers.formats(shown)
     st.dataframe(
         readable(shown),
         key=key,
@@ -106,7 +106,7 @@ def readable(frame: pl.DataFrame) -> pl.DataFrame:
             pl.Series(c, [None if v is None else short(" · ".join(cell(t) for t in v[:LONGEST_CELL] if t is not None)) for v in frame[c]], dtype=pl.String)
             for c in lists
         ),
-        *(pl.Series(c, numbers.listed(frame[c]), dtype=pl.String) for c in frame.columns if is_numbers(frame.schema[c])),
+        *(pl.Series(c, shown_numbers.listed(frame[c]), dtype=pl.String) for c in frame.columns if is_numbers(frame.schema[c])),
     )
 
 

@@ -10,7 +10,7 @@ from atlas.arguments import bind
 from atlas.questions import Parameter, Question, question, questions
 from atlas.statement import statement
 from schema.errors import AtlasError
-from ui import blocks, charts, data, numbers
+from ui import blocks, charts, data, shown_numbers
 from ui.running import LIMITS, MAX_ROWS, result
 
 PAGE, KEPT = 100, 20
@@ -114,7 +114,7 @@ def show(sql: str) -> None:
         blocks.failure(error)
         return
     remember(sql)
-    st.text(f"{numbers.counted(frame.height, 'row')}{f'; there are more, and only the first {MAX_ROWS:,} are shown' if is_truncated else ''}")
+    st.text(f"{shown_numbers.counted(frame.height, 'row')}{f'; there are more, and only the first {MAX_ROWS:,} are shown' if is_truncated else ''}")
     if frame.is_empty():
         return
     n_pages = -(-frame.height // PAGE)

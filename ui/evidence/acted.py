@@ -12,7 +12,7 @@ from atlas.papers.words import number, percent
 from ui.charts import AnyChart
 from ui.evidence.pictures import DIVERGING
 from ui.evidence.sentences import first, signed
-from ui.numbers import counted
+from ui.shown_numbers import counted
 
 Row = dict[str, Any]
 

@@ -5,7 +5,7 @@ import polars as pl
 from atlas.export.visible import visible
 from atlas.papers.words import NONE, number, percent
 from ui.evidence.sentences import first, head, signed
-from ui.numbers import counted
+from ui.shown_numbers import counted
 
 
 def probes(frame: pl.DataFrame) -> str:

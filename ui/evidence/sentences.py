@@ -7,7 +7,7 @@ import polars as pl
 from atlas.address import Head
 from atlas.export.visible import visible
 from atlas.papers.words import NONE, number, percent, ratio, total
-from ui.numbers import counted
+from ui.shown_numbers import counted
 
 Row = dict[str, Any]
 
