@@ -13,6 +13,7 @@ import json
 import mmap
 import os
 import random
+import shutil
 import signal
 import tempfile
 import time
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
     from tests.lake.servers import Servers
 
 PHASES = ["start", *passes(), "publish", "end"]
+
+READ = {"token_vectors": True, "words": "white-space", "probe": ("index", "next_token"), "probe_layers": "0"}
+"""Options that ask for word vectors, words and probes. Keys are asked for of files alone, since a lake has none."""
 
 WHOLE = """
 SELECT count(*) FROM shard AS s JOIN run AS r USING (run_id), (SELECT count(*) AS n FROM trace) AS t
@@ -195,7 +199,7 @@ def kill_loop(folder: Path, kills: int, seed: int, workers: int, lakes: Lakes | 
     # in another process: this one must start no threads, which a fork would not bring along
     if wait(forked(lambda: make(made, "opt"), log)):
         raise AssertionError(log.read_text())
-    asked = partial(tiny_request, made / "tiny-opt", made / "corpus.jsonl", **CIRCUITS)
+    asked = partial(tiny_request, made / "tiny-opt", made / "corpus.jsonl", **CIRCUITS, **READ, keys=lakes is None)
     disturbed = folder / "disturbed"
     disturbed.mkdir()
     target, found = disturbed / ("atlas.lake" if lakes else "atlas.duckdb"), Counter()
@@ -208,6 +212,7 @@ def kill_loop(folder: Path, kills: int, seed: int, workers: int, lakes: Lakes | 
         took = time.monotonic() - start
     expected = checksums(folder / "undisturbed1.duckdb", folder)
     target.unlink()
+    shutil.rmtree(target.with_suffix(".keys"), ignore_errors=True)
     begun = partial(asked, **(lakes.place() if lakes else {}))
     reads = folder / "reads.log"
     reader = forked(lambda: read_on(disturbed, reads), folder / "reader.log")
@@ -241,11 +246,12 @@ def kill_loop(folder: Path, kills: int, seed: int, workers: int, lakes: Lakes | 
         if os.waitstatus_to_exitcode(ended[1]):
             raise AssertionError(f"an ingest did not go on: {log.read_text()}")
         left = sorted(p.name for p in disturbed.iterdir() if not p.name.startswith(f".{target.name}."))
-        if (sums := checksums(target, folder)) != expected or left != [target.name]:
+        if (sums := checksums(target, folder)) != expected or left != [target.name, *([] if lakes else [target.with_suffix(".keys").name])]:
             differ = [name for name in expected if sums[name] != expected[name]]
             raise AssertionError(f"after {sum(found.values())} kills the atlas differs in {differ}, and the folder holds {left}")
         found["finished"] += 1
         target.unlink()
+        shutil.rmtree(target.with_suffix(".keys"), ignore_errors=True)
         begun = partial(asked, **(lakes.place() if lakes else {}))
     if os.waitpid(reader, os.WNOHANG) != (0, 0):
         raise AssertionError((folder / "reader.log").read_text())

@@ -23,9 +23,12 @@ from schema.errors import AtlasError, Locked, NotAnAtlas, Unreachable
 from schema.lake import Lake, describe, read_lake
 from schema.store import open_reader
 from tests import preloaded
-from tests.exact.tiny import CIRCUITS, Tiny, run
+from tests.exact.tiny import CIRCUITS, Tiny, asked, run
 from tests.ingest.suite_files import written_suite
+from tests.ingest.test_run import saved
+from tests.ingest.test_tree_probes import PIPELINE, short_texts
 from tests.lake.conftest import contents, sums
+from tests.lake.servers import Servers
 
 pytestmark = pytest.mark.slow
 
@@ -75,6 +78,14 @@ def test_a_lake_on_a_disk_too(request_lake: Callable[..., Request], file: Path, 
 def test_the_tests_of_a_suite(request_lake: Callable[..., Request], tiny: Tiny, tmp_path: Path) -> None:
     suite = {"suite": written_suite(tmp_path), "prediction": True, "bos": "start", "context": 64, "trace": 0, "paper": False}
     assert contents(run(request_lake(**suite))) == contents(run(tiny.request(tmp_path / "file.duckdb", **suite)))
+
+
+def test_words_and_what_is_read_of_them(servers: Servers, tmp_path: Path) -> None:
+    model, corpus = saved(tmp_path / "gpt2", seed=0), short_texts(tmp_path)
+    read = {"words": PIPELINE, "probe": ("pos", "index"), "probe_rank": 1, "tree_probe": True, "tree_ranks": "2", "head_relation": True, "token_vectors": True}
+    given = {"context": 64, "batch_size": 4, "seed": 3, "token_states": True, **read}
+    lake = replace(asked(tmp_path / "a.lake", str(model), corpus, **given), lake=servers.catalogue("words"), data=servers.data("words"))
+    assert contents(run(lake)) == contents(run(asked(tmp_path / "a.duckdb", str(model), corpus, **given)))
 
 
 def test_the_same_command_again_changes_nothing_but_reads(request_lake: Callable[..., Request]) -> None:

@@ -22,6 +22,7 @@ import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
 from ingest.store.shards import WORDS, Shard, damaged, shard_of
+from ingest.store.typed import typed
 from schema.errors import Unreachable
 from schema.lake import Lake, s3_settings
 
@@ -50,7 +51,7 @@ class Storage:
             system.create_dir(folder, recursive=True)
             digest = hashlib.sha256()
             for name in sorted(tables):
-                data = parquet(tables[name])
+                data = parquet(typed(name, tables[name]))
                 digest.update(f"{name}\0".encode() + hashlib.sha256(data).digest())
                 put(system, f"{folder}/{name}.parquet", data)
             manifest: dict[str, Any] = {
