@@ -18,7 +18,6 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.store.typed import typed
 from schema.errors import AtlasError
 from schema.table_facts import facts
 
@@ -79,7 +78,7 @@ def write_shard(folder: Path, run_id: int, shard_id: int, tables: Mapping[str, p
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir()
     for name, table in tables.items():
-        pq.write_table(typed(name, table), draft / f"{name}.parquet", compression="none", use_dictionary=WORDS)
+        pq.write_table(table, draft / f"{name}.parquet", compression="none", use_dictionary=WORDS)
     manifest = {
         "run_id": run_id,
         "shard_id": shard_id,
