@@ -98,7 +98,7 @@ class LinearProbe(PlannedPass):
         fits = FITS * len(set(probe.request.options["probe"])) * (1 + len(chosen_layers(probe.request, probe.model.n_layers)))
         batch = tuple(probe.sequences[: probe.request.batch_size])
         reading = fastest(lambda: list(read_batch(probe.model, [], batch))) / sum(map(n_tokens, batch))
-        return n * (fastest(lambda: learned(x, y, x[:1], 17)) / len(y) * fits + 2 * reading)
+        return n * (fastest(lambda: learned(x, y, x[:1], 17, probe.request.options["probe_rank"])) / len(y) * fits + 2 * reading)
 
     def n_bytes(self, probe: Probe) -> int:
         """The same model with random weights, and the states of one place: as they are, standardised and in the order of the code."""

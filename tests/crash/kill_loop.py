@@ -182,6 +182,15 @@ def actors(pid: int) -> list[int]:
     return [actor for actor in found if descends(actor)]
 
 
+def keys_of(target: Path) -> Path:
+    return target.with_suffix(".keys")
+
+
+def taken_away(target: Path) -> None:
+    target.unlink()
+    shutil.rmtree(keys_of(target), ignore_errors=True)
+
+
 def checksums(target: Path, folder: Path) -> dict:
     file = folder / "sums.json"
     done = wait(forked(lambda: keep_checksums(target, file), folder / "sums.log"))
@@ -211,8 +220,7 @@ def kill_loop(folder: Path, kills: int, seed: int, workers: int, lakes: Lakes | 
             raise AssertionError(log.read_text())
         took = time.monotonic() - start
     expected = checksums(folder / "undisturbed1.duckdb", folder)
-    target.unlink()
-    shutil.rmtree(target.with_suffix(".keys"), ignore_errors=True)
+    taken_away(target)
     begun = partial(asked, **(lakes.place() if lakes else {}))
     reads = folder / "reads.log"
     reader = forked(lambda: read_on(disturbed, reads), folder / "reader.log")
@@ -246,12 +254,11 @@ def kill_loop(folder: Path, kills: int, seed: int, workers: int, lakes: Lakes | 
         if os.waitstatus_to_exitcode(ended[1]):
             raise AssertionError(f"an ingest did not go on: {log.read_text()}")
         left = sorted(p.name for p in disturbed.iterdir() if not p.name.startswith(f".{target.name}."))
-        if (sums := checksums(target, folder)) != expected or left != [target.name, *([] if lakes else [target.with_suffix(".keys").name])]:
+        if (sums := checksums(target, folder)) != expected or left != [target.name, *([] if lakes else [keys_of(target).name])]:
             differ = [name for name in expected if sums[name] != expected[name]]
             raise AssertionError(f"after {sum(found.values())} kills the atlas differs in {differ}, and the folder holds {left}")
         found["finished"] += 1
-        target.unlink()
-        shutil.rmtree(target.with_suffix(".keys"), ignore_errors=True)
+        taken_away(target)
         begun = partial(asked, **(lakes.place() if lakes else {}))
     if os.waitpid(reader, os.WNOHANG) != (0, 0):
         raise AssertionError((folder / "reader.log").read_text())

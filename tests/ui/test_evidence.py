@@ -15,7 +15,7 @@ from tests.atlas.experiments.tiny_experiments import write_tiny_experiments
 from tests.atlas.retrieval.tiny_retrievals import write_tiny_retrievals
 from tests.atlas.tiny_suites import add_suites
 from tests.ui.conftest import Visit, htmls, read, tables, text_of
-from ui.evidence import acted
+from ui.evidence import acted, pictures
 from ui.evidence.room import HEADINGS
 from ui.evidence.topics import TOPICS
 
@@ -88,7 +88,7 @@ def test_what_carries_a_difference_is_told_by_token_and_layer() -> None:
     assert "carries half of it or more up to layer 5; at the last token from layer 7; of updates attn_out of layer 6 at ␣of carries most (0.50)." in said
     assert "none of its states carries half of it; of updates" not in said
     assert acted.patching(frame.filter(effect=0.1)).count("none of its states carries half of it") == 1
-    assert json.loads(acted.patched(both).to_json())["height"] >= 2 * 11
+    assert json.loads(pictures.patched(both).to_json())["height"] >= 2 * 11
 
 
 def test_of_saliency_what_takes_away_and_a_sum_that_is_far_off_are_said() -> None:
@@ -97,7 +97,7 @@ def test_of_saliency_what_takes_away_and_a_sum_that_is_far_off_are_said() -> Non
     said = acted.saliency(frame)
     assert "␣t1 adds most (+2.50) and ␣t2 takes away most (−2.00); all sum to +1.50 of the +3.00" in said
     assert said.endswith("The sum is off by 50.0%, too much to go by.")
-    drawn = acted.attributions(frame)
+    drawn = pictures.attributions(frame)
     assert drawn.data["name"].to_list() == ["0 ␣t0", "1 ␣t1", "2 ␣t2"]
 
 

@@ -1,16 +1,11 @@
-"""What the rows of experiments say, in one sentence each, and their pictures. Pure: rows in, words or Altair out; of the rows there is at least one."""
+"""What the rows of experiments say, in one sentence each. Pure: rows in, words out; of the rows there is at least one."""
 
 from typing import Any
 
-import altair as alt
 import polars as pl
 
 from atlas.export.visible import visible
-from atlas.papers import meng2022_charts
-from atlas.papers.labels import label
 from atlas.papers.words import number, percent
-from ui.charts import AnyChart
-from ui.evidence.pictures import DIVERGING
 from ui.evidence.sentences import first, signed
 from ui.shown_numbers import counted
 
@@ -82,15 +77,6 @@ def one_way(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.filter(prompt=row["prompt"], from_prompt=row["from_prompt"])
 
 
-def patched(frame: pl.DataFrame) -> AnyChart:
-    """Every token of the prompt, with the other's behind it where they differ."""
-    shown = one_way(frame)
-    tokens = shown.unique("index").sort("index")
-    names = [label(token) if token == other else f"{label(token)} ← {label(other)}" for token, other in tokens.select("token", "from_token").iter_rows()]
-    rows = {index: row for row, index in enumerate(tokens["index"].to_list())}
-    return meng2022_charts.heat_map(shown.with_columns(pl.col("index").replace_strict(rows).alias("row")), names, "Share of the difference")
-
-
 def saliency(frame: pl.DataFrame) -> str:
     shown = most_complete(frame)
     row = first(frame)
@@ -113,20 +99,3 @@ def most_complete(frame: pl.DataFrame) -> pl.DataFrame:
     """Rows of saliency by the first method, score and baseline: where one is complete it comes first."""
     row = first(frame)
     return frame.filter(method=row["method"], score=row["score"], baseline=row["baseline"]).drop_nulls("attribution").sort("index")
-
-
-def attributions(frame: pl.DataFrame) -> AnyChart:
-    """A bar for each token, in the order of the text."""
-    shown = most_complete(frame).select("index", "token", "attribution")
-    named = shown.with_columns(pl.Series("name", [f"{index} {visible(token)}" for index, token, _ in shown.iter_rows()], dtype=pl.String))
-    return (
-        alt.Chart(named)
-        .mark_bar()
-        .encode(
-            y=alt.Y("name:N", title=None, sort=None, axis=alt.Axis(labelLimit=240, labelOverlap=False)),
-            x=alt.X("attribution:Q", title=f"Adds to the {SCORES[first(frame)['score']]}"),
-            color=alt.condition(alt.datum.attribution >= 0, alt.value(DIVERGING[2]), alt.value(DIVERGING[0])),
-            tooltip=[alt.Tooltip("name:N", title="token"), alt.Tooltip("attribution:Q", format="+.4g")],
-        )
-        .properties(height=alt.Step(18))
-    )

@@ -6,8 +6,11 @@ import polars as pl
 from atlas.address import Head
 from atlas.export.visible import visible
 from atlas.papers import charts as papers
+from atlas.papers import meng2022_charts
 from atlas.papers.charts import OKABE_ITO
+from atlas.papers.labels import label
 from ui.charts import PANEL, AnyChart
+from ui.evidence import acted, sentences
 
 MOST_BARS = 30
 """Bars that stand legibly beside each other."""
@@ -135,4 +138,30 @@ def tried(frame: pl.DataFrame) -> AnyChart:
     x = alt.X("weight:Q", title="Share λ of the neighbours", axis=alt.Axis(tickCount=5, grid=False))
     return papers.lines(
         finite.filter(pl.col("series").is_in(order)), x=x, y="perplexity", y_title="Perplexity", series="series", order=order, is_from_zero=False
+    )
+
+
+def patched(frame: pl.DataFrame) -> AnyChart:
+    """Every token of the prompt, with the other's behind it where they differ."""
+    shown = acted.one_way(frame)
+    tokens = shown.unique("index").sort("index")
+    names = [label(token) if token == other else f"{label(token)} ← {label(other)}" for token, other in tokens.select("token", "from_token").iter_rows()]
+    rows = {index: row for row, index in enumerate(tokens["index"].to_list())}
+    return meng2022_charts.heat_map(shown.with_columns(pl.col("index").replace_strict(rows).alias("row")), names, "Share of the difference")
+
+
+def attributions(frame: pl.DataFrame) -> AnyChart:
+    """A bar for each token, in the order of the text."""
+    shown = acted.most_complete(frame).select("index", "token", "attribution")
+    named = shown.with_columns(pl.Series("name", [f"{index} {visible(token)}" for index, token, _ in shown.iter_rows()], dtype=pl.String))
+    return (
+        alt.Chart(named)
+        .mark_bar()
+        .encode(
+            y=alt.Y("name:N", title=None, sort=None, axis=alt.Axis(labelLimit=240, labelOverlap=False)),
+            x=alt.X("attribution:Q", title=f"Adds to the {acted.SCORES[sentences.first(frame)['score']]}"),
+            color=alt.condition(alt.datum.attribution >= 0, alt.value(DIVERGING[2]), alt.value(DIVERGING[0])),
+            tooltip=[alt.Tooltip("name:N", title="token"), alt.Tooltip("attribution:Q", format="+.4g")],
+        )
+        .properties(height=alt.Step(18))
     )

@@ -1,14 +1,9 @@
 """The topics of the room, in the order they are offered: name in the address → topic. To add a panel, add a record here."""
 
-from functools import partial
-
-import polars as pl
-import streamlit as st
-
-from atlas.papers import geva2022_charts, geva2023, meng2022_charts, probed_charts
+from atlas.papers import geva2022_charts, probed_charts
 from schema.terms import BEHAVIOURS, PROBE_TASKS
 from ui import data
-from ui.evidence import acted, measured, pictures, sentences
+from ui.evidence import experiments, measured, pictures, sentences
 from ui.evidence.topic import Choice, Panel, Topic
 
 ALL = 10**6
@@ -33,22 +28,6 @@ def probed_layers() -> list[str]:
 def retrieved() -> list[str]:
     """Retrievals, the last first."""
     return [str(i) for i in data.ask("knn_result").frame["retrieval"].unique().sort(descending=True)]
-
-
-def attributed() -> list[str]:
-    """Prompts of the saliency that is chosen, from 0."""
-    experiments = done("saliency")
-    if not experiments:
-        return []
-    chosen = str(st.session_state.get("saliency", experiments[0]))
-    asked = data.ask("experiment_summary").frame.filter(pl.col("experiment").cast(pl.String) == chosen)
-    return [str(i) for n in asked["n_prompts"] for i in range(n)]
-
-
-def done(kind: str) -> list[str]:
-    """Finished experiments of a kind, the last first."""
-    found = data.ask("experiment_summary").frame.filter(kind=kind, status="finished")
-    return [str(i) for i in found["experiment"].sort(descending=True)]
 
 
 PROMOTION = Topic(
@@ -244,47 +223,6 @@ RETRIEVAL = Topic(
     ),
 )
 
-EXPERIMENTS = Topic(
-    "What happened when the model was acted on?",
-    choices=(
-        Choice("experiment", "tracing", "Tracing", partial(done, "tracing"), of="indirect_effects"),
-        Choice("experiment", "patching", "Patching", partial(done, "patching"), of="patching"),
-        Choice("experiment", "knockout", "Knockout", partial(done, "knockout"), of="knockout"),
-        Choice("experiment", "saliency", "Saliency", partial(done, "saliency"), of="saliency"),
-        Choice("prompt", "saliency_prompt", "Prompt of the saliency", attributed, of="saliency"),
-        Choice("experiment", "suppression", "Suppression", partial(done, "suppression"), of="geva2022_table5"),
-    ),
-    panels=(
-        Panel("experiment_summary", ("experiment",), acted.experiments),
-        Panel("indirect_effects", ("tracing",), acted.tracing, meng2022_charts.average),
-        Panel(
-            "patching",
-            ("patching",),
-            acted.patching,
-            acted.patched,
-            ("prompt", "from_prompt", "site", "layer", "index", "token", "from_token", "effect", "logit_difference", "total_effect"),
-            if_empty="No state was put in.",
-        ),
-        Panel("knockout", ("knockout",), acted.knockout, geva2023.curves),
-        Panel(
-            "saliency",
-            ("saliency",),
-            acted.saliency,
-            acted.attributions,
-            ("method", "score", "baseline", "index", "token", "attribution", "explained", "completeness_error", "is_complete"),
-            rows=50,
-            if_empty="Nothing was attributed to the tokens of this prompt.",
-        ),
-        Panel(
-            "geva2022_table5",
-            ("suppression",),
-            acted.suppression,
-            geva2022_charts.table5,
-            ("name", "role", "scorer", "decoding", "n_continuations", "over", "over_change", "over_low", "over_high", "perplexity", "distinct_2"),
-        ),
-    ),
-)
-
 TESTS = Topic(
     "What does the model get right in tests?",
     panels=(
@@ -353,7 +291,7 @@ TOPICS = {
     "circuits": CIRCUITS,
     "probes": PROBES,
     "retrieval": RETRIEVAL,
-    "experiments": EXPERIMENTS,
+    "experiments": experiments.TOPIC,
     "tests": TESTS,
     "reading": READING,
 }

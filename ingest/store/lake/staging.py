@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
+from ingest.store.lake.typed import typed
 from ingest.store.shards import WORDS, Shard, damaged, shard_of
-from ingest.store.typed import typed
 from schema.errors import Unreachable
 from schema.lake import Lake, s3_settings
 

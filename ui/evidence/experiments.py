@@ -1,0 +1,69 @@
+"""What happened when the model was acted on: the last experiment of each kind, or the one that is chosen."""
+
+from functools import partial
+
+import polars as pl
+import streamlit as st
+
+from atlas.papers import geva2022_charts, geva2023, meng2022_charts
+from ui import data
+from ui.evidence import acted, pictures
+from ui.evidence.topic import Choice, Panel, Topic
+
+
+def done(kind: str) -> list[str]:
+    """Finished experiments of a kind, the last first."""
+    found = data.ask("experiment_summary").frame.filter(kind=kind, status="finished")
+    return [str(i) for i in found["experiment"].sort(descending=True)]
+
+
+def attributed() -> list[str]:
+    """Prompts of the saliency that is chosen, from 0."""
+    experiments = done("saliency")
+    if not experiments:
+        return []
+    chosen = str(st.session_state.get("saliency", experiments[0]))
+    asked = data.ask("experiment_summary").frame.filter(pl.col("experiment").cast(pl.String) == chosen)
+    return [str(i) for n in asked["n_prompts"] for i in range(n)]
+
+
+TOPIC = Topic(
+    "What happened when the model was acted on?",
+    choices=(
+        Choice("experiment", "tracing", "Tracing", partial(done, "tracing"), of="indirect_effects"),
+        Choice("experiment", "patching", "Patching", partial(done, "patching"), of="patching"),
+        Choice("experiment", "knockout", "Knockout", partial(done, "knockout"), of="knockout"),
+        Choice("experiment", "saliency", "Saliency", partial(done, "saliency"), of="saliency"),
+        Choice("prompt", "saliency_prompt", "Prompt of the saliency", attributed, of="saliency"),
+        Choice("experiment", "suppression", "Suppression", partial(done, "suppression"), of="geva2022_table5"),
+    ),
+    panels=(
+        Panel("experiment_summary", ("experiment",), acted.experiments),
+        Panel("indirect_effects", ("tracing",), acted.tracing, meng2022_charts.average),
+        Panel(
+            "patching",
+            ("patching",),
+            acted.patching,
+            pictures.patched,
+            ("prompt", "from_prompt", "site", "layer", "index", "token", "from_token", "effect", "logit_difference", "total_effect"),
+            if_empty="No state was put in.",
+        ),
+        Panel("knockout", ("knockout",), acted.knockout, geva2023.curves),
+        Panel(
+            "saliency",
+            ("saliency",),
+            acted.saliency,
+            pictures.attributions,
+            ("method", "score", "baseline", "index", "token", "attribution", "explained", "completeness_error", "is_complete"),
+            rows=50,
+            if_empty="Nothing was attributed to the tokens of this prompt.",
+        ),
+        Panel(
+            "geva2022_table5",
+            ("suppression",),
+            acted.suppression,
+            geva2022_charts.table5,
+            ("name", "role", "scorer", "decoding", "n_continuations", "over", "over_change", "over_low", "over_high", "perplexity", "distinct_2"),
+        ),
+    ),
+)
