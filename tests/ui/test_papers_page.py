@@ -8,6 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from atlas.experiments.kind import EXPERIMENTS
+from atlas.papers import printed
 from atlas.papers.catalogue import PAPERS
 from atlas.retrieval.kind import RETRIEVALS
 from schema import store
@@ -41,6 +42,14 @@ def shown(visit: Visit, path: Path, name: str, **query: str) -> AppTest:
     """The page at one item. No score of the tiny atlas is above 6."""
     paper = ITEMS[name]
     return visit(path, "evidence", show="papers", paper=paper, item=name.removeprefix(f"{paper}_"), threshold="1.5", **query)
+
+
+def test_a_table_of_more_rows_than_are_printed_shows_those_that_are(visit: Visit, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = tables(shown(visit, tiny, "geva2021_top_values"))[0]["neuron"]
+    monkeypatch.setattr(printed, "ROWS", 2)
+    app = shown(visit, tiny, "geva2021_top_values")
+    assert not app.exception and len(whole) > 2
+    assert tables(app)[0]["neuron"].to_list() == whole.to_list()[:2]
 
 
 @pytest.mark.parametrize("name", ITEMS)

@@ -126,7 +126,7 @@ def nearest(row: Row) -> str:
 
 def direction(row: Row) -> str:
     """One side of a direction of the head's weights, with the tokens of its two ends."""
-    ends = f"{previews.chips(row['top'][:6])}<span>against</span> {previews.chips(row['bottom'][:3])}"
+    ends = f"{previews.chips(row['top'][:6])} <span>against</span> {previews.chips(row['bottom'][:3])}"
     return f"<h2>Direction {row['direction_rank']} {escape(row['side'])}s ({row['share']:.0%} of its weights)</h2>{ends}"
 
 

@@ -144,7 +144,8 @@ def table(item: Item, frame: pl.DataFrame) -> None:
     """The rows as they are printed."""
     meanings = item.asked.columns if item.asked else {}
     headings = {heading: meanings.get(column, "") for column, heading in item.columns.items()}
-    blocks.grid(printed(frame, item), frame, f"{item.name}-table", item.heading, headings)
+    shown = printed(frame, item)
+    blocks.grid(shown, frame.head(shown.height), f"{item.name}-table", item.heading, headings)
     if cut_note(frame):
         st.text(f"{cut_note(frame)} CSV and Parquet hold all.")
 
