@@ -112,7 +112,9 @@ def exchanged(here: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
     """Rows of value_tokens that one of both has alone, by direction, with their rank and score there."""
     columns = ["direction", "token", "rank", "score"]
     only = [
-        one.join(other, on=["direction", "token"], how="anti").select(columns).with_columns(pl.lit(where).alias("only in"))
+        one.join(other, on=["direction", "token"], how="anti").select(
+            *columns[:2], pl.col("rank").cast(pl.Int64, strict=False), pl.col("score").cast(pl.Float64, strict=False), pl.lit(where).alias("only in")
+        )
         for one, other, where in ((here, there, "the first"), (there, here, "the second"))
     ]
     return pl.concat(only).sort("direction", "rank", "only in").select("direction", "only in", *columns[1:])

@@ -62,10 +62,14 @@ def component(address: str | Neuron | Head) -> Member:
 
 def in_rows(frame: pl.DataFrame) -> list[Member]:
     """The thing that each row is of, each once: its neuron, else its head, its position or its token. Raises AtlasError if rows name none."""
-    for kind, columns in (("neuron", ("layer", "neuron")), ("head", ("layer", "head")), ("position", ("position_id",)), ("token", ("token_id",))):
-        if all(c in frame.columns and frame.schema[c].is_integer() for c in columns):
-            rows = frame.select(columns).drop_nulls().unique(maintain_order=True).rows()
+    known = (("neuron", ("layer", "neuron")), ("head", ("layer", "head")), ("position", ("position_id",)), ("token", ("token_id",)))
+    there = [(kind, columns) for kind, columns in known if all(c in frame.columns and frame.schema[c].is_integer() for c in columns)]
+    for kind, columns in there:
+        # points of the map are values or states, and have the columns of both
+        if rows := frame.select(columns).drop_nulls().unique(maintain_order=True).rows():
             return [Member(kind, row[0] if len(row) == 2 else None, row[-1]) for row in rows]
+    if there:
+        return []
     raise AtlasError(
         f"these rows name nothing to collect: they have {', '.join(frame.columns)}, and not layer and neuron, layer and head, position_id or token_id"
     )

@@ -57,15 +57,21 @@ def save(path: Path | str, tables: "Mapping[str, pa.Table]") -> int:
     return changed(path, add_whole)
 
 
-def add(path: Path | str, experiment_id: int, tables: "Mapping[str, pa.Table]", *, is_last: bool) -> None:
-    """Add rows, most often those of an arm, to an experiment that is running; with `is_last` it is then finished. Raises as `save` does."""
+def add(path: Path | str, experiment_id: int, tables: "Mapping[str, pa.Table]", *, is_last: bool, row: Mapping[str, Any]) -> None:
+    """Add rows, most often those of an arm, to an experiment that is running; with `is_last` it is then finished. Raises as `save` does.
+
+    row: of the experiment, as it began: once it is removed its id may be another's.
+    """
     if "experiment" in tables:
         raise AtlasError(f"experiment {experiment_id} has its row in the table experiment already: add to the others")
     model = model_of(path)
 
     def add_part(con: duckdb.DuckDBPyConnection) -> None:
+        is_running = require_status(con, experiment_id) == "running"
+        if is_running and experiment_id not in begun_alike(con, row):
+            raise AtlasError(f"experiment {experiment_id} was removed while it was computed, and another has its id: run the same command again")
         require_new(con, experiment_id, tables)
-        if require_status(con, experiment_id) != "running":
+        if not is_running:
             raise AtlasError(f"experiment {experiment_id} is finished, and nothing is added to it: save another")
         if is_last:
             con.execute(FINISH, {"id": experiment_id})
@@ -80,12 +86,17 @@ def unfinished(path: Path | str, row: Mapping[str, Any]) -> tuple[int, frozenset
     row: as the table experiment has it. What was begun by other versions of the packages, or on another device, is another: its numbers may differ.
     """
     with closing(open_with_beside(path)) as con:
-        begun = con.execute(BEGUN, {name: row[name] for name in ALIKE}).fetchall()
-        wanted = [json.loads(row[name]) for name in ("settings", "versions")]
-        same = [experiment_id for experiment_id, *found in begun if [json.loads(text) for text in found] == wanted]
+        same = begun_alike(con, row)
         if not same:
             return None
         return same[0], frozenset(part for (part,) in con.execute(DONE, {"id": same[0]}).fetchall())
+
+
+def begun_alike(con: duckdb.DuckDBPyConnection, row: Mapping[str, Any]) -> list[int]:
+    """Experiments that were begun in the same way and have not ended, ascending."""
+    begun = con.execute(BEGUN, {name: row[name] for name in ALIKE}).fetchall()
+    wanted = [json.loads(row[name]) for name in ("settings", "versions")]
+    return [experiment_id for experiment_id, *found in begun if [json.loads(text) for text in found] == wanted]
 
 
 def remove(path: Path | str, experiment_id: int) -> None:

@@ -37,6 +37,10 @@ def render_figure(chart: "alt.Chart | alt.LayerChart | alt.FacetChart | alt.Conc
 
 def figure_svg(chart: "alt.Chart | alt.LayerChart | alt.FacetChart | alt.ConcatChart") -> str:
     """The chart as SVG, its labels in one font."""
+    import altair as alt
     import vl_convert as vlc
 
-    return relettered(vlc.vegalite_to_svg(chart.to_dict(), allowed_base_urls=[]))
+    # Altair's own limit is for notebooks, which hold a copy of the rows
+    with alt.data_transformers.enable("default", max_rows=None):
+        described = chart.to_dict()
+    return relettered(vlc.vegalite_to_svg(described, allowed_base_urls=[]))

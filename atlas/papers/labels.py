@@ -8,6 +8,9 @@ from atlas.export.visible import visible
 LONGEST = 24
 """Characters of a label; the table has the whole text."""
 
+READ = 4 * LONGEST
+"""Characters of a text that are looked at for one."""
+
 ELLIPSIS = "…"
 
 SAFE = (
@@ -23,12 +26,12 @@ MARKS = {"␣": "\u00b7", "↵": "\\n", "→": "\\t"}
 
 def label(text: str) -> str:
     """`text` with spaces at its ends as ·, characters that fonts may lack as U+XXXX, and no longer than LONGEST characters."""
-    return cropped(parts(text))
+    return cropped(parts(text[:READ]))
 
 
 def labels(texts: Iterable[str]) -> str:
     """Several in one label, with spaces between them."""
-    return cropped([part for text in texts for part in (*parts(text), " ")][:-1])
+    return cropped([part for text in texts for part in (*parts(text[:READ]), " ")][:-1])
 
 
 def parts(text: str) -> list[str]:

@@ -47,13 +47,20 @@ def heat_map(frame: pl.DataFrame, names: Sequence[str], title: str) -> "alt.Laye
     """Columns row (from 0), site, layer and effect. One view, in which each site has its own stretch of the x axis: views side by side have no set width."""
     import altair as alt
 
+    # another cell cannot be placed, or has no colour
+    frame = frame.filter(pl.col("site").is_in(SITES) & pl.col("effect").is_finite())
     layers = sorted(frame["layer"].unique().to_list())
     step = len(layers) + GAP
     sites = [site for site in SITES if site in set(frame["site"])]
     start = {site: i * step for i, site in enumerate(sites)}
-    shown = frame.select((pl.col("site").replace_strict(start) + pl.col("layer").replace_strict(columns_of(layers))).alias("x"), "row", "effect").with_columns(
-        (pl.col("x") + 1).alias("x2")
-    )
+    shown = frame.select(
+        (
+            pl.col("site").replace_strict(start, default=None, return_dtype=pl.Int64)
+            + pl.col("layer").replace_strict(columns_of(layers), default=None, return_dtype=pl.Int64)
+        ).alias("x"),
+        "row",
+        "effect",
+    ).with_columns((pl.col("x") + 1).alias("x2"))
     most = max(float(frame["effect"].abs().max() or 0.0), 1e-9)  # type: ignore[arg-type]
     x = alt.X("x:Q", title="Layer (from 0)", scale=alt.Scale(domain=[0, len(sites) * step - GAP], nice=False), axis=layer_ticks(layers, len(sites), step))
     y = alt.Y("row:O", title=None, sort=None, scale=alt.Scale(domain=[*range(len(names))], padding=0), axis=row_ticks(names))
@@ -63,8 +70,8 @@ def heat_map(frame: pl.DataFrame, names: Sequence[str], title: str) -> "alt.Laye
         legend=alt.Legend(title=title, titleOrient="left", gradientLength=160, gradientThickness=8, format="~g", tickCount=3, offset=16),
     )
     cells = alt.Chart(shown).mark_rect(stroke=None).encode(x=x, x2="x2:Q", y=y, color=color)
-    stretches = pl.DataFrame([{"x": at, "x2": at + len(layers)} for at in start.values()])
-    heads = pl.DataFrame([{"x": at + len(layers) / 2, "site": NAMES[site]} for site, at in start.items()])
+    stretches = pl.DataFrame([{"x": at, "x2": at + len(layers)} for at in start.values()], schema={"x": pl.Int64, "x2": pl.Int64})
+    heads = pl.DataFrame([{"x": at + len(layers) / 2, "site": NAMES[site]} for site, at in start.items()], schema={"x": pl.Float64, "site": pl.String})
     # with the axis of the cells: of several that are merged another's rules would hold
     border = alt.Chart(stretches).mark_rect(fill=None, stroke="#333333", strokeWidth=0.5).encode(x=x, x2="x2:Q", y=alt.value(0), y2=alt.value("height"))
     over = alt.Chart(heads).mark_text(dy=-6, fontSize=8, color="#767676").encode(x=x, y=alt.value(0), text="site:N")

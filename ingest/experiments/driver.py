@@ -97,7 +97,7 @@ def carry_out(world: World, spec: Spec, plan: Plan, tell: Tell) -> Ran:
             found = part.compute(lambda read, of, what=what: tell(what, read / of))  # type: ignore[misc]
         if found.note is not None:
             notes[part.name] = found.note
-        kept.add(world.path, experiment_id, part_tables(place, part.name, found), is_last=place == n - 1)
+        kept.add(world.path, experiment_id, part_tables(place, part.name, found), is_last=place == n - 1, row=row)
     return Ran(experiment_id, n, len(done), notes)
 
 
@@ -115,6 +115,9 @@ def what_is_kept(experiment_id: int, path: Path, *, is_begun: bool) -> str:
     """Said of an experiment a part of which failed. One that is new is removed, unless another process has found it begun and done a part."""
     if is_begun:
         return f"what was done before it is kept: the same command goes on there, and `atlas experiment remove {experiment_id}` takes it away"
-    if store().remove_if_bare(path, experiment_id):
-        return "nothing is kept"
+    try:
+        if store().remove_if_bare(path, experiment_id):
+            return "nothing is kept"
+    except AtlasError as error:
+        return f"experiment {experiment_id} has begun, and whether a part of it is kept cannot be said ({error})"
     return f"experiment {experiment_id} is kept, since another process has added to it"

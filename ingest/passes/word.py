@@ -154,7 +154,7 @@ def compute(
         if words is not None:
             return given[document.document_id]
         if name is None:
-            return separated(document.document.text)
+            return separated(document.document.text, read_end(document))
         return tagged(worker.kept(run_id, lambda: pipeline(name)), document.document.text, read_end(document))
 
     rows = word_rows(list(zip(documents, firsts, strict=True)), words_of, corpus_id, source)

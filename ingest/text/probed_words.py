@@ -62,16 +62,23 @@ def divided(con: duckdb.DuckDBPyConnection, corpus_id: int, asked: str, seed: in
     found = con.execute(SEQUENCES, {"corpus": corpus_id}).fetchnumpy()
     documents = np.unique(found["document_id"])
     if not len(documents):
-        raise AtlasError(
-            f"{asked}: the words of this corpus have no labels yet; give --words spacy:PIPELINE or --words FILE.conllu too (--words white-space for labels "
-            "that nobody needs to give)"
-        )
+        raise AtlasError(f"{asked}: {none_of(con, corpus_id)}")
     if len(documents) < 2:
         raise AtlasError(f"{asked}: some documents are learned from and others scored on, and only one of this corpus has words")
     test = documents[np.argsort(hashes(seed, 0, documents), kind="stable")[: max(1, round(TEST_SHARE * len(documents)))]]
     in_test = np.isin(found["document_id"], test)
     chosen = [drawn(found["sequence_id"][in_test == side], found["n"][in_test == side], seed, most) for side, most in MOST_WORDS.items()]
     return Divided(test, set(np.concatenate(chosen).tolist()))
+
+
+def none_of(con: duckdb.DuckDBPyConnection, corpus_id: int) -> str:
+    """Why a corpus has no words that a probe can look at."""
+    if con.execute("FROM run AS r WHERE r.kind = 'word' AND r.corpus_id = $corpus", {"corpus": corpus_id}).fetchall():
+        return "no token ends with a word of this corpus, as far as the model reads it; those at index 0 are left out"
+    return (
+        "the words of this corpus have no labels yet; give --words spacy:PIPELINE or --words FILE.conllu too (--words white-space for labels that nobody "
+        "needs to give)"
+    )
 
 
 def probed_words(con: duckdb.DuckDBPyConnection, corpus_id: int, tasks: tuple[str, ...], seed: int) -> tuple[ProbedWords, set[int]]:

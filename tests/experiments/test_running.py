@@ -17,7 +17,9 @@ import torch
 from torch import Tensor
 
 import atlas
+from atlas.experiments import store
 from atlas.experiments.kind import EXPERIMENTS
+from atlas.experiments.store import remove
 from ingest.experiments.base import Found, Progress
 from ingest.experiments.base import World as Loaded
 from ingest.experiments.costs import report, total
@@ -25,7 +27,7 @@ from ingest.experiments.driver import Ran, carry_out, planned, quiet, world_of
 from ingest.experiments.kinds import kinds
 from ingest.experiments.repeating import spec_in
 from ingest.experiments.spec import Spec, of_toml, spec_of, to_toml
-from schema.errors import AtlasError
+from schema.errors import AtlasError, Locked
 from tests.experiments.conftest import World
 from tests.experiments.kept import kept, specs
 from tests.ingest.acting_oracle import by_hand, hashed
@@ -170,6 +172,38 @@ def test_a_first_part_that_fails_takes_away_nothing_that_another_process_has_add
     assert (resumed := done(loaded, spec)).experiment_id == 0 and resumed.n_resumed == 1
     assert done(loaded, spec).experiment_id == 1
     assert kept(world.atlas, 0) == kept(world.atlas, 1)
+
+
+def test_what_was_removed_while_it_was_computed_is_not_added_to_what_has_its_id(world: World, loaded: Loaded) -> None:
+    spec, other = (spec_of(specs(world)[kind]) for kind in ("knockout", "tracing"))
+    plan, of_other = planned(loaded, spec), planned(loaded, other)
+
+    def meanwhile(what: str, share: float = 0.0) -> None:
+        if share and not EXPERIMENTS.path(world.atlas).with_name("once").exists():
+            EXPERIMENTS.path(world.atlas).with_name("once").touch()
+            remove(world.atlas, 0)
+            with pytest.raises(Stopped):
+                carry_out(loaded, other, of_other, stop_within_the_second)
+
+    with pytest.raises(AtlasError, match="experiment 0 was removed while it was computed, and another has its id: run the same command again"):
+        carry_out(loaded, spec, plan, meanwhile)
+    assert carry_out(loaded, other, of_other, quiet).experiment_id == 0
+    assert carry_out(loaded, spec, plan, quiet).experiment_id == 1
+
+
+def test_why_a_first_part_failed_is_said_also_where_nothing_can_be_removed(world: World, loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = spec_of(specs(world)["knockout"])
+    plan = planned(loaded, spec)
+
+    def fail(_: Progress) -> Found:
+        raise RuntimeError("no room")
+
+    def refuse(*_: object) -> bool:
+        raise Locked("in use")
+
+    monkeypatch.setattr(store, "remove_if_bare", refuse)
+    with pytest.raises(AtlasError, match=r"RuntimeError: no room\); experiment 0 has begun, and whether a part of it is kept cannot be said \(in use\)$"):
+        carry_out(loaded, spec, replace(plan, parts=[replace(plan.parts[0], compute=fail), *plan.parts[1:]]), quiet)
 
 
 def test_another_seed_or_setting_is_another_experiment(world: World, loaded: Loaded) -> None:

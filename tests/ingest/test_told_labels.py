@@ -24,13 +24,16 @@ GIVEN = {"max_documents": 9, "document_tokens": 300, "context": 64, "batch_size"
 
 
 def test_words_are_cut_at_white_space_in_sentences() -> None:
-    text = " Mr. Smith\xa0went  home.\nHe\u2003slept! And?"
-    words = separated(text)
+    text = " Mr. Smith\xa0went  home.\nHe\u2003slept etc. (so)! And?"
+    words = separated(text, len(text))
     assert [(text[w.start : w.end], w.sentence) for w in words] == [
-        ("Mr.", 0), ("Smith", 0), ("went", 0), ("home.", 0), ("He", 1), ("slept!", 1), ("And?", 2),
+        ("Mr.", 0), ("Smith", 0), ("went", 0), ("home.", 0), ("He", 1), ("slept", 1), ("etc.", 1), ("(so)!", 1), ("And?", 2),
     ]  # fmt: skip
     assert {(w.pos, w.tag, w.relation, w.entity, w.head) for w in words} == {(None,) * 5}
-    assert separated(" \n") == []
+    assert separated(" \n", 2) == []
+    # a word that begins in what is read is whole, and none comes after it; a sentence ends, or does not, as in the whole text
+    read = [separated(text, n) for n in range(len(text))]
+    assert read == [[w for w in words if w.start < n] for n in range(len(text))]
 
 
 def test_bins_double() -> None:
@@ -110,6 +113,13 @@ def test_the_token_is_read_in_the_embedding(told: Path) -> None:
         row = a.probe_layers("token").row(0, named=True)
         assert row["site"] == "resid_pre" and row["accuracy"] > 0.6 > 0.3 > row["majority_accuracy"]
         assert a.probe_layers("frequency").row(0, named=True)["type_accuracy"] > 0.9
+
+
+def test_a_text_none_of_whose_words_is_read_whole_is_said(tmp_path: Path) -> None:
+    model = saved(tmp_path / "gpt2", seed=0)
+    (tmp_path / "a.txt").write_text("x" * 5000)
+    with pytest.raises(AtlasError, match="--probe index: no token ends with a word of this corpus, as far as the model reads it"):
+        run(asked(tmp_path / "a.duckdb", str(model), str(tmp_path / "a.txt"), **GIVEN, probe=("index",)))
 
 
 def test_words_without_labels_are_said_to_have_none(told: Path, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from ingest.store import committer
 from ingest.store.lake import store as lake_store
 from ingest.store.lake.staging import Storage
 from ingest.store.lake.store import LakeStore, opened_lake, shut
+from ingest.store.lake.typed import typed
 from ingest.store.shards import Shard
 from schema.errors import AtlasError, Locked, NotAnAtlas, Unreachable
 from schema.lake import Lake, describe, read_lake
@@ -321,3 +322,8 @@ def test_a_lake_of_an_earlier_release_reads_what_it_lacks_as_null_and_the_next_t
     with closing(open_reader(asked.target)) as con:
         n, n_filled = con.execute(filled).fetchall()[0]
         assert n_filled == n - 20 > 0
+
+
+def test_a_number_that_its_column_does_not_hold_is_said_with_its_table() -> None:
+    with pytest.raises(AtlasError, match="table value_cluster cannot be written: Integer value 70000 not in range: -32768 to 32767"):
+        typed("value_cluster", pa.table({"layer": [70000]}))

@@ -3,19 +3,21 @@
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import duckdb
 import polars as pl
 import pytest
 
 from atlas.experiments.kind import EXPERIMENTS
+from atlas.export.figures import render_figure
 from atlas.retrieval.kind import RETRIEVALS
 from schema import store
 from tests.atlas.experiments.tiny_experiments import write_tiny_experiments
 from tests.atlas.retrieval.tiny_retrievals import write_tiny_retrievals
 from tests.atlas.tiny_suites import add_suites
 from tests.ui.conftest import Visit, htmls, read, tables, text_of
-from ui.evidence import acted, pictures
+from ui.evidence import acted, experiments, pictures
 from ui.evidence.room import HEADINGS
 from ui.evidence.topics import TOPICS
 
@@ -89,6 +91,31 @@ def test_what_carries_a_difference_is_told_by_token_and_layer() -> None:
     assert "none of its states carries half of it; of updates" not in said
     assert acted.patching(frame.filter(effect=0.1)).count("none of its states carries half of it") == 1
     assert json.loads(pictures.patched(both).to_json())["height"] >= 2 * 11
+
+
+def test_what_a_stranger_kept_of_a_patching_is_drawn_as_far_as_it_can_be() -> None:
+    """The file's rules allow other sites, a prompt whose tokens are missing, and numbers that are none; a prompt may be long and a token longer."""
+    cells = pl.DataFrame({"site": ["resid_post", "ffn_out", "attn_out"]}).join(pl.DataFrame({"layer": [0, 1, 2, 3, 4, 5, 6]}), how="cross")
+    tokens = pl.DataFrame({"index": range(300), "token": [f" t{i}" for i in range(299)] + ["x" * 10**6]})
+    frame = cells.join(tokens, how="cross").with_columns(
+        prompt=1, from_prompt=0, from_token=pl.lit(None, pl.String), effect=pl.lit(0.5), total_effect=pl.lit(1.0), logit_difference=pl.lit(0.0)
+    )
+    said = acted.patching(frame)
+    assert said.endswith(" The picture has the first 256 of its 300 tokens.") and len(said) < 1000
+    chart = pictures.patched(frame)
+    # 5,376 cells are more than Altair's own limit
+    assert render_figure(chart, "svg").count(b"t255") >= 1 and chart.layer[0].data.height == 3 * 7 * 256
+    head = frame.head(3)
+    for odd in (head.with_columns(site=pl.lit("head")), head.with_columns(effect=pl.Series([float("inf"), float("-inf"), float("nan")]))):
+        drawn = pictures.patched(odd)
+        assert drawn.layer[0].data.is_empty() and b"<svg" in render_figure(drawn, "svg")
+        assert json.dumps(drawn.to_dict(), allow_nan=False)
+
+
+def test_no_more_prompts_of_a_saliency_are_offered_than_can_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pl.DataFrame({"experiment": [4], "kind": ["saliency"], "status": ["finished"], "n_prompts": [10**12]})
+    monkeypatch.setattr(experiments.data, "ask", lambda *_, **__: SimpleNamespace(frame=rows))
+    assert experiments.attributed() == [str(i) for i in range(1000)]
 
 
 def test_of_saliency_what_takes_away_and_a_sum_that_is_far_off_are_said() -> None:

@@ -175,3 +175,9 @@ def test_no_more_atlases_are_served_than_stay_open(tiny: Path, visit: Visit, mon
     monkeypatch.setattr(Atlas, "__init__", opened)
     visit(tiny, "overview", of="ww.t3")
     assert not counted
+
+
+def test_columns_of_other_types_are_compared_as_far_as_they_are_numbers() -> None:
+    here = pl.DataFrame({"direction": ["read"], "token": ["a"], "rank": [1], "score": [0.5]})
+    there = pl.DataFrame({"direction": ["read"], "token": ["b"], "rank": ["x"], "score": ["0.25"]})
+    assert beside.exchanged(here, there).rows() == [("read", "the second", "b", None, 0.25), ("read", "the first", "a", 1, 0.5)]

@@ -11,6 +11,12 @@ from ui.shown_numbers import counted
 
 Row = dict[str, Any]
 
+MOST_DRAWN = 256
+"""Tokens in a picture, the first of a prompt; files have all."""
+
+LONGEST = 60
+"""Characters of a token that are said."""
+
 METHODS = {"integrated_gradients": "integrated gradients", "gradient_input": "gradient × input", "occlusion": "occlusion"}
 SCORES = {"logit_difference": "logit difference", "logprob": "log probability", "prob": "probability"}
 """What is attributed → its name."""
@@ -63,11 +69,27 @@ def patching(frame: pl.DataFrame) -> str:
     updates = shown.filter(pl.col("site") != "resid_post").drop_nulls("effect").sort("effect", descending=True)
     if updates.height:
         best = first(updates)
-        said.append(f"of updates {best['site']} of layer {best['layer']} at {visible(best['token'])} carries most ({best['effect']:.2f})")
+        said.append(f"of updates {best['site']} of layer {best['layer']} at {named(best['token'])} carries most ({best['effect']:.2f})")
     return (
         f"Prompt {row['prompt']} with states of prompt {row['from_prompt']}, where 0 changes nothing and 1 makes it the other, {signed(row['total_effect'])} "
-        f"logits apart: {'; '.join(said) or 'none of its states carries half of it'}. It says where information is carried, not where to edit."
+        f"logits apart: {'; '.join(said) or 'none of its states carries half of it'}. It says where information is carried, not where to edit.{left_out(shown)}"
     )
+
+
+def named(token: str) -> str:
+    """A token as it is read, and no more of one that somebody made long."""
+    return visible(token[:LONGEST])
+
+
+def drawn(frame: pl.DataFrame) -> pl.DataFrame:
+    """Rows of the tokens that a picture has."""
+    return frame.filter(pl.col("index").rank("dense") <= MOST_DRAWN)
+
+
+def left_out(frame: pl.DataFrame) -> str:
+    """How much of a prompt the picture leaves out."""
+    n = frame["index"].n_unique()
+    return f" The picture has the first {MOST_DRAWN} of its {n:,} tokens." if n > MOST_DRAWN else ""
 
 
 def one_way(frame: pl.DataFrame) -> pl.DataFrame:
@@ -81,11 +103,11 @@ def saliency(frame: pl.DataFrame) -> str:
     shown = most_complete(frame)
     row = first(frame)
     up, down = (shown.sort("attribution", descending=sign > 0).filter(pl.col("attribution") * sign > 0) for sign in (1, -1))
-    said = [f"{visible(of['token'][0])} {verb} most ({signed(of['attribution'][0])})" for of, verb in ((up, "adds"), (down, "takes away")) if not of.is_empty()]
+    said = [f"{named(of['token'][0])} {verb} most ({signed(of['attribution'][0])})" for of, verb in ((up, "adds"), (down, "takes away")) if not of.is_empty()]
     total = "" if row["explained"] is None else f" of the {signed(row['explained'])} that it differs by without them"
     return (
-        f"By {METHODS[row['method']]} against {visible(row['baseline'])}, to the {SCORES[row['score']]} of the answer "
-        f"{' and '.join(said) or 'no token adds any'}; all sum to {signed(row['sum'])}{total}. {completeness(row)}"
+        f"By {METHODS[row['method']]} against {named(row['baseline'])}, to the {SCORES[row['score']]} of the answer "
+        f"{' and '.join(said) or 'no token adds any'}; all sum to {signed(row['sum'])}{total}. {completeness(row)}{left_out(shown)}"
     )
 
 
@@ -98,4 +120,4 @@ def completeness(row: Row) -> str:
 def most_complete(frame: pl.DataFrame) -> pl.DataFrame:
     """Rows of saliency by the first method, score and baseline: where one is complete it comes first."""
     row = first(frame)
-    return frame.filter(method=row["method"], score=row["score"], baseline=row["baseline"]).drop_nulls("attribution").sort("index")
+    return frame.filter(method=row["method"], score=row["score"], baseline=row["baseline"]).filter(pl.col("attribution").is_finite()).sort("index")

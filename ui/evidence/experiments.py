@@ -10,6 +10,9 @@ from ui import data
 from ui.evidence import acted, pictures
 from ui.evidence.topic import Choice, Panel, Topic
 
+MOST_PROMPTS = 1_000
+"""Prompts of a saliency that are offered, the first; files have all."""
+
 
 def done(kind: str) -> list[str]:
     """Finished experiments of a kind, the last first."""
@@ -24,7 +27,7 @@ def attributed() -> list[str]:
         return []
     chosen = str(st.session_state.get("saliency", experiments[0]))
     asked = data.ask("experiment_summary").frame.filter(pl.col("experiment").cast(pl.String) == chosen)
-    return [str(i) for n in asked["n_prompts"] for i in range(n)]
+    return [str(i) for n in asked["n_prompts"] for i in range(min(n, MOST_PROMPTS))]
 
 
 TOPIC = Topic(

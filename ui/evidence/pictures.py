@@ -143,17 +143,18 @@ def tried(frame: pl.DataFrame) -> AnyChart:
 
 def patched(frame: pl.DataFrame) -> AnyChart:
     """Every token of the prompt, with the other's behind it where they differ."""
-    shown = acted.one_way(frame)
+    shown = acted.drawn(acted.one_way(frame))
     tokens = shown.unique("index").sort("index")
-    names = [label(token) if token == other else f"{label(token)} ← {label(other)}" for token, other in tokens.select("token", "from_token").iter_rows()]
+    pairs = tokens.select("token", "from_token").iter_rows()
+    names = [label(token) if other in (token, None) else f"{label(token)} ← {label(other)}" for token, other in pairs]
     rows = {index: row for row, index in enumerate(tokens["index"].to_list())}
     return meng2022_charts.heat_map(shown.with_columns(pl.col("index").replace_strict(rows).alias("row")), names, "Share of the difference")
 
 
 def attributions(frame: pl.DataFrame) -> AnyChart:
     """A bar for each token, in the order of the text."""
-    shown = acted.most_complete(frame).select("index", "token", "attribution")
-    named = shown.with_columns(pl.Series("name", [f"{index} {visible(token)}" for index, token, _ in shown.iter_rows()], dtype=pl.String))
+    shown = acted.drawn(acted.most_complete(frame)).select("index", "token", "attribution")
+    named = shown.with_columns(pl.Series("name", [f"{index} {acted.named(token)}" for index, token, _ in shown.iter_rows()], dtype=pl.String))
     return (
         alt.Chart(named)
         .mark_bar()

@@ -5,6 +5,7 @@ from functools import cache
 import pyarrow as pa
 from sqlalchemy import REAL, BigInteger, Boolean, Double, Integer, SmallInteger
 
+from schema.errors import AtlasError
 from schema.tables import metadata
 
 TYPES = {
@@ -14,10 +15,13 @@ TYPES = {
 
 
 def typed(name: str, rows: pa.Table) -> pa.Table:
-    """Rows of a table with each number in its column's type. Raises pa.ArrowInvalid for an integer that the type does not hold."""
+    """Rows of a table with each number in its column's type. Raises AtlasError for one that the type does not hold."""
     of = types(name)
     wanted = pa.schema([field.with_type(of.get(field.name, field.type)) for field in rows.schema])
-    return rows if rows.schema.equals(wanted) else rows.cast(wanted)
+    try:
+        return rows if rows.schema.equals(wanted) else rows.cast(wanted)
+    except pa.ArrowInvalid as error:
+        raise AtlasError(f"table {name} cannot be written: {error}") from error
 
 
 @cache

@@ -255,3 +255,12 @@ def test_the_file_answers_without_us(path: Path) -> None:
     con = duckdb.connect()
     con.execute(f"ATTACH '{COLLECTIONS.path(path)}' AS collections (READ_ONLY)")
     assert con.execute("SELECT layer, neuron FROM collections.in_collection('x')").fetchall() == [(0, 1)]
+
+
+def test_points_of_the_map_are_values_or_states() -> None:
+    columns = {"layer": pl.Int16, "neuron": pl.Int32, "position_id": pl.Int64}
+    states = pl.DataFrame({"layer": [3, 3], "neuron": [None, None], "position_id": [7, 8]}, schema=columns)
+    assert members.in_rows(states) == [members.position(7), members.position(8)]
+    values = pl.DataFrame({"layer": [3], "neuron": [5], "position_id": [None]}, schema=columns)
+    assert members.in_rows(values) == [members.component("L3N5")]
+    assert members.in_rows(states.head(0)) == []

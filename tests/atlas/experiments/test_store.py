@@ -28,9 +28,11 @@ from tests.atlas.experiments.tiny_experiments import THE_CAT as CAT
 ROOT = Path(__file__).parents[3]
 
 
+ROW = experiment("live", "begun", status="running", finished_at=None)
+
+
 def begun(path: Path) -> int:
-    row = experiment("live", "begun", status="running", finished_at=None)
-    return save(path, arrow(tables(row, [CAT], **with_arms([BASE]))))
+    return save(path, arrow(tables(ROW, [CAT], **with_arms([BASE]))))
 
 
 def test_an_atlas_without_experiments_answers_with_no_rows(path: Path) -> None:
@@ -102,24 +104,24 @@ def test_an_experiment_is_begun_and_added_to_arm_by_arm(path: Path) -> None:
     rows = live()
     for arm_id in (1, 2):
         part = {name: [row for row in rows[name] if row["arm_id"] == arm_id and row.get("prompt_id", 0) == 0] for name in ("arm", "arm_change", "outcome")}
-        add(path, number, arrow(part), is_last=arm_id == 2)
+        add(path, number, arrow(part), is_last=arm_id == 2, row=ROW)
         with atlas.open(path) as a:
             assert a.arm_effects(number)["arm"].to_list() == list(range(arm_id + 1))
             assert a.experiment_summary()["status"].to_list() == ["finished" if arm_id == 2 else "running"]
             assert a.sql("SELECT finished_at IS NULL FROM experiments.experiment").item() == (arm_id == 1)
     with pytest.raises(AtlasError, match="experiment 0 is finished, and nothing is added to it"):
-        add(path, number, {}, is_last=True)
+        add(path, number, {}, is_last=True, row=ROW)
 
 
 def test_what_is_added_twice_is_refused(path: Path) -> None:
     number = begun(path)
     before = EXPERIMENTS.path(path).read_bytes()
     with pytest.raises(AtlasError, match="one row per experiment_id, arm_id"):
-        add(path, number, arrow(with_arms([BASE])), is_last=False)
+        add(path, number, arrow(with_arms([BASE])), is_last=False, row=ROW)
     with pytest.raises(AtlasError, match="experiment 0 has its row"):
-        add(path, number, arrow(live()), is_last=False)
+        add(path, number, arrow(live()), is_last=False, row=ROW)
     with pytest.raises(AtlasError, match="no experiment 7; they are 0"):
-        add(path, 7, {}, is_last=False)
+        add(path, 7, {}, is_last=False, row=ROW)
     assert EXPERIMENTS.path(path).read_bytes() == before
 
 

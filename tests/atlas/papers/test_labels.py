@@ -56,3 +56,8 @@ def test_every_character_said_to_be_safe_is_drawn_in_the_bundled_font(tmp_path: 
     assert names <= {"LiberationSans", "LiberationSans-Bold"}
     text = text_of(tmp_path / "t.pdf")
     assert not set(characters) - set(text)
+
+
+def test_of_a_long_text_no_more_is_looked_at_than_a_label_has() -> None:
+    long = "x" * 10**7
+    assert label(long) == label("x" * 100) and labels([long, long]) == labels(["x" * 100])
