@@ -4,6 +4,7 @@ import statistics
 import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -32,13 +33,13 @@ def bench_live(db: Path) -> None:
         stop(db)
         with closing(open_reader(db)) as con:
             model = load_wanted(wanted_model(con), None, "cpu", lambda _: None)
-    forward, bare = bare_figures(model)
+    forward, *bare = bare_figures(model, len(rates))
     print(f"\n(i) the model process of {db.name}")
     print(f"    first start, weights read anew: answer{first:9.2f} s")
     print(f"    cold start, weights kept: first answer{cold:10.2f} s, {cold / forward:8.0f} times the bare forward pass ({forward:.3f} s)")
     print(f"    warm: an answer                       {warm:10.2f} s, {warm / forward:8.1f} times")
-    for name, found in rates.items():
-        print(f"    generation, {name:<10}{found:10.1f} tokens a second, {found / bare:6.2f} of transformers' own ({bare:.1f})")
+    for n, ((name, found), own) in enumerate(zip(rates.items(), bare, strict=True), 1):
+        print(f"    generation, {name:<10}{found:10.1f} tokens a second and row, {found / own:6.2f} of transformers' own with {n} in a batch ({own:.1f})")
 
 
 def stop(db: Path) -> None:
@@ -63,13 +64,19 @@ def rate(a: atlas.Atlas, arms: list[str]) -> float:
     return n / (median(lambda: ask(N_NEW)) - median(lambda: ask(0)))
 
 
-def bare_figures(model: Model) -> tuple[float, float]:
-    """Seconds of a forward pass over the prompt, and tokens a second of transformers' `generate`."""
+def bare_figures(model: Model, most_rows: int) -> list[float]:
+    """Seconds of a forward pass over the prompt; tokens a second and row of transformers' `generate` with 1 to `most_rows` rows.
+
+    An arm goes on in a batch with the row that has none.
+    """
     ids = torch.tensor([model.tokenizer(TEXT)["input_ids"]])
     with torch.inference_mode():
-        forward = median(lambda: model.hf(ids))
-        took = median(lambda: model.hf.generate(ids, max_new_tokens=N_NEW, min_new_tokens=N_NEW, do_sample=False, pad_token_id=0))
-    return forward, N_NEW / took
+        return [median(lambda: model.hf(ids))] + [N_NEW / median(partial(generate, model, ids.repeat(n, 1))) for n in range(1, most_rows + 1)]
+
+
+def generate(model: Model, ids: torch.Tensor) -> None:
+    given = {"attention_mask": torch.ones_like(ids), "max_new_tokens": N_NEW, "min_new_tokens": N_NEW, "do_sample": False, "pad_token_id": 0}
+    model.hf.generate(ids, **given)
 
 
 def seconds(do: Callable[[], object]) -> float:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 PAGES = {
     "Overview": "",
@@ -26,7 +26,8 @@ PAGES = {
 }
 """Title → address of a view with something on it."""
 
-SERVER_S, SETTLED_S = 60, 60
+SERVER_S, SETTLED_S, EXPECTED_S = 60, 60, 20
+"""What is waited for at most: a server, a page that stands, a part of a page. Several tests share two cores."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ def browsing() -> Iterator[Browser]:
     found = shutil.which("chromium")
     if found is None:
         raise RuntimeError("no chromium on this machine: `make packages` installs it on Debian")
+    expect.set_options(timeout=EXPECTED_S * 1000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
         yield browser

@@ -213,7 +213,7 @@ def test_an_address_that_does_not_exist_is_said(open_window: Callable[..., Visit
 def test_next_neuron_renews_the_link(open_window: Callable[..., Visitor]) -> None:
     page = open_window().go("component?at=L3N17")
     page.get_by_role("link", name="Next").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("L3N18")
+    expect(page.get_by_role("heading", level=1).first).to_have_text("L3N18")
     page.wait_for_url("**/component?at=L3N18&of=ff")
 
 

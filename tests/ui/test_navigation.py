@@ -95,7 +95,7 @@ def test_back_and_forward_lead_over_every_view_and_each_address_restores_its_own
         seen.append(reached(page, room, heading, query))
         addresses.append(page.url)
         assert query.items() <= seen[-1][2].items()
-        assert page.title() == f"{seen[-1][1]} · tiny"
+        expect(page).to_have_title(f"{seen[-1][1]} · tiny")
     for there in seen[-2::-1]:
         page.go_back()
         assert reached(page, *there) == there

@@ -3,12 +3,18 @@
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Locator, expect
 
 from tests.ui.browser import serving, settled
 from tests.ui.conftest import Server
 
 pytestmark = pytest.mark.slow
+
+
+def visible_once(found: Locator) -> None:
+    """What stood before is gone: while a page is drawn anew its old part and its new one stand beside each other."""
+    expect(found).to_have_count(1)
+    expect(found).to_be_visible()
 
 
 def test_a_cell_opens_its_layer_a_head_its_row_and_back_leads_where_the_reader_was(chromium: Browser, tiny: Path, tmp_path: Path) -> None:
@@ -18,23 +24,25 @@ def test_a_cell_opens_its_layer_a_head_its_row_and_back_leads_where_the_reader_w
         page.goto(f"{served.url}/prediction")
         settled(page)
         page.get_by_role("link", name="dog").first.click()
-        expect(page.get_by_role("heading", name="Prediction at position 8")).to_be_visible()
+        visible_once(page.get_by_role("heading", name="Prediction at position 8"))
         page.locator(".grid tr:nth-child(2) td a").nth(2).click()
         opened = page.get_by_role("heading", name="What does layer 1 do here?")
+        visible_once(opened)
         expect(opened).to_be_in_viewport()
         page.locator(".fall").get_by_role("link", name="L1H0").click()
         looking = page.get_by_role("heading", name="Where does L1H0 look from here?")
+        visible_once(looking)
         expect(looking).to_be_in_viewport()
         page.go_back()
         expect(looking).to_have_count(0)
-        expect(opened).to_be_visible()
+        visible_once(opened)
         page.go_back()
         expect(opened).to_have_count(0)
-        expect(page.get_by_role("heading", name="Prediction at position 8")).to_be_visible()
+        visible_once(page.get_by_role("heading", name="Prediction at position 8"))
         page.go_back()
-        expect(page.get_by_role("heading", name="Traced predictions")).to_be_visible()
+        visible_once(page.get_by_role("heading", name="Traced predictions"))
         page.go_forward()
-        expect(page.get_by_role("heading", name="Prediction at position 8")).to_be_visible()
+        visible_once(page.get_by_role("heading", name="Prediction at position 8"))
     context.close()
 
 
