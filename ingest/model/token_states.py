@@ -15,7 +15,7 @@ from ingest.model.heads import layer_heads
 from ingest.model.models import Model
 from ingest.model.modules import in_float32
 
-CHUNK = 4096
+CHUNK = 1024
 """Tokens of which the coefficients, or the readers of their logits, are held at once."""
 
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import torch
 
 from ingest.store.shards import Shard, Staging
+from ingest.workers.memory import give_back
 from ingest.workers.worker import Advance, Tables, Worker
 from schema.errors import AtlasError
 
@@ -37,7 +38,9 @@ class Job:
 
     def compute(self, worker: Worker, advance: Advance) -> dict[Key, Tables]:
         worker.drop_all_but(self.run_ids)
-        return dict(zip(self.keys, self.function(worker, advance, **self.arguments), strict=True))
+        tables = dict(zip(self.keys, self.function(worker, advance, **self.arguments), strict=True))
+        give_back()
+        return tables
 
 
 def job(run_id: int, shard_id: int, function: Callable[..., Tables], /, **arguments: object) -> Job:

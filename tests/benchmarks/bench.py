@@ -61,9 +61,11 @@ def main(only: str, db: Path, device: str, dtype: str) -> None:
     if "pages" in wanted:
         from tests.benchmarks.pages import bench_pages
         from tests.ui.browser import browsing
+        from tests.ui.large_atlas import write_large_atlas
 
-        with browsing() as browser:
-            bench_pages(browser)
+        with browsing() as browser, tempfile.TemporaryDirectory() as folder:
+            bench_pages(browser, db)
+            bench_pages(browser, write_large_atlas(Path(folder) / "large.duckdb", d_ffn=31_260))
     if "ingest" in wanted:
         from tests.benchmarks.ingest import bench_publish, bench_workers
 

@@ -1,4 +1,4 @@
-"""How quick the pages are on an atlas with 2 million triggers and 500,000 sub-updates, and what hundreds of views leave in memory."""
+"""How quick the pages of an atlas are, and what hundreds of views leave in memory."""
 
 import statistics
 import tempfile
@@ -8,30 +8,62 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page
 
+import atlas
 from atlas.papers.catalogue import PAPERS
 from tests.ui.browser import PAGES, Server, open_room, serving, settled
-from tests.ui.large_atlas import write_large_atlas
 
 REPEATS, VIEWS = 5, 400
 
+MEASURED = ("click", "paint", "link", "next")
+"""From another page by its name at the top; from its address until its first answer can be read, and until it stands; the next thing that is done there."""
 
-def bench_pages(browser: Browser) -> None:
-    """Print a table: page, seconds from an address to a usable page, seconds from the next click to its answer."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = write_large_atlas(Path(folder) / "large.duckdb")
-        with serving(path, Path(folder) / "log") as server:
-            page = browser.new_page(viewport={"width": 1280, "height": 900})
-            print(f"\n{'page':26} {'click, s':>9} {'link, s':>9} {'next answer, s':>15}")
-            for title, address in PAGES.items():
-                clicks = [timed(lambda t=title: click(page, t)) for _ in range(REPEATS) if elsewhere(page, server, title)]
-                links = [timed(lambda a=address: go(page, server, a)) for _ in range(REPEATS)]
-                answers = [timed(lambda t=title, i=i: NEXT[t](page, i)) for i in range(REPEATS)]
-                print(f"{title:26} {statistics.median(clicks):9.2f} {statistics.median(links):9.2f} {statistics.median(answers):15.2f}")
-            before = memory(server.pid)
-            for i in range(VIEWS):
-                go(page, server, f"component?at=L{i % 16}N{i * 7 % 1250}" if i % 2 else list(PAGES.values())[i // 2 % len(PAGES)])
-                if (i + 1) % (VIEWS // 8) == 0:
-                    print(f"memory of the server after {i + 1} views: {memory(server.pid):,.0f} MB (before: {before:,.0f} MB)")
+PAINTED = {
+    "Overview": "[data-testid=stMetric]",
+    "Search": ".previews .row",
+    "Component": ".front .chips",
+    "Prediction": ".lens .passage",
+    "Map": "[data-testid=stVegaLiteChart] canvas",
+    "Evidence": "[data-testid=stVegaLiteChart] svg",
+    "Figures and tables of the papers": "[data-testid=stMain] h2",
+    "SQL": "textarea",
+}
+"""Title → the first of what its page is for."""
+
+
+def bench_pages(browser: Browser, path: Path) -> None:
+    """Print a table of an atlas: page, and the median seconds of each thing that MEASURED names; then what many views leave in memory."""
+    views, words, n_neurons = read_views(path)
+    with tempfile.TemporaryDirectory() as folder, serving(path, Path(folder) / "log") as server:
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        print(f"\n{path.name}, {n_neurons:,} neurons\n{'page':33}" + "".join(f"{name + ', s':>10}" for name in MEASURED))
+        for title, address in views.items():
+            clicks = [timed(lambda t=title: click(page, t)) for _ in range(REPEATS) if elsewhere(page, server, title)]
+            paints = [timed(lambda t=title, a=address: paint(page, server, a, t)) for _ in range(REPEATS) if elsewhere(page, server, title)]
+            links = [timed(lambda a=address: go(page, server, a)) for _ in range(REPEATS)]
+            answers = [timed(lambda t=title, i=i: NEXT[t](page, i, words)) for i in range(REPEATS)]
+            print(f"{title:33}" + "".join(f"{statistics.median(found):10.2f}" for found in (clicks, paints, links, answers)))
+        before = memory(server.pid)
+        for i in range(VIEWS):
+            go(page, server, f"component?at=L{i % 16}N{i * 7 % 1250}" if i % 2 else list(views.values())[i // 2 % len(views)])
+            if (i + 1) % (VIEWS // 8) == 0:
+                print(f"memory of the server after {i + 1} views: {memory(server.pid):,.0f} MB (before: {before:,.0f} MB)")
+        page.close()
+
+
+def read_views(path: Path) -> tuple[dict[str, str], list[str], int]:
+    """Title → address of a view with something on it; words that are tokens; how many neurons there are."""
+    with atlas.open(path) as a:
+        words = a.sql(f"SELECT trim(text) AS word FROM token WHERE starts_word AND trim(text).length() > 3 ORDER BY token_id LIMIT {REPEATS + 1}")[
+            "word"
+        ].to_list()
+        position, n = a.sql("SELECT (SELECT min(position_id) FROM trace WHERE position_id > 0), (SELECT count(*) FROM neuron)").row(0)
+    return PAGES | {"Search": f"search?q={words[0]}", "Prediction": f"prediction?position={position}"}, words, n
+
+
+def paint(page: Page, server: Server, address: str, title: str) -> None:
+    """From an address until the first of what the page is for can be read."""
+    page.goto(f"{server.url}/{address}", wait_until="commit")
+    page.locator(PAINTED[title]).first.wait_for()
 
 
 def go(page: Page, server: Server, address: str) -> None:
@@ -78,14 +110,21 @@ def typed(page: Page, label: str, text: str) -> None:
     field.press("Enter" if label != "Statement" else "Control+Enter")
 
 
-NEXT: dict[str, Callable[[Page, int], None]] = {
-    "Overview": lambda page, i: answered(page, lambda: page.get_by_test_id("stPopover").filter(has_text="SQL").nth(i % 2).click(), "any DuckDB"),
-    "Component": lambda page, i: answered(page, lambda: page.get_by_role("link", name="Next").click(), f"L3N{18 + i}"),
-    "Search": lambda page, i: answered(page, lambda: typed(page, "Token that the value promotes", f"word{i}"), f"term=word{i}"),
-    "Prediction": lambda page, i: answered(page, lambda: page.get_by_role("link", name=f"L{3 + i}", exact=True).first.click(), f"open=L{3 + i}"),
-    "Evidence": lambda page, i: answered(page, lambda: typed(page, "Layer of the events", str(3 + i)), f"event_layer={3 + i}"),
-    "Map": lambda page, i: answered(page, lambda: typed(page, "Layer", str(3 + i)), f"map_layer={3 + i}"),
-    "Figures and tables of the papers": lambda page, i: answered(page, lambda: page.get_by_role("radio").nth(len(PAPERS) + 1 + i).click(force=True), "item="),
-    "SQL": lambda page, i: answered(page, lambda: typed(page, "Statement", f"SELECT layer, count(*) AS n{i} FROM trigger GROUP BY layer"), f"AS+n{i}"),
+def searched(page: Page, words: str) -> None:
+    page.get_by_role("searchbox").fill(words)
+    page.get_by_role("searchbox").press("Enter")
+
+
+NEXT: dict[str, Callable[[Page, int, list[str]], None]] = {
+    "Overview": lambda page, i, words: answered(page, lambda: page.get_by_test_id("stPopover").filter(has_text="SQL").nth(i % 2).click(), "any DuckDB"),
+    "Component": lambda page, i, words: answered(page, lambda: page.get_by_role("link", name="Next").click(), f"L3N{18 + i}"),
+    "Search": lambda page, i, words: answered(page, lambda: searched(page, words[i + 1]), f"q={words[i + 1]}"),
+    "Prediction": lambda page, i, words: answered(page, lambda: page.get_by_role("link", name=f"L{3 + i}", exact=True).first.click(), f"open=L{3 + i}"),
+    "Evidence": lambda page, i, words: answered(page, lambda: typed(page, "Layer of the events", str(3 + i)), f"event_layer={3 + i}"),
+    "Map": lambda page, i, words: answered(page, lambda: typed(page, "Layer", str(3 + i)), f"map_layer={3 + i}"),
+    "Figures and tables of the papers": lambda page, i, words: answered(
+        page, lambda: page.get_by_role("radio").nth(len(PAPERS) + 1 + i).click(force=True), "item="
+    ),
+    "SQL": lambda page, i, words: answered(page, lambda: typed(page, "Statement", f"SELECT layer, count(*) AS n{i} FROM trigger GROUP BY layer"), f"AS+n{i}"),
 }
 """Title → the next thing that somebody does there."""

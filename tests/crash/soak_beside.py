@@ -90,7 +90,7 @@ def browse_on(path: Path, folder: Path) -> None:
     from tests.ui.browser import PAGES, browsing, serving, settled
 
     parent = os.getppid()
-    addresses = PAGES | {"Neuron": "neuron?layer=1&neuron=17", "Prediction": "prediction"}
+    addresses = PAGES | {"Component": "component?at=L1N17", "Prediction": "prediction"}
     with serving(path, folder / "ui.log") as server, browsing() as browser:
         draft = folder / "server.tmp"
         draft.write_text(str(server.pid))
