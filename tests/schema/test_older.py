@@ -256,6 +256,15 @@ def test_probes_may_be_of_what_the_text_says_after_the_next_ingest_and_all_rows_
         assert con.execute("SELECT table_name FROM duckdb_tables() WHERE contains(table_name, 'former')").fetchall() == []
 
 
+def test_a_column_that_is_added_says_what_it_is(tmp_path: Path) -> None:
+    comment = "SELECT comment FROM duckdb_columns() WHERE table_name = 'probe' AND column_name = 'rank'"
+    with closing(store.open_writer(write_tiny_atlas(tmp_path / "a.duckdb"))) as con:
+        ((said,),) = con.execute(comment).fetchall()
+        con.execute("ALTER TABLE probe DROP COLUMN rank")
+        bring_up(con, 2)
+        assert con.execute(comment).fetchall() == [(said,)] != [(None,)]
+
+
 def test_a_run_may_be_of_any_pass_after_the_next_ingest_and_all_rows_stay(tmp_path: Path) -> None:
     path = unpacked(tmp_path)
     insert = "INSERT INTO run SELECT * REPLACE (9 AS run_id, 'noise' AS kind) FROM run WHERE run_id = 0"
