@@ -31,7 +31,7 @@ MOST_ROWS = {"arm": 1 + MOST_ARMS, "position": MOST_POSITIONS}
 
 def require_answer(con: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table]) -> None:
     """Raise AtlasError unless tables and columns are an answer's, of the types that the atlas's and the experiments' own tables have, of no more arms and
-    positions than are traced, with ids below zero.
+    positions than are traced, with ids below zero, and of tokens that the atlas has.
     """
     of_trace = {*OF_CORPUS, *(name for name, of in facts().filled_by.items() if of in ("trace", "attribution"))}
     if unknown := sorted(tables.keys() - {*OF_EXPERIMENT, *of_trace}):
@@ -40,12 +40,14 @@ def require_answer(con: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table
         raise AtlasError(f"it has no table {missing[0]}")
     cursor = con.cursor()
     try:
+        ((last_token,),) = cursor.execute("SELECT coalesce(max(t.token_id), -1) FROM token AS t").fetchall()
         for name, table in tables.items():
             place = EXPERIMENT_CATALOG + "." if name in OF_EXPERIMENT else ""
             own = cursor.sql(f"SELECT * FROM {place}main.{quoted(name)} LIMIT 0").to_arrow_table().schema
             require_shape(name, table, {field.name: family(field.type) for field in own if field.name != "experiment_id"} | BESIDE.get(name, {}))
             if name in of_trace:
                 require_below_zero(name, table, [column for column in BELOW_ZERO if column in own.names])
+            require_tokens(name, table, last_token)
     finally:
         cursor.close()
     arms = tables["arm"].to_pydict().get("arm_id", [])
@@ -67,6 +69,17 @@ def require_below_zero(name: str, table: pa.Table, ids: list[str]) -> None:
     for column in ids:
         if column not in table.column_names or table[column].null_count or (table.num_rows and pc.max(table[column]).as_py() >= 0):
             raise AtlasError(f"its table {name} has rows without a {column} below 0, as a prompt's are")
+
+
+def require_tokens(name: str, table: pa.Table, last: int) -> None:
+    """Whoever joins a token that the atlas has not leaves the row out without a word, and what comes after it is taken for another position."""
+    for column in (column for column in table.column_names if column.endswith(("token_id", "token_ids"))):
+        ids = table[column]
+        while not pa.types.is_integer(ids.type):
+            ids = pc.list_flatten(ids)
+        least, most = pc.min_max(ids).as_py().values()
+        if least is not None and not 0 <= least <= most <= last:
+            raise AtlasError(f"its table {name} has in {column} {most if most > last else least}, and the atlas has tokens 0 to {last}")
 
 
 def family(kind: pa.DataType) -> str:

@@ -9,10 +9,11 @@ from scipy import stats
 from torch import Tensor
 from transformers import NoBadWordsLogitsProcessor, PreTrainedTokenizerFast
 
+from ingest.acting.baseline_costs import loss
 from ingest.acting.bootstrap import paired_difference
 from ingest.acting.decoding import Decoding
 from ingest.acting.generation import continued, eos_ids
-from ingest.acting.perplexity import distinct_bigrams, text_loss, windows
+from ingest.acting.perplexity import TextLoss, distinct_bigrams, text_loss, windows
 from ingest.acting.self_debias import DESCRIPTIONS, debiased, self_debiased
 from ingest.acting.word_filter import forms_of, word_filter
 from ingest.model.models import Model
@@ -158,6 +159,14 @@ def test_an_arm_that_takes_states_of_its_own_text_takes_them_from_the_whole_wind
         windows(text[:1], 11, None)
     # behind a BOS every token is predicted
     assert [piece.tolist() for piece in windows(torch.tensor([5, 6, 7]), 3, 0)] == [[0, 5, 6], [0, 7]]
+
+
+def test_a_loss_counts_each_token_once_and_a_forbidden_one_not_at_all() -> None:
+    """Whatever windows they are in: (1 + 2 + 3 + 8) / 4."""
+    windows_of = [torch.tensor([1.0, 2.0, 3.0]), torch.tensor([torch.inf, 8.0]), torch.tensor([torch.inf])]
+    assert loss(windows_of) == TextLoss(4, 3.5)
+    with pytest.raises(AtlasError, match="the filter forbids every token"):
+        loss(windows_of[2:])
 
 
 def test_repetition_is_the_share_of_bigrams_that_differ() -> None:

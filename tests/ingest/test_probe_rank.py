@@ -1,6 +1,7 @@
 """Probes of few directions: against torch's fit of both factors from many starts, and against the probe that nothing restricts."""
 
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -8,11 +9,12 @@ import pytest
 import torch
 
 import atlas
-from ingest.recorders.linear_probe import L2, codelength, learned
+from ingest.recorders.linear_probe import L2, codelength, learned, probed
 from ingest.recorders.low_rank import Factored, factored
 from schema.audits import run_audits
 from schema.store import open_writer
 from tests.exact.tiny import asked, run
+from tests.ingest.test_probes import binary_weights, labelled
 from tests.ingest.test_run import saved
 
 torch.set_num_threads(1)
@@ -30,7 +32,8 @@ def drawn() -> tuple[np.ndarray, np.ndarray]:
 
 def from_start(states: torch.Tensor, labels: torch.Tensor, rank: int, seed: int) -> tuple[float, np.ndarray, np.ndarray]:
     torch.manual_seed(seed)
-    a, b, c = (torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in ((D, rank), (rank, K), (K,)))
+    k = int(labels.max()) + 1
+    a, b, c = (torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in ((D, rank), (rank, k), (k,)))
     optimizer = torch.optim.LBFGS([a, b, c], max_iter=2000, tolerance_grad=1e-9, tolerance_change=1e-14, line_search_fn="strong_wolfe")
 
     def total() -> torch.Tensor:
@@ -43,9 +46,9 @@ def from_start(states: torch.Tensor, labels: torch.Tensor, rank: int, seed: int)
     return total().item(), (a @ b).detach().numpy(), c.detach().numpy()
 
 
-def by_torch(x: np.ndarray, y: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
-    """Weights [D, K] and intercept [K] of the least sum of losses and penalty that twelve random starts come down to."""
-    found = [from_start(torch.tensor(x, dtype=torch.float64), torch.tensor(y), rank, seed) for seed in range(12)]
+def by_torch(x: np.ndarray, y: np.ndarray, rank: int, n_starts: int = 12) -> tuple[np.ndarray, np.ndarray]:
+    """Weights [D, classes] and intercept [classes] of the least sum of losses and penalty that random starts come down to. y: classes numbered from 0."""
+    found = [from_start(torch.tensor(x, dtype=torch.float64), torch.tensor(y), rank, seed) for seed in range(n_starts)]
     return min(found, key=lambda each: each[0])[1:]
 
 
@@ -59,6 +62,33 @@ def test_a_restricted_probe_is_the_best_of_torch_s(drawn: tuple[np.ndarray, np.n
     np.testing.assert_allclose(probs, expected, atol=2e-3)
     logits = np.log(probs) - np.log(probs).mean(1, keepdims=True)
     assert np.linalg.matrix_rank(logits - logits.mean(0), tol=1e-3) == rank
+
+
+def test_the_code_of_a_restricted_probe_is_that_of_its_blocks_by_torch() -> None:
+    """Of two classes one direction is all there can be. What a probe is told of is learned, its code too, from standardised states."""
+    random, n, k = np.random.default_rng(5), 200, 3
+    x = (random.normal(size=(n, D)) * 10.0 ** np.arange(D) + 5).astype(np.float32)
+    states = ((x - x.mean(0)) / x.std(0)).astype(np.float64)
+    y = np.where(states[:, 1] > 0.5, 2, (states[:, 0] > 0).astype(np.int64))
+    order = np.random.default_rng(0).permutation(n)
+    ends, met = [1, 2, 3, 6, 12, 25, 50, 100, 200], set()
+    bits = np.log2(k)
+    for end, following in pairwise(ends):
+        classes, labels = np.unique(y[order[:end]], return_inverse=True)
+        probs, of = np.zeros((following - end, k)), states[order[end:following]]
+        met.add(len(classes))
+        if len(classes) == 1:
+            probs[:, classes] = 1
+        elif len(classes) == 2:
+            p = 1 / (1 + np.exp(-np.hstack([of, np.ones((len(of), 1))]) @ binary_weights(states[order[:end]], labels == 1)))
+            probs[:, classes] = np.stack([1 - p, p], 1)
+        else:
+            weights, intercept = by_torch(states[order[:end]], labels, rank=1, n_starts=4)
+            probs[:, classes] = torch.softmax(torch.tensor(of @ weights + intercept), 1).numpy()
+        bits -= np.log2((end * probs[np.arange(len(of)), y[order[end:following]]] + 1) / (end + k)).sum()
+    row, _ = probed((x, x), labelled(y), labelled(y), k, seed=0, rank=1)
+    assert met == {1, 2, 3}
+    assert row["codelength"] == pytest.approx(bits, rel=1e-3)
 
 
 def test_with_all_directions_it_is_the_probe_that_nothing_restricts(drawn: tuple[np.ndarray, np.ndarray]) -> None:

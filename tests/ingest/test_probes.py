@@ -18,7 +18,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 import atlas
 from ingest.passes.base import Probe
 from ingest.passes.probe import PASS
-from ingest.recorders.linear_probe import L2, Labelled, block_ends, codelength, control_labels, interval, probed, type_guess
+from ingest.recorders.linear_probe import L2, Labelled, codelength, control_labels, interval, probed, type_guess
 from ingest.recorders.probe_rows import probe_tables, task_of
 from ingest.recorders.word_states import word_states
 from ingest.text import probed_words
@@ -77,7 +77,7 @@ def test_the_code_is_that_of_its_blocks_by_numpy() -> None:
     x, k, lacked = random.normal(size=(60, D)), 3, []
     y = np.where(x[:, 0] > 0.5, 2, (x[:, 1] > 0).astype(np.int64))
     order = np.random.default_rng(0).permutation(60)
-    ends = block_ends(60)
+    ends = [1, 2, 4, 8, 15, 30, 60]
     bits = ends[0] * np.log2(k)
     for end, following in pairwise(ends):
         classes, of = np.unique(y[order[:end]]), np.hstack([x[order[end:following]], np.ones((following - end, 1))])
@@ -104,7 +104,7 @@ def binary_weights(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     def loss(w: np.ndarray) -> float:
         return np.logaddexp(0, -np.where(y, 1, -1) * (ones @ w)).sum() + L2 / 2 * (w[:-1] ** 2).sum()
 
-    return minimize(loss, np.zeros(D + 1), method="BFGS", options={"gtol": 1e-6}).x
+    return minimize(loss, np.zeros(ones.shape[1]), method="BFGS", options={"gtol": 1e-6}).x
 
 
 def test_control_labels_are_drawn_once_a_type_from_the_labels_there_are() -> None:

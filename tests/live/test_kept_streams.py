@@ -3,6 +3,7 @@
 import pyarrow as pa
 import pytest
 
+from atlas.live.shape import require_tokens
 from atlas.live.streams import stream_of, table_of
 from schema.errors import AtlasError
 
@@ -66,3 +67,16 @@ def test_what_is_cut_or_none_is_an_error() -> None:
     for sent in (b"", b"none", whole[:40], whole[: len(whole) // 2], bytes(64)):
         with pytest.raises((AtlasError, pa.ArrowException, OSError)):
             table_of(sent)
+
+
+def test_tokens_are_those_of_the_atlas() -> None:
+    """Of a vocabulary of five, null where there is none; each column is looked at, and each list."""
+    good = {"token_id": [0, 4], "next_token_id": [3, None], "token_ids": [[1, 2], []], "rank": [9, -9]}
+    require_tokens("position", pa.table(good), 4)
+    require_tokens("position", pa.table(good).slice(0, 0), 4)
+    for column, wrong, said in (
+        ("token_id", [5, 0], "token_id 5"), ("token_id", [0, -1], "token_id -1"), ("next_token_id", [None, 99], "next_token_id 99"),
+        ("token_ids", [[1], [2, 5]], "token_ids 5"),
+    ):  # fmt: skip
+        with pytest.raises(AtlasError, match=f"its table position has in {said}, and the atlas has tokens 0 to 4"):
+            require_tokens("position", pa.table(good | {column: wrong}), 4)

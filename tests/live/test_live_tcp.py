@@ -5,13 +5,14 @@ import socket
 from collections.abc import Iterator
 from contextlib import closing
 from http.client import HTTPConnection
+from pathlib import Path
 
 import pytest
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 
 import atlas
-from ingest.live.tcp import Guarded, listening
+from ingest.live.tcp import Guarded, listening, new_token
 from schema.errors import AtlasError
 from schema.live import ADDRESS, TOKEN, socket_path
 from tests.live.conftest import PROMPT, World, live_process, private_sockets
@@ -64,6 +65,19 @@ def test_only_its_own_host_no_other_origin_and_the_token_pass(port: int, token: 
         assert (code, "ATLAS_LIVE_TOKEN" in said["message"], token in said["message"]) == (401, True, False)
     assert status(port, host)[0] == 401
     assert status(port, host, right, right)[0] == 401
+
+
+def test_a_token_is_256_bits_none_of_which_follows_from_the_others(tmp_path: Path) -> None:
+    """By the rank over two of as many tokens again as there are bits: what is drawn of fewer, and repeated, has less."""
+    with private_sockets():
+        drawn = [int(new_token(tmp_path / "a.duckdb")[0], 16) for _ in range(320)]
+    leading: dict[int, int] = {}
+    for token in drawn:
+        rest = token
+        while rest and (known := leading.get(rest.bit_length())):
+            rest ^= known
+        leading |= {rest.bit_length(): rest} if rest else {}
+    assert len(leading) == 256
 
 
 def test_a_header_that_comes_twice_is_none() -> None:

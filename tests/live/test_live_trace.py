@@ -26,7 +26,7 @@ from atlas.live.streams import stream_of
 from schema.audits import run_audits
 from schema.errors import AtlasError
 from schema.live import socket_path
-from tests.exact.tiny import D_FFN
+from tests.exact.tiny import D_FFN, D_VOCAB
 from tests.live.conftest import PROMPT, World
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "live.md"
@@ -307,7 +307,14 @@ def test_the_code_of_the_document_runs(process: World, monkeypatch: pytest.Monke
     assert names["found"].tables["arm"]["arm_id"].to_pylist() == [0, 1, 2]
 
 
+def with_token(table: pa.Table, column: str, last: object) -> pa.Table:
+    """The table, another token in its last row."""
+    place = table.column_names.index(column)
+    return table.set_column(place, table.schema.field(place), pa.array([*table[column].to_pylist()[:-1], last], table.schema.field(place).type))
+
+
 FOREIGN = pa.table({"position_id": [1]})
+LAST = D_VOCAB - 1
 SPOILED: dict[str, tuple[str, Callable[[pa.Table], pa.Table], str]] = {
     "an atlas's table": ("token", lambda _: FOREIGN, 'it has a table "token", and a trace has none of that name'),
     "a view's name": ("dominant_sub_update", lambda _: FOREIGN, "a trace has none of that name"),
@@ -324,6 +331,10 @@ SPOILED: dict[str, tuple[str, Callable[[pa.Table], pa.Table], str]] = {
     ),
     "no columns": ("trace", lambda _: pa.table({}), "rows without a position_id below 0"),
     "no arms": ("arm", lambda t: t.slice(0, 0), "its arms are not counted from 0"),
+    "a token behind the last": ("position", lambda t: with_token(t, "token_id", D_VOCAB), f"has in token_id {D_VOCAB}, and the atlas has tokens 0 to {LAST}"),
+    "a token below 0": ("prompt_token", lambda t: with_token(t, "token_id", -1), "its table prompt_token has in token_id -1"),
+    "a prediction of no token": ("outcome_token", lambda t: with_token(t, "token_id", D_VOCAB), f"outcome_token has in token_id {D_VOCAB}"),
+    "a continuation of no tokens": ("generation", lambda t: with_token(t, "token_ids", [0, D_VOCAB]), f"generation has in token_ids {D_VOCAB}"),
     "too many arms": ("arm", lambda t: pa.concat_tables([t] * 99), "and 65 are traced at most"),
 }
 
@@ -335,7 +346,7 @@ def test_a_kept_trace_that_somebody_sent_has_the_tables_of_an_answer_and_no_othe
     name, spoil, expected = SPOILED[case]
     copy = Path(shutil.copy(process.atlas, tmp_path / "copy.duckdb"))
     with atlas.open(process.atlas) as a:
-        tables = a.live().trace("x").tables
+        tables = a.live().trace("x", n_new=1).tables
     save_answer(copy, {**tables, name: spoil(tables.get(name, FOREIGN))} if name not in OF_EXPERIMENT else tables, "sent", None, is_whole=True)
     if name in OF_EXPERIMENT:
         with closing(duckdb.connect(EXPERIMENTS.path(copy))) as con:

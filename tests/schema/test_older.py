@@ -224,9 +224,16 @@ def test_probes_may_be_of_what_the_text_says_after_the_next_ingest_and_all_rows_
     """The three tables as the release before had them: tasks were four, and a probe said no rank."""
     path, names = write_tiny_atlas(tmp_path / "a.duckdb"), ("probe_task", "probe", "probe_prediction")
     insert = "INSERT INTO probe_task SELECT * REPLACE ('index' AS task) FROM probe_task"
+    comments = (
+        "SELECT c.table_name, t.comment, c.column_name, c.comment FROM duckdb_columns() AS c JOIN duckdb_tables() AS t USING (table_name) "
+        "WHERE c.table_name IN ('probe_task', 'probe', 'probe_prediction', 'run') ORDER BY ALL"
+    )
     four = re.compile(r"CHECK ?\(\(?task IN \([^)]*\)\)?\)")
     with closing(store.open_writer(path)) as con:
         rows = {name: con.execute(f"FROM {name} ORDER BY ALL").fetchall() for name in names}
+        said = con.execute(comments).fetchall()
+        assert len(said) > 30 and all(of_table and of_column for _, of_table, _, of_column in said)
+        con.execute("COMMENT ON COLUMN run.kind IS 'one of five'; COMMENT ON TABLE run IS 'of then'")
         for name in names:
             ((ddl,),) = con.execute("SELECT sql FROM duckdb_tables() WHERE table_name = $name", {"name": name}).fetchall()
             assert four.search(ddl)
@@ -244,8 +251,18 @@ def test_probes_may_be_of_what_the_text_says_after_the_next_ingest_and_all_rows_
         con.execute(insert)
         with pytest.raises(duckdb.ConstraintException):
             con.execute("INSERT INTO probe_task SELECT * REPLACE ('mood' AS task) FROM probe_task")
-        assert con.execute("SELECT count(*) FROM duckdb_columns() WHERE comment IS NULL AND table_name IN ('probe_task', 'probe')").fetchall() == [(0,)]
+        # also of a table that nothing else has changed in
+        assert con.execute(comments).fetchall() == said
         assert con.execute("SELECT table_name FROM duckdb_tables() WHERE contains(table_name, 'former')").fetchall() == []
+
+
+def test_a_column_that_is_added_says_what_it_is(tmp_path: Path) -> None:
+    comment = "SELECT comment FROM duckdb_columns() WHERE table_name = 'probe' AND column_name = 'rank'"
+    with closing(store.open_writer(write_tiny_atlas(tmp_path / "a.duckdb"))) as con:
+        ((said,),) = con.execute(comment).fetchall()
+        con.execute("ALTER TABLE probe DROP COLUMN rank")
+        bring_up(con, 2)
+        assert con.execute(comment).fetchall() == [(said,)] != [(None,)]
 
 
 def test_a_run_may_be_of_any_pass_after_the_next_ingest_and_all_rows_stay(tmp_path: Path) -> None:
