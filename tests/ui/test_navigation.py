@@ -100,15 +100,19 @@ def test_back_and_forward_lead_over_every_view_and_each_address_restores_its_own
 
 
 def test_a_widget_leaves_no_step_and_its_choice_is_there_again_after_back(page: Page, tiny_server: Server) -> None:
-    page.goto(f"{tiny_server.url}/component?at=L1N2")
+    page.goto(f"{tiny_server.url}/search?q=sat")
     settled(page)
+    page.locator(".previews .row").first.click()
+    reached(page, "component", "L2N1", {})
     page.get_by_role("radio", name="wide").or_(page.get_by_role("button", name="wide")).first.click()
     page.wait_for_url("**/component?*context=wide*")
     settled(page)
     page.get_by_role("link", name="Next").click()
-    reached(page, "component", "L1N3", {})
+    reached(page, "component", "L2N2", {})
     page.go_back()
-    assert reached(page, "component", "L1N2", {})[2] == {"at": "L1N2", "context": "wide"}
+    assert reached(page, "component", "L2N1", {})[2] == {"at": "L2N1", "context": "wide"}
+    page.go_back()
+    assert reached(page, "search", "What the atlas has of it", {})[2] == {"q": "sat"}
 
 
 def test_an_address_that_does_not_exist_stays_as_it_was_asked(page: Page, tiny_server: Server) -> None:
