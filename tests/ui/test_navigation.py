@@ -115,6 +115,18 @@ def test_a_widget_leaves_no_step_and_its_choice_is_there_again_after_back(page: 
     assert reached(page, "search", "What the atlas has of it", {})[2] == {"q": "sat"}
 
 
+def test_an_area_of_the_map_leaves_no_step(page: Page, tiny_server: Server) -> None:
+    page.goto(f"{tiny_server.url}/search?q=sat")
+    settled(page)
+    page.goto(f"{tiny_server.url}/map?area=1,2,1,2")
+    settled(page)
+    page.get_by_role("button", name="Zoom out").click()
+    page.wait_for_url("**/map?*area=0.5*")
+    settled(page)
+    page.go_back()
+    assert reached(page, "search", "What the atlas has of it", {})[2] == {"q": "sat"}
+
+
 def test_an_address_that_does_not_exist_stays_as_it_was_asked(page: Page, tiny_server: Server) -> None:
     page.goto(f"{tiny_server.url}/neuron?layer=99&neuron=5")
     for _ in range(2):
