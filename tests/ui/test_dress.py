@@ -69,7 +69,7 @@ def test_the_legend_of_the_map_can_be_read(visited: Visited, scheme: str, dark: 
         darkest, lightest = shown.getextrema()
         # what it stands on fills most of it
         assert (ImageStat.Stat(shown).median[0] < 80) == dark
-        assert lightest - darkest > 60, letters.inner_text()
+        assert lightest - darkest > 60, letters.text_content()
 
 
 @pytest.mark.parametrize("width", [1024, 1440])

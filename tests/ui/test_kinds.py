@@ -137,5 +137,7 @@ def test_a_room_of_a_lake_shows_what_that_of_its_file_does(visit: Visit, lake: P
     of_file = entered(visit, tiny, room)
     app = entered(visit, lake, room)
     assert not app.error, text_of(app)
-    assert [table.to_dict() for table in tables(app)] == [table.to_dict() for table in tables(of_file)] or room == "Overview"
+    # how large a lake is and what lies beside its tables is its own: of the SQL page the rows of the statement are compared
+    shown, of_the_file = ([table.to_dict() for table in tables(found)][-1 if room == "SQL" else None :] for found in (app, of_file))
+    assert shown == of_the_file or room == "Overview"
     assert [h.value for h in app.header] == [h.value for h in of_file.header]
