@@ -32,7 +32,7 @@ def newer_snapshot() -> None:
         st.rerun()
 
 
-try:
+with blocks.errors_said():
     st.html(tokens.CSS + frame.CSS + listing.CSS + previews.CSS)
     frame.follow_softly()
     frame.bar(page.url_path, snapshot.age(data.shown().published, datetime.now(UTC)))
@@ -42,5 +42,3 @@ try:
         beside.page(page.url_path)
     else:
         page.run()
-except AtlasError as error:
-    blocks.failure(error)

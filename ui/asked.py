@@ -55,9 +55,9 @@ def toggle(label: str, key: str, value: bool) -> bool:
     return chosen
 
 
-def one(label: str, key: str, known: Sequence[str], default: str, **options: Any) -> str:
-    """One of many words. Raises AtlasError if the address has another under `key`."""
-    asked = st.query_params.get(key, "")
+def one(label: str, key: str, known: Sequence[str], default: str, *, changes: bool = False, **options: Any) -> str:
+    """One of many words. Raises AtlasError if the address has another under `key`; where another widget `changes` them, if it opens with another."""
+    asked = "" if changes and key in st.session_state else st.query_params.get(key, "")
     chosen = st.selectbox(label, known, known.index(default), key=key, bind="query-params", **options)
     if asked and asked not in known:
         raise AtlasError(f"no {key} {asked}; they are {', '.join(known)}")

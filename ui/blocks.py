@@ -1,7 +1,8 @@
 """What every page is put together from: tables that open what they list, figures, and the way to take each away."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial, wraps
 from typing import Literal, ParamSpec
 
@@ -14,9 +15,10 @@ from atlas.export.formats import Style, render
 from atlas.export.latex import tex
 from atlas.export.visible import visible
 from atlas.notes import notes
+from atlas.nulls import without_value
 from atlas.questions import question
 from schema.errors import AtlasError
-from ui import charts, links, listing, shown_numbers
+from ui import charts, data, links, listing, shown_numbers
 from ui.data import Answer, source
 from ui.tray import collecting, figures
 
@@ -28,6 +30,9 @@ LONGEST_CELL = 2048
 
 NOTHING = "Nothing of the kind is in this atlas."
 
+STUMBLES = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, pl.exceptions.PolarsError)
+"""What comes of a value that is missing where there always is one."""
+
 
 P = ParamSpec("P")
 
@@ -38,20 +43,29 @@ def alone(draw: Callable[P, None]) -> Callable[P, None]:
     @st.fragment
     @wraps(draw)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            draw(*args, **kwargs)
-        except AtlasError as error:
-            failure(error)
+        part(draw, *args, **kwargs)
 
     return drawn
 
 
 def part(draw: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
     """A part of a page whose errors stand where it would."""
-    try:
+    with errors_said():
         draw(*args, **kwargs)
+
+
+@contextmanager
+def errors_said() -> Iterator[None]:
+    """What cannot be shown is said in its place. Where a page stumbles over rows that no ingest makes that is said; over others it is a fault of the page."""
+    try:
+        yield
     except AtlasError as error:
         failure(error)
+    except STUMBLES:
+        columns = without_value(data.atlas().con)
+        if not columns:
+            raise
+        failure(AtlasError(f"{data.file_name()} is not as an ingest makes it: there are rows without a value in {', '.join(columns[:5])}"))
 
 
 def table(

@@ -50,7 +50,7 @@ def rows(found: Iterable[tuple[Mapping[str, Any], str]], title: str) -> str:
     return f'<div class="previews" role="list" aria-label="{escape(title)}">{"".join(row(of, why) for of, why in found)}</div>'
 
 
-def chips(tokens: Sequence[str]) -> str:
+def chips(tokens: Sequence[str | None]) -> str:
     """Tokens side by side, each as its characters."""
     return f'<span class="chips">{"".join(f"<bdi>{escape(visible(t))}</bdi>" for t in tokens)}</span>'
 

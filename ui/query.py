@@ -10,7 +10,7 @@ from atlas.arguments import bind
 from atlas.questions import Parameter, Question, question, questions
 from atlas.statement import statement
 from schema.errors import AtlasError
-from ui import blocks, charts, data, shown_numbers
+from ui import asked, blocks, charts, data, shown_numbers
 from ui.running import LIMITS, MAX_ROWS, result
 
 PAGE, KEPT = 100, 20
@@ -121,7 +121,7 @@ def show(sql: str) -> None:
     page = st.pagination(n_pages, key="page") if n_pages > 1 else 1
     answer = data.Answer(title_of(sql), frame, sql)
     blocks.table(answer, "result", rows=slice((page - 1) * PAGE, page * PAGE))
-    if st.toggle("Chart", key="chart", bind="query-params"):
+    if asked.toggle("Chart", "chart", False):
         draw(answer, hint(sql))
 
 
@@ -133,17 +133,17 @@ LONGEST_TITLE = 120
 
 def title_of(sql: str) -> str:
     """A caption for the rows: the question's sentence where the statement asks one, else the statement as far as there is room."""
-    asked = CALL.match(sql)
-    if asked and asked[1] in questions():
-        return questions()[asked[1]].sentence
+    call = CALL.match(sql)
+    if call and call[1] in questions():
+        return questions()[call[1]].sentence
     words = " ".join(sql.split())
     return f"Rows of {words if len(words) <= LONGEST_TITLE else f'{words[:LONGEST_TITLE]}…'}"
 
 
 def hint(sql: str) -> tuple[str, list[str]]:
     """The chart that a question's header proposes, (kind, columns); a bar chart for other statements."""
-    asked = CALL.match(sql)
-    found = re.match(r"(\w+)\((.+)\)", questions()[asked[1]].chart) if asked and asked[1] in questions() else None
+    call = CALL.match(sql)
+    found = re.match(r"(\w+)\((.+)\)", questions()[call[1]].chart) if call and call[1] in questions() else None
     return (found[1], [part.strip() for part in found[2].split(",")]) if found else ("bar", [])
 
 
@@ -153,9 +153,8 @@ def draw(answer: data.Answer, proposed: tuple[str, list[str]]) -> None:
     names = answer.frame.columns
     x, y = [*(c for c in columns if c in names), *(c for c in names if c not in columns), names[-1]][:2]
     with st.container(horizontal=True):
-        kind = st.selectbox("Kind", charts.KINDS, index=charts.KINDS.index(kind) if kind in charts.KINDS else 0, key="kind", bind="query-params")
-        x = st.selectbox("Across", names, index=names.index(x), key="x", bind="query-params")
-        y = st.selectbox("Up", names, index=names.index(y), key="y", bind="query-params")
+        kind = asked.one("Kind", "kind", charts.KINDS, kind if kind in charts.KINDS else charts.KINDS[0])
+        x, y = (asked.one(label, key, names, column, changes=True) for label, key, column in (("Across", "x", x), ("Up", "y", y)))
         words = [c for c in names if answer.frame.schema[c] == pl.String and c != x]
-        colour = st.selectbox("Colour", words, index=0 if words else None, key="colour", bind="query-params")
+        colour = asked.one("Colour", "colour", words, words[0], changes=True) if words else None
     blocks.figure(charts.two_columns(answer.frame, kind, x, y, colour), answer, "result-chart")

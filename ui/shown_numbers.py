@@ -15,9 +15,9 @@ LONGEST_LIST = 20
 """Numbers of a list that a cell shows."""
 
 
-def counted(n: int, what: str, several: str = "") -> str:
-    """'1 row', '2,000 rows'; `several` where it is not made with an s."""
-    return f"{n:,} {what if n == 1 else several or f'{what}s'}"
+def counted(n: int | None, what: str, several: str = "") -> str:
+    """'1 row', '2,000 rows'; `several` where it is not made with an s. – where it is not known how many."""
+    return f"{NULL if n is None else f'{n:,}'} {what if n == 1 else several or f'{what}s'}"
 
 
 def is_count(column: str) -> bool:

@@ -8,8 +8,9 @@ HIDDEN = {"Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp"}
 """Unicode categories with no glyph of their own: controls, direction marks, private and unassigned characters, separators."""
 
 
-def visible(text: str) -> str:
-    """Line breaks as ↵, tabs as →, spaces at either end as ␣, characters without a glyph as \\xNN or \\uNNNN."""
+def visible(text: str | None) -> str:
+    """Line breaks as ↵, tabs as →, spaces at either end as ␣, characters without a glyph as \\xNN or \\uNNNN; nothing where there is no text."""
+    text = text or ""
     core = text.strip(" ")
     if not core:
         return SPACE * len(text)
@@ -26,6 +27,6 @@ def visible_character(character: str) -> str:
     return character
 
 
-def visible_line(text: str) -> str:
+def visible_line(text: str | None) -> str:
     """Text within a line: as visible(), with plain spaces."""
-    return "".join(map(visible_character, text))
+    return "".join(map(visible_character, text or ""))

@@ -158,6 +158,12 @@ def server(large: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
 
 
 @pytest.fixture(scope="session")
+def tiny_server(tiny_original: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(tiny_original, tmp_path_factory.mktemp("tiny-server") / "log") as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
     with browsing() as browser:
         yield browser

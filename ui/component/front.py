@@ -76,7 +76,7 @@ def annotated(row: Row) -> str:
     return f"<bdi>{escape(visible_line(row['description']))}</bdi> ({escape(row['kind'])}, <bdi>{escape(visible_line(row['annotator']))}</bdi>)"
 
 
-def token(text: str) -> str:
+def token(text: str | None) -> str:
     return f'<span class="chips" style="display:inline"><bdi>{escape(visible(text))}</bdi></span>'
 
 

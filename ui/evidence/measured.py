@@ -9,7 +9,7 @@ from ui.shown_numbers import counted
 
 
 def probes(frame: pl.DataFrame) -> str:
-    best = frame.sort("accuracy", "layer", descending=[True, False]).row(0, named=True)
+    best = frame.sort("accuracy", "layer", descending=[True, False], nulls_last=True).row(0, named=True)
     picky = frame.sort("selectivity", "layer", descending=[True, False], nulls_last=True).row(0, named=True)
     return (
         f"Best at {best['site']} of layer {best['layer']}: {percent(best['accuracy'])} of {counted(best['n_test'], 'word')}; the type's commonest label alone "

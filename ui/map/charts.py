@@ -127,7 +127,7 @@ def up(area: Area) -> alt.Y:
 
 def layer_colour(column: str, title: str, n_layers: int) -> alt.Color:
     """Above the chart, where it takes no width."""
-    legend = alt.Legend(orient="top", direction="horizontal", gradientLength=160, tickCount=4, format="d")
+    legend = alt.Legend(orient="top", direction="horizontal", gradientLength=160, tickCount=min(4, max(n_layers - 1, 1)), format="d")
     return alt.Color(f"{column}:Q", title=title, scale=alt.Scale(domain=[0, max(n_layers - 1, 1)], range=LAYERS, interpolate="lab"), legend=legend)
 
 

@@ -90,9 +90,9 @@ def width_of_character(character: str) -> float:
     return WIDTHS[kind]
 
 
-def names(tokens: Sequence[str]) -> list[str]:
-    """What a cell may be called: two of its tokens, or one; words before pieces of words, and nothing that is no whole character."""
-    ordered = sorted((token for token in tokens if not is_broken(token)), key=lambda token: not is_word(token))
+def names(tokens: Sequence[str | None]) -> list[str]:
+    """What a cell may be called: two of its tokens, or one; words before pieces of words, and nothing that has no text or is no whole character."""
+    ordered = sorted((token for token in tokens if token is not None and not is_broken(token)), key=lambda token: not is_word(token))
     shown = [shortened(visible(token)).removeprefix(SPACE) or SPACE for token in ordered]
     return [" · ".join(shown[:n]) for n in (2, 1) if len(shown) >= n]
 

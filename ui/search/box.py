@@ -5,13 +5,18 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+import polars as pl
 import streamlit as st
 
 from atlas.address import Head, Neuron
 from atlas.export.visible import visible
+from atlas.questions import question
+from atlas.ranges import missing_run
 from schema.errors import AtlasError
 from ui import blocks, data, links, previews
 from ui.search.parsing import Asked, parse
+from ui.search.ways import NO_SWEEP
+from ui.tray import collecting
 
 SHOWN, LOOKED = 8, 60
 """Neurons of a group, and rows that these are taken from: a neuron may have one for each tail."""
@@ -77,7 +82,10 @@ def position(number: int) -> None:
 
 def words(asked: Asked) -> None:
     """The groups; of an empty one, which of the others have the words."""
-    found = {group: looked_up(group, asked.text) for group in GROUPS}
+    known = [group for group in GROUPS if not missing_run(data.atlas().con, question(group.question).sql)]
+    if len(known) < len(GROUPS):
+        blocks.empty(*NO_SWEEP)
+    found = {group: looked_up(group, asked.text) for group in known}
     faults = {str(f) for f in found.values() if isinstance(f, AtlasError)}
     for fault in sorted(faults):
         blocks.empty(f"As a token: {fault}" if "no token" in fault else fault)
@@ -91,6 +99,7 @@ def words(asked: Asked) -> None:
             st.text(f"None. It is found under: {', '.join(others)}." if others else "None, and under no other heading either.")
             continue
         show(neurons, group.heading, of)
+        collecting.offer(pl.DataFrame(list(neurons), schema=["layer", "neuron"], orient="row"), group.question)
         st.html(links.anchor(links.link(links.SEARCH, by=group.way, term=asked.text), "All of them, and by tail and corpus"))
 
 
