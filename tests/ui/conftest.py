@@ -5,6 +5,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pandas as pd
 import pytest
 import streamlit as st
 from playwright.sync_api import Browser
+from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
 from schema import store
@@ -62,8 +64,16 @@ def older(tiny: Path) -> Path:
     return tiny
 
 
+@pytest.fixture(scope="session")
+def packages_read_once() -> Iterator[None]:
+    """Streamlit looks for components in every installed package whenever a page is run, which takes longer than many pages do."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(manifest_scanner, "scan_component_manifests", cache(manifest_scanner.scan_component_manifests))
+        yield
+
+
 @pytest.fixture
-def visit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Visit]:
+def visit(monkeypatch: pytest.MonkeyPatch, packages_read_once: None) -> Iterator[Visit]:
     """Open a page of an atlas: visit(path, "neuron", layer="1")."""
     # Streamlit puts the page there, and a process that is spawned later would run it
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
