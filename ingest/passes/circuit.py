@@ -73,9 +73,12 @@ def circuit_tables(model: "Model", layer: int, states: "TokenStates") -> "Tables
     from ingest.recorders.directions import direction_tables
     from ingest.recorders.head_rows import head_tables
     from ingest.recorders.virtual_weights import virtual_weight_tables
+    from ingest.workers.memory import give_back
 
-    composition = {"composition": composition_rows(model, layer, states)}
-    return head_tables(model, layer, states) | composition | direction_tables(model, layer, states) | virtual_weight_tables(model, layer)
+    tables = head_tables(model, layer, states) | {"composition": composition_rows(model, layer, states)} | direction_tables(model, layer, states)
+    # products with the vocabulary leave 0.6 GB in the heap of a model of 1B parameters, in which those of neurons find no room
+    give_back()
+    return tables | virtual_weight_tables(model, layer)
 
 
 PASS = Circuit()
