@@ -1,7 +1,6 @@
 """The process: one for each atlas, on a Unix socket in a folder that nobody else can enter; it ends by itself when nobody asks."""
 
 import asyncio
-import ctypes
 import fcntl
 import os
 import socket
@@ -18,6 +17,7 @@ from ingest.live.app import Process
 from ingest.live.engine import Engine
 from ingest.live.patient import OPTIONS
 from ingest.live.tcp import Guarded
+from ingest.workers.memory import map_from
 from schema.live import socket_path
 from schema.store import left_names, remove_left
 
@@ -28,11 +28,8 @@ LOOKED = 1.0
 TRIES, PAUSE = 4, 0.05
 """Of the lock, and seconds between them."""
 
-MMAP_THRESHOLD = -3
-"""M_MMAP_THRESHOLD of glibc's malloc.h; elsewhere there is no mallopt."""
-
 MAPPED = 1 << 17
-"""Bytes from which an array is mapped. Set, it stays; by itself it would grow to 32 MB."""
+"""Bytes from which an array is mapped: in heaps, short-lived arrays between rows that are kept cost gigabytes."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +44,7 @@ class Port:
 def serve(path: Path, source: str | None, device: str, idle: float, port: Port | None = None) -> bool:
     """Answer until idle or told to stop; False if another process answers for this atlas already."""
     target = socket_path(path)
-    give_back()
+    map_from(MAPPED)
     with claimed(target) as listener:
         if listener is None:
             return False
@@ -57,12 +54,6 @@ def serve(path: Path, source: str | None, device: str, idle: float, port: Port |
                 remove_left(folder)
         asyncio.run(answer(Engine(path, source, device), listener, idle, port))
     return True
-
-
-def give_back() -> None:
-    """Let the C library map what is large by itself, and unmap it once it is free: in heaps, short-lived arrays between rows that are kept cost gigabytes."""
-    with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, MAPPED)
 
 
 def locked(lock: int) -> bool:

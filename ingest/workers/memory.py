@@ -1,11 +1,33 @@
-"""Memory that arrays have left, between one shard and the next."""
+"""Memory that arrays have left. The C library keeps it between what is still used, for arrays to come that may not fit."""
 
 import ctypes
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+MMAP_THRESHOLD = -3
+"""M_MMAP_THRESHOLD of glibc's malloc.h; elsewhere there is no mallopt."""
+
+LARGEST = 1 << 25
+"""Bytes, 32 MB: what glibc's threshold grows to by itself (DEFAULT_MMAP_THRESHOLD_MAX)."""
+
+
+def map_from(size: int) -> None:
+    """Let arrays of `size` bytes and more be mapped one by one, and unmapped once they are free. Set, the threshold no longer grows."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, size)
+
+
+@contextmanager
+def mapped_from(size: int) -> Iterator[None]:
+    """map_from() for a while. Afterwards no array below 32 MB is mapped, as after an hour of work without this."""
+    map_from(size)
+    try:
+        yield
+    finally:
+        map_from(LARGEST)
 
 
 def give_back() -> None:
-    """Give what is free to the system. The C library keeps it between what is still used: 0.7 GB after ten layers of a model of Llama-3.2-1B's shape."""
-    # glibc's; elsewhere there is none
+    """Give what is free to the system: 0.7 GB after ten layers of a model of Llama-3.2-1B's shape."""
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
