@@ -14,8 +14,9 @@ from tests.ui.browser import PAGES, Server, open_room, serving, settled
 
 REPEATS, VIEWS = 5, 400
 
-MEASURED = ("click", "paint", "link", "next")
-"""From another page by its name at the top; from its address until its first answer can be read, and until it stands; the next thing that is done there."""
+MEASURED = ("click", "stands", "address", "stands", "next")
+"""From another page by its name at the top, until the page's first answer can be read and until all of it stands; from its address, likewise; the next thing
+that is done there."""
 
 PAINTED = {
     "Overview": "[data-testid=stMetric]",
@@ -29,6 +30,13 @@ PAINTED = {
 }
 """Title → the first of what its page is for."""
 
+# asked at every frame: a locator looks again after up to half a second
+ANSWERED = """([selector, before]) => {
+    const title = document.querySelector("h1")?.innerText
+    return title && title !== before && [...document.querySelectorAll(selector)].some(found => !found.closest("[data-stale=true]"))
+}"""
+STANDS = """() => document.querySelector("[data-testid=stApp][data-test-script-state=notRunning] h1") && !document.querySelector("[data-stale=true]")"""
+
 
 def bench_pages(browser: Browser, path: Path) -> None:
     """Print a table of an atlas: page, and the median seconds of each thing that MEASURED names; then what many views leave in memory."""
@@ -37,11 +45,11 @@ def bench_pages(browser: Browser, path: Path) -> None:
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         print(f"\n{path.name}, {n_neurons:,} neurons\n{'page':33}" + "".join(f"{name + ', s':>10}" for name in MEASURED))
         for title, address in views.items():
-            clicks = [timed(lambda t=title: click(page, t)) for _ in range(REPEATS) if elsewhere(page, server, title)]
-            paints = [timed(lambda t=title, a=address: paint(page, server, a, t)) for _ in range(REPEATS) if elsewhere(page, server, title)]
-            links = [timed(lambda a=address: go(page, server, a)) for _ in range(REPEATS)]
+            clicks = [click(page, title) for _ in range(REPEATS) if elsewhere(page, server, title)]
+            links = [follow(page, server, address, title) for _ in range(REPEATS) if elsewhere(page, server, title)]
             answers = [timed(lambda t=title, i=i: NEXT[t](page, i, words)) for i in range(REPEATS)]
-            print(f"{title:33}" + "".join(f"{statistics.median(found):10.2f}" for found in (clicks, paints, links, answers)))
+            found = [*zip(*clicks, strict=True), *zip(*links, strict=True), answers]
+            print(f"{title:33}" + "".join(f"{statistics.median(seconds):10.2f}" for seconds in found), flush=True)
         before = memory(server.pid)
         for i in range(VIEWS):
             go(page, server, f"component?at=L{i % 16}N{i * 7 % 1250}" if i % 2 else list(views.values())[i // 2 % len(views)])
@@ -60,10 +68,18 @@ def read_views(path: Path) -> tuple[dict[str, str], list[str], int]:
     return PAGES | {"Search": f"search?q={words[0]}", "Prediction": f"prediction?position={position}"}, words, n
 
 
-def paint(page: Page, server: Server, address: str, title: str) -> None:
-    """From an address until the first of what the page is for can be read."""
+def follow(page: Page, server: Server, address: str, title: str) -> tuple[float, float]:
+    """Seconds from an address until the first of what the page is for can be read, and until the page stands."""
+    start = time.perf_counter()
     page.goto(f"{server.url}/{address}", wait_until="commit")
-    page.locator(PAINTED[title]).first.wait_for()
+    return read(page, title, "", start)
+
+
+def read(page: Page, title: str, before: str, start: float) -> tuple[float, float]:
+    page.wait_for_function(ANSWERED, arg=[PAINTED[title], before])
+    answered = time.perf_counter() - start
+    page.wait_for_function(STANDS)
+    return answered, time.perf_counter() - start
 
 
 def go(page: Page, server: Server, address: str) -> None:
@@ -77,12 +93,12 @@ def elsewhere(page: Page, server: Server, title: str) -> bool:
     return True
 
 
-def click(page: Page, title: str) -> None:
-    """To a page by its name at the top."""
+def click(page: Page, title: str) -> tuple[float, float]:
+    """To a page by its name at the top: seconds until its first answer, and until it stands."""
     before = page.locator("h1").first.inner_text()
+    start = time.perf_counter()
     open_room(page, title)
-    page.wait_for_function("before => ![before, undefined].includes(document.querySelector('h1')?.innerText)", arg=before)
-    settled(page)
+    return read(page, title, before, start)
 
 
 def timed(action: Callable[[], object]) -> float:
@@ -101,7 +117,7 @@ def answered(page: Page, act: Callable[[], object], holds: str) -> None:
     """Do something, and wait until the page's text, or what is typed in it, holds the answer."""
     act()
     page.wait_for_function(f"document.body.innerText.includes({holds!r}) || document.location.href.includes({holds!r})")
-    settled(page)
+    page.wait_for_function(STANDS)
 
 
 def typed(page: Page, label: str, text: str) -> None:
