@@ -17,7 +17,7 @@ from tests.atlas.experiments.tiny_experiments import write_tiny_experiments
 from tests.atlas.retrieval.tiny_retrievals import write_tiny_retrievals
 from tests.atlas.tiny_suites import add_suites
 from tests.ui.conftest import Visit, htmls, read, tables, text_of
-from ui.evidence import acted, experiments, pictures
+from ui.evidence import acted, experiments, measured, pictures
 from ui.evidence.room import HEADINGS
 from ui.evidence.topics import TOPICS
 
@@ -56,9 +56,9 @@ SAID = {
         "By integrated gradients against mean, to the log probability of the answer ␣cat adds most (+2.00); all sum to +2.00 of the +2.00 that it differs by "
         "without them. The sum is off by 0.0%.",
     ],
-    "tests": ["Passed: "],
+    "tests": ["Passed: cats (dir) 100.0% of 1 item, cats (inv) 0.0% of 1 item, cats (mft) 100.0% of 1 item, cats (pair) 33.3% of 3 items,"],
     "reading": [
-        "Perplexity 3.1 over 7 positions of all; counted 5-grams have 5.4.",
+        "Perplexity 3.1 over 7 positions of all of corpus 0; counted 5-grams have 5.4.",
         "Surest and wrong: after The it expects ↵ with probability 0.500; ␣dog follows, of rank 2.",
     ],
 }
@@ -73,6 +73,19 @@ def test_every_topic_answers_its_questions_in_sentences(visit: Visit, whole: Pat
     assert [t.value for t in app.title] == [TOPICS[name].heading]
     assert all(sentence in said for sentence in SAID[name]), said
     assert "Not here yet" not in said
+
+
+def test_paradigms_of_one_name_have_a_bar_each() -> None:
+    frame = pl.DataFrame({"suite": ["a", "a", "b"], "kind": ["pair", "pair", "mft"], "paradigm": [None, "order", "order"], "accuracy": [0.7, 0.9, 0.4]})
+    found = measured.paradigms(frame)
+    assert found["paradigm"].to_list() == ["b (mft): order", "a (pair): order"]
+    assert found["accuracy"].to_list() == [0.4, 0.9]
+
+
+def test_parts_of_several_corpora_have_names_of_their_own() -> None:
+    frame = pl.DataFrame({"corpus_id": [0, 0, 3], "part": ["all", "test", "all"]})
+    assert measured.parts(frame)["part"].to_list() == ["all of corpus 0", "test of corpus 0", "all of corpus 3"]
+    assert measured.parts(frame.head(2))["part"].to_list() == ["all", "test"]
 
 
 def test_what_carries_a_difference_is_told_by_token_and_layer() -> None:

@@ -74,15 +74,26 @@ def copies(frame: pl.DataFrame) -> str:
     return f"Queries that are no near-copy of the store's text bring {percent(share, 0)} of the gain on the test text."
 
 
+def paradigms(frame: pl.DataFrame) -> pl.DataFrame:
+    """Those of all suites by a name of their own, the hardest first."""
+    return frame.drop_nulls("paradigm").sort("accuracy").with_columns(pl.format("{} ({}): {}", "suite", "kind", "paradigm").alias("paradigm"))
+
+
 def suites(frame: pl.DataFrame) -> str:
     all_of = frame.filter(pl.col("paradigm").is_null())
-    said = [f"{row['suite']} {percent(row['accuracy'])} of {counted(int(row['n_items']), 'item')}" for row in all_of.iter_rows(named=True)]
+    said = [f"{row['suite']} ({row['kind']}) {percent(row['accuracy'])} of {counted(int(row['n_items']), 'item')}" for row in all_of.iter_rows(named=True)]
     single = frame.drop_nulls("paradigm").sort("accuracy")
     worst = f" Hardest: {single['paradigm'][0]}, {percent(single['accuracy'][0])}." if single.height else ""
     return f"Passed: {', '.join(said) or NONE}.{worst}"
 
 
+def parts(frame: pl.DataFrame) -> pl.DataFrame:
+    """Those of several corpora by names of their own."""
+    return frame if frame["corpus_id"].n_unique() < 2 else frame.with_columns(pl.format("{} of corpus {}", "part", "corpus_id").alias("part"))
+
+
 def perplexity(frame: pl.DataFrame) -> str:
+    frame = parts(frame)
     row = first(frame)
     counts = row["perplexity_ngram5"]
     beside = f"; counted 5-grams have {counts:.1f}" if counts is not None else ""

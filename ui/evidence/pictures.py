@@ -88,7 +88,7 @@ def bars(frame: pl.DataFrame, x: str, y: str, title: str, format: str = "~r") ->
         alt.Chart(shown)
         .mark_bar(color=OKABE_ITO[0])
         .encode(
-            y=alt.Y("name:N", title=None, sort=None, axis=alt.Axis(labelLimit=240)),
+            y=alt.Y("name:N", title=None, sort=None, axis=alt.Axis(labelLimit=240, labelOverlap=False)),
             x=alt.X("value:Q", title=title, axis=alt.Axis(format=format)),
             tooltip=[alt.Tooltip("name:N", title=x.replace("_", " ")), alt.Tooltip("value:Q", title=title, format=",.4~g")],
         )
@@ -105,7 +105,7 @@ def side_by_side(frame: pl.DataFrame, x: str, columns: dict[str, str], title: st
         alt.Chart(long)
         .mark_bar()
         .encode(
-            y=alt.Y("name:N", title=None, sort=None, axis=alt.Axis(labelLimit=240)),
+            y=alt.Y("name:N", title=None, sort=None, axis=alt.Axis(labelLimit=240, labelOverlap=False)),
             yOffset=alt.YOffset("series:N", sort=list(held.values())),
             x=alt.X("value:Q", title=title, axis=alt.Axis(format="~r")),
             color=alt.Color("series:N", scale=alt.Scale(domain=list(held.values()), range=OKABE_ITO[: len(held)]), legend=alt.Legend(title=None, orient="top")),
