@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ingest.workers.pool import Job
     from ingest.workers.worker import Progress, Tables, Worker
 
-MAPPED = 1 << 20
+MAPPED = 1 << 22
 """Bytes from which an array is mapped: of a model of 1B parameters most have 8 to 33 MB, and leave a heap of holes between the rows of a layer."""
 
 

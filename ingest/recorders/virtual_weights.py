@@ -15,7 +15,7 @@ from ingest.model.models import Model
 from ingest.model.ranking import top_k
 
 N_KEPT = 10
-ROWS = 1024
+ROWS = 256
 """Neurons of a layer whose virtual weights with another layer are held at once."""
 
 

@@ -4,8 +4,8 @@ import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-MMAP_THRESHOLD = -3
-"""M_MMAP_THRESHOLD of glibc's malloc.h; elsewhere there is no mallopt."""
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
+"""M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of glibc's malloc.h; elsewhere there is no mallopt."""
 
 LARGEST = 1 << 25
 """Bytes, 32 MB: what glibc's threshold grows to by itself (DEFAULT_MMAP_THRESHOLD_MAX)."""
@@ -14,7 +14,10 @@ LARGEST = 1 << 25
 def map_from(size: int) -> None:
     """Let arrays of `size` bytes and more be mapped one by one, and unmapped once they are free. Set, the threshold no longer grows."""
     with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, size)
+        library = ctypes.CDLL(None)
+        library.mallopt(MMAP_THRESHOLD, size)
+        # twice as much, as glibc's own rule has it; else each free end of the heap goes back at once, and is asked for again
+        library.mallopt(TRIM_THRESHOLD, 2 * size)
 
 
 @contextmanager

@@ -1,11 +1,13 @@
-"""What a shard's arrays leave goes back to the system before the next."""
+"""What arrays leave goes back to the system: that of a shard before the next, that of large ones at once."""
 
+import ctypes
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
 
+from ingest.workers.memory import mapped_from
 from ingest.workers.pool import job
 from ingest.workers.worker import Worker
 
@@ -27,3 +29,29 @@ def test_arrays_between_what_is_kept_are_given_back() -> None:
     job(0, 0, lambda worker, advance: {}).compute(worker, lambda run_id, n: None)
     assert held - resident() > PIECES * BYTES * 0.8
     assert len(kept) == PIECES
+
+
+class Allocated(ctypes.Structure):
+    """mallinfo2 of glibc's malloc.h; hblks: how many arrays are mapped by themselves."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t) for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")
+    )
+
+
+def mapped(n: int) -> int:
+    """How many of n arrays of 8 MB are mapped by themselves."""
+    ask = ctypes.CDLL(None).mallinfo2
+    ask.restype = Allocated
+    before = ask().hblks
+    arrays = [np.ones(8 << 20, np.int8) for _ in range(n)]
+    found = ask().hblks - before
+    assert len(arrays) == n
+    return found
+
+
+def test_large_arrays_are_mapped_for_a_while() -> None:
+    """The heap may have room for some of them, which other tests have left."""
+    with mapped_from(1 << 22):
+        assert mapped(100) > 30
+    assert mapped(100) == 0
