@@ -57,9 +57,7 @@ lettered AS (
 ),
 
 place AS MATERIALIZED (
-    SELECT
-        l.position_id,
-        l.text
+    SELECT l.position_id
     FROM lettered AS l
     WHERE contains(lower(l.text), lower(words))
 )
@@ -76,7 +74,7 @@ SELECT
     m.p_value,
     m.best_rank,
     m.strongest_coefficient,
-    p.text
+    l.text
 FROM neurons_triggered_at((SELECT list(i.position_id) FROM place AS i), n := n, tail := tail, corpus := corpus) AS m
-INNER JOIN place AS p ON m.position_id = p.position_id
+INNER JOIN lettered AS l ON m.position_id = l.position_id
 ORDER BY m.n_triggers DESC, m.best_rank, m.layer, m.neuron, m.tail;

@@ -81,26 +81,34 @@ def position(number: int) -> None:
 
 
 def words(asked: Asked) -> None:
-    """The groups; of an empty one, which of the others have the words."""
+    """The groups, each as soon as it is found; of an empty one, which of the others have the words."""
     known = [group for group in GROUPS if not missing_run(data.atlas().con, question(group.question).sql)]
     if len(known) < len(GROUPS):
         blocks.empty(*NO_SWEEP)
-    found = {group: looked_up(group, asked.text) for group in known}
-    faults = {str(f) for f in found.values() if isinstance(f, AtlasError)}
-    for fault in sorted(faults):
-        blocks.empty(f"As a token: {fault}" if "no token" in fault else fault)
-    here = {group: f for group, f in found.items() if not isinstance(f, AtlasError)}
-    shown = {group: dict(list(neurons.items())[:SHOWN]) for group, neurons in here.items()}
-    of = glances(list(dict.fromkeys(where for neurons in shown.values() for where in neurons)))
-    for group, neurons in shown.items():
-        st.header(group.heading, anchor=False)
-        if not neurons:
-            others = [g.heading.partition(":")[0].lower() for g, f in here.items() if f]
-            st.text(f"None. It is found under: {', '.join(others)}." if others else "None, and under no other heading either.")
-            continue
-        show(neurons, group.heading, of)
-        collecting.offer(pl.DataFrame(list(neurons), schema=["layer", "neuron"], orient="row"), group.question)
-        st.html(links.anchor(links.link(links.SEARCH, by=group.way, term=asked.text), "All of them, and by tail and corpus"))
+    faults, places, found = st.container(), {group: st.container() for group in known}, dict[Group, Found | AtlasError]()
+    for group, place in places.items():
+        found[group] = looked_up(group, asked.text)
+        with place:
+            filled(group, found[group], asked.text)
+    with faults:
+        for fault in sorted({str(f) for f in found.values() if isinstance(f, AtlasError)}):
+            blocks.empty(f"As a token: {fault}" if "no token" in fault else fault)
+    others = [group.heading.partition(":")[0].lower() for group, f in found.items() if f and not isinstance(f, AtlasError)]
+    for group, place in places.items():
+        if found[group] == {}:
+            place.header(group.heading, anchor=False)
+            place.text(f"None. It is found under: {', '.join(others)}." if others else "None, and under no other heading either.")
+
+
+def filled(group: Group, found: Found | AtlasError, text: str) -> None:
+    """A group that has neurons: the first of them, and a link to all."""
+    if isinstance(found, AtlasError) or not found:
+        return
+    st.header(group.heading, anchor=False)
+    shown = dict(list(found.items())[:SHOWN])
+    show(shown, group.heading, glances(list(shown)))
+    collecting.offer(pl.DataFrame(list(shown), schema=["layer", "neuron"], orient="row"), group.question)
+    st.html(links.anchor(links.link(links.SEARCH, by=group.way, term=text), "All of them, and by tail and corpus"))
 
 
 def looked_up(group: Group, text: str) -> Found | AtlasError:
@@ -122,8 +130,6 @@ def reasons(group: Group, answer: data.Answer) -> Iterator[tuple[Neuron, str]]:
 
 def glances(neurons: list[Neuron]) -> dict[Neuron, dict[str, Any]]:
     """Neurons at a glance, asked for all at once."""
-    if not neurons:
-        return {}
     of = data.ask("neuron_previews", layers=[n.layer for n in neurons], neurons=[n.neuron for n in neurons]).frame
     return {Neuron(row["layer"], row["neuron"]): row for row in of.iter_rows(named=True)}
 
