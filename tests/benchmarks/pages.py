@@ -25,7 +25,7 @@ PAINTED = {
     "Component": ".front .chips",
     "Prediction": ".lens .passage",
     "Map": "[data-testid=stVegaLiteChart] canvas",
-    "Evidence": "[data-testid=stVegaLiteChart] svg",
+    "Evidence": "[data-testid=stMain] [data-testid=stText]",  # the answer in words
     "Figures and tables of the papers": "[data-testid=stMain] h2",
     "SQL": "textarea",
 }
