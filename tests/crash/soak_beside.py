@@ -96,6 +96,8 @@ def browse_on(path: Path, folder: Path) -> None:
         draft.write_text(str(server.pid))
         draft.rename(folder / "server")
         page = browser.new_page()
+        # ingests have the machine beside it
+        page.set_default_navigation_timeout(120_000)
         while True:
             for title, address in addresses.items():
                 if os.getppid() != parent:
