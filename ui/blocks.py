@@ -204,7 +204,7 @@ def offer(files: Files, key: str, note: str = "") -> None:
 
 
 def table_bytes(answer: Answer, format: str) -> bytes:
-    return render(answer.filed.frame, format, Style(source(answer.filed), caption=tex(answer.title), label=f"tab:{answer.name}"))
+    return render(answer.filed.frame, format, Style(source(answer.filed), caption=tex(answer.caption), label=f"tab:{answer.name}"))
 
 
 def provenance_bytes(answer: Answer) -> bytes:

@@ -50,6 +50,12 @@ class Answer:
         """For files."""
         return self.question or "query"
 
+    @property
+    def caption(self) -> str:
+        """The title, and what was asked about: two neurons' figures have the same title. How much of it was asked for is not part of it."""
+        asked = ", ".join(f"{name.replace('_', ' ')} {v}" for name, v in self.arguments.items() if isinstance(v, int | str) and name not in {"n", "width"})
+        return f"{self.title.rstrip('.')} ({asked}){'.' * self.title.endswith('.')}" if asked else self.title
+
 
 def paths() -> list[str]:
     """Of the atlases that this server has, the first of which is shown where an address names none."""

@@ -160,6 +160,7 @@ def test_texts_grids_and_charts_go_to_the_tray_and_come_out_as_files(tiny: Path,
     app.text_area[0].set_value("My caption: 100 %").run()
     kept = app.session_state["tray"]
     assert [k.drawing.name for k in kept] == ["trigger_contexts", "coefficient_histogram"]
+    assert kept[0].drawing.caption == "Triggers of a key token by token, texts that repeat folded (layer 0, neuron 1, tail max)."
     assert kept[0].drawing.provenance["question"] == "trigger_contexts"
     assert kept[0].drawing.svg.count("<rect") > 3 and "colorbox" in kept[0].drawing.latex
     app.button(key=f"{kept[1].id}-up").click().run()
@@ -186,6 +187,14 @@ def test_the_archive_has_the_captions_that_were_written(tiny: Path, visit: Visit
 
     with zipfile.ZipFile(io.BytesIO(archive([Drawing("a", "My caption: 100 %", '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>')]))) as folder:
         assert r"\caption{My caption: 100 \%}" in folder.read("figures.tex").decode()
+
+
+def test_a_caption_says_what_was_asked_about_and_not_how_much_of_it() -> None:
+    from ui.data import Answer
+
+    asked = {"layer": 3, "tail": None, "layers": [1, 2], "n": 50, "is_raw": True, "position_id": 7}
+    assert Answer("Triggers.", pl.DataFrame(), "", arguments=asked).caption == "Triggers (layer 3, is raw True, position id 7)."
+    assert Answer("Rows", pl.DataFrame(), "", arguments={"n": 50}).caption == "Rows"
 
 
 def test_rows_of_sql_are_captioned_by_what_was_asked() -> None:

@@ -45,7 +45,7 @@ def offer(answer: Answer, key: str, made: Made) -> None:
 def put(own: str, answer: Answer, made: Made) -> None:
     """A view into the tray."""
     svg, latex = made()
-    tray().append(Kept(own, Drawing(answer.name, answer.title, svg, latex, data.source(answer))))
+    tray().append(Kept(own, Drawing(answer.name, answer.caption, svg, latex, data.source(answer))))
 
 
 def page() -> None:
