@@ -14,6 +14,7 @@ from atlas.api import Atlas
 from atlas.arguments import bind
 from atlas.collections.bounds import require_few
 from atlas.export.provenance import provenance
+from atlas.export.visible import visible
 from atlas.inventory import RUNS, Status
 from atlas.questions import question
 from atlas.statement import statement
@@ -22,6 +23,10 @@ from ui.snapshot import MOST_SERVED, Replaced, Snapshot, latest
 
 DIGITS = 8
 """Of the hash of weights that links carry."""
+
+
+LONGEST_SAID = 80
+"""Characters of each argument that a caption says."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +57,13 @@ class Answer:
 
     @property
     def caption(self) -> str:
-        """The title, and what was asked about: two neurons' figures have the same title. How much of it was asked for is not part of it."""
-        asked = ", ".join(f"{name.replace('_', ' ')} {v}" for name, v in self.arguments.items() if isinstance(v, int | str) and name not in {"n", "width"})
-        return f"{self.title.rstrip('.')} ({asked}){'.' * self.title.endswith('.')}" if asked else self.title
+        """The title, and what was asked about: two neurons' figures have the same title. How much of it was asked for is not part of it.
+
+        What was typed or stands in a link shows every character, as far as there is room.
+        """
+        asked = {name: visible(str(v)[: LONGEST_SAID + 1]) for name, v in self.arguments.items() if isinstance(v, int | str) and name not in {"n", "width"}}
+        said = ", ".join(f"{name.replace('_', ' ')} {v if len(v) <= LONGEST_SAID else f'{v[:LONGEST_SAID]}…'}" for name, v in asked.items())
+        return f"{self.title.rstrip('.')} ({said}){'.' * self.title.endswith('.')}" if said else self.title
 
 
 def paths() -> list[str]:

@@ -192,9 +192,12 @@ def test_the_archive_has_the_captions_that_were_written(tiny: Path, visit: Visit
 def test_a_caption_says_what_was_asked_about_and_not_how_much_of_it() -> None:
     from ui.data import Answer
 
-    asked = {"layer": 3, "tail": None, "layers": [1, 2], "n": 50, "is_raw": True, "position_id": 7}
-    assert Answer("Triggers.", pl.DataFrame(), "", arguments=asked).caption == "Triggers (layer 3, is raw True, position id 7)."
+    asked = {"layer": 3, "tail": None, "layers": [1, 2], "n": 50, "position_id": 7}
+    assert Answer("Triggers.", pl.DataFrame(), "", arguments=asked).caption == "Triggers (layer 3, position id 7)."
     assert Answer("Rows", pl.DataFrame(), "", arguments={"n": 50}).caption == "Rows"
+    # what strangers can put into a link
+    assert Answer("Rows", pl.DataFrame(), "", arguments={"token": " a\u202e\x07\ud800\n"}).caption == r"Rows (token ␣a\u202e\x07\ud800↵)"
+    assert Answer("Rows", pl.DataFrame(), "", arguments={"words": "x" * 1000}).caption == f"Rows (words {'x' * 80}…)"
 
 
 def test_rows_of_sql_are_captioned_by_what_was_asked() -> None:
