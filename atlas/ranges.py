@@ -9,7 +9,7 @@ import duckdb
 
 from atlas.cursors import fetch_rows
 from atlas.reads import relations
-from atlas.statement import literal
+from atlas.statement import argument, literal
 from schema.errors import AtlasError
 from schema.interventions.sites import OPS
 from schema.table_facts import facts, passes_of
@@ -155,10 +155,10 @@ def check_words(_: duckdb.DuckDBPyConnection, words: object) -> None:
 def check_token(con: duckdb.DuckDBPyConnection, token: object) -> None:
     if not token:
         raise AtlasError("the token is empty: give the text of a token of the vocabulary")
-    if fetch_rows(con, f"SELECT token_id FROM token WHERE text IN ({literal(token)}, {literal(f' {token}')}) LIMIT 1"):
+    if fetch_rows(con, f"SELECT token_id FROM token WHERE text IN ({argument(token)}, {argument(f' {token}')}) LIMIT 1"):
         return
     start = f"{str(token)[:2]}%"
-    texts = [t for (t,) in fetch_rows(con, f"SELECT DISTINCT trim(text) FROM token WHERE ltrim(text) LIKE {literal(start)} LIMIT 5000")]
+    texts = [t for (t,) in fetch_rows(con, f"SELECT DISTINCT trim(text) FROM token WHERE ltrim(text) LIKE {argument(start)} LIMIT 5000")]
     near = get_close_matches(str(token), texts, n=3)
     hint = f"; near it: {', '.join(repr(t) for t in near)}" if near else ""
     raise AtlasError(f"no token {token!r} in the vocabulary, with or without a leading space{hint}. Longer words are several tokens; ␣ is shown for a space.")

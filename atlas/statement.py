@@ -8,9 +8,16 @@ from atlas.questions import Question
 
 def statement(q: Question, arguments: Mapping[str, object]) -> str:
     """`FROM top_triggers(3, 17, n := 10)`: what must be given in its place, the rest by name where it is not the default."""
-    given = [literal(arguments[p.name]) for p in q.parameters if p.is_required]
-    chosen = [f"{p.name} := {literal(arguments[p.name])}" for p in q.parameters if not p.is_required and arguments[p.name] != p.default_value]
+    given = [argument(arguments[p.name]) for p in q.parameters if p.is_required]
+    chosen = [f"{p.name} := {argument(arguments[p.name])}" for p in q.parameters if not p.is_required and arguments[p.name] != p.default_value]
     return f"FROM {q.macro}({', '.join([*given, *chosen])})"
+
+
+def argument(value: object) -> str:
+    """A value as SQL, a text with NUL too, which byte-level vocabularies have as a token: DuckDB reads a statement up to the first one."""
+    if isinstance(value, str) and "\0" in value:
+        return f"({literal(value)})".replace("\0", "' || chr(0) || '")
+    return literal(value)
 
 
 def literal(value: object) -> str:

@@ -5,7 +5,8 @@ import pytest
 import atlas
 from atlas.arguments import bind
 from atlas.questions import question
-from atlas.statement import literal, statement
+from atlas.statement import argument, literal, statement
+from schema.errors import AtlasError
 
 
 @pytest.mark.parametrize(
@@ -34,3 +35,14 @@ def test_a_statement_gives_the_rows_of_its_question(a: atlas.Atlas, name: str, a
 @pytest.mark.parametrize("value", [None, True, 3, -2.5, 1e-300, 'it\'s "odd"; -- \\ é 🙂\n', [1, 2], ["a'b", None]])
 def test_a_literal_is_read_back_as_its_value(a: atlas.Atlas, value: object) -> None:
     assert a.con.execute(f"SELECT {literal(value)}").fetchall() == [(value,)]
+
+
+@pytest.mark.parametrize("value", ["\0", "a\0'; DROP TABLE neuron; --\0\0", "it's"])
+def test_a_text_with_nul_is_read_back_too(a: atlas.Atlas, value: str) -> None:
+    assert a.con.execute(f"SELECT {argument(value)}").fetchall() == [(value,)]
+
+
+def test_nul_is_looked_for_as_every_text_is(a: atlas.Atlas) -> None:
+    assert a.ask("neurons_with_words", words="\0").height == 0
+    with pytest.raises(AtlasError, match="no token"):
+        a.ask("neurons_promoting", token="a\0")
