@@ -21,6 +21,10 @@ def signature(q: Question) -> inspect.Signature:
     return inspect.Signature([parameter(p) for p in q.parameters], return_annotation=pl.DataFrame)
 
 
+MOST_BITS = 127
+"""Of a whole number: those of DuckDB's widest."""
+
+
 def bind(q: Question, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
     """Arguments by parameter name, defaults filled in, as plain Python values. Raises AtlasError with the signature."""
     try:
@@ -42,13 +46,19 @@ def converted(q: Question, p: Parameter, value: object) -> object:
         return convert(value)
     except TypeError as error:
         raise AtlasError(f"{q.signature}: {p.name} must be {meaning}, not {value!r}") from error
+    except OverflowError as error:
+        # Python refuses to write thousands of digits, a message's too
+        raise AtlasError(f"{q.signature}: {p.name} must be {meaning}, and this one has more than {MOST_BITS} bits") from error
 
 
 def whole(value: object) -> int:
     """Python's and numpy's integers; True is no number here."""
     if isinstance(value, bool):
         raise TypeError
-    return index(value)  # type: ignore[arg-type]
+    number = index(value)  # type: ignore[arg-type]
+    if number.bit_length() > MOST_BITS:
+        raise OverflowError
+    return number
 
 
 def real(value: object) -> float:

@@ -46,3 +46,8 @@ def test_nul_is_looked_for_as_every_text_is(a: atlas.Atlas) -> None:
     assert a.ask("neurons_with_words", words="\0").height == 0
     with pytest.raises(AtlasError, match="no token"):
         a.ask("neurons_promoting", token="a\0")
+
+
+def test_a_number_that_cannot_be_written_is_refused_in_words(a: atlas.Atlas) -> None:
+    with pytest.raises(AtlasError, match="n must be .*, and this one has more than 127 bits"):
+        a.ask("top_triggers", layer=0, neuron=1, n=10**10000)
