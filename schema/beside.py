@@ -8,7 +8,7 @@ import hashlib
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,6 +16,7 @@ from types import MappingProxyType
 
 import duckdb
 
+from schema.blank import kept_blank
 from schema.definitions import digest, released
 from schema.errors import AtlasError
 from schema.installed import points
@@ -101,7 +102,8 @@ def require_same_model(con: duckdb.DuckDBPyConnection, path: Path, kind: Beside)
 
 
 def attach_beside(con: duckdb.DuckDBPyConnection, path: Path) -> Callable[[], None]:
-    """Attach what lies beside the atlas at `path` read-only; where there is no file, a database in memory, which what is returned fills with empty tables.
+    """Attach what lies beside the atlas at `path` read-only; where there is no file, empty tables. Where the user's cache keeps none of those either,
+    a database in memory is attached, which what is returned fills.
 
     The atlas may be a stranger's and is not locked down yet, so this runs ATTACH on its connection and nothing else.
     Connections of one process to one atlas share what is attached. Raises AtlasError if a file cannot be read or is of another version.
@@ -122,9 +124,19 @@ def attach_kind(con: duckdb.DuckDBPyConnection, path: Path, kind: Beside) -> boo
         raise AtlasError(f"an atlas cannot be called {kind.name}, as its {kind.name} are in SQL: rename {path}")
     target = kind.path(path)
     if not target.exists():
-        return attach(con, ":memory:", kind.name, "READ_WRITE")
+        return not attach_kept(con, kind) and attach(con, ":memory:", kind.name, "READ_WRITE")
     with as_of_this_release(target, kind) as file:
         attach(con, quoted(file), kind.name, "READ_ONLY")
+    return False
+
+
+def attach_kept(con: duckdb.DuckDBPyConnection, kind: Beside) -> bool:
+    """Whether empty tables of the user's cache could be attached; a disk that breaks, or a file system without locks, costs time and nothing else."""
+    if (kept := kept_blank(kind.name, filling(kind))) is None:
+        return False
+    with suppress(AtlasError, OSError, duckdb.IOException), own_name(kept) as own:
+        attach(con, quoted(own), kind.name, "READ_ONLY")
+        return True
     return False
 
 

@@ -1,0 +1,79 @@
+"""What stands for a file that does not lie beside an atlas is the same from the user's cache as made anew, and never in the way."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import atlas
+from schema import definitions
+from schema.beside import kinds
+from tests.atlas.tiny_atlas import write_tiny_atlas
+
+BESIDE = "SELECT {columns} FROM {found}() WHERE database_name IN ('annotations', 'collections', 'experiments', 'retrievals') ORDER BY ALL"
+SHOWN = {
+    "duckdb_columns": "database_name, table_name, column_name, column_index, data_type, is_nullable, comment",
+    "duckdb_views": "database_name, view_name, comment, sql",
+    "duckdb_functions": "database_name, function_name, parameters, macro_definition, comment",
+}
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An atlas with nothing beside it."""
+    return write_tiny_atlas(tmp_path_factory.mktemp("alone") / "tiny.duckdb")
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty cache of the user's."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    definitions.KNOWN.clear()
+    yield tmp_path / "activation-atlas"
+    definitions.KNOWN.clear()
+
+
+def shown(path: Path) -> tuple[set[bool], list[list[tuple]]]:
+    """Whether what is beside the atlas is in files, and all that SQL says of it."""
+    with atlas.open(path) as opened:
+        databases = opened.con.execute("SELECT path IS NOT NULL FROM duckdb_databases() WHERE database_name IN ('annotations', 'experiments')").fetchall()
+        said = [opened.con.execute(BESIDE.format(columns=columns, found=found)).fetchall() for found, columns in SHOWN.items()]
+        said += [opened.con.execute(f"SELECT version, derived_sha256 FROM {kind.name}.{kind.label}").fetchall() for kind in kinds()]
+        ((allowed,),) = opened.con.execute("SELECT current_setting('allowed_paths')").fetchall()
+        assert [path for path in allowed if Path(path).exists()] == []
+    return {is_file for (is_file,) in databases}, said
+
+
+def test_the_cache_says_what_memory_does(alone: Path, kept: Path) -> None:
+    files, said = shown(alone)
+    assert files == {True}
+    assert len(list(kept.glob("blank-*.duckdb"))) == len(kinds())
+    times = {file: file.stat().st_mtime_ns for file in kept.glob("blank-*")}
+    assert shown(alone) == ({True}, said)
+    assert {file: file.stat().st_mtime_ns for file in kept.glob("blank-*")} == times
+    for file in times:
+        file.unlink()
+        file.mkdir()
+    assert shown(alone) == ({False}, said)
+    assert len(said[0]) > 100
+
+
+@pytest.mark.parametrize("damage", [b"", b"text", None])
+def test_one_that_cannot_be_read_is_done_without(alone: Path, kept: Path, damage: bytes | None) -> None:
+    _, said = shown(alone)
+    for file in kept.glob("blank-*"):
+        file.write_bytes(file.read_bytes()[:20000] if damage is None else damage)
+    assert shown(alone)[1] == said
+
+
+def test_several_at_once_make_each_file_whole(alone: Path, kept: Path) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(lambda _: shown(alone)[1], range(6)))
+    assert found == found[:1] * 6
+    assert sorted(file.name.split("-")[0] for file in kept.iterdir() if "definitions" not in file.name) == ["blank"] * len(kinds())
+
+
+def test_where_nothing_can_be_kept_it_is_done_without(alone: Path, kept: Path) -> None:
+    kept.write_text("a file where the folder should be")
+    assert shown(alone)[0] == {False}
