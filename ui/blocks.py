@@ -212,12 +212,12 @@ def provenance_bytes(answer: Answer) -> bytes:
 
 
 def empty(what: str, command: str | None = None) -> None:
-    """Why nothing is shown, and what to run."""
+    """Why nothing is shown, and what to run; the command names the atlas NAME.duckdb."""
     with st.container(border=True):
         st.text(what)
         if command:
             # without colours: those of the highlighter are too pale to read
-            st.code(command, language=None)
+            st.code(data.of_this_atlas(command), language=None)
 
 
 def card(answer: Answer, key: str) -> None:

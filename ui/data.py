@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -208,6 +209,11 @@ def model_name() -> str:
 
 def file_name() -> str:
     return Path(shown().path).name
+
+
+def of_this_atlas(command: str) -> str:
+    """A command that names an atlas NAME.duckdb, with the name of the one that is shown."""
+    return command.replace("NAME.duckdb", shlex.quote(file_name()))
 
 
 @st.cache_data(max_entries=4, show_spinner=False)

@@ -29,13 +29,18 @@ CSS = """<style>
 @media (max-width:640px){.front{grid-template-columns:minmax(0,1fr)}}
 </style>"""
 
-NOT_SWEPT = "No text has been swept, so what triggers it is not known: atlas ingest NAME.duckdb --model … --corpus …"
+NOT_SWEPT = "atlas ingest NAME.duckdb --model … --corpus …"
+NOT_LOOKED_AT = "atlas ingest NAME.duckdb --model … --corpus … --head-statistics --head-probe"
+"""What to run where it is not known what triggers a neuron, and where a head looks."""
 
 
-def neuron(note: str, card: Row, bins: Sequence[Row], tails: Mapping[str, Sequence[Row]]) -> str:
-    """A note, promoted and suppressed tokens and how large the coefficient is; beside them the first texts of both tails on one scale."""
+def neuron(note: str, card: Row, bins: Sequence[Row], tails: Mapping[str, Sequence[Row]], sweep: str) -> str:
+    """A note, promoted and suppressed tokens and how large the coefficient is; beside them the first texts of both tails on one scale.
+
+    `sweep`: the command that finds these.
+    """
     promoted = f"<h2>Promotes</h2>{previews.chips(card['promotes'] or [])}<h2>Suppresses</h2>{previews.chips(card['suppresses'] or [])}"
-    texts = "".join(f"<h2>{escape(heading)}</h2>{strips(rows, largest(tails.values()))}" for heading, rows in tails.items())
+    texts = "".join(f"<h2>{escape(heading)}</h2>{strips(rows, largest(tails.values()), sweep)}" for heading, rows in tails.items())
     return f'<div class="front"><div><p>{note}</p>{promoted}{spread(bins)}</div><div>{texts}</div></div>'
 
 
@@ -43,10 +48,10 @@ def largest(tails: Iterable[Sequence[Row]]) -> float:
     return max((abs(row["coefficient"]) for rows in tails for row in rows), default=0.0)
 
 
-def strips(rows: Sequence[Row], largest: float) -> str:
-    """The first texts of a tail, or that there are none."""
+def strips(rows: Sequence[Row], largest: float, sweep: str) -> str:
+    """The first texts of a tail, or what finds them."""
     drawn = "".join(strip(row["tokens"], row["coefficients"], peak=row["peak"], largest=largest) for row in rows)
-    return drawn or f"<p>{escape(NOT_SWEPT)}</p>"
+    return drawn or f"<p>No text has been swept, so what triggers it is not known: {escape(sweep)}</p>"
 
 
 def spread(bins: Sequence[Row]) -> str:
@@ -87,11 +92,13 @@ LOOKS = {
 """Behaviour → what it looks at."""
 
 
-def head(card: Row | None, behaviours: Sequence[Row], directions: Sequence[Row], alike: Sequence[str] = ()) -> str:
-    """What an attention head copies, reads and writes; beside it where it looks. `alike`: links to the heads that look most as it does."""
+def head(card: Row | None, behaviours: Sequence[Row], directions: Sequence[Row], alike: Sequence[str], probe: str) -> str:
+    """What an attention head copies, reads and writes; beside it where it looks. `alike`: links to the heads that look most as it does;
+    `probe`: the command that finds where it looks.
+    """
     near = f"<p>Heads that look at the same: {' · '.join(alike)}</p>" if alike else ""
     left = f"<p>{head_note(card, behaviours)}</p>{near}" + "".join(direction(d) for d in directions[:4])
-    return f'<div class="front"><div>{left}</div><div>{looks(behaviours)}</div></div>'
+    return f'<div class="front"><div>{left}</div><div>{looks(behaviours, probe)}</div></div>'
 
 
 def head_note(card: Row | None, behaviours: Sequence[Row]) -> str:
@@ -130,10 +137,10 @@ def direction(row: Row) -> str:
     return f"<h2>Direction {row['direction_rank']} {escape(row['side'])}s ({row['share']:.0%} of its weights)</h2>{ends}"
 
 
-def looks(behaviours: Sequence[Row]) -> str:
-    """Where it looks, as a small table."""
+def looks(behaviours: Sequence[Row], probe: str) -> str:
+    """Where it looks, as a small table, or what finds it."""
     if not behaviours:
-        return "<h2>Where it looks</h2><p>Not known: atlas ingest NAME.duckdb --model … --corpus … --head-statistics --head-probe</p>"
+        return f"<h2>Where it looks</h2><p>Not known: {escape(probe)}</p>"
     titles = {"probe": "on repeats", "probe_uniform": "equal weights", "text": "on text", "text_uniform": "equal weights"}
     top = "".join(f'<th scope="col">{name}</th>' for name in ("", *titles.values()))
     lines = "".join(

@@ -22,7 +22,7 @@ N_NEAR = 5
 
 UNMEASURED = (
     "What heads look at has not been measured, or this is the only one.",
-    "atlas ingest NAME.duckdb --model … --corpus … --head-statistics --head-probe",
+    front.NOT_LOOKED_AT,
 )
 
 UNMOVED = "No traced position has what this head adds to a logit."
@@ -42,7 +42,9 @@ def glance(where: Head) -> None:
     cards, behaviours = (data.ask(name, **here).frame.to_dicts() for name in ("head_card", "head_behaviours"))
     near = [Head(*place) for place in data.ask("nearest_heads", **here).frame.head(N_NEAR).select("layer", "head").iter_rows()]
     alike = [links.anchor(links.component(other), str(other)) for other in near]
-    st.html(front.head(cards[0] if cards else None, behaviours, data.ask("head_tokens", **here).frame.to_dicts(), alike))
+    st.html(
+        front.head(cards[0] if cards else None, behaviours, data.ask("head_tokens", **here).frame.to_dicts(), alike, data.of_this_atlas(front.NOT_LOOKED_AT))
+    )
 
 
 def tokens(where: Head) -> None:
