@@ -43,7 +43,8 @@ class Trace(RecordingPass):
         )
 
     def rows(self, probe: Probe) -> dict[str, int]:
-        from ingest.recorders.traces import N_LENS_TOKENS, N_SUB_UPDATES
+        from ingest.recorders.lens import N_LENS_TOKENS
+        from ingest.recorders.traces import N_SUB_UPDATES
 
         if probe.seen is None:
             return {}

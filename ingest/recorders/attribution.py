@@ -15,8 +15,9 @@ from ingest.model.hooks import LayerRecord
 from ingest.model.models import Model
 from ingest.model.parts import constants, embedding_parts, layer_parts, logits, writers
 from ingest.model.ranking import top_k
+from ingest.recorders.lens import floats, ints, same
 from ingest.recorders.sources import N_SOURCES, Sources
-from ingest.recorders.traces import Rows, floats, ints, same
+from ingest.recorders.traces import Rows
 from schema.terms import TARGETS
 
 N_NEURONS = 50

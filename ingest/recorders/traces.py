@@ -15,10 +15,10 @@ from torch import Tensor
 
 from ingest.model.models import Model
 from ingest.model.ranking import rank_of, top_k
+from ingest.recorders.lens import Lens, at, floats, ints, of_next, read_lens, same
 from ingest.text.survey import mix
 from schema.terms import SITES
 
-N_LENS_TOKENS = 10
 N_SUB_UPDATES = 10
 
 RAW_SITES = ("ffn_out", "resid_post")
@@ -73,17 +73,28 @@ def trace_tables(
     last = model.lens(states.sites["resid_post"][-1], out=projected[:n])
     final = last.argmax(-1)
     add_trace(rows, states, last, final, run_id)
+    lenses: dict[str, Lens] = {}
     for layer in range(model.n_layers):
+        former = {"resid_pre": lenses["resid_post"]} if layer and is_handed_on(states, layer) else {}
+        sites = [site for site in SITES if site not in former]
         # all sites in one product: the output embedding is read once for them
-        model.lens(torch.cat([states.sites[site][layer] for site in SITES]), out=projected)
-        logits = dict(zip(SITES, projected.chunk(len(SITES)), strict=True))
-        tops = {site: add_lens(rows, states, layer, site, logits[site], final, scratch) for site in SITES}
+        product = model.lens(torch.cat([states.sites[site][layer] for site in sites]), out=projected[: len(sites) * n])
+        logits = dict(zip(sites, product.chunk(len(sites)), strict=True))
+        lenses = former | {site: read_lens(logits[site], final, states.next_token_ids, scratch) for site in sites}
+        for site in SITES:
+            add_lens(rows, states, layer, site, lenses[site])
+        tops = {site: lens.top for site, lens in lenses.items()}
         add_vectors(rows, states, layer, settings.vector_sites)
         rank = rank_of(logits["resid_post"], tops["resid_mid"])
         raw = raw_tops(model, states, layer, scratch)
         add_sub_updates(rows, model, states, layer, final, tops, raw, rank, value_tops[layer], settings)
         progress(1 / model.n_layers)
     return rows.tables()
+
+
+def is_handed_on(states: TracedStates, layer: int) -> bool:
+    """Whether this layer reads what the layer before it left, to the bit, so that the logit lens of both is one."""
+    return torch.equal(states.sites["resid_pre"][layer], states.sites["resid_post"][layer - 1])
 
 
 def join_states(parts: list[TracedStates]) -> TracedStates:
@@ -103,11 +114,6 @@ def raw_tops(model: Model, states: TracedStates, layer: int, scratch: Tensor) ->
     return {site: top_k(logits, 1)[1][:, 0] for site, logits in zip(RAW_SITES, projected.chunk(len(RAW_SITES)), strict=True)}
 
 
-def of_next(states: TracedStates, values: Tensor) -> pa.Array:
-    """A column about the corpus's next token: null where the document ends."""
-    return pa.array(values.cpu().numpy(), mask=states.next_token_ids < 0)
-
-
 def add_trace(rows: Rows, states: TracedStates, logits: Tensor, final: Tensor, run_id: int) -> None:
     following = torch.from_numpy(np.maximum(states.next_token_ids, 0)).to(final)
     probs = logits.softmax(-1)
@@ -117,42 +123,22 @@ def add_trace(rows: Rows, states: TracedStates, logits: Tensor, final: Tensor, r
         position_id=states.position_ids,
         final_token_id=ints(final),
         final_prob=floats(at(probs, final)),
-        next_token_prob=of_next(states, at(probs, following)),
-        next_token_rank=of_next(states, rank_of(logits, following).int()),
+        next_token_prob=of_next(states.next_token_ids, at(probs, following)),
+        next_token_rank=of_next(states.next_token_ids, rank_of(logits, following).int()),
     )
 
 
-def add_lens(rows: Rows, states: TracedStates, layer: int, site: str, logits: Tensor, final: Tensor, scratch: Tensor) -> Tensor:
-    """Rows of the logit lens at one layer and site; returns the top token of each position. scratch: [2, n, d_vocab], overwritten."""
-    n, following = len(final), torch.from_numpy(np.maximum(states.next_token_ids, 0)).to(final)
-    best, tokens = top_k(logits, N_LENS_TOKENS)
-    # below the largest logit, or the entropy would be a small difference of large numbers
-    below = torch.sub(logits, best[:, :1], out=scratch[0])
-    weights = torch.exp(below, out=scratch[1])
-    total = weights.sum(-1)
-    rows.add(
-        "logit_lens",
-        **place(states, layer, site),
-        projection=same("final_norm", n),
-        top_token_id=ints(tokens[:, 0]),
-        top_prob=floats(1 / total),
-        final_token_prob=floats(at(weights, final) / total),
-        final_token_rank=ints(rank_of(logits, final)),
-        next_token_prob=of_next(states, at(weights, following) / total),
-        next_token_rank=of_next(states, rank_of(logits, following).int()),
-        entropy=floats(total.log() - torch.einsum("nv,nv->n", weights, below) / total),
-    )
-    k = tokens.shape[1]
+def add_lens(rows: Rows, states: TracedStates, layer: int, site: str, lens: Lens) -> None:
+    """Rows of the logit lens at one layer and site."""
+    k = lens.n_tokens
+    rows.add("logit_lens", **place(states, layer, site), **lens.whole)
     rows.add(
         "logit_lens_token",
         position_id=np.repeat(states.position_ids, k),
-        layer=np.full(n * k, layer, np.int16),
-        site=same(site, n * k),
-        rank=np.tile(np.arange(1, k + 1, dtype=np.int16), n),
-        token_id=ints(tokens).ravel(),
-        prob=floats(weights.gather(1, tokens) / total[:, None]).ravel(),
+        layer=np.full(len(lens.top) * k, layer, np.int16),
+        site=same(site, len(lens.top) * k),
+        **lens.tokens,
     )
-    return tokens[:, 0]
 
 
 def add_vectors(rows: Rows, states: TracedStates, layer: int, sites: tuple[str, ...]) -> None:
@@ -250,19 +236,3 @@ def random_others(position_ids: np.ndarray, layer: int, dominant: np.ndarray, d_
 def place(states: TracedStates, layer: int, site: str) -> dict[str, object]:
     n = len(states.position_ids)
     return {"position_id": states.position_ids, "layer": np.full(n, layer, np.int16), "site": same(site, n)}
-
-
-def same(word: str, n: int) -> pa.Array:
-    return pa.repeat(word, n)
-
-
-def ints(x: Tensor) -> np.ndarray:
-    return x.cpu().numpy().astype(np.int32)
-
-
-def floats(x: Tensor) -> np.ndarray:
-    return x.float().cpu().numpy()
-
-
-def at(logits: Tensor, index: Tensor) -> Tensor:
-    return logits.gather(1, index[:, None])[:, 0]

@@ -121,7 +121,7 @@ def bench_sweep(model: Model, folder: Path) -> CpuKeys | TorchKeys:
 
 
 def bench_trace(model: Model) -> None:
-    """Everything computed of 64 traced positions against the bare products with the output embedding: each site normed, and two of them raw as well."""
+    """All that is computed of 64 traced positions against the bare products with the output embedding: sites normed, handed on once, two raw as well."""
     sequences = sequences_of(model, 16)
     sample = np.array([s.first_position_id + i for s in sequences for i in SAMPLED])
     recorder = TraceRecorder(model, np.empty(0), 0, TraceSettings(STREAM_SITES, 100, 0))
@@ -130,7 +130,7 @@ def bench_trace(model: Model) -> None:
     states = join_states(list(recorder.parts.values()))
     value_tops = np.zeros((model.n_layers, model.d_ffn), np.int64)
     settings = TraceSettings(STREAM_SITES, 100, 0)
-    layers = [torch.cat([states.sites[site][layer] for site in (*SITES, *RAW_SITES)]) for layer in range(model.n_layers)]
+    layers = [torch.cat([states.sites[site][layer] for site in (*SITES[layer > 0 :], *RAW_SITES)]) for layer in range(model.n_layers)]
 
     def project() -> None:
         with torch.inference_mode():
@@ -144,9 +144,9 @@ def bench_trace(model: Model) -> None:
     project(), trace()
     products, whole = zip(*((timed(project), timed(trace)) for _ in range(3)), strict=True)
     floor, cost = statistics.median(products), statistics.median(whole)
-    n_products = len(layers[0]) // len(sample)
-    flop = 2 * len(sample) * model.n_layers * n_products * model.d_model * model.d_vocab
-    print(f"\n(b) trace over its own projections: {len(sample)} positions, {model.n_layers} layers, {n_products} products, vocabulary {model.d_vocab}")
+    n_products = sum(map(len, layers)) / len(sample) / model.n_layers
+    flop = 2 * sum(map(len, layers)) * model.d_model * model.d_vocab
+    print(f"\n(b) trace over its own projections: {len(sample)} positions, {model.n_layers} layers, {n_products:.1f} products each, vocabulary {model.d_vocab}")
     print(f"    the projections alone        {1e3 * floor / len(sample):10.1f} ms a position ({flop / floor / 1e9:.0f} GFLOP/s)")
     print(f"    everything the trace keeps   {cost / floor:10.2f} times that")
 

@@ -6,8 +6,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 from ingest.passes import passes
+from ingest.recorders.lens import N_LENS_TOKENS
 from ingest.recorders.predictions import ROWS
-from ingest.recorders.traces import N_LENS_TOKENS, N_SUB_UPDATES
+from ingest.recorders.traces import N_SUB_UPDATES
 from ingest.store.committer import PUBLISH_SHARE
 from schema.tables import metadata
 from schema.terms import HISTOGRAM_BINS, PRECEDING, SITES, TAILS
