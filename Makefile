@@ -12,7 +12,9 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --max-worker-restart 0 
 # a thread of DuckDB's for each process as well, which else wait for each other; `make lake` and `make lane-2` test it with as many as there are cores
 DUCKDB_THREADS := SLURM_CPUS_ON_NODE=1
 SQL := schema/views schema/audits schema/migrations atlas/questions atlas/annotations atlas/collections atlas/experiments atlas/retrieval ingest/store/merges
-READERS_AND_LOADERS := tests/schema tests/atlas tests/live tests/crash/test_faults.py $(wildcard $(addprefix tests/ingest/test_,$(addsuffix *.py,load publish shards register run merges asked)))
+READERS_AND_LOADERS := tests/schema tests/atlas tests/crash/test_faults.py \
+	$(patsubst %,tests/live/test_%.py,kept_streams live_apart live_shown live_trace live_weights switching_off) \
+	$(patsubst %,tests/ingest/test_%.py,shards run merges asked_of_heads)
 
 # what no wheel brings: the tests of LaTeX compile every table, those of the pages drive a browser
 DEBIAN_PACKAGES := texlive-latex-recommended lmodern chromium fonts-dejavu-core
