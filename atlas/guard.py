@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_ROWS = 100_000
+MOST_ROWS = 2_147_483_647
+"""Rows of an answer where nobody says how many, and the most that may be asked for."""
+
 TIMEOUT = 60.0
+LONGEST_TIMEOUT = 86_400.0
 """Seconds."""
 
 LONGEST = 1_000_000
@@ -65,12 +69,19 @@ def run_select(con: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters 
     from atlas.cursors import own_cursor
     from atlas.values import frame_of
 
-    if not timeout > 0:
-        raise AtlasError(f"timeout is a number of seconds above 0, not {timeout}")
+    require_limits(max_rows, timeout)
     with own_cursor(con) as cursor:
         table = within(cursor, timeout, lambda: select_table(cursor, sql, parameters, max_rows))
     frame = frame_of(table)
     return Result(frame.head(max_rows), frame.height > max_rows)
+
+
+def require_limits(max_rows: int, timeout: float) -> None:
+    """Raise AtlasError for limits that are none: 'nan' is below nothing and above nothing."""
+    if not 0 < timeout <= LONGEST_TIMEOUT:
+        raise AtlasError(f"timeout is a number of seconds above 0, at most {LONGEST_TIMEOUT:,.0f}, not {timeout}")
+    if not (isinstance(max_rows, int) and 0 < max_rows <= MOST_ROWS):
+        raise AtlasError(f"max_rows is a whole number from 1 to {MOST_ROWS:,}, not {max_rows}")
 
 
 def select_table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters, max_rows: int) -> "pa.Table":

@@ -9,6 +9,7 @@ from atlas.questions import questions
 from schema.errors import AtlasError
 
 MISSING_COLUMN = re.compile(r'does not have a column named "(\w+)"|Referenced column "(\w+)" (?:was )?not found')
+MISSING_TABLE = re.compile(r"Table with name (\w+) does not exist")
 SHORT_INTEGER = re.compile(r"Overflow in \w+ of INT16")
 NAMED = 3
 """Questions that a hint names."""
@@ -30,6 +31,9 @@ def hint(sql: str, message: str) -> str:
     """'' where there is none."""
     if SHORT_INTEGER.search(message):
         return "Layers and ranks are numbers of 16 bits, up to 32,767: write layer::INTEGER * 1536 + neuron."
+    table = MISSING_TABLE.search(message)
+    if table and (asked := questions().get(table[1].lower())):
+        return f"It is a question, whose arguments stand in parentheses: FROM {asked.signature}"
     missing = MISSING_COLUMN.search(message)
     found = having(missing[1] or missing[2], sql) if missing else []
     return f"It is a column of the question{'s' if len(found) > 1 else ''} {', '.join(found)}." if found else ""

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from atlas.guard import MAX_ROWS, TIMEOUT, Result, past
+from atlas.guard import MAX_ROWS, TIMEOUT, Result, past, require_limits
 from schema import errors
 
 MEMORY = 4 << 30
@@ -50,6 +50,7 @@ def answering(
     path: Path | str, sql: str, *, max_rows: int = MAX_ROWS, timeout: float = TIMEOUT, max_bytes: int = MAX_BYTES, memory: int = MEMORY
 ) -> Iterator[Callable[[], Result]]:
     """The same, begun: what is given waits for the answer, and the process ends with the block."""
+    require_limits(max_rows, timeout)
     asked = {"path": str(path), "sql": sql, "max_rows": max_rows, "timeout": timeout, "max_bytes": max_bytes, "memory": memory, "start": START}
     # without the folder it is called in, where a file may be called as a module is
     command = [sys.executable, "-P", "-c", PROGRAM, str(Path(__file__).parents[1])]

@@ -22,7 +22,7 @@ from schema.errors import AtlasError
 from schema.installed import points
 from schema.lake import is_lake
 from schema.release import commented, stored_tables
-from schema.store import OPENING, is_sqlite, open_reader, open_writer, own_name
+from schema.store import LOCKED, OPENING, is_sqlite, open_reader, open_writer, own_name
 
 GROUP = "activation_atlas.beside"
 """Entry points that are a `Beside`."""
@@ -131,11 +131,18 @@ def attach_kind(con: duckdb.DuckDBPyConnection, path: Path, kind: Beside) -> boo
 
 
 def attach_kept(con: duckdb.DuckDBPyConnection, kind: Beside) -> bool:
-    """Whether empty tables of the user's cache could be attached; a disk that breaks, or a file system without locks, costs time and nothing else."""
-    if (kept := kept_blank(kind.name, filling(kind))) is None:
-        return False
-    with suppress(AtlasError, OSError, duckdb.IOException), own_name(kept) as own:
-        attach(con, quoted(own), kind.name, "READ_ONLY")
+    """Whether empty tables of the user's cache are attached, by this connection or another to the same atlas."""
+    # what DuckDB raises depends on what is wrong with a disk, a name or a file, and on what is shut already
+    with suppress(AtlasError, OSError, ValueError, duckdb.Error):
+        kept = kept_blank(kind.name, filling(kind))
+        with own_name(kept) as own:
+            try:
+                attach(con, quoted(own), kind.name, "READ_ONLY")
+            except (duckdb.IOException, duckdb.SerializationException) as error:
+                # made again by the next opening; on a file system without locks every one would make it
+                if LOCKED not in str(error):
+                    kept.unlink()
+                raise
         return True
     return False
 

@@ -1,9 +1,11 @@
 """What stands for a file that does not lie beside an atlas: its tables, empty, and its views and questions, in a file of the user's cache.
 
-To attach that file takes a millisecond; to create what is in it takes as long as opening the atlas.
+To attach that file takes a millisecond; to create what is in it takes as long as opening the atlas. It may cost time where it fails, and nothing else.
 """
 
+import shutil
 import tempfile
+import time
 from contextlib import closing, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -16,16 +18,25 @@ from schema.store import open_writer
 SMALLEST = 16384
 """Bytes of a block, the fewest that DuckDB allows: the file holds a row at most."""
 
+DRAFT = ".blank-"
+"""What folders of drafts are called by; those of the second names by which these files are opened begin so too."""
 
-def kept_blank(name: str, filling: str) -> Path | None:
-    """A file with what `filling` creates in a database of that name, made where it is not kept yet. None where nothing can be kept."""
+LEFT_S = 3600
+"""Seconds after which such a folder is one whose maker was killed."""
+
+
+def kept_blank(name: str, filling: str) -> Path:
+    """A file with what `filling` creates in a database of that name, made where it is not kept yet.
+
+    Raises OSError, ValueError or duckdb.Error where nothing can be kept: on a full disk, in another user's folder, under a name that DuckDB does not take.
+    """
     file = cache_folder() / f"blank-{name}-{duckdb.__version__}-{sha256(filling.encode()).hexdigest()}.duckdb"
     if not file.is_file():
-        with suppress(OSError, duckdb.IOException):
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix=".blank-", dir=file.parent) as folder:
-                built(Path(folder) / file.name, name, filling).replace(file)
-    return file if file.is_file() else None
+        file.parent.mkdir(parents=True, exist_ok=True)
+        remove_left(file.parent)
+        with tempfile.TemporaryDirectory(prefix=DRAFT, dir=file.parent) as folder:
+            built(Path(folder) / file.name, name, filling).replace(file)
+    return file
 
 
 def built(draft: Path, name: str, filling: str) -> Path:
@@ -34,3 +45,10 @@ def built(draft: Path, name: str, filling: str) -> Path:
         con.execute(filling)
         con.execute(f"DETACH {name}")
     return draft
+
+
+def remove_left(folder: Path) -> None:
+    for left in folder.glob(f"{DRAFT}*"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > LEFT_S:
+                shutil.rmtree(left)

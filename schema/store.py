@@ -306,7 +306,10 @@ def _holder(message: str) -> str:
 
 def check_version(con: duckdb.DuckDBPyConnection, path: Path | str) -> None:
     """Raise NotAnAtlas unless the open file holds an atlas of this schema version."""
-    tables = {table for _, table in stored_tables(con)}
+    from schema.beside import kinds
+
+    beside = {kind.name for kind in kinds()}
+    tables = {table for database, table in stored_tables(con) if database not in beside}
     if not {"model", "run", "shard"} <= tables:
         found = ", ".join(sorted(tables)[:5]) or "no tables"
         raise NotAnAtlas(f"{path} is not an atlas: it is a DuckDB file with {found}, and without the tables model, run and shard")

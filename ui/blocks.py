@@ -62,7 +62,11 @@ def errors_said() -> Iterator[None]:
     except AtlasError as error:
         failure(error)
     except STUMBLES:
-        columns = without_value(data.atlas().con)
+        try:
+            columns = without_value(data.atlas().con)
+        except AtlasError as error:
+            failure(error)
+            return
         if not columns:
             raise
         failure(AtlasError(f"{data.file_name()} is not as an ingest makes it: there are rows without a value in {', '.join(columns[:5])}"))

@@ -82,7 +82,7 @@ def emit(
     style = formats.Style(provenance() if is_kept else {}, caption, label, width=width, color=is_terminal and use_color())
     if output is not None:
         formats.save(frame, output, format_ or formats.format_of(output), style)
-        click.echo(f"{output}: {frame.height} rows", err=True)
+        click.echo(f"{output}: {frame.height} row{'' if frame.height == 1 else 's'}", err=True)
         return
     if format_ == "parquet" and is_terminal:
         raise click.UsageError("Parquet is not for terminals: add -o FILE")

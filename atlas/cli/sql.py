@@ -17,7 +17,6 @@ MAX_FILE_ROWS = 10_000_000
 """Rows that are written to a file: more than a screen holds, less than memory does."""
 
 TIMEOUT = 60.0
-LONGEST = 86_400.0
 """Seconds."""
 
 
@@ -41,8 +40,10 @@ def answer_sql(query: str, max_rows: int, timeout: float, db: Path | None, **out
 
 def check_seconds(_: click.Context, __: click.Parameter, seconds: float) -> float:
     """A limit that is one: 'nan' is below nothing and above nothing."""
-    if not 0 < seconds <= LONGEST:
-        raise click.BadParameter(f"{seconds:g} is no time between 0 and {LONGEST:,.0f} seconds")
+    from atlas.guard import LONGEST_TIMEOUT
+
+    if not 0 < seconds <= LONGEST_TIMEOUT:
+        raise click.BadParameter(f"{seconds:g} is no time between 0 and {LONGEST_TIMEOUT:,.0f} seconds")
     return seconds
 
 

@@ -313,6 +313,7 @@ def test_a_time_limit_is_one(call, seconds: str) -> None:
         (["ask", "top_triggers", "--layer", "x", "--neuron", "1"], 2, "not a valid integer"),
         (["ask", "top_triggers", "--layer", "7", "--neuron", "1"], 1, "no layer 7: this model has layers 0 to 2"),
         (["ask", "prediction_trace", "--position-id", "3"], 1, "the nearest that are: 2, 8, 101"),
+        (["trace", " "], 1, "the prompt is empty: give it some text"),
         (["show", "L9N0"], 1, "no layer 9"),
         (["show", "L0H9"], 1, "no head 9: this model has heads 0 to 0"),
         (["show", "x"], 1, "such as L3N17"),

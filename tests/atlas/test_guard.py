@@ -106,6 +106,17 @@ def test_time_is_bounded(a: atlas.Atlas, statement: str) -> None:
     assert a.sql("SELECT 1 AS one").item() == 1
 
 
+@pytest.mark.parametrize("own_process", [False, True])
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [({"timeout": t}, "timeout is a number of seconds above 0, at most 86,400") for t in (float("nan"), 0, -1, 1e300)]
+    + [({"max_rows": n}, "max_rows is a whole number from 1 to 2,147,483,647") for n in (0, -1, 1.5, 10**30)],
+)
+def test_limits_that_are_none_are_refused(a: atlas.Atlas, limits: dict[str, float], said: str, own_process: bool) -> None:
+    with pytest.raises(AtlasError, match=said):
+        a.sql("SELECT 1", own_process=own_process, **limits)
+
+
 def test_rows_are_bounded_without_computing_the_rest(a: atlas.Atlas) -> None:
     result = run_select(a.con, "SELECT r.range AS i FROM range(1000000000000) AS r", max_rows=10, timeout=20)
     assert result.is_truncated

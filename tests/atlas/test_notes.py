@@ -57,6 +57,13 @@ def test_a_column_that_a_question_has_is_said(a: atlas.Atlas) -> None:
         a.sql("SELECT n.active_share FROM neuron AS n")
 
 
+def test_a_question_without_its_arguments_is_said(a: atlas.Atlas) -> None:
+    with pytest.raises(
+        AtlasError, match=r"It is a question, whose arguments stand in parentheses: FROM top_triggers\(layer, neuron, n := 25, corpus := NULL\)$"
+    ):
+        a.sql("SELECT * FROM Top_Triggers")
+
+
 def test_numbers_of_16_bits_are_said(a: atlas.Atlas) -> None:
     with pytest.raises(AtlasError, match="write layer::INTEGER"):
         a.sql("SELECT max((n.layer + 22)::SMALLINT * 1536 + n.neuron) FROM neuron AS n")

@@ -1,14 +1,21 @@
 """What stands for a file that does not lie beside an atlas is the same from the user's cache as made anew, and never in the way."""
 
+import os
+import resource
+import tempfile
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import atlas
 from schema import definitions
 from schema.beside import kinds
+from schema.blank import LEFT_S
+from schema.errors import NotAnAtlas
 from tests.atlas.tiny_atlas import write_tiny_atlas
 
 BESIDE = "SELECT {columns} FROM {found}() WHERE database_name IN ('annotations', 'collections', 'experiments', 'retrievals') ORDER BY ALL"
@@ -60,11 +67,14 @@ def test_the_cache_says_what_memory_does(alone: Path, kept: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"text", None])
-def test_one_that_cannot_be_read_is_done_without(alone: Path, kept: Path, damage: bytes | None) -> None:
+def test_one_that_cannot_be_read_is_done_without_and_made_again(alone: Path, kept: Path, damage: bytes | None) -> None:
     _, said = shown(alone)
-    for file in kept.glob("blank-*"):
-        file.write_bytes(file.read_bytes()[:20000] if damage is None else damage)
-    assert shown(alone)[1] == said
+    whole = {file: file.read_bytes() for file in kept.glob("blank-*")}
+    for file, content in whole.items():
+        file.write_bytes(content[:20000] if damage is None else damage)
+    assert shown(alone) == ({False}, said)
+    assert shown(alone) == ({True}, said)
+    assert len(whole) == len(kinds())
 
 
 def test_several_at_once_make_each_file_whole(alone: Path, kept: Path) -> None:
@@ -74,6 +84,53 @@ def test_several_at_once_make_each_file_whole(alone: Path, kept: Path) -> None:
     assert sorted(file.name.split("-")[0] for file in kept.iterdir() if "definitions" not in file.name) == ["blank"] * len(kinds())
 
 
+def test_what_a_killed_maker_left_goes_after_an_hour(alone: Path, kept: Path) -> None:
+    for name, age in (("new", 0), ("left", 2 * LEFT_S)):
+        (kept / f".blank-{name}").mkdir(parents=True)
+        os.utime(kept / f".blank-{name}", (time.time() - age,) * 2)
+    shown(alone)
+    assert [file.name for file in kept.glob(".blank-*")] == [".blank-new"]
+
+
+@pytest.mark.parametrize("folder", ["y" * 300, "a?b", "[a]*?", "half\udcff"])
+def test_a_cache_that_cannot_be_used_is_done_without(alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / folder))
+    assert shown(alone)[0] == {False}
+
+
+def test_a_full_disk_is_no_hindrance(alone: Path, kept: Path) -> None:
+    """The system sends a signal as well, which ends a process that does not ignore it; Python does."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, limits[1]))
+    try:
+        files, said = shown(alone)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert files == {False}
+    assert shown(alone) == ({True}, said)
+
+
 def test_where_nothing_can_be_kept_it_is_done_without(alone: Path, kept: Path) -> None:
     kept.write_text("a file where the folder should be")
     assert shown(alone)[0] == {False}
+
+
+def test_an_atlas_without_a_second_name_opens_again(alone: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a folder that may only be read: DuckDB then hands out what it opened first, which is shut already."""
+    made = tempfile.mkdtemp
+
+    def refused(suffix: str | None = None, prefix: str | None = None, dir: Path | None = None) -> str:
+        if dir == alone.parent:
+            raise PermissionError(dir)
+        return made(suffix, prefix, dir)
+
+    monkeypatch.setattr("schema.store.tempfile.mkdtemp", refused)
+    with atlas.open(alone), atlas.open(alone) as second:
+        assert second.sql("SELECT count(*) AS n FROM annotations.annotation").item() == 0
+
+
+def test_a_file_that_is_no_atlas_is_named_by_its_own_tables(kept: Path, tmp_path: Path) -> None:
+    with duckdb.connect(tmp_path / "other.duckdb") as con:
+        con.execute("CREATE TABLE weather (day DATE)")
+    with pytest.raises(NotAnAtlas, match="it is a DuckDB file with weather, and without"):
+        atlas.open(tmp_path / "other.duckdb")

@@ -5,8 +5,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from atlas.nulls import without_value
 from schema import store
+from schema.errors import AtlasError
 from tests.ui.conftest import Visit, text_of
+from ui import blocks
 from ui.component import front
 from ui.evidence import measured, room
 from ui.map.labels import names
@@ -69,6 +72,24 @@ def test_a_page_that_stumbles_says_which_values_are_missing_and_shows_its_other_
     assert not app.exception
     assert f"tiny.duckdb is not as an ingest makes it: there are rows without a value in {column}" in text_of(app)
     assert kept in text_of(app)
+
+
+def test_a_column_that_is_called_otherwise_in_capitals_is_found(tiny: Path) -> None:
+    planted(tiny, "map_point.x")
+    con = store.open_writer(tiny)
+    con.execute("ALTER TABLE map_point RENAME x TO X")
+    assert without_value(con) == ["map_point.x"]
+    con.close()
+
+
+def test_an_atlas_that_cannot_be_looked_into_says_so_where_a_page_stumbles(visit: Visit, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable(_: object) -> list[str]:
+        raise AtlasError("Conversion Error: 'abc' is no number")
+
+    monkeypatch.setattr(blocks, "without_value", unreadable)
+    monkeypatch.setattr(room, "lack", lambda *_: [][0])
+    app = visit(tiny, "evidence")
+    assert not app.exception and "'abc' is no number" in text_of(app)
 
 
 def test_a_fault_of_the_page_itself_is_not_laid_to_the_atlas(visit: Visit, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
