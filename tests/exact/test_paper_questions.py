@@ -15,13 +15,13 @@ from tests.exact.crafted import K, ask, same, softmax, telling, value_scores
 
 def ranked_positions(c: Case, layer: int, neuron: int) -> list[int]:
     """The K positions with the largest coefficients that are above 0, equal ones in order."""
-    m = c.activations.coefficients[layer][:, neuron]
-    return [int(p) for p in sorted(range(len(m)), key=lambda p: (-m[p], p))[:K] if m[p] > 0]
+    m = np.asarray(c.activations.coefficients[layer][:, neuron])
+    return [int(p) for p in np.argsort(-m, kind="stable")[:K] if m[p] > 0]
 
 
-def judged_keys(c: Case) -> Iterator[tuple[int, int, int]]:
-    """(layer, neuron, following token) of every key with a trigger whose document goes on."""
-    for layer in range(c.n_layers):
+def judged_keys(c: Case, *layers: int) -> Iterator[tuple[int, int, int]]:
+    """(layer, neuron, following token) of every key with a trigger whose document goes on; of all layers where none is named."""
+    for layer in layers or range(c.n_layers):
         for neuron in range(c.d_ffn):
             triggers = ranked_positions(c, layer, neuron)
             if triggers and c.cut.next_token_ids[triggers[0]] >= 0:
@@ -31,7 +31,7 @@ def judged_keys(c: Case) -> Iterator[tuple[int, int, int]]:
 def test_figure_4(c: Case) -> None:
     want = []
     for layer in range(c.n_layers):
-        agrees = [value_scores(c, layer, neuron).argmax() == following for i, neuron, following in judged_keys(c) if i == layer]
+        agrees = [value_scores(c, layer, neuron).argmax() == following for _, neuron, following in judged_keys(c, layer)]
         want.append((layer, np.mean(agrees), 1 / c.d_vocab, len(agrees), sum(agrees), c.d_ffn - len(agrees)))
     telling(c, all(row[4] >= 5 and row[4] < row[3] for row in want), "every layer has keys that agree and keys that do not")
     telling(c, sum(row[5] for row in want) > c.n_layers, "dead keys are left out, and so are keys whose top trigger ends a document")
@@ -42,10 +42,9 @@ def test_figure_5(c: Case) -> None:
     want = []
     for layer in range(c.n_layers):
         ranks = []
-        for i, neuron, following in judged_keys(c):
-            if i == layer:
-                scores = value_scores(c, layer, neuron)
-                ranks.append(1 + sum(s > scores[following] or (s == scores[following] and w < following) for w, s in enumerate(scores)))
+        for _, neuron, following in judged_keys(c, layer):
+            scores = value_scores(c, layer, neuron)
+            ranks.append(1 + (scores > scores[following]).sum() + (scores[:following] == scores[following]).sum())
         q1, median, q3 = np.quantile(ranks, [0.25, 0.5, 0.75])
         low, high = q1 - 1.5 * (q3 - q1), q3 + 1.5 * (q3 - q1)
         within = [r for r in ranks if low <= r <= high]
@@ -101,7 +100,7 @@ def test_table_1_of_2021(c: Case, tmp_path: Path) -> None:
     want = []
     for layer in range(c.n_layers):
         neuron = min(range(c.d_ffn), key=lambda i: hashlib.md5(f"{layer} {i}".encode()).hexdigest())
-        m = c.activations.coefficients[layer][:, neuron]
+        m = np.asarray(c.activations.coefficients[layer][:, neuron])
         strongest = sorted(range(len(m)), key=lambda p: (-m[p], p))[:K]
         first = {int(c.cut.sequence[p]): p for p in reversed(strongest)}
         for p in sorted((p for p in first.values() if m[p] > 0), key=lambda p: (-m[p], p))[:3]:
@@ -120,7 +119,7 @@ def test_sequence_triggers(c: Case) -> None:
     n_folded = 0
     for layer in range(c.n_layers):
         for neuron in range(5):
-            m = c.activations.coefficients[layer][:, neuron]
+            m = np.asarray(c.activations.coefficients[layer][:, neuron])
             best: dict[int, list[int]] = {}
             for p in sorted(range(len(m)), key=lambda p: (-m[p], p))[:K]:
                 best.setdefault(int(c.cut.sequence[p]), []).append(p)
