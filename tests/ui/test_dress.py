@@ -44,8 +44,10 @@ def drawn(part: Locator) -> Image.Image:
 @pytest.mark.parametrize("width", [1024, 390])
 def test_the_rooms_stand_in_one_line_and_the_title_right_beneath(visited: Visited, width: int) -> None:
     page = visited("search", width=width)
-    lines = page.locator(".bar ul a").evaluate_all("all => all.map(a => a.getBoundingClientRect().top)")
-    assert len(lines) == 5 and max(lines) - min(lines) < 1, lines
+    rooms = page.locator(".bar ul a")
+    expect(rooms).to_have_count(5)
+    lines = rooms.evaluate_all("all => all.map(a => a.getBoundingClientRect().top)")
+    assert max(lines) - min(lines) < 1, lines
     bar, title = page.locator(".bar").bounding_box(), page.locator("h1").first
     assert bar is not None
     # the letters, whatever stands about them; a former design had 85 px of void there, and titles of 44
