@@ -132,8 +132,8 @@ def attach_kind(con: duckdb.DuckDBPyConnection, path: Path, kind: Beside) -> boo
 
 def attach_kept(con: duckdb.DuckDBPyConnection, kind: Beside) -> bool:
     """Whether empty tables of the user's cache are attached, by this connection or another to the same atlas."""
-    # what DuckDB raises depends on what is wrong with a disk, a name or a file, and on what is shut already
-    with suppress(AtlasError, OSError, ValueError, duckdb.Error):
+    # what DuckDB raises depends on what is wrong with a disk, a name or a file, on what is shut already, and on its version
+    with suppress(AtlasError, OSError, ValueError, RuntimeError, duckdb.Error):
         kept = kept_blank(kind.name, filling(kind))
         with own_name(kept) as own:
             try:

@@ -28,7 +28,8 @@ LEFT_S = 3600
 def kept_blank(name: str, filling: str) -> Path:
     """A file with what `filling` creates in a database of that name, made where it is not kept yet.
 
-    Raises OSError, ValueError or duckdb.Error where nothing can be kept: on a full disk, in another user's folder, under a name that DuckDB does not take.
+    Raises OSError, ValueError, RuntimeError or duckdb.Error where nothing can be kept: on a full disk, in another user's folder, under a name that DuckDB
+    does not take.
     """
     file = cache_folder() / f"blank-{name}-{duckdb.__version__}-{sha256(filling.encode()).hexdigest()}.duckdb"
     if not file.is_file():
