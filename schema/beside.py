@@ -20,7 +20,7 @@ from schema.blank import kept_blank
 from schema.definitions import digest, released
 from schema.errors import AtlasError
 from schema.installed import points
-from schema.lake import is_lake
+from schema.lake import is_lake, quoted
 from schema.release import commented, stored_tables
 from schema.store import LOCKED, OPENING, is_sqlite, open_reader, open_writer, own_name
 
@@ -243,7 +243,3 @@ def sources_sha256(kind: Beside) -> str:
 @cache
 def derived_sha256(kind: Beside) -> str:
     return hashlib.sha256("\n".join(derived(kind)).encode()).hexdigest()
-
-
-def quoted(path: Path) -> str:
-    return str(path).replace("'", "''")

@@ -12,8 +12,9 @@ from threading import Lock
 
 import duckdb
 
-from schema.beside import Beside, attach_blank, attach_file, filling, quoted, unreadable
+from schema.beside import Beside, attach_blank, attach_file, filling, unreadable
 from schema.errors import AtlasError, Locked
+from schema.lake import quoted
 from schema.logs import check_log, refuse_strange
 from schema.release import stored_tables
 from schema.store import LOCKED, STORAGE_VERSION, open_writer

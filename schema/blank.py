@@ -13,6 +13,7 @@ from pathlib import Path
 import duckdb
 
 from schema.definitions import cache_folder
+from schema.lake import quoted
 from schema.store import open_writer
 
 SMALLEST = 16384
@@ -34,7 +35,7 @@ def kept_blank(name: str, filling: str) -> Path:
     file = cache_folder() / f"blank-{name}-{duckdb.__version__}-{sha256(filling.encode()).hexdigest()}.duckdb"
     if not file.is_file():
         file.parent.mkdir(parents=True, exist_ok=True)
-        remove_left(file.parent)
+        remove_old(file.parent)
         with tempfile.TemporaryDirectory(prefix=DRAFT, dir=file.parent) as folder:
             built(Path(folder) / file.name, name, filling).replace(file)
     return file
@@ -42,13 +43,13 @@ def kept_blank(name: str, filling: str) -> Path:
 
 def built(draft: Path, name: str, filling: str) -> Path:
     with closing(open_writer(":memory:")) as con:
-        con.execute(f"ATTACH '{str(draft).replace(chr(39), chr(39) * 2)}' AS {name} (BLOCK_SIZE {SMALLEST})")
+        con.execute(f"ATTACH '{quoted(draft)}' AS {name} (BLOCK_SIZE {SMALLEST})")
         con.execute(filling)
         con.execute(f"DETACH {name}")
     return draft
 
 
-def remove_left(folder: Path) -> None:
+def remove_old(folder: Path) -> None:
     for left in folder.glob(f"{DRAFT}*"):
         with suppress(OSError):
             if time.time() - left.stat().st_mtime > LEFT_S:

@@ -157,8 +157,9 @@ def attach(con: duckdb.DuckDBPyConnection, lake: Lake, *options: str) -> None:
         raise Unreachable(f"cannot open the lake {lake.catalogue}: {' '.join(str(error).split())}") from error
 
 
-def quoted(text: str) -> str:
-    return text.replace("'", "''")
+def quoted(text: Path | str) -> str:
+    """As it stands between the quotes of a text in SQL."""
+    return str(text).replace("'", "''")
 
 
 def connect(lake: Lake, config: dict) -> duckdb.DuckDBPyConnection:

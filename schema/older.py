@@ -12,6 +12,7 @@ from sqlalchemy import Table
 from schema import SCHEMA_VERSION
 from schema.build import column_types, install_derived, table_comments, table_ddl
 from schema.errors import NotAnAtlas
+from schema.lake import quoted
 from schema.migrations import migrate
 from schema.release import stored_tables
 from schema.store import OLDER
@@ -34,8 +35,7 @@ def is_of_this_version(con: duckdb.DuckDBPyConnection) -> bool:
 
 def attach_older(con: duckdb.DuckDBPyConnection, file: Path) -> None:
     """Attach such a file read-only to an empty database."""
-    name = str(file).replace("'", "''")
-    con.execute(f"ATTACH '{name}' AS {OLDER} (READ_ONLY)")
+    con.execute(f"ATTACH '{quoted(file)}' AS {OLDER} (READ_ONLY)")
 
 
 def install_stand_ins(con: duckdb.DuckDBPyConnection, database: str) -> None:

@@ -15,7 +15,7 @@ import duckdb
 from schema import SCHEMA_VERSION
 from schema.definitions import is_as_released
 from schema.errors import AtlasError, Locked, NotAnAtlas
-from schema.lake import is_lake, open_published
+from schema.lake import is_lake, open_published, quoted
 from schema.logs import refuse_strange
 from schema.release import is_of_this_release, stored_tables
 
@@ -210,9 +210,8 @@ def beside_all(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     con = duckdb.connect(":memory:", config={**OFFLINE})
     try:
         with own_name(path) as own:
-            name = str(own).replace("'", "''")
             with said_of(own, path):
-                con.execute(f"ATTACH '{name}' AS {SENT} (READ_ONLY)")
+                con.execute(f"ATTACH '{quoted(own)}' AS {SENT} (READ_ONLY)")
             lock_down(con)
             yield con
     finally:

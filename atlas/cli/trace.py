@@ -55,9 +55,6 @@ def command(
         return
     if not texts:
         raise click.UsageError("which prompt? Give TEXT")
-    # before the model process is started for it, which takes seconds
-    if not all(map(str.strip, texts)):
-        raise AtlasError("the prompt is empty: give it some text")
     if with_trace and title is None:
         raise AtlasError("--with-trace says what --save keeps: give --save TITLE too")
     if n_off is not None:

@@ -106,6 +106,9 @@ class Live:
 
         Raises what `trace` raises.
         """
+        # before the model process is started for it, which takes seconds
+        if not text.strip():
+            raise AtlasError("the prompt is empty: give it some text")
         sha256 = fetch(self.con, "SELECT m.weights_sha256 FROM model AS m")
         if sha256.is_empty():
             raise AtlasError("this atlas is empty: it has no model yet. `atlas ingest` fills it.")

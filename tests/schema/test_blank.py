@@ -4,7 +4,6 @@ import os
 import resource
 import tempfile
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import duckdb
 import pytest
 
 import atlas
-from schema import definitions
 from schema.beside import kinds
 from schema.blank import LEFT_S
 from schema.errors import NotAnAtlas
@@ -31,15 +29,6 @@ SHOWN = {
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An atlas with nothing beside it."""
     return write_tiny_atlas(tmp_path_factory.mktemp("alone") / "tiny.duckdb")
-
-
-@pytest.fixture
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty cache of the user's."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    definitions.KNOWN.clear()
-    yield tmp_path / "activation-atlas"
-    definitions.KNOWN.clear()
 
 
 def shown(path: Path) -> tuple[set[bool], list[list[tuple]]]:

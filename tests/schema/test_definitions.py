@@ -1,22 +1,12 @@
 """What a release defines is built once, and what is kept of that is no more than a help."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import atlas
 from schema import definitions
-
-
-@pytest.fixture
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty cache of the user's."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    definitions.KNOWN.clear()
-    yield tmp_path / "activation-atlas"
-    definitions.KNOWN.clear()
 
 
 def of_file(path: Path) -> str:

@@ -29,8 +29,8 @@ CSS = """<style>
 @media (max-width:640px){.front{grid-template-columns:minmax(0,1fr)}}
 </style>"""
 
-NOT_SWEPT = "atlas ingest NAME.duckdb --model … --corpus …"
-NOT_LOOKED_AT = "atlas ingest NAME.duckdb --model … --corpus … --head-statistics --head-probe"
+SWEEP = "atlas ingest NAME.duckdb --model … --corpus …"
+MEASURE_HEADS = "atlas ingest NAME.duckdb --model … --corpus … --head-statistics --head-probe"
 """What to run where it is not known what triggers a neuron, and where a head looks."""
 
 

@@ -22,7 +22,7 @@ N_NEAR = 5
 
 UNMEASURED = (
     "What heads look at has not been measured, or this is the only one.",
-    front.NOT_LOOKED_AT,
+    front.MEASURE_HEADS,
 )
 
 UNMOVED = "No traced position has what this head adds to a logit."
@@ -43,7 +43,7 @@ def glance(where: Head) -> None:
     near = [Head(*place) for place in data.ask("nearest_heads", **here).frame.head(N_NEAR).select("layer", "head").iter_rows()]
     alike = [links.anchor(links.component(other), str(other)) for other in near]
     st.html(
-        front.head(cards[0] if cards else None, behaviours, data.ask("head_tokens", **here).frame.to_dicts(), alike, data.of_this_atlas(front.NOT_LOOKED_AT))
+        front.head(cards[0] if cards else None, behaviours, data.ask("head_tokens", **here).frame.to_dicts(), alike, data.of_this_atlas(front.MEASURE_HEADS))
     )
 
 

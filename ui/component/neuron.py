@@ -35,7 +35,7 @@ def glance(where: Neuron) -> None:
     tails = {heading: data.ask("trigger_contexts", **here, tail=tail, n=FIRST, width=NARROW).frame.to_dicts() for tail, heading in texts.TAILS.items()}
     notes = data.ask("annotated_patterns", layer=where.layer, item=where.neuron).frame.drop_nulls("description").to_dicts()
     note = front.annotated(notes[0]) if notes else front.neuron_note(card, tails[texts.TAILS["max"]])
-    st.html(front.neuron(note, card, data.ask("coefficient_histogram", **here).frame.to_dicts(), tails, data.of_this_atlas(front.NOT_SWEPT)))
+    st.html(front.neuron(note, card, data.ask("coefficient_histogram", **here).frame.to_dicts(), tails, data.of_this_atlas(front.SWEEP)))
 
 
 def all_texts(where: Neuron) -> None:
