@@ -30,31 +30,55 @@ START = 10.0
 
 PIECE = 1 << 20
 
+Process = subprocess.Popen[bytes]
+
 PROGRAM = "import sys; sys.path.append(sys.argv[1]); from atlas.sandboxed import main; main()"
 
 FRUGAL = {"MALLOC_ARENA_MAX": "2", "ARROW_DEFAULT_MEMORY_POOL": "system"}
 """Else glibc takes address space for each thread, and Arrow a gigabyte of it at once."""
 
 
-def run(path: Path | str, sql: str, *, max_rows: int = MAX_ROWS, timeout: float = TIMEOUT, max_bytes: int = MAX_BYTES, memory: int = MEMORY) -> Result:
+def started() -> Process:
+    """A process that waits for its statement: it has loaded its libraries, has opened nothing, and ends with whoever started it."""
+    # without the folder it is called in, where a file may be called as a module is
+    command = [sys.executable, "-P", "-c", PROGRAM, str(Path(__file__).parents[1])]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, **FRUGAL})
+
+
+def run(
+    path: Path | str,
+    sql: str,
+    *,
+    max_rows: int = MAX_ROWS,
+    timeout: float = TIMEOUT,
+    max_bytes: int = MAX_BYTES,
+    memory: int = MEMORY,
+    process: Process | None = None,
+) -> Result:
     """Run one SELECT over the atlas at `path`: at most `max_rows` rows of `max_bytes` bytes within `timeout` seconds.
 
-    Raises what `atlas.guard.run_select` raises, QueryTimeout past the time, AtlasError where memory or bytes did not suffice.
+    `process`: one that waits already; it answers this statement alone. Raises what `atlas.guard.run_select` raises, QueryTimeout past the time, AtlasError
+    where memory or bytes did not suffice.
     """
-    with answering(path, sql, max_rows=max_rows, timeout=timeout, max_bytes=max_bytes, memory=memory) as answer:
+    with answering(path, sql, max_rows=max_rows, timeout=timeout, max_bytes=max_bytes, memory=memory, process=process) as answer:
         return answer()
 
 
 @contextmanager
 def answering(
-    path: Path | str, sql: str, *, max_rows: int = MAX_ROWS, timeout: float = TIMEOUT, max_bytes: int = MAX_BYTES, memory: int = MEMORY
+    path: Path | str,
+    sql: str,
+    *,
+    max_rows: int = MAX_ROWS,
+    timeout: float = TIMEOUT,
+    max_bytes: int = MAX_BYTES,
+    memory: int = MEMORY,
+    process: Process | None = None,
 ) -> Iterator[Callable[[], Result]]:
     """The same, begun: what is given waits for the answer, and the process ends with the block."""
     require_limits(max_rows, timeout)
     asked = {"path": str(path), "sql": sql, "max_rows": max_rows, "timeout": timeout, "max_bytes": max_bytes, "memory": memory, "start": START}
-    # without the folder it is called in, where a file may be called as a module is
-    command = [sys.executable, "-P", "-c", PROGRAM, str(Path(__file__).parents[1])]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, **FRUGAL})
+    process = process or started()
     end = time.monotonic() + START + timeout
     assert process.stdin is not None and process.stdout is not None
     stdout = process.stdout

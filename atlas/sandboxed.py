@@ -1,6 +1,7 @@
 """The process of atlas/sandbox.py: it opens an atlas, gives away what it does not need, answers one statement and ends.
 
-It reads one line of JSON and writes one line of JSON, with the rows after it as an Arrow stream.
+It reads one line of JSON and writes one line of JSON, with the rows after it as an Arrow stream. Its libraries are loaded before it is asked, so that who
+starts it early waits for none of them.
 """
 
 import json
@@ -11,6 +12,14 @@ import sys
 import threading
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from pyarrow import ipc
+
+from atlas.guard import select_table
+from atlas.weight import weight
+from schema.beside import open_with_beside
+from schema.errors import AtlasError
+from schema.lake import is_lake
 
 THREADS = 4
 """At most: each has a stack, and address space is limited."""
@@ -30,8 +39,6 @@ def main() -> None:
     answer, table = answered(asked)
     out.write(json.dumps(answer).encode() + b"\n")
     if table is not None:
-        from pyarrow import ipc
-
         with ipc.new_stream(out, table.schema) as stream:
             stream.write_table(table)
     out.flush()
@@ -54,12 +61,6 @@ def end_with_caller() -> None:
 
 def answered(asked: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     """The line to write, and the rows if there are any."""
-    from atlas.guard import select_table
-    from atlas.weight import weight
-    from schema.beside import open_with_beside
-    from schema.errors import AtlasError
-    from schema.lake import is_lake
-
     path, megabytes = Path(asked["path"]), int(asked["memory"] * DUCKDB_SHARE) >> 20
     try:
         config = {"temp_directory": "", "threads": min(THREADS, os.cpu_count() or 1)}

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import BoundedSemaphore
+from threading import BoundedSemaphore, Lock
 
 import polars as pl
 import streamlit as st
 
-from atlas.sandbox import run
+from atlas.sandbox import Process, run, started
 from schema.errors import AtlasError
 from ui import data
 from ui.snapshot import Snapshot
@@ -22,6 +22,25 @@ AT_ONCE, PATIENCE, RESULTS = 2, 30.0, 8
 LIMITS = f"One SELECT, at most {MAX_ROWS:,} rows, {MAX_BYTES >> 20} MB and {TIMEOUT:g} seconds. It reads this atlas and nothing else."
 
 TURNS = BoundedSemaphore(AT_ONCE)
+
+WAITING: list[Process] = []
+"""At most one process, of this server: the next statement need not wait until its own has started."""
+
+LOCK = Lock()
+
+
+def prepare() -> None:
+    """Have a process wait for the next statement, whose ever it is; it has opened no atlas."""
+    with LOCK:
+        if not WAITING:
+            WAITING.append(started())
+
+
+def waiting() -> Process | None:
+    """The process that waits, if there is one and nothing has ended it; it is nobody else's any more."""
+    with LOCK:
+        process = WAITING.pop() if WAITING else None
+    return process if process and process.poll() is None else None
 
 
 @contextmanager
@@ -42,6 +61,6 @@ def result(snapshot: Snapshot, sql: str) -> tuple[pl.DataFrame, bool]:
     Raises AtlasError for what is refused or wrong, Replaced if what was read is no longer this snapshot.
     """
     with turn():
-        found = run(Path(snapshot.path), sql, max_rows=MAX_ROWS, timeout=TIMEOUT, max_bytes=MAX_BYTES, memory=MEMORY)
+        found = run(Path(snapshot.path), sql, max_rows=MAX_ROWS, timeout=TIMEOUT, max_bytes=MAX_BYTES, memory=MEMORY, process=waiting())
     data.check_current(snapshot)
     return found.frame, found.is_truncated

@@ -106,8 +106,36 @@ def test_bounds_are_those_that_the_page_names(visit: Visit, tiny: Path, monkeypa
 
     monkeypatch.setattr(running, "run", noted)
     app = visit(tiny, "sql")
+    given.pop("process")
     assert given == {"path": tiny, "max_rows": 10_000, "timeout": 10.0, "max_bytes": 32 * 1024**2, "memory": 4 * 1024**3}
     assert "at most 10,000 rows, 32 MB and 10 seconds" in text_of(app)
+
+
+def shown(app: AppTest) -> list[int]:
+    (found,) = (table["i"].to_list() for table in tables(app) if list(table) == ["i"])
+    return found
+
+
+def test_a_process_waits_for_the_next_statement_and_answers_no_other(visit: Visit, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[running.Process | None] = []
+    run = running.run
+
+    def noted(path: Path, sql: str, **limits: Any) -> Result:
+        used.append(limits["process"])
+        return run(path, sql, **limits)
+
+    monkeypatch.setattr(running, "run", noted)
+    app = visit(tiny, "sql")
+    for i in range(2):
+        (ready,) = running.WAITING
+        app = send(app, f"SELECT {i} AS i")
+        assert (used[-1], shown(app)) == (ready, [i])
+        assert ready.poll() is not None
+    (killed,) = running.WAITING
+    killed.kill()
+    killed.wait()
+    app = send(app, "SELECT 2 AS i")
+    assert (used[-1], shown(app)) == (None, [2])
 
 
 def test_few_results_are_kept_however_many_are_asked_for(visit: Visit, tiny: Path, statements: list[str]) -> None:

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from ui import frame, query
+from ui import frame, query, running
 
 frame.title("Ask in SQL")
 editor, beside = st.columns([3, 2])
@@ -17,3 +17,4 @@ with beside:
 query.show(sql)
 with history:
     query.recall()
+running.prepare()
