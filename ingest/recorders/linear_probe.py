@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
+from ingest.recorders.low_rank import STEPS as FACTORED_STEPS
 from ingest.recorders.low_rank import factored, full_rank, started
 
 L2 = 30.0
@@ -58,7 +59,7 @@ def learned(x: np.ndarray, y: np.ndarray, of: np.ndarray, n_classes: int, rank: 
         if rank is None or rank >= full_rank(len(classes), x.shape[1]):
             found[:, classes] = probe.predict_proba(of)
             return found, bool(probe.n_iter_.max() < STEPS)
-        fit, is_converged = factored(x, np.searchsorted(classes, y), L2, started(probe.coef_, probe.intercept_, rank), STEPS)
+        fit, is_converged = factored(x, np.searchsorted(classes, y), L2, started(probe.coef_, probe.intercept_, rank), FACTORED_STEPS)
         found[:, classes] = fit.probs(of)
     return found, is_converged
 
