@@ -36,9 +36,11 @@ def names(_context: click.Context, _parameter: click.Parameter, given: tuple[str
 )
 @click.option("--browser/--no-browser", default=True, help="Open a browser window.")
 def ui(paths: tuple[Path, ...], db: Path | None, port: int, address: str, hosts: tuple[str, ...], browser: bool) -> None:
-    """Browse atlases in the web browser: keys, predictions, promotion and elimination, figures, SQL. Reads only; stop it with Ctrl-C.
+    """Browse atlases in the web browser: keys, predictions, promotion and elimination, figures, SQL. Stop it with Ctrl-C.
 
     The first is shown where a link names none; the menu behind its name has the others.
+
+    The pages write annotations and collections, in files beside an atlas, and nothing else.
     """
     chosen = paths or ((db,) if db else ())
     if not chosen:

@@ -40,7 +40,8 @@ def source_edges(prompt: Prompt, subject: Subject) -> dict[str, tuple[tuple[int,
 
 
 def knock_out(model: Model, prompt: Prompt, subject: Subject, progress: Progress, window: int = WINDOW) -> Knockout:
-    """What is left of p where no head of a window of layers reads some sources, layer by layer: effect = (p' - p) / p; total_effect is null.
+    """How p changes where no head of a window of layers reads some sources, layer by layer: effect = (p' - p) / p, -1 where nothing of p is left; total_effect
+    is null.
 
     Raises AtlasError for a subject that is empty, not in the prompt, or at its last position, which is a source of its own; and where nothing would be left to
     read.
