@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 IS_DUCKDB_1 = duckdb.__version__.startswith("1.")
 
+NO_TEXT = "Unable to cast Python instance of type <class 'str'>"
+"""What its binding says of a text that has no bytes in UTF-8."""
+
 Parameters = Mapping[str, object] | Sequence[object] | None
 
 
@@ -63,6 +66,10 @@ def translated() -> Iterator[None]:
         raise AtlasError(f"this needs more memory than it may take: ask for fewer rows or columns ({first_line(error)})") from error
     except duckdb.Error as error:
         raise AtlasError(f"DuckDB: {str(error).strip()}") from error
+    except RuntimeError as error:
+        if NO_TEXT not in str(error):
+            raise
+        raise AtlasError("a text among the parameters is no UTF-8: it has half a surrogate pair") from error
 
 
 def first_line(error: Exception) -> str:

@@ -10,7 +10,7 @@ import duckdb
 from atlas.cursors import fetch_rows
 from atlas.reads import relations
 from atlas.statement import argument, literal
-from schema.errors import AtlasError
+from schema.errors import AtlasError, what_there_is
 from schema.interventions.sites import OPS
 from schema.table_facts import facts, passes_of
 from schema.terms import ANALOGIES, BEHAVIOURS, DECODINGS, MEMBER_KINDS, SUBJECTS
@@ -117,7 +117,7 @@ def check_below(value: object, name: str, n: int) -> None:
 def check_corpus(con: duckdb.DuckDBPyConnection, corpus: object) -> None:
     corpora = {i: f"{name} ({split})" for i, name, split in fetch_rows(con, "SELECT corpus_id, name, split FROM corpus ORDER BY corpus_id")}
     if corpus not in corpora:
-        raise AtlasError(f"no corpus {corpus}; they are {', '.join(f'{i}: {name}' for i, name in corpora.items()) or 'none yet'}")
+        raise AtlasError(f"no corpus {corpus}; {what_there_is(', '.join(f'{i}: {name}' for i, name in corpora.items()))}")
 
 
 def check_traced(con: duckdb.DuckDBPyConnection, position_id: object) -> None:
@@ -167,7 +167,7 @@ def check_token(con: duckdb.DuckDBPyConnection, token: object) -> None:
 def check_annotator(con: duckdb.DuckDBPyConnection, annotator: object) -> None:
     names = [name for (name,) in fetch_rows(con, "SELECT DISTINCT annotator FROM annotations.annotation ORDER BY annotator")]
     if annotator not in names:
-        raise AtlasError(f"no annotator {annotator!r}; they are {', '.join(names) or 'none yet: `atlas annotate sheet` begins'}")
+        raise AtlasError(f"no annotator {annotator!r}; {what_there_is(', '.join(names), ': `atlas annotate sheet` begins')}")
 
 
 def check_collection(con: duckdb.DuckDBPyConnection, collection: object) -> None:
@@ -180,7 +180,7 @@ def check_retrieval(con: duckdb.DuckDBPyConnection, retrieval: object) -> None:
     """A retrieval that there is, over keys that the atlas still has: after another ingest of its name position_ids are of other tokens."""
     ids = [i for (i,) in fetch_rows(con, "SELECT retrieval_id FROM retrievals.retrieval ORDER BY retrieval_id")]
     if retrieval not in ids:
-        raise AtlasError(f"no retrieval {retrieval}; they are {', '.join(map(str, ids)) or 'none yet: `atlas retrieve` makes one'}")
+        raise AtlasError(f"no retrieval {retrieval}; {what_there_is(', '.join(map(str, ids)), ': `atlas retrieve` makes one')}")
     if (retrieval,) not in fetch_rows(con, KEYS):
         raise AtlasError(f"retrieval {retrieval} is of keys that this atlas has not: it was ingested anew since. `atlas retrieve` makes another")
 
@@ -190,7 +190,7 @@ def check_experiment(con: duckdb.DuckDBPyConnection, given: Mapping[str, object]
     asked = given["experiment"]
     titles = dict(fetch_rows(con, "SELECT experiment_id, title FROM experiments.experiment ORDER BY experiment_id"))
     if asked not in titles:
-        raise AtlasError(f"no experiment {asked}; they are {named(titles) or 'none yet'} (atlas experiment list)")
+        raise AtlasError(f"no experiment {asked}; {what_there_is(named(titles))} (atlas experiment list)")
     for name, text in (("arm", "name"), ("prompt", "text")):
         sql = f"SELECT {name}_id, {text} FROM experiments.{name} WHERE experiment_id = {literal(asked)} ORDER BY {name}_id"
         if name in given and given[name] not in (found := dict(fetch_rows(con, sql))):

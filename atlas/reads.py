@@ -27,8 +27,11 @@ def relations(sql: str) -> set[str]:
 
 
 def relations_of_statement(con: duckdb.DuckDBPyConnection, sql: str) -> set[str] | None:
-    """The same for a statement that somebody typed; None for one that DuckDB does not parse into JSON, such as PIVOT."""
-    parsed = json.loads(fetch_rows(con, "SELECT json_serialize_sql(?, skip_default := true)", [sql])[0][0])
+    """The same for a statement that somebody typed; None for one that DuckDB does not parse into JSON, such as PIVOT, or that is nested too deeply."""
+    try:
+        parsed = json.loads(fetch_rows(con, "SELECT json_serialize_sql(?, skip_default := true)", [sql])[0][0])
+    except RecursionError:
+        return None
     return None if parsed["error"] else with_theirs({name.lower() for name in names(parsed["statements"])})
 
 
@@ -46,10 +49,12 @@ def named_in(sql: str) -> set[str]:
 
 
 def names(node: object) -> Iterator[str]:
-    """Of every table and function in a parsed statement."""
-    if isinstance(node, dict):
-        yield from (node.get(key, "") for kind, key in NAMES.items() if node.get("type") == kind)
-        node = list(node.values())
-    if isinstance(node, list):
-        for part in node:
-            yield from names(part)
+    """Of every table and function in a parsed statement, however deeply it is nested."""
+    left = [node]
+    while left:
+        part = left.pop()
+        if isinstance(part, dict):
+            yield from (part.get(key, "") for kind, key in NAMES.items() if part.get("type") == kind)
+            left += part.values()
+        elif isinstance(part, list):
+            left += part

@@ -95,4 +95,4 @@ def limit(kind: int, most: int) -> None:
 def address_space() -> int | None:
     """Bytes of address space that this process has; None where the system does not say, and then does not limit it either."""
     statm = Path("/proc/self/statm")
-    return int(statm.read_text().split()[0]) * resource.getpagesize() if statm.exists() else None
+    return int(statm.read_text(encoding="utf-8").split()[0]) * resource.getpagesize() if statm.exists() else None

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
-TEXT_TYPES = {"bit", "bignum", "time with time zone", "uhugeint"}
+TEXT_TYPES = {"bit", "bignum", "geometry", "time with time zone", "uhugeint"}
 """Types whose values Arrow would carry as internals or cut short: their columns come as DuckDB writes them."""
+
+NESTED = ("list", "array", "struct", "map", "union")
 
 
 def text_columns(description: Sequence[tuple]) -> list[str]:
@@ -12,10 +14,17 @@ def text_columns(description: Sequence[tuple]) -> list[str]:
 
 
 def holds_text_type(kind: object) -> bool:
-    """Whether a DuckDB type is one of TEXT_TYPES or has one within."""
+    """Whether a DuckDB type is one of TEXT_TYPES or one that no dictionary of Python's can be, or has one within."""
     name = getattr(kind, "id", None)
-    within = kind.children if name in ("list", "array", "struct", "map", "union") else ()  # type: ignore[attr-defined]
-    return name in TEXT_TYPES or any(holds_text_type(part) for _, part in within)
+    within = kind.children if name in NESTED else ()  # type: ignore[attr-defined]
+    return name in TEXT_TYPES or is_no_dictionary(name, within) or any(holds_text_type(part) for _, part in within)
+
+
+def is_no_dictionary(name: str | None, within: Sequence[tuple]) -> bool:
+    """Whether a structure has two fields of one name, as `row(1, 2)` has none of any, or a map has keys that are lists or structures."""
+    if name == "map":
+        return any(part == "key" and key.id in NESTED for part, key in within)
+    return name == "struct" and len({part for part, _ in within}) < len(within)
 
 
 def cast_to_text(sql: str, columns: Sequence[str]) -> str:

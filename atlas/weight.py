@@ -9,9 +9,14 @@ LEAST = 4
 """Bytes of a value within a list or a structure, such as a bit: no format writes less."""
 
 
+LONG_NAME = 100
+"""Bytes of a column's name that count for each row, as JSON has it there; shorter ones are what a table has anyway."""
+
+
 def weight(table: pa.Table) -> int:
     """Bytes."""
-    return table.schema.serialize().size + sum(weigh(chunk) for column in table.columns for chunk in column.chunks)
+    long_names = sum(n for name in table.column_names if (n := len(name.encode())) > LONG_NAME)
+    return table.schema.serialize().size + table.num_rows * long_names + sum(weigh(chunk) for column in table.columns for chunk in column.chunks)
 
 
 def weigh(values: pa.Array) -> int:

@@ -8,10 +8,11 @@ import hashlib
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from types import MappingProxyType
 
 import duckdb
@@ -26,6 +27,8 @@ from schema.store import LOCKED, OPENING, is_sqlite, open_reader, open_writer, o
 
 GROUP = "activation_atlas.beside"
 """Entry points that are a `Beside`."""
+
+ONE_AT_A_TIME = Lock()
 
 TABLES = "SELECT t.sql FROM system.main.duckdb_tables() AS t WHERE t.database_name = '{}' ORDER BY t.schema_name, t.table_name"
 
@@ -54,6 +57,15 @@ class Beside:
         """Where the file of the atlas at that path is."""
         return Path(atlas).with_name(f"{Path(atlas).stem}.{self.name}.duckdb")
 
+    def file(self, atlas: Path | str) -> Path:
+        """The same, or the file that a link there leads to. Raises AtlasError for a link to nothing, as where a disk is not mounted."""
+        path = self.path(atlas)
+        if not path.is_symlink():
+            return path
+        if not path.exists():
+            raise AtlasError(f"{path} leads to {path.readlink()}, and there is nothing: bring back what was there, or remove the link")
+        return path.resolve()
+
     def questions(self) -> dict[str, str]:
         """Name → SQL of each, in the order of names."""
         return read_folder(self.folder / "questions")
@@ -76,7 +88,9 @@ def kind_of(path: Path) -> Beside | None:
 
 def open_with_beside(path: Path | str, *, memory: str = "4GB", config: Mapping[str, object] = MappingProxyType({})) -> duckdb.DuckDBPyConnection:
     """Open an atlas as `open_reader` does, with what lies beside it attached. Raises AtlasError where that is of another model's weights."""
-    con = open_reader(path, memory=memory, attach=attach_beside, config=config)
+    # connections to one file may share what is attached, and another thread is not to find it before it is filled; a lake may be waited for
+    with nullcontext() if is_lake(path) else ONE_AT_A_TIME:
+        con = open_reader(path, memory=memory, attach=attach_beside, config=config)
     try:
         for kind in kinds():
             require_same_model(con, Path(path), kind)
@@ -122,7 +136,7 @@ def attach_kind(con: duckdb.DuckDBPyConnection, path: Path, kind: Beside) -> boo
     # for DuckDB names that differ in case are one, and what is in the atlas would be read as what lies beside it
     if not is_lake(path) and path.name.partition(".")[0].lower() == kind.name:
         raise AtlasError(f"an atlas cannot be called {kind.name}, as its {kind.name} are in SQL: rename {path}")
-    target = kind.path(path)
+    target = kind.file(path)
     if not target.exists():
         return not attach_kept(con, kind) and attach(con, ":memory:", kind.name, "READ_WRITE")
     with as_of_this_release(target, kind) as file:
@@ -137,22 +151,37 @@ def attach_kept(con: duckdb.DuckDBPyConnection, kind: Beside) -> bool:
         kept = kept_blank(kind.name, filling(kind))
         with own_name(kept) as own:
             try:
-                attach(con, quoted(own), kind.name, "READ_ONLY")
+                is_first = attach(con, quoted(own), kind.name, "READ_ONLY")
             except (duckdb.IOException, duckdb.SerializationException) as error:
                 # made again by the next opening; on a file system without locks every one would make it
                 if LOCKED not in str(error):
                     kept.unlink()
                 raise
+        if is_first and not is_blank(con, kind):
+            con.execute(f"DETACH {kind.name}")
+            kept.unlink()
+            return False
         return True
     return False
+
+
+def is_blank(con: duckdb.DuckDBPyConnection, kind: Beside) -> bool:
+    """Whether what is attached holds the one row that says what it is, and no other."""
+    try:
+        labelled = con.execute(f"SELECT l.version, l.derived_sha256 FROM {kind.name}.{kind.label} AS l").fetchall()
+        (n_rows,) = con.execute(f"SELECT sum(t.estimated_size) FROM system.main.duckdb_tables() AS t WHERE t.database_name = '{kind.name}'").fetchall()[0]
+    except duckdb.Error:
+        return False
+    return (labelled, n_rows) == ([(kind.version, derived_sha256(kind))], 1)
 
 
 def attach(con: duckdb.DuckDBPyConnection, file: str, name: str, mode: str) -> bool:
     """Whether it was not attached already."""
     try:
         con.execute(f"ATTACH '{file}' AS {name} ({mode})")
-    except duckdb.BinderException as error:
-        if "already exists" not in str(error):
+    except (duckdb.BinderException, duckdb.PermissionException):
+        # a connection that shares it may be locked down already
+        if (name,) not in con.execute("SELECT d.database_name FROM system.main.duckdb_databases() AS d").fetchall():
             raise
         return False
     return True

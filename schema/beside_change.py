@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
+from stat import S_IMODE
 from threading import Lock
 
 import duckdb
@@ -25,6 +26,13 @@ UNION ALL BY NAME FROM duckdb_functions() WHERE database_name = ? AND NOT intern
 """
 """Rows if a database holds anything."""
 
+FORMER = """
+SELECT c.schema_name, c.table_name, c.column_name, t.sql LIKE '%GENERATED ALWAYS%'
+FROM duckdb_columns() AS c INNER JOIN duckdb_tables() AS t USING (database_name, schema_name, table_name)
+WHERE c.database_name = 'former'
+"""
+"""Every column of every table, and whether the table has one that is computed."""
+
 ONE_AT_A_TIME = Lock()
 """Changes by threads of one process, whose file DuckDB opens once: the second waits for the first."""
 
@@ -33,9 +41,9 @@ ONE_AT_A_TIME = Lock()
 def changing(kind: Beside, path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection with the file beside the atlas at `path` as the database of its kind, to be changed; kept if the block ends well.
 
-    Waits for another thread that changes one. Raises Locked if another process is changing it, and AtlasError if it has a log.
+    Waits for another thread that changes one. Raises Locked if another process is changing it, and AtlasError if it has a log, or DuckDB cannot write it.
     """
-    target = kind.path(path)
+    target = kind.file(path)
     check_log(target)
     draft = target.with_name(f"{target.name}.tmp")
     with ONE_AT_A_TIME, closing(open_writer(":memory:")) as con:
@@ -45,10 +53,14 @@ def changing(kind: Beside, path: Path | str) -> Iterator[duckdb.DuckDBPyConnecti
             fill(con, target, kind)
             yield con
             con.execute(f"CHECKPOINT {kind.name}")
+            if target.exists():
+                draft.chmod(S_IMODE(target.stat().st_mode))
             # before it is let go, so that nobody else can begin from the old file meanwhile
             draft.rename(target)
-        except BaseException:
+        except BaseException as error:
             discard(draft)
+            if isinstance(error, duckdb.OperationalError):
+                raise AtlasError(f"{target} is as it was, for it cannot be written: {str(error).splitlines()[0]}") from error
             raise
         finally:
             con.execute(f"DETACH {kind.name}")
@@ -68,14 +80,17 @@ def attach_draft(con: duckdb.DuckDBPyConnection, draft: Path, kind: Beside) -> N
     except duckdb.IOException as error:
         if LOCKED in str(error):
             raise Locked(f"{draft.name} is in use: another process is changing the {kind.name}. Wait for it.") from error
+        discard(draft)
         raise AtlasError(f"cannot write {draft}: {str(error).splitlines()[0]}") from error
 
 
 def is_empty(con: duckdb.DuckDBPyConnection, attach: str, kind: Beside) -> bool:
-    """Attach a draft that holds nothing; one that holds anything, or that a later DuckDB wrote, is left detached."""
+    """Attach a draft that holds nothing; one that holds anything, that a later DuckDB wrote, or that broke off, is left detached."""
     try:
         con.execute(attach)
-    except duckdb.InvalidInputException:
+    except (duckdb.InvalidInputException, duckdb.IOException, duckdb.SerializationException) as error:
+        if LOCKED in str(error):
+            raise
         return False
     if not con.execute(HELD, [kind.name] * 3).fetchall():
         return True
@@ -93,14 +108,15 @@ def discard(draft: Path) -> None:
 
 
 def refuse_unknown(con: duckdb.DuckDBPyConnection, former: Path, kind: Beside) -> None:
-    """Raise AtlasError for a file with tables or columns that this release does not know: a change would drop them."""
+    """Raise AtlasError for a file with tables or columns that this release does not know, in whatever schema: a change would drop them."""
     if not former.exists():
         return
     attach_file(con, former, kind, "former")
-    unknown = columns(con, "former") - known_columns(kind)
+    known = {("main", *names) for names in known_columns(kind)}
+    unknown = [found for *found, is_computed in con.execute(FORMER).fetchall() if tuple(found) not in known or is_computed]
     con.execute("DETACH former")
     if unknown:
-        named = ", ".join(sorted(f"{table}.{column}" for table, column in unknown)[:5])
+        named = ", ".join(sorted(".".join(found).removeprefix("main.") for found in unknown)[:5])
         raise AtlasError(f"{former} holds what this release does not know, and a change would drop it: {named}. Install the release that made it.")
 
 

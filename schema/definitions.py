@@ -109,14 +109,21 @@ def kept(sources: str, build: Callable[[], str]) -> str:
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         draft = file.with_name(f"{file.name}.{os.getpid()}")
-        draft.write_text(built, encoding="utf-8")
-        draft.replace(file)
+        try:
+            draft.write_text(built, encoding="utf-8")
+            draft.replace(file)
+        except OSError:
+            draft.unlink()
     return built
 
 
 def cache_folder() -> Path:
-    """A place where nothing can be kept if nobody knows the user's home, as in a container that runs under any number."""
+    """A place where nothing can be kept if nobody knows the user's home, as in a container that runs under any number.
+
+    A relative XDG_CACHE_HOME is none (XDG Base Directory Specification).
+    """
     try:
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "activation-atlas"
+        given = Path(os.environ.get("XDG_CACHE_HOME", ""))
+        return (given if given.is_absolute() else Path("~/.cache").expanduser()) / "activation-atlas"
     except RuntimeError:
         return Path(os.devnull) / "activation-atlas"

@@ -23,6 +23,7 @@ import duckdb
 
 from schema.catalogue_address import check_address
 from schema.errors import AtlasError, NotAnAtlas, Unreachable
+from schema.logs import refuse_strange
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -66,8 +67,9 @@ def is_lake(path: Path | str) -> bool:
 
 def read_lake(path: Path) -> Lake:
     """Where the lake is. Raises NotAnAtlas if the file does not say it, AtlasError if there is a password in it or no storage that a lake can be in."""
+    refuse_strange(path)
     try:
-        lake = Lake(**json.loads(path.read_text()))
+        lake = Lake(**json.loads(path.read_text(encoding="utf-8")))
         if not isinstance(lake.catalogue, str) or not isinstance(lake.data, str):
             raise TypeError("its catalogue and its data are text")
     except FileNotFoundError as error:

@@ -52,7 +52,7 @@ def commented(name: str, sql: str, database: str = "") -> str:
 @cache
 def view_files() -> dict[str, str]:
     folder = files("schema") / "views"
-    return {f.name.removesuffix(".sql"): f.read_text() for f in folder.iterdir() if f.name.endswith(".sql")}
+    return {f.name.removesuffix(".sql"): f.read_text(encoding="utf-8") for f in folder.iterdir() if f.name.endswith(".sql")}
 
 
 def table_modules() -> list[str]:
@@ -81,7 +81,7 @@ def added_source(name: str) -> str:
 def release_digest() -> str:
     """SHA-256 over the sources of all tables, views and questions."""
     declared = ["columns.py", "terms.py", *(f"tables/{name}.py" for name in table_modules())]
-    ours, added = {name: (files("schema") / name).read_text() for name in declared}, {name: added_source(name) for name in added_modules()}
+    ours, added = {name: (files("schema") / name).read_text(encoding="utf-8") for name in declared}, {name: added_source(name) for name in added_modules()}
     sources = ours | added | view_files() | question_files()
     return sha256("\0".join(f"{name}\0{text}" for name, text in sorted(sources.items())).encode()).hexdigest()
 

@@ -205,6 +205,7 @@ def beside_all(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     Raises as `open_reader` does.
     """
     refuse_device(path)
+    refuse_name(path)
     if is_sqlite(path):
         raise NotAnAtlas(f"{path} is not an atlas: it is a SQLite database")
     con = duckdb.connect(":memory:", config={**OFFLINE})
@@ -226,6 +227,7 @@ def open_unchanged(path: Path) -> duckdb.DuckDBPyConnection:
 def _connect(path: Path, *, read_only: bool, config: dict, shown: Path | None = None) -> duckdb.DuckDBPyConnection:
     """shown: the name for errors, where the file has another."""
     shown = shown or path
+    refuse_name(shown)
     if is_sqlite(path):
         raise NotAnAtlas(f"{shown} is not an atlas: it is a SQLite database")
     with said_of(path, shown):
@@ -258,6 +260,14 @@ def refuse_device(path: Path) -> None:
     """Raise NotAnAtlas for a pipe or a device, which whoever opens it may wait for without end."""
     if path.exists() and not path.is_file():
         raise NotAnAtlas(f"no atlas at {path}: it is no file")
+
+
+def refuse_name(path: Path) -> None:
+    """Raise NotAnAtlas for a name that is no UTF-8, by which DuckDB opens nothing, whatever the file holds."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as error:
+        raise NotAnAtlas(f"cannot open {path}: its name is no UTF-8, and DuckDB opens none such; rename it, or open a link to it") from error
 
 
 def is_duckdb(path: Path) -> bool:

@@ -71,6 +71,19 @@ def test_the_python_folders_are_the_four_packages_and_their_tests() -> None:
     assert folders == {*PACKAGES, "tests"}
 
 
+def without_encoding(file: Path) -> Iterator[int]:
+    """Lines that read a text as the locale has it."""
+    calls = (node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.Call))
+    for call in calls:
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "read_text" and "encoding" not in {keyword.arg for keyword in call.keywords}:
+            yield call.lineno
+
+
+def test_texts_are_read_as_utf_8_in_any_locale() -> None:
+    found = [f"{file.relative_to(ROOT)}:{line}" for file in sources(".py") for line in without_encoding(file)]
+    assert found == []
+
+
 def test_no_installed_distribution_hides_our_tests() -> None:
     spec = importlib.util.find_spec("tests")
     assert spec is not None

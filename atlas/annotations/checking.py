@@ -11,6 +11,10 @@ from atlas.annotations.subjects import SUBJECTS, Address, Annotation, Pattern, S
 from schema.errors import AtlasError
 
 NUMBERS = ("layer", "item", "rank", "id")
+DIGITS = {"layer": 9, "item": 9, "corpus": 9, "rank": 9, "id": 18}
+"""Column → the most digits of a number there: those of DuckDB's INTEGER, and of BIGINT."""
+LONGEST_SHOWN = 40
+"""Characters of a cell that is refused."""
 SEPARATORS = " ,;.+/"
 """What people put between letters."""
 
@@ -51,13 +55,20 @@ def read_entry(row: Row, faults: Faults) -> Entry | None:
         faults.add(row, f"no subject {row['subject']!r}; they are {', '.join(SUBJECTS)}")
         return None
     names = [*NUMBERS, "corpus"] if subject.has_corpus else list(NUMBERS)
-    wrong = [name for name in names if not row[name].strip().isdecimal()]
-    if wrong:
-        faults.add(row, f"{wrong[0]} must be a whole number, not {row[wrong[0]]!r}")
+    if wrong := next(filter(None, (no_number(name, row[name]) for name in names)), None):
+        faults.add(row, wrong)
         return None
     number = {name: int(row[name]) for name in names}
     address = Address(subject.name, number.get("corpus"), number["layer"], number["item"])
     return Entry(row, address, number["rank"], number["id"])
+
+
+def no_number(column: str, cell: str) -> str | None:
+    """Why a cell is no number of its column; None if it is one."""
+    is_whole = cell.strip().isdecimal()
+    if is_whole and len(cell.strip()) <= DIGITS[column]:
+        return None
+    return f"{column} must be a whole number{f' of at most {DIGITS[column]} digits' if is_whole else ''}, not {cell[:LONGEST_SHOWN]!r}"
 
 
 def annotations(blocks: Mapping[Address, list[Entry]], atlas_items: Mapping[Address, tuple[Shown, ...]], faults: Faults) -> list[Annotation]:

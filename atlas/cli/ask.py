@@ -11,6 +11,11 @@ from atlas.questions import Parameter, Question, questions, unknown
 
 if TYPE_CHECKING:
     from atlas.api import Atlas
+    from schema.beside import Beside
+
+
+LONGEST_SHOWN = 80
+"""Characters of what is refused."""
 
 
 class PositionIds(click.ParamType):
@@ -20,9 +25,10 @@ class PositionIds(click.ParamType):
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
         parts = [part.strip() for part in str(value).strip().removeprefix("[").removesuffix("]").split(",")]
-        if not all(part.isdigit() for part in parts):
-            self.fail(f"'{value}' is no list of whole numbers separated by commas", param, ctx)
-        return [int(part) for part in parts]
+        try:
+            return [int(part) for part in parts]
+        except ValueError:
+            self.fail(f"'{str(value)[:LONGEST_SHOWN]}' is no list of whole numbers separated by commas", param, ctx)
 
 
 TYPES: dict[str, Any] = {"integer": int, "bigint": int, "double": float, "text": str, "bigint[]": PositionIds()}
@@ -108,7 +114,12 @@ def reason(a: "Atlas", q: Question) -> str:
     if later := unknown_tables(a.con, q.sql):
         table, run = next(iter(later.items()))
         return f", because the {run} run of this atlas brought nothing for {table}, and may be older than that: `{command(run, a.path)}`"
-    return next((f", because this atlas has no {kind.name} that it counts ({kind.told_by})" for kind in kinds() if kind.name == q.catalog), "")
+    return next((f", because this atlas has no {kind.name} that it counts ({other_command(kind, q)})" for kind in kinds() if kind.name == q.catalog), "")
+
+
+def other_command(kind: "Beside", q: Question) -> str:
+    """The command that says what there is, or that makes it, where the first is what was called."""
+    return kind.changed_by if kind.told_by == f"atlas ask {q.name}" else kind.told_by
 
 
 def with_caption(q: Question, out: dict[str, Any]) -> dict[str, Any]:

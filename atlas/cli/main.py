@@ -8,6 +8,7 @@ import sys
 import traceback
 from importlib import import_module
 from importlib.metadata import version
+from io import TextIOWrapper
 
 import click
 
@@ -112,6 +113,13 @@ def cli(debug: bool) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
+    if sys.stdout is None:
+        # the next file that is opened would take its number
+        click.echo("Error: standard output is closed, and answers go there; > /dev/null throws them away", err=True)
+        sys.exit(1)
+    if isinstance(sys.stdout, TextIOWrapper):
+        # a character that the locale has not is no reason to print nothing
+        sys.stdout.reconfigure(errors="backslashreplace")
     arguments = sys.argv[1:] if arguments is None else arguments
     if next((a for a in arguments if not a.startswith("-")), None) in COMMANDS:
         collect_less()
@@ -168,11 +176,11 @@ def failed(error: BaseException, is_debug: bool) -> int:
     if is_debug:
         traceback.print_exception(error)
     else:
+        from atlas.cli.failures import said
         from atlas.export.visible import visible_line
 
-        said = str(error) if isinstance(error, AtlasError) else f"{type(error).__name__}: {' '.join(str(error).split())} (unexpected; --debug shows where)"
         # it may quote an atlas that somebody sent, and what the terminal would obey
-        click.echo("\n".join(map(visible_line, f"Error: {said}".split("\n"))), err=True)
+        click.echo("\n".join(map(visible_line, f"Error: {said(error)}".split("\n"))), err=True)
     return 1
 
 

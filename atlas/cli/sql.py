@@ -47,6 +47,18 @@ def check_seconds(_: click.Context, __: click.Parameter, seconds: float) -> floa
     return seconds
 
 
+def typed() -> str:
+    """The query on standard input. Raises AtlasError where nothing can be read there, or what is no UTF-8."""
+    if sys.stdin is None:
+        raise AtlasError("standard input is closed, and - reads the query from it")
+    try:
+        return sys.stdin.buffer.read().decode()
+    except OSError as error:
+        raise AtlasError(f"cannot read the query from standard input: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise AtlasError(f"standard input is no UTF-8 (byte {error.start}), and a query is; save it as UTF-8") from error
+
+
 def sql_command(*, to_file: bool) -> click.Command:
     """`atlas sql`, or `atlas export sql`, which must have a file."""
 
@@ -64,7 +76,7 @@ def sql_command(*, to_file: bool) -> click.Command:
         Questions are table functions: atlas sql "FROM top_triggers(3, 17)". Nothing can be written, and no other file can be read.
         It runs in a process of its own, which ends at its limits of time and memory.
         """
-        query = sys.stdin.read() if query == "-" else query
+        query = typed() if query == "-" else query
         answer_sql(query, max_rows or (MAX_FILE_ROWS if out["output"] else MAX_ROWS), timeout, db, **out)
 
     return command

@@ -14,7 +14,7 @@ from atlas.collections.kind import COLLECTIONS
 from atlas.collections.members import Member, texts
 from atlas.cursors import fetch_rows
 from schema import beside_change
-from schema.errors import AtlasError
+from schema.errors import AtlasError, what_there_is
 
 LONGEST_NAME, LONGEST_NOTE = 60, 2_000
 """Characters."""
@@ -150,5 +150,5 @@ def existing(con: duckdb.DuckDBPyConnection, name: object) -> int:
     found = fetch_rows(con, THERE, {"name": str(name)})
     if not found:
         names = [n for (n,) in fetch_rows(con, "SELECT c.name FROM collections.collection AS c ORDER BY c.name LIMIT 20")]
-        raise AtlasError(f"no collection {str(name)[:80]!r}; they are {', '.join(names) or 'none yet: `atlas collection add` makes one'}")
+        raise AtlasError(f"no collection {str(name)[:80]!r}; {what_there_is(', '.join(names), ': `atlas collection add` makes one')}")
     return int(found[0][0])

@@ -13,7 +13,7 @@ from atlas.experiments.inserting import Model, insert, keep_texts, model_of, req
 from atlas.experiments.kind import EXPERIMENTS
 from schema import beside_change
 from schema.beside import open_with_beside
-from schema.errors import AtlasError, Locked
+from schema.errors import AtlasError, Locked, what_there_is
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -151,11 +151,11 @@ def require_new(con: duckdb.DuckDBPyConnection, experiment_id: int, tables: "Map
 
 
 def require_status(con: duckdb.DuckDBPyConnection, experiment_id: int) -> str:
-    found = con.execute(STATUS, {"id": experiment_id}).fetchall()
-    if not found:
-        ids = [str(i) for (i,) in con.execute("SELECT e.experiment_id FROM experiments.experiment AS e ORDER BY e.experiment_id").fetchall()]
-        raise AtlasError(f"no experiment {experiment_id}; they are {', '.join(ids) or 'none yet'}")
-    return str(found[0][0])
+    ids = [i for (i,) in con.execute("SELECT e.experiment_id FROM experiments.experiment AS e ORDER BY e.experiment_id").fetchall()]
+    # DuckDB takes no number of any size
+    if experiment_id not in ids:
+        raise AtlasError(f"no experiment {experiment_id}; {what_there_is(', '.join(map(str, ids)))}")
+    return str(con.execute(STATUS, {"id": experiment_id}).fetchall()[0][0])
 
 
 def changed(path: Path | str, change: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
@@ -169,5 +169,3 @@ def changed(path: Path | str, change: Callable[[duckdb.DuckDBPyConnection], T]) 
             if time.monotonic() > until:
                 raise
             time.sleep(0.05)
-        except duckdb.Error as error:
-            raise AtlasError(f"{EXPERIMENTS.path(Path(path))} is as it was, for it cannot be written: {str(error).splitlines()[0]}") from error

@@ -119,7 +119,7 @@ def save_bytes(content: bytes, path: Path, provenance: dict[str, object]) -> Non
     """The same for what is rendered already."""
     write_file(path, content)
     sidecar = json.dumps(provenance, ensure_ascii=False, indent=2) + "\n"
-    write_file(path.with_name(f"{path.name}.provenance.json"), sidecar.encode())
+    write_file(provenance_of(path), sidecar.encode())
 
 
 KEPT_SUFFIXES = (".duckdb", ".wal", ".lake", ".duckdb.tmp")
@@ -130,12 +130,23 @@ def write_file(path: Path, content: bytes) -> None:
     """Raises AtlasError if the folder is missing or not writable, or the file is, or would pass for, a part of an atlas: no table is worth one."""
     if is_database(path):
         raise AtlasError(f"cannot write {path}: it is a DuckDB file, and stays as it is; give another name")
-    if any(name.name.endswith(KEPT_SUFFIXES) or is_work(name) for name in (path, path.resolve())):
+    if any(name.name.endswith(KEPT_SUFFIXES) or is_work(name) or is_key(name) for name in (path, path.resolve())):
         raise AtlasError(f"cannot write {path}: a file of that name belongs to an atlas; give another name")
+    if path.suffix == ".parquet" and path.exists() and not provenance_of(path).exists():
+        raise AtlasError(f"cannot write {path}: it may be a lake's, since no {provenance_of(path).name} lies beside it; give another name, or remove it")
     try:
         path.write_bytes(content)
     except OSError as error:
         raise AtlasError(f"cannot write {path}: {error.strerror}") from error
+
+
+def provenance_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.provenance.json")
+
+
+def is_key(path: Path) -> bool:
+    """Whether the file lies in the folder of an atlas's keys."""
+    return any(folder.suffix == ".keys" and folder.with_suffix(".duckdb").exists() for folder in path.parents)
 
 
 def is_work(path: Path) -> bool:

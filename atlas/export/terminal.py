@@ -10,6 +10,7 @@ from rich.text import Text
 
 from atlas.export.cells import display_cells
 from atlas.export.visible import visible_line
+from schema.errors import AtlasError
 
 LEFT_CROPPED = {"text_before"}
 """What stands next to the token is its end."""
@@ -23,14 +24,27 @@ NARROWEST = 12
 MARGIN = 3
 """Terminal cells between two columns."""
 
+LARGEST = 100 << 20
+"""Characters of a table: every row is as wide as the widest cells."""
+
+MOST = 4
+"""Characters looked at for each cell: accents take none."""
+
 
 def terminal_table(frame: pl.DataFrame, *, width: int | None = None, color: bool = False) -> str:
-    """The frame as text, at most `width` columns wide (None: as wide as it gets); a last line names the columns that found no room."""
+    """The frame as text, at most `width` columns wide (None: as wide as it gets); a last line names the columns that found no room.
+
+    Raises AtlasError for a table of more than LARGEST characters.
+    """
     # a stranger's too: columns of a file that was sent, or arms by their names
     heads = {c: visible_line(c) for c in frame.columns}
     cells = {c: display_cells(frame[c]) for c in frame.columns}
     wanted = {c: max([len(heads[c]), *(Text(v).cell_len for v in values)]) for c, values in cells.items()}
     widths = fit(wanted, {c for c in frame.columns if not frame.schema[c].is_numeric() and c not in WHOLE}, width)
+    if frame.height * sum(widths.values()) > LARGEST:
+        raise AtlasError(
+            f"{frame.height:,} rows as wide as the widest are more than a table of {LARGEST >> 20} MB: choose --format csv or json, or fewer columns"
+        )
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1), header_style="bold")
     for c, w in widths.items():
         right = frame.schema[c].is_numeric() or c in LEFT_CROPPED
@@ -56,7 +70,7 @@ def fit(wanted: dict[str, int], flexible: set[str], width: int | None) -> dict[s
         if shrinkable:
             widths[max(shrinkable, key=lambda c: widths[c])] -= 1
         elif len(widths) == 1:
-            return dict.fromkeys(widths, width - MARGIN)
+            return dict.fromkeys(widths, max(width - MARGIN, 1))
         else:
             widths.popitem()
     return widths
@@ -66,6 +80,8 @@ def crop(text: str, width: int, *, left: bool) -> str:
     """At most `width` terminal cells, an ellipsis where characters are missing."""
     if Text(text).cell_len <= width:
         return text
-    while Text(text).cell_len > width - 1:
+    # measured anew for each character that goes: not for all of a long text
+    text = text[-MOST * width :] if left else text[: MOST * width]
+    while text and Text(text).cell_len > width - 1:
         text = text[1:] if left else text[:-1]
     return f"…{text}" if left else f"{text}…"

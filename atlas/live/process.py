@@ -91,5 +91,5 @@ def has_owner(target: Path) -> bool:
 
 
 def last_words(log: Path) -> str:
-    said = log.read_text(errors="replace")[-TOLD:].strip().splitlines()
+    said = log.read_text(encoding="utf-8", errors="replace")[-TOLD:].strip().splitlines()
     return said[-1] if said else "it said nothing"

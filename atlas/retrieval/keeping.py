@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from atlas.retrieval.kind import RETRIEVALS
 from schema import beside_change
-from schema.errors import AtlasError
 
 SAME = (
     "store_sha256", "tune_sha256", "test_sha256", "weights_sha256", "search", "n_queries", "most_neighbours", "seed", "is_training_text",
@@ -43,18 +42,15 @@ def kept_already(con: duckdb.DuckDBPyConnection, row: Mapping[str, object]) -> K
 
 
 def keep(path: Path, row: Mapping[str, object], tables: Mapping[str, pa.Table]) -> Kept:
-    """Add a retrieval to the file beside the atlas. Raises AtlasError, with the file as it was, where it cannot be written."""
-    try:
-        with beside_change.changing(RETRIEVALS, path) as con:
-            (retrieval_id,) = con.execute(NEXT).fetchall()[0]
-            (n_earlier,) = con.execute(EARLIER, {name: row[name] for name in ("store_sha256", "test_sha256")}).fetchall()[0]
-            whole = {**row, "retrieval_id": retrieval_id, "n_earlier_tests": n_earlier, "versions": json.dumps(row["versions"])}
-            con.execute(f"INSERT INTO retrievals.retrieval ({', '.join(whole)}) VALUES ({', '.join('?' * len(whole))})", list(whole.values()))
-            for name, rows in tables.items():
-                insert(con, name, rows, retrieval_id)
-            return Kept(retrieval_id, True, n_earlier)
-    except duckdb.Error as error:
-        raise AtlasError(f"{RETRIEVALS.path(path)} is as it was, for it cannot be written: {str(error).splitlines()[0]}") from error
+    """Add a retrieval to the file beside the atlas. Raises what `beside_change.changing` does, with the file as it was."""
+    with beside_change.changing(RETRIEVALS, path) as con:
+        (retrieval_id,) = con.execute(NEXT).fetchall()[0]
+        (n_earlier,) = con.execute(EARLIER, {name: row[name] for name in ("store_sha256", "test_sha256")}).fetchall()[0]
+        whole = {**row, "retrieval_id": retrieval_id, "n_earlier_tests": n_earlier, "versions": json.dumps(row["versions"])}
+        con.execute(f"INSERT INTO retrievals.retrieval ({', '.join(whole)}) VALUES ({', '.join('?' * len(whole))})", list(whole.values()))
+        for name, rows in tables.items():
+            insert(con, name, rows, retrieval_id)
+        return Kept(retrieval_id, True, n_earlier)
 
 
 def insert(con: duckdb.DuckDBPyConnection, name: str, rows: pa.Table, retrieval_id: int) -> None:

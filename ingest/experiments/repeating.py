@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ingest.experiments.spec import Spec, spec_of
 from schema.beside import open_with_beside
-from schema.errors import AtlasError
+from schema.errors import AtlasError, what_there_is
 
 WANTED = "SELECT e.kind, e.title, e.seed, e.settings::TEXT FROM experiments.experiment AS e WHERE e.experiment_id = $id"
 IDS = "SELECT e.experiment_id FROM experiments.experiment AS e ORDER BY e.experiment_id"
@@ -15,11 +15,11 @@ IDS = "SELECT e.experiment_id FROM experiments.experiment AS e ORDER BY e.experi
 def spec_in(path: Path | str, experiment_id: int) -> Spec:
     """Raises AtlasError for an experiment that there is not, and for one that no command made, as a live prompt that was kept."""
     with closing(open_with_beside(path)) as con:
-        found = con.execute(WANTED, {"id": experiment_id}).fetchall()
-        ids = ", ".join(str(one) for (one,) in con.execute(IDS).fetchall())
-    if not found:
-        raise AtlasError(f"no experiment {experiment_id}; they are {ids or 'none yet'}")
-    kind, title, seed, settings = found[0]
+        ids = [one for (one,) in con.execute(IDS).fetchall()]
+        # DuckDB takes no number of any size
+        if experiment_id not in ids:
+            raise AtlasError(f"no experiment {experiment_id}; {what_there_is(', '.join(map(str, ids)))}")
+        kind, title, seed, settings = con.execute(WANTED, {"id": experiment_id}).fetchall()[0]
     try:
         asked = json.loads(settings)
     except RecursionError:

@@ -36,7 +36,7 @@ def stored_layers(source: Source, layers: str) -> int | None:
             with safe_open(whole, framework="pt") as file:
                 names = list(file.keys())
         elif index.is_file():
-            names = list(json.loads(index.read_text())["weight_map"])
+            names = list(json.loads(index.read_text(encoding="utf-8"))["weight_map"])
         else:
             return None
     of_layers = re.compile(rf"(?:^|\.){re.escape(layers)}\.(\d+)\.")

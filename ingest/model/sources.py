@@ -69,7 +69,7 @@ def one_line(error: Exception) -> str:
 
 def read_config(path: Path) -> dict[str, Any]:
     """A config.json. Raises ValueError where it is no JSON object."""
-    config = json.loads(path.read_text())
+    config = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(config, dict):
         raise ValueError(f"it holds a JSON {type(config).__name__}, and no object")
     return config

@@ -20,7 +20,7 @@ from schema.logs import has_log, log_of, ways
 from schema.patient import held_back, patient
 from schema.plain import check_plain
 from schema.release import stored_tables
-from schema.store import SENT, beside_all, is_duckdb, left_names, open_reader, open_writer, remove_left
+from schema.store import SENT, beside_all, is_duckdb, left_names, open_reader, open_writer, refuse_name, remove_left
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,8 @@ def findings(target: Path) -> Iterator[Finding]:
         raise AtlasError(f"no atlas at {target}, and no working folder {work} of one that is being made")
     if target.exists() and not work.exists() and not is_duckdb(target):
         raise NotAnAtlas(f"{target} is not an atlas: it is no DuckDB file, and no folder {work} says that it was one. Nothing is done to it.")
+    # or its name would pass for damage
+    refuse_name(target)
     yield from of_snapshot(target, work)
     yield from of_beside(target)
     yield from of_space(target)

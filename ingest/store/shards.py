@@ -87,7 +87,7 @@ def write_shard(folder: Path, run_id: int, shard_id: int, tables: Mapping[str, p
         "worker": f"{socket.gethostname()}:{os.getpid()}",
         "after": after,
     }
-    (draft / "manifest.json").write_text(json.dumps(manifest))
+    (draft / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
     for file in draft.iterdir():
         fsync(file)
     fsync(draft)

@@ -94,6 +94,12 @@ def test_sql_takes_parameters_of_both_kinds(a: atlas.Atlas) -> None:
     assert a.sql("SELECT count(*) AS n FROM trigger WHERE layer = $layer", {"layer": 1}).item() == 48
 
 
+@pytest.mark.parametrize("parameters", [["a\ud800"], {"text": "a\ud800"}, [["a\ud800"]]])
+def test_half_a_surrogate_pair_is_no_parameter(a: atlas.Atlas, parameters: list | dict) -> None:
+    with pytest.raises(AtlasError, match="a text among the parameters is no UTF-8"):
+        a.sql(f"SELECT {'$text' if isinstance(parameters, dict) else '?'}", parameters)
+
+
 def test_sql_warns_where_it_leaves_rows_out(a: atlas.Atlas) -> None:
     with pytest.warns(UserWarning, match="only the first 5 rows"):
         assert a.sql("FROM trigger", max_rows=5).height == 5

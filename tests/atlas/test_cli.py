@@ -1,6 +1,7 @@
 """The command line: every command, format and error, its exit codes, and what goes to stdout and to stderr."""
 
 import csv
+import errno
 import io
 import json
 import os
@@ -184,6 +185,109 @@ def test_half_a_surrogate_pair_is_no_text(call) -> None:
     assert "U+DCFF, half a surrogate pair" in err
 
 
+LONG = "a" * 300
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (("status", LONG), LONG),
+        (("doctor", LONG), f"{LONG}.work"),
+        (("sql", "SELECT 1", "--db", LONG), LONG),
+        (("ask", *TRIGGERS, "--db", LONG), LONG),
+    ],
+)
+def test_a_name_that_is_too_long_is_said(call, arguments: tuple[str, ...], name: str) -> None:
+    code, _, err = call(*arguments, db=False)
+    assert (code, err) == (1, f"Error: cannot open {name}: File name too long\n")
+
+
+def test_an_answer_is_not_written_under_a_name_that_is_too_long(call) -> None:
+    code, _, err = call("ask", *TRIGGERS, "-o", f"{LONG}.csv")
+    assert (code, err) == (1, f"Error: cannot open {LONG}.csv: File name too long\n")
+
+
+def test_a_folder_that_one_may_not_enter_is_said(call, monkeypatch: pytest.MonkeyPatch) -> None:
+    stat = Path.stat
+
+    def refused(path: Path, **given: bool) -> os.stat_result:
+        # root may enter any folder
+        if "closed" in path.parts:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return stat(path, **given)
+
+    monkeypatch.setattr(Path, "stat", refused)
+    code, _, err = call("status", "closed/a.duckdb", db=False)
+    assert (code, err) == (1, "Error: cannot open closed/a.duckdb: Permission denied\n")
+    code, _, err = call("sql", "SELECT 1", "-o", "closed/a.csv")
+    assert (code, err) == (1, "Error: cannot open closed/a.csv: Permission denied\n")
+
+
+def test_an_answer_is_not_written_where_links_lead_in_a_circle(call, tmp_path: Path) -> None:
+    circle = tmp_path / "circle.csv"
+    circle.symlink_to(circle)
+    code, _, err = call("ask", *TRIGGERS, "-o", str(circle))
+    assert code == 1
+    assert "Too many levels of symbolic links" in err
+    assert "unexpected" not in err
+
+
+@pytest.mark.parametrize("command", ["status", "doctor", "verify"])
+def test_an_atlas_whose_name_is_no_utf_8_is_said(call, tiny_path: Path, tmp_path: Path, command: str) -> None:
+    path = tmp_path / "\udcff.duckdb"
+    shutil.copy(tiny_path, path)
+    code, out, err = call(command, str(path), db=False)
+    assert code == 1
+    assert out == ""
+    assert "\\udcff.duckdb: its name is no UTF-8, and DuckDB opens none such; rename it, or open a link to it" in err
+    assert "unexpected" not in err
+    link = tmp_path / "link.duckdb"
+    link.symlink_to(path)
+    assert call("status", str(link), db=False)[0] == 0
+
+
+def test_text_that_no_file_takes_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(cli, "main", lambda *_, **__: "\udcff".encode())
+    assert run([], is_debug=False) == 1
+    assert capsys.readouterr().err == "Error: U+DCFF is half a surrogate pair, which no text has: is all that was typed UTF-8?\n"
+
+
+def test_a_query_on_standard_input_is_utf_8(tiny_path: Path) -> None:
+    def asked(typed: bytes) -> subprocess.CompletedProcess:
+        command = [sys.executable, "-c", "from atlas.cli import main; main()", "sql", "-", "--format", "csv", "--db", str(tiny_path)]
+        return subprocess.run(command, input=typed, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "utf-8:strict"}, check=False)
+
+    assert asked("SELECT 'é' AS e".encode()).stdout.decode() == "e\né\n"
+    wrong = asked(b"SELECT 1 -- \xff")
+    assert (wrong.returncode, wrong.stderr) == (1, b"Error: standard input is no UTF-8 (byte 12), and a query is; save it as UTF-8\n")
+
+
+def test_standard_input_that_cannot_be_read_is_said(tiny_path: Path, tmp_path: Path) -> None:
+    with (tmp_path / "written").open("wb") as written:
+        done = atlas_process("sql", "-", "--db", str(tiny_path), stdin=written)
+    assert (done.returncode, done.stderr) == (1, "Error: cannot read the query from standard input: Bad file descriptor\n")
+
+
+@pytest.mark.parametrize(
+    ("closed", "said"),
+    [(0, "standard input is closed, and - reads the query from it"), (1, "standard output is closed, and answers go there; > /dev/null throws them away")],
+)
+def test_a_stream_that_is_closed_is_said(tiny_path: Path, closed: int, said: str) -> None:
+    code = "import os, sys\nos.close(int(sys.argv[1]))\nos.execv(sys.executable, [sys.executable, '-c', 'from atlas.cli import main; main()', *sys.argv[2:]])"
+    command = [sys.executable, "-c", code, str(closed), "sql", "-", "--db", str(tiny_path)]
+    done = subprocess.run(command, input="SELECT 1", capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, f"Error: {said}\n")
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+@pytest.mark.parametrize("command", [["status"], ["tour"], ["show", "L0N1"], ["schema"], ["questions"]], ids=" ".join)
+def test_a_locale_that_is_not_utf_8_gets_escapes(tiny_path: Path, command: list[str], encoding: str) -> None:
+    locale = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PYTHONIOENCODING": encoding}
+    done = atlas_process(*command, env={**os.environ, **locale, "ATLAS_DB": str(tiny_path)}, encoding="latin-1")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+
+
 def test_standard_output_on_a_full_disk_is_said(tiny_path: Path) -> None:
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
@@ -204,13 +308,24 @@ def test_the_help_of_export_says_what_csv_does_with_formulas(call) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["copy.duckdb.wal", "copy.lake", "copy.annotations.duckdb", "copy.annotations.duckdb.tmp", "new.duckdb", "copy.duckdb.work/shard.parquet", "link.csv"],
+    [
+        "copy.duckdb.wal",
+        "copy.lake",
+        "copy.annotations.duckdb",
+        "copy.annotations.duckdb.tmp",
+        "new.duckdb",
+        "copy.duckdb.work/shard.parquet",
+        "link.csv",
+        "copy.keys/0.parquet",
+    ],
 )
 def test_no_answer_takes_a_name_that_belongs_to_an_atlas(call, tmp_path: Path, name: str) -> None:
     work = tmp_path / "copy.duckdb.work"
     work.mkdir()
     (work / "lock").write_text("PID 1")
-    there = {tmp_path / "copy.lake": b"{}", tmp_path / "copy.duckdb.wal": b"log", work / "shard.parquet": b"rows"}
+    (tmp_path / "copy.keys").mkdir()
+    (tmp_path / "copy.duckdb").touch()
+    there = {tmp_path / "copy.lake": b"{}", tmp_path / "copy.duckdb.wal": b"log", work / "shard.parquet": b"rows", tmp_path / "copy.keys/0.parquet": b"keys"}
     for path, content in there.items():
         path.write_bytes(content)
     (tmp_path / "link.csv").symlink_to(tmp_path / "copy.lake")
@@ -219,6 +334,18 @@ def test_no_answer_takes_a_name_that_belongs_to_an_atlas(call, tmp_path: Path, n
     assert f"cannot write {tmp_path / name}: a file of that name belongs to an atlas" in err
     assert {path: path.read_bytes() for path in there} == there
     assert not any(".provenance." in path.name or path.name.startswith("new") for path in tmp_path.rglob("*"))
+
+
+def test_a_parquet_file_that_may_be_a_lake_s_is_not_replaced_and_one_of_an_answer_is(call, tmp_path: Path) -> None:
+    file = tmp_path / "ducklake-1.parquet"
+    file.write_bytes(b"rows")
+    code, _, err = call("ask", *TRIGGERS, "-o", str(file))
+    assert (code, file.read_bytes()) == (1, b"rows")
+    assert f"cannot write {file}: it may be a lake's, since no ducklake-1.parquet.provenance.json lies beside it" in err
+    file.unlink()
+    for _ in range(2):
+        assert call("ask", *TRIGGERS, "-o", str(file))[0] == 0
+    assert pl.read_parquet(file).height > 0
 
 
 def test_a_folder_that_ends_in_work_is_a_folder_as_any(call, tmp_path: Path) -> None:
@@ -323,6 +450,8 @@ def test_a_time_limit_is_one(call, seconds: str) -> None:
         (["ask", "money"], 2, "no question 'money', in names and titles. If it is a word of the text: neurons_promoting('money')"),
         (["ask", "repeat"], 2, "no question 'repeat'; did you mean elhage2021_induction, head_behaviours, heads_by, trigger_contexts?"),
         (["ask", "token_context", "--position-ids", "[1,two]"], 2, "no list of whole numbers"),
+        (["ask", "token_context", "--position-ids", "²"], 2, "no list of whole numbers"),
+        (["ask", "token_context", "--position-ids", "1" * 5_000], 2, f"'{'1' * 80}' is no list of whole numbers"),
     ],
 )
 def test_errors_are_one_clear_line(call, arguments: list[str], code: int, message: str) -> None:

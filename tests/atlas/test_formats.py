@@ -20,6 +20,7 @@ from atlas.export.html import html_table
 from atlas.export.markdown import markdown_table
 from atlas.export.provenance import commit, provenance
 from atlas.export.terminal import terminal_table
+from atlas.reads import names, relations_of_statement
 from schema import SCHEMA_VERSION
 from schema.errors import AtlasError
 
@@ -143,6 +144,23 @@ def test_a_terminal_table_is_no_wider_than_the_terminal_and_names_what_it_left_o
         assert "column_11" in table.replace("\n", " ")
 
 
+@pytest.mark.parametrize("width", range(1, 6))
+def test_a_terminal_of_few_columns_has_an_end(width: int) -> None:
+    table = terminal_table(pl.DataFrame({"token": ["long text"], "n": [1]}), width=width)
+    assert max(len(line) for line in table.splitlines()) <= max(width, 1)
+
+
+def test_a_long_text_is_cropped_as_a_short_one() -> None:
+    lines = [terminal_table(pl.DataFrame({"text_before": ["y" * n], "token": ["x" * n]}), width=60).splitlines()[2] for n in (1_000, 3_000_000)]
+    assert lines[0] == lines[1]
+    assert lines[0].startswith("…y") and lines[0].endswith("x…")
+
+
+def test_many_rows_as_wide_as_one_long_cell_are_no_table() -> None:
+    with pytest.raises(AtlasError, match="201 rows as wide as the widest are more than a table of 100 MB: choose --format csv"):
+        terminal_table(pl.DataFrame({"a": ["x" * 600_000] + [""] * 200}))
+
+
 def test_wide_characters_count_twice() -> None:
     table = terminal_table(pl.DataFrame({"token": ["日本語" * 20]}), width=30)
     assert all(sum(2 if c > "\u2e7f" else 1 for c in line) <= 30 for line in table.splitlines())
@@ -183,6 +201,15 @@ WEIGHTS, SWEEPS, TRACES = [("weights", None)], [("sweep", 0), ("sweep", 1)], [("
 def runs_behind(a: atlas.Atlas, sql: str, **chosen: object) -> list[tuple[object, object]]:
     found = provenance(a.con, a.path, sql=sql, n_rows=1, **chosen)  # type: ignore[arg-type]
     return [(run["kind"], run["corpus_id"]) for run in found["runs"]]  # type: ignore[attr-defined]
+
+
+def test_what_a_statement_reads_is_found_however_deeply_it_is_nested(a: atlas.Atlas) -> None:
+    node: object = {"type": "BASE_TABLE", "table_name": "neuron"}
+    for _ in range(5_000):
+        node = {"type": "FUNCTION", "function_name": "||", "children": [node]}
+    assert set(names(node)) == {"||", "neuron"}
+    # Python's JSON goes no deeper
+    assert relations_of_statement(a.con, f"SELECT {'||'.join(['n.dead'] * 900)} FROM neuron AS n") is None
 
 
 def test_provenance_has_the_runs_that_the_caller_knows_the_rows_rest_on(a: atlas.Atlas) -> None:

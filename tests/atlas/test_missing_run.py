@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import atlas
+from atlas.cli.main import cli
 from atlas.questions import question
 from atlas.ranges import missing_run
 from schema import store
@@ -33,3 +35,9 @@ def test_the_run_that_is_missing_is_named(tmp_path: Path, name: str, absent: str
     con.close()
     with atlas.open(path) as a:
         assert missing_run(a.con, question(name).sql) == said
+
+
+@pytest.mark.parametrize(("name", "said"), [("knn_result", "atlas retrieve"), ("experiment_summary", "atlas experiment list")])
+def test_what_lies_beside_is_told_by_another_command_than_the_one_that_was_called(tmp_path: Path, name: str, said: str) -> None:
+    path = write_tiny_atlas(tmp_path / "tiny.duckdb")
+    assert CliRunner().invoke(cli, ["ask", name, "--db", str(path)]).stderr.endswith(f" that it counts ({said})\n")

@@ -40,6 +40,10 @@ AS_TEXT = {
     "340282366920938463463374607431768211455::UHUGEINT": "340282366920938463463374607431768211455",
     "'123456789012345678901234567890123456789012'::BIGNUM": "123456789012345678901234567890123456789012",
     "{'a': '01'::BIT}": "{'a': 01}",
+    "'POINT(1 2)'::GEOMETRY": "POINT (1 2)",
+    "MAP {[1]: 2}": "{[1]=2}",
+    "[MAP {{'a': 1}: 2}]": "[{{'a': 1}=2}]",
+    "row(1, 2)": "(1, 2)",
 }
 
 HELD = ("'0001-01-01'::DATE", "'9999-12-31'::DATE", "'9999-12-31 23:59:59.999999'::TIMESTAMP", "'23:59:59.999999'::TIME", "NULL::DATE", "[]::DATE[]")
@@ -72,6 +76,10 @@ def test_a_type_without_a_counterpart_comes_as_duckdb_writes_it(con: duckdb.Duck
     found = fetch(con, f'SELECT 1 AS one, {value} AS "an ""odd"" one" -- the end')
     assert found.schema["one"] == pl.Int32
     assert found['an "odd" one'].to_list() == [text]
+
+
+def test_fields_of_one_name_come_as_text_where_there_are_no_rows_too(con: duckdb.DuckDBPyConnection) -> None:
+    assert fetch(con, "SELECT row(1, 2) AS v FROM range(2) AS t (i) WHERE i > 5").schema == {"v": pl.String}
 
 
 def test_a_column_that_comes_as_text_keeps_the_parameters(con: duckdb.DuckDBPyConnection) -> None:

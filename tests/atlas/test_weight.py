@@ -24,6 +24,7 @@ NAME = "n" * 100_000
         pytest.param(f"SELECT 'x'::ENUM('x', '{NAME}') AS e, '{NAME}'::ENUM('{NAME}') AS f FROM range(1000)", id="a text that all rows share"),
         pytest.param(f"SELECT [MAP {{1: '{NAME}'::ENUM('{NAME}')}}] AS m FROM range(1000)", id="the same within a map"),
         pytest.param(f"SELECT {{'{NAME}': 1}} AS s FROM range(1000)", id="a name that all rows share"),
+        pytest.param(f"SELECT 1 AS {NAME} FROM range(1000)", id="the name of a column, for each row"),
         pytest.param("SELECT list_resize([true], 4000000, true) AS b", id="bits"),
         pytest.param(f"WITH a AS (SELECT 1 AS {NAME}) SELECT {', '.join(['a.*'] * 200)} FROM a", id="names of columns"),
     ],

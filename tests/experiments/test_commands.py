@@ -51,7 +51,9 @@ def test_options_a_file_and_python_ask_for_the_same(world: World, tmp_path: Path
         (("tracing", "a", "b", "--subject", "a"), 2, "2 prompts were given, and --subject 1 times: give one for each"),
         (("tracing", "a"), 1, "prompt 0: subject is missing: part of the text, where it comes first"),
         (("run", "nothing.toml"), 2, "'nothing.toml' does not exist"),
-        (("export", "7"), 1, "no experiment 7; they are none yet"),
+        (("export", "7"), 1, "no experiment 7; there are none yet"),
+        (("export", "7" * 60), 1, f"Error: no experiment {'7' * 60}; there are none yet"),
+        (("remove", "7" * 60), 1, f"Error: no experiment {'7' * 60}; there are none yet"),
     ],
 )
 def test_what_is_missing_is_said(world: World, arguments: tuple[str, ...], code: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,7 +65,9 @@ def test_pulled_layers(request_lake: Callable[..., Request], file: Path, tmp_pat
     assert code == 1
     assert "has layers 0 to 2, and no 3" in err
     assert sorted(p.name for p in tmp_path.glob("none*")) == []
-    assert "takes numbers and ranges" in call("pull", path, tmp_path / "none.duckdb", "--layers", "all")[2]
+    for layers in ("all", "2-0", "0-9999999999", "9" * 5000):
+        assert "takes numbers and ranges" in call("pull", path, tmp_path / "none.duckdb", "--layers", layers)[2]
+    assert "names that end in collections.duckdb are for the collections" in call("pull", path, tmp_path / "none.collections.duckdb")[2]
     assert "ends in .lake" in call("pull", file, tmp_path / "none.duckdb")[2]
 
 

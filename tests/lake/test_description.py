@@ -1,6 +1,7 @@
 """What a file that describes a lake may hold. The oracle for what is a password is PostgreSQL's own library, and the password itself."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,14 @@ def test_a_file_that_describes_no_lake_is_said_to(tmp_path: Path, text: str) -> 
     path.write_text(text)
     with pytest.raises(NotAnAtlas, match="does not describe a lake"):
         read_lake(path)
+
+
+def test_nobody_waits_for_a_pipe_that_is_called_a_lake(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.lake")
+    (tmp_path / "b.lake").symlink_to("/dev/zero")
+    for name in ("a.lake", "b.lake"):
+        with pytest.raises(AtlasError, match=f"{name} is no file"):
+            read_lake(tmp_path / name)
 
 
 @pytest.mark.parametrize("data", ["s3://bucket/a?s3_endpoint=elsewhere.example.org", "https://elsewhere.example.org/a", "s3://key:secret@bucket/a"])

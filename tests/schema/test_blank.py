@@ -11,7 +11,8 @@ import duckdb
 import pytest
 
 import atlas
-from schema.beside import kinds
+from schema import beside
+from schema.beside import Beside, kinds
 from schema.blank import LEFT_S
 from schema.errors import NotAnAtlas
 from tests.atlas.tiny_atlas import write_tiny_atlas
@@ -67,6 +68,29 @@ def test_one_that_cannot_be_read_is_done_without_and_made_again(alone: Path, kep
     assert len(whole) == len(kinds())
 
 
+@pytest.mark.parametrize("change", ["other", "row"])
+def test_one_that_is_not_what_it_is_called_is_done_without_and_made_again(alone: Path, kept: Path, change: str) -> None:
+    _, said = shown(alone)
+    annotations, *others = sorted(kept.glob("blank-*"))
+    if change == "other":
+        for file in others:
+            file.write_bytes(annotations.read_bytes())
+    else:
+        with duckdb.connect(annotations) as con:
+            con.execute("INSERT INTO annotation VALUES (0, 'value', NULL, 0, 0, 30, 'a stranger', false, 'weights', now())")
+    for _ in range(2):
+        assert n_annotations(alone) == 0
+        files, found = shown(alone)
+        assert found == said
+    assert files == {True}
+
+
+def n_annotations(path: Path) -> int:
+    with atlas.open(path) as opened:
+        n: int = opened.sql("SELECT count(*) AS n FROM annotations.annotation").item()
+    return n
+
+
 def test_several_at_once_make_each_file_whole(alone: Path, kept: Path) -> None:
     with ThreadPoolExecutor(6) as pool:
         found = list(pool.map(lambda _: shown(alone)[1], range(6)))
@@ -105,7 +129,8 @@ def test_where_nothing_can_be_kept_it_is_done_without(alone: Path, kept: Path) -
     assert shown(alone)[0] == {False}
 
 
-def test_an_atlas_without_a_second_name_opens_again(alone: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def read_only(alone: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """As in a folder that may only be read: DuckDB then hands out what it opened first, which is shut already."""
     made = tempfile.mkdtemp
 
@@ -115,8 +140,33 @@ def test_an_atlas_without_a_second_name_opens_again(alone: Path, kept: Path, mon
         return made(suffix, prefix, dir)
 
     monkeypatch.setattr("schema.store.tempfile.mkdtemp", refused)
-    with atlas.open(alone), atlas.open(alone) as second:
-        assert second.sql("SELECT count(*) AS n FROM annotations.annotation").item() == 0
+    return alone
+
+
+def test_an_atlas_without_a_second_name_opens_again(read_only: Path, kept: Path) -> None:
+    with atlas.open(read_only):
+        assert n_annotations(read_only) == 0
+
+
+def test_a_thread_finds_nothing_before_it_is_filled(read_only: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept.write_text("a file where the folder should be")
+    filling = beside.filling
+
+    def slow(kind: Beside) -> str:
+        time.sleep(0.1)
+        return filling(kind)
+
+    monkeypatch.setattr("schema.beside.filling", slow)
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(n_annotations, [read_only] * 3)) == [0] * 3
+
+
+def test_a_relative_cache_folder_is_none(alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "cache")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    assert shown(alone)[0] == {True}
+    assert [file.name for file in tmp_path.iterdir()] == ["home"]
 
 
 def test_a_file_that_is_no_atlas_is_named_by_its_own_tables(kept: Path, tmp_path: Path) -> None:

@@ -74,13 +74,13 @@ def old(path: Path) -> Iterator[atlas.Atlas]:
 @pytest.mark.parametrize("name", [name for name, q in sorted(questions().items()) if any(p.name == "experiment" for p in q.parameters)])
 def test_of_experiments_it_says_that_there_are_none(old: atlas.Atlas, name: str) -> None:
     given = {"experiment": 0, "prompt": 0, "arm": 0}
-    with pytest.raises(AtlasError, match="no experiment 0; they are none yet"):
+    with pytest.raises(AtlasError, match="no experiment 0; there are none yet"):
         old.ask(name, **{p.name: given[p.name] for p in questions()[name].parameters if p.is_required or p.name == "experiment"})
 
 
 @pytest.mark.parametrize("name", [name for name, q in sorted(questions().items()) if any(p.name == "retrieval" and p.is_required for p in q.parameters)])
 def test_of_retrievals_it_says_that_there_are_none(old: atlas.Atlas, name: str) -> None:
-    with pytest.raises(AtlasError, match="no retrieval 0; they are none yet"):
+    with pytest.raises(AtlasError, match="no retrieval 0; there are none yet"):
         old.ask(name, retrieval=0)
 
 
@@ -103,7 +103,7 @@ def test_whether_a_block_in_use_is_missing_is_asked_of_its_file(tmp_path: Path) 
 
 
 def test_of_collections_it_says_that_there_are_none(old: atlas.Atlas) -> None:
-    with pytest.raises(AtlasError, match="no collection 'mine'; they are none yet"):
+    with pytest.raises(AtlasError, match="no collection 'mine'; there are none yet"):
         old.ask("in_collection", collection="mine")
 
 

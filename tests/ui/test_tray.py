@@ -97,7 +97,7 @@ def test_of_a_long_cell_as_much_is_made_visible_as_is_shown(monkeypatch: pytest.
 
 def test_a_collection_that_does_not_exist_is_said(tiny: Path, visit: Visit) -> None:
     app = visit(tiny, "evidence", show="collections", collection="<x>")
-    assert "no collection '<x>'; they are none yet" in text_of(app)
+    assert "no collection '<x>'; there are none yet" in text_of(app)
 
 
 def test_a_search_is_narrowed_to_a_collection_and_its_address_says_so(tiny: Path, visit: Visit) -> None:

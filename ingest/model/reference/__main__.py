@@ -41,7 +41,7 @@ def main(name: str, folder: Path, seed: int) -> None:
     saved = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     losses = all_losses(saved, splits, bos, recipe.vocabulary)
     probe = measure(saved, state.best, bos) if recipe.is_probed else None
-    (folder / "README.md").write_text(card(recipe, state, splits, losses, probe, seed))
+    (folder / "README.md").write_text(card(recipe, state, splits, losses, probe, seed), encoding="utf-8")
     (folder / "training.pt").unlink()
     click.echo(f"{folder} is ready")
 

@@ -72,7 +72,7 @@ def largest(scores: np.ndarray) -> tuple[float, int, int]:
 
 def write_curve(folder: Path, probes: Iterable[Probe]) -> None:
     rows = ",\n".join(json.dumps({name: round(value, 5) for name, value in probe._asdict().items()}) for probe in probes)
-    (folder / FILE).write_text(f"[\n{rows}\n]\n")
+    (folder / FILE).write_text(f"[\n{rows}\n]\n", encoding="utf-8")
 
 
 def read_curve(folder: Path) -> list[Probe]:

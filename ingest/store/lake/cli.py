@@ -55,8 +55,8 @@ def numbers(text: str) -> set[int]:
     """'0-3,11' as numbers. Raises AtlasError for anything else."""
     found: set[int] = set()
     for part in text.split(","):
-        ends = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
-        if ends is None:
+        ends = re.fullmatch(r"\s*([0-9]{1,5})\s*(?:-\s*([0-9]{1,5})\s*)?", part)
+        if ends is None or int(ends[2] or ends[1]) < int(ends[1]):
             raise AtlasError(f"--layers takes numbers and ranges, such as 0-3,11; not {text!r}")
         found |= set(range(int(ends[1]), int(ends[2] or ends[1]) + 1))
     return found

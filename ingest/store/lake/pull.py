@@ -8,6 +8,7 @@ import duckdb
 from sqlalchemy import Table
 
 from ingest.store.snapshot import put_in_place
+from schema.beside import kind_of
 from schema.build import create_tables, install_derived
 from schema.errors import AtlasError
 from schema.lake import CATALOG, attach_published, connect, quoted, read_lake
@@ -22,6 +23,8 @@ def pull(source: Path, target: Path, layers: Collection[int] | None, memory: str
     """
     if target.exists():
         raise AtlasError(f"{target} is there already: give another name, or remove it")
+    if kind := kind_of(target):
+        raise AtlasError(f"cannot make {target}: names that end in {kind.name}.duckdb are for the {kind.name} of an atlas; give another name")
     if not target.parent.is_dir():
         raise AtlasError(f"cannot make {target}: there is no folder {target.parent}")
     lake, draft = read_lake(source), target.with_name(f"{target.name}.tmp")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import duckdb
 
-MERGES = {file.stem: file.read_text() for file in Path(__file__).parent.glob("*.sql")}
+MERGES = {file.stem: file.read_text(encoding="utf-8") for file in Path(__file__).parent.glob("*.sql")}
 
 UNITS = {"attention_distance": "head", "head_statistics": "head", "neuron_statistics": "neuron", "trigger": "neuron"}
 """What a table's rows of a layer are of."""

@@ -108,6 +108,8 @@ REFUSALS: list[tuple[str, Change, str]] = [
     ("none and a pattern", {(12, "kind"): "none"}, "row 12: kind is none, but key L0N0 of corpus 2 has a pattern"),
     ("unknown subject", {(8, "subject"): "head"}, "row 8: no subject 'head'; they are key, value, random_vector, ffn_update"),
     ("no number", {(9, "layer"): "1.5"}, "row 9: layer must be a whole number, not '1.5'"),
+    ("a number without end", {(9, "item"): "1" * 5_000}, f"row 9: item must be a whole number of at most 9 digits, not '{'1' * 40}'"),
+    ("a number beyond DuckDB's", {(9, "corpus"): "1" * 10}, "row 9: corpus must be a whole number of at most 9 digits, not '1111111111'"),
     ("a corpus is missing", {(9, "corpus"): ""}, "row 9: corpus must be a whole number, not ''"),
     ("no such key", dict.fromkeys([(r, "item") for r in range(8, 16)], "9"), "row 8: this atlas has no key L0N9 of corpus 2"),
     ("another text", {(9, "text"): "The« cat»"}, "row 9: rank 2 of key L0N0 of corpus 2 is not what this atlas shows: it shows 201"),

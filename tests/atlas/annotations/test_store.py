@@ -54,7 +54,7 @@ def test_an_atlas_without_annotations_answers_with_no_rows(path: Path) -> None:
         assert a.geva2021_fig2().columns[:2] == ["layer", "annotator_kind"]
         assert a.sql("SELECT n.layer FROM neuron AS n INNER JOIN annotations.annotation AS a ON n.layer = a.layer").is_empty()
         assert status(a.con)[0].is_empty()
-        with pytest.raises(AtlasError, match="no annotator 'anna'; they are none yet"):
+        with pytest.raises(AtlasError, match="no annotator 'anna'; there are none yet"):
             a.geva2021_fig2(annotator="anna")
     assert not ANNOTATIONS.path(path).exists()
 

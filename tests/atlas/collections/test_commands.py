@@ -43,7 +43,11 @@ def test_from_the_first_member_to_the_last(path: Path, tmp_path: Path) -> None:
         (("add", "x", "--token", "no such", "--by", "a"), "no token 'no such' in the vocabulary"),
         (("add", "x", "--sql", "SELECT name FROM corpus", "--by", "a"), "these rows name nothing to collect"),
         (("add", "x", "--by", "a"), "nothing to add"),
-        (("show", "x"), "no collection 'x'; they are none yet"),
+        (("show", "x"), "no collection 'x'; there are none yet"),
+        (("rename", "\udcff", "x"), "is no UTF-8"),
+        (("describe", "\udcff", "x"), "is no UTF-8"),
+        (("remove", "\udcff", "--whole"), "is no UTF-8"),
+        (("add", "x", "--token", "\udcff", "--by", "a"), "is no UTF-8"),
         (("rename", "x", "y"), "no collection 'x'"),
     ],
 )

@@ -39,7 +39,7 @@ def test_an_atlas_without_experiments_answers_with_no_rows(path: Path) -> None:
     with atlas.open(path) as a:
         assert a.experiment_summary().is_empty()
         assert a.sql("FROM experiments.outcome").columns[:4] == ["experiment_id", "arm_id", "prompt_id", "index"]
-        with pytest.raises(AtlasError, match=r"no experiment 0; they are none yet \(atlas experiment list\)"):
+        with pytest.raises(AtlasError, match=r"no experiment 0; there are none yet \(atlas experiment list\)"):
             a.arm_effects(0)
     assert not EXPERIMENTS.path(path).exists()
 
