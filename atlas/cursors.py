@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 IS_DUCKDB_1 = duckdb.__version__.startswith("1.")
 
-NO_TEXT = "Unable to cast Python instance of type <class 'str'>"
-"""What its binding says of a text that has no bytes in UTF-8."""
+NO_TEXT = ("Unable to cast Python instance of type <class 'str'>", "cannot encode str as UTF-8")
+"""What its bindings say of a text that has no bytes in UTF-8: of DuckDB 1 and of 2."""
 
 Parameters = Mapping[str, object] | Sequence[object] | None
 
@@ -64,12 +64,12 @@ def translated() -> Iterator[None]:
         raise QueryRefused(f"refused: a question reads this atlas and nothing else ({first_line(error)})") from error
     except duckdb.OutOfMemoryException as error:
         raise AtlasError(f"this needs more memory than it may take: ask for fewer rows or columns ({first_line(error)})") from error
-    except duckdb.Error as error:
-        raise AtlasError(f"DuckDB: {str(error).strip()}") from error
-    except RuntimeError as error:
-        if NO_TEXT not in str(error):
-            raise
-        raise AtlasError("a text among the parameters is no UTF-8: it has half a surrogate pair") from error
+    except (duckdb.Error, RuntimeError) as error:
+        if any(said in str(error) for said in NO_TEXT):
+            raise AtlasError("a text among the parameters is no UTF-8: it has half a surrogate pair") from error
+        if isinstance(error, duckdb.Error):
+            raise AtlasError(f"DuckDB: {str(error).strip()}") from error
+        raise
 
 
 def first_line(error: Exception) -> str:

@@ -131,7 +131,14 @@ def main(arguments: list[str] | None = None) -> None:
 def collect_less() -> None:
     """Look for rubbish less often, and not at the end, when all of it goes: a command that only reads makes little, and looking took a tenth of its time."""
     gc.set_threshold(COLLECTED_AFTER)
-    atexit.register(gc.freeze)
+    atexit.register(collect_no_more)
+
+
+def collect_no_more() -> None:
+    """DuckDB 2 complains at the end of what has not been collected."""
+    duckdb = sys.modules.get("duckdb")
+    if duckdb is None or duckdb.__version__.startswith("1."):
+        gc.freeze()
 
 
 def run(arguments: list[str], is_debug: bool) -> int:
