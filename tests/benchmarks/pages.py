@@ -139,8 +139,18 @@ def answered(page: Page, act: Callable[[], object], holds: str) -> None:
     page.evaluate(WATCH)
     act()
     page.wait_for_function("window.hasRun")
+    stands(page, holds)
+
+
+def stands(page: Page, holds: str) -> None:
     page.wait_for_function(HOLDS, arg=holds)
     page.wait_for_function(STANDS)
+
+
+def picked(page: Page, i: int) -> None:
+    """Another item of a paper. A click that comes while the items are drawn anew may be lost, so that no run is waited for."""
+    page.get_by_role("radio").nth(len(PAPERS) + 1 + i).click(force=True)
+    stands(page, "item=")
 
 
 def opened(page: Page, i: int) -> None:
@@ -169,9 +179,7 @@ NEXT: dict[str, Callable[[Page, int, list[str]], None]] = {
     "Prediction": lambda page, i, words: answered(page, lambda: page.get_by_role("link", name=f"L{3 + i}", exact=True).first.click(), f"open=L{3 + i}"),
     "Evidence": lambda page, i, words: answered(page, lambda: typed(page, "Layer of the events", str(3 + i)), f"event_layer={3 + i}"),
     "Map": lambda page, i, words: answered(page, lambda: typed(page, "Layer", str(3 + i)), f"map_layer={3 + i}"),
-    "Figures and tables of the papers": lambda page, i, words: answered(
-        page, lambda: page.get_by_role("radio").nth(len(PAPERS) + 1 + i).click(force=True), "item="
-    ),
+    "Figures and tables of the papers": lambda page, i, words: picked(page, i),
     "SQL": lambda page, i, words: answered(page, lambda: typed(page, "Statement", f"SELECT layer, count(*) AS n{i} FROM trigger GROUP BY layer"), f"n{i}"),
 }
 """Title → the next thing that somebody does there."""
