@@ -4,6 +4,7 @@ A change writes a new file and puts it in the old one's place, so an atlas that 
 A file answers in any DuckDB: ATTACH 'NAME.annotations.duckdb' AS annotations.
 """
 
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cache
@@ -32,6 +33,9 @@ FROM duckdb_columns() AS c INNER JOIN duckdb_tables() AS t USING (database_name,
 WHERE c.database_name = 'former'
 """
 """Every column of every table, and whether the table has one that is computed."""
+
+LEFT_S = 2
+"""Seconds after which a draft that cannot be read is one that broke off."""
 
 ONE_AT_A_TIME = Lock()
 """Changes by threads of one process, whose file DuckDB opens once: the second waits for the first."""
@@ -73,24 +77,26 @@ def attach_draft(con: duckdb.DuckDBPyConnection, draft: Path, kind: Beside) -> N
     refuse_strange(draft)
     attach = f"ATTACH '{quoted(draft)}' AS {kind.name} (STORAGE_VERSION '{STORAGE_VERSION}')"
     try:
-        if not is_empty(con, attach, kind):
+        if not is_empty(con, attach, draft, kind):
             # of a change that died
             discard(draft)
             con.execute(attach)
     except duckdb.IOException as error:
         if LOCKED in str(error):
             raise Locked(f"{draft.name} is in use: another process is changing the {kind.name}. Wait for it.") from error
-        discard(draft)
         raise AtlasError(f"cannot write {draft}: {str(error).splitlines()[0]}") from error
 
 
-def is_empty(con: duckdb.DuckDBPyConnection, attach: str, kind: Beside) -> bool:
+def is_empty(con: duckdb.DuckDBPyConnection, attach: str, draft: Path, kind: Beside) -> bool:
     """Attach a draft that holds nothing; one that holds anything, that a later DuckDB wrote, or that broke off, is left detached."""
     try:
         con.execute(attach)
-    except (duckdb.InvalidInputException, duckdb.IOException, duckdb.SerializationException) as error:
-        if LOCKED in str(error):
+    except (duckdb.IOException, duckdb.SerializationException) as error:
+        # another process makes the file before it locks it
+        if LOCKED in str(error) or time.time() - draft.stat().st_mtime < LEFT_S:
             raise
+        return False
+    except duckdb.InvalidInputException:
         return False
     if not con.execute(HELD, [kind.name] * 3).fetchall():
         return True

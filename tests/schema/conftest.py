@@ -1,5 +1,6 @@
 """What tests of opening share."""
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,3 +16,15 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     definitions.KNOWN.clear()
     yield tmp_path / "activation-atlas"
     definitions.KNOWN.clear()
+
+
+def without_second_names(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """As in a folder that may only be read: what is opened there has no second name."""
+    made = tempfile.mkdtemp
+
+    def refused(suffix: str | None = None, prefix: str | None = None, dir: Path | None = None) -> str:
+        if dir == folder:
+            raise PermissionError(dir)
+        return made(suffix, prefix, dir)
+
+    monkeypatch.setattr("schema.store.tempfile.mkdtemp", refused)

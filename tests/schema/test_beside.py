@@ -1,9 +1,10 @@
 """A second kind of file beside an atlas, with its own tables, view and question, which another distribution brings."""
 
+import os
 import resource
 import subprocess
 import sys
-import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -21,11 +22,12 @@ from atlas.experiments.kind import EXPERIMENTS
 from atlas.retrieval.kind import RETRIEVALS
 from ingest.store.doctor import findings
 from schema.beside import kind_of, kinds
-from schema.beside_change import changing
+from schema.beside_change import LEFT_S, changing
 from schema.errors import AtlasError, Locked, NotAnAtlas, QueryRefused
 from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
 from tests.atlas.tiny_atlas import write_tiny_atlas
 from tests.distribution import installed
+from tests.schema.conftest import without_second_names
 from tests.schema.noise.trials import TRIALS
 
 EFFECTS = "INSERT INTO trials.trial VALUES (0, 0, 0.5), (1, 1, 2.0), (2, 1, 4.0), (3, 2, 1.0)"
@@ -212,7 +214,14 @@ def test_a_draft_that_is_a_link_is_not_followed_and_what_is_left_in_one_is_not_k
 
 @pytest.mark.parametrize("n_bytes", [0, 1, 100, 4096, 12288])
 def test_a_draft_that_broke_off_as_on_a_full_disk_is_begun_anew(tried: Path, n_bytes: int) -> None:
-    Path(f"{TRIALS.path(tried)}.tmp").write_bytes(TRIALS.path(tried).read_bytes()[:n_bytes])
+    draft = Path(f"{TRIALS.path(tried)}.tmp")
+    draft.write_bytes(TRIALS.path(tried).read_bytes()[:n_bytes])
+    if n_bytes < 12288:
+        # it may be one that another process is just beginning
+        with pytest.raises(AtlasError, match=r"cannot write .*tiny\.trials\.duckdb\.tmp"):
+            changing(TRIALS, tried).__enter__()
+        assert draft.stat().st_size == n_bytes
+    os.utime(draft, (time.time() - 2 * LEFT_S,) * 2)
     with changing(TRIALS, tried) as con:
         con.execute("DELETE FROM trials.trial WHERE trial_id = 0")
     with atlas.open(tried) as a:
@@ -259,13 +268,6 @@ def test_a_disk_that_fills_at_the_end_is_said(tried: Path) -> None:
 def test_connections_that_share_a_file_share_what_was_attached(tried: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a folder that may only be read, of a file whose questions are another release's: the copy with this one's is another each time."""
     rewritten(tried, "UPDATE trials.trial_schema SET derived_sha256 = 'older'")
-    made = tempfile.mkdtemp
-
-    def refused(suffix: str | None = None, prefix: str | None = None, dir: Path | None = None) -> str:
-        if dir == tried.parent:
-            raise PermissionError(dir)
-        return made(suffix, prefix, dir)
-
-    monkeypatch.setattr("schema.store.tempfile.mkdtemp", refused)
+    without_second_names(monkeypatch, tried.parent)
     with atlas.open(tried), atlas.open(tried) as second:
         assert second.largest_effects().rows() == [(1, 3.0), (2, 1.0)]

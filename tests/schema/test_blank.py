@@ -2,7 +2,6 @@
 
 import os
 import resource
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +15,7 @@ from schema.beside import Beside, kinds
 from schema.blank import LEFT_S
 from schema.errors import NotAnAtlas
 from tests.atlas.tiny_atlas import write_tiny_atlas
+from tests.schema.conftest import without_second_names
 
 BESIDE = "SELECT {columns} FROM {found}() WHERE database_name IN ('annotations', 'collections', 'experiments', 'retrievals') ORDER BY ALL"
 SHOWN = {
@@ -132,14 +132,7 @@ def test_where_nothing_can_be_kept_it_is_done_without(alone: Path, kept: Path) -
 @pytest.fixture
 def read_only(alone: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """As in a folder that may only be read: DuckDB then hands out what it opened first, which is shut already."""
-    made = tempfile.mkdtemp
-
-    def refused(suffix: str | None = None, prefix: str | None = None, dir: Path | None = None) -> str:
-        if dir == alone.parent:
-            raise PermissionError(dir)
-        return made(suffix, prefix, dir)
-
-    monkeypatch.setattr("schema.store.tempfile.mkdtemp", refused)
+    without_second_names(monkeypatch, alone.parent)
     return alone
 
 
