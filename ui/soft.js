@@ -3,11 +3,9 @@
 if (!window.atlasLinks) {
   window.atlasLinks = true;
   const push = history.pushState.bind(history);
-  // a widget that changes the address of its own page renews the entry: Back leads to where the reader came from
-  history.pushState = (state, unused, to) => {
-    const next = new URL(to ?? location.href, location.href);
-    return next.pathname === location.pathname ? history.replaceState(state, unused, to) : push(state, unused, to);
-  };
+  // steps are what the reader followed. Streamlit renews the entry: of a widget that changes its page's address Back leads to where the reader
+  // came from, and a page that answers after another was asked for is no step
+  history.pushState = history.replaceState.bind(history);
   const close = (but) => document.querySelectorAll("details.atlas[open]").forEach((menu) => menu.contains(but) || menu.removeAttribute("open"));
   const go = (address, stays) => {
     if (address !== location.href) push({}, "", address);

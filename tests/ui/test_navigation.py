@@ -99,6 +99,27 @@ def test_back_and_forward_lead_over_every_view_and_each_address_restores_its_own
     fresh.context.close()
 
 
+CLICKS = """([first, second, ms]) => {
+  const click = (room) => document.querySelector(`.bar a[href^="/${room}"]`).click();
+  click(first);
+  setTimeout(() => click(second), ms);
+}"""
+
+
+@pytest.mark.parametrize("ms", [10, 20, 30])
+def test_two_clicks_that_follow_each_other_before_an_answer_are_two_steps(page: Page, tiny_server: Server, ms: int) -> None:
+    page.goto(f"{tiny_server.url}/search?q=sat")
+    settled(page)
+    before = page.evaluate("history.length")
+    page.evaluate(CLICKS, ["component", "prediction", ms])
+    reached(page, "prediction", "Traced predictions", {})
+    assert page.evaluate("history.length") == before + 2
+    page.go_back()
+    reached(page, "component", "Component", {})
+    page.go_back()
+    assert reached(page, "search", "What the atlas has of it", {})[2] == {"q": "sat"}
+
+
 def test_a_widget_leaves_no_step_and_its_choice_is_there_again_after_back(page: Page, tiny_server: Server) -> None:
     page.goto(f"{tiny_server.url}/search?q=sat")
     settled(page)
