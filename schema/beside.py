@@ -19,11 +19,11 @@ import duckdb
 
 from schema.blank import kept_blank
 from schema.definitions import digest, released
-from schema.errors import AtlasError
+from schema.errors import AtlasError, Locked
 from schema.installed import points
 from schema.lake import is_lake, quoted
 from schema.release import commented, stored_tables
-from schema.store import LOCKED, OPENING, is_sqlite, open_reader, open_writer, own_name
+from schema.store import LOCKED, OPENING, is_sqlite, lock_holder, open_reader, open_writer, own_name
 
 GROUP = "activation_atlas.beside"
 """Entry points that are a `Beside`."""
@@ -248,7 +248,9 @@ def attach_file(con: duckdb.DuckDBPyConnection, target: Path, kind: Beside, name
 
 
 def unreadable(target: Path, kind: Beside, error: duckdb.Error) -> AtlasError:
-    said = re.sub(rf"\S*/\.{re.escape(target.name)}\.{OPENING}[^/]*/", "", str(error).splitlines()[0])
+    if LOCKED in str(error):
+        return Locked(f"{target}, which holds the {kind.name}, is in use by another process: {lock_holder(error)}. Wait for it, or close it there.")
+    said = re.sub(rf"[^\s\"]*/\.{re.escape(target.name)}\.{OPENING}[^/]*/", "", str(error).splitlines()[0])
     return AtlasError(f"cannot read the {kind.name} in {target}: {said}. Move the file away to go on without them.")
 
 

@@ -4,7 +4,6 @@ A change writes a new file and puts it in the old one's place, so an atlas that 
 A file answers in any DuckDB: ATTACH 'NAME.annotations.duckdb' AS annotations.
 """
 
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cache
@@ -15,17 +14,12 @@ from threading import Lock
 import duckdb
 
 from schema.beside import Beside, attach_blank, attach_file, filling, unreadable
-from schema.errors import AtlasError, Locked
+from schema.errors import AtlasError
 from schema.lake import quoted
+from schema.locks import alone
 from schema.logs import check_log, refuse_strange
 from schema.release import stored_tables
-from schema.store import LOCKED, STORAGE_VERSION, open_writer
-
-HELD = """
-FROM duckdb_tables() WHERE database_name = ? UNION ALL BY NAME FROM duckdb_views() WHERE database_name = ? AND NOT internal
-UNION ALL BY NAME FROM duckdb_functions() WHERE database_name = ? AND NOT internal
-"""
-"""Rows if a database holds anything."""
+from schema.store import STORAGE_VERSION, open_writer
 
 FORMER = """
 SELECT c.schema_name, c.table_name, c.column_name, t.sql LIKE '%GENERATED ALWAYS%'
@@ -33,9 +27,6 @@ FROM duckdb_columns() AS c INNER JOIN duckdb_tables() AS t USING (database_name,
 WHERE c.database_name = 'former'
 """
 """Every column of every table, and whether the table has one that is computed."""
-
-LEFT_S = 2
-"""Seconds after which a draft that cannot be read is one that broke off."""
 
 ONE_AT_A_TIME = Lock()
 """Changes by threads of one process, whose file DuckDB opens once: the second waits for the first."""
@@ -49,59 +40,36 @@ def changing(kind: Beside, path: Path | str) -> Iterator[duckdb.DuckDBPyConnecti
     """
     target = kind.file(path)
     check_log(target)
-    draft = target.with_name(f"{target.name}.tmp")
-    with ONE_AT_A_TIME, closing(open_writer(":memory:")) as con:
-        attach_draft(con, draft, kind)
+    draft, refusal = target.with_name(f"{target.name}.tmp"), f"{target.name} is in use: another process is changing the {kind.name}. Wait for it."
+    with ONE_AT_A_TIME, alone(target.with_name(f"{target.name}.lock"), refusal):
+        refuse_strange(draft)
+        # of a change that died
+        discard(draft)
         try:
-            refuse_unknown(con, target, kind)
-            fill(con, target, kind)
-            yield con
-            con.execute(f"CHECKPOINT {kind.name}")
+            with closing(open_writer(":memory:")) as con:
+                attach_draft(con, draft, kind)
+                refuse_unknown(con, target, kind)
+                fill(con, target, kind)
+                yield con
+                con.execute(f"CHECKPOINT {kind.name}")
+                # before it has its name: who opens the atlas then finds it free
+                con.execute(f"DETACH {kind.name}")
             if target.exists():
                 draft.chmod(S_IMODE(target.stat().st_mode))
-            # before it is let go, so that nobody else can begin from the old file meanwhile
             draft.rename(target)
         except BaseException as error:
             discard(draft)
             if isinstance(error, duckdb.OperationalError):
                 raise AtlasError(f"{target} is as it was, for it cannot be written: {str(error).splitlines()[0]}") from error
             raise
-        finally:
-            con.execute(f"DETACH {kind.name}")
 
 
 def attach_draft(con: duckdb.DuckDBPyConnection, draft: Path, kind: Beside) -> None:
-    """Attach an empty file for writing, which locks it."""
-    if draft.is_symlink():
-        draft.unlink()
-    refuse_strange(draft)
-    attach = f"ATTACH '{quoted(draft)}' AS {kind.name} (STORAGE_VERSION '{STORAGE_VERSION}')"
+    """Attach a new file for writing."""
     try:
-        if not is_empty(con, attach, draft, kind):
-            # of a change that died
-            discard(draft)
-            con.execute(attach)
+        con.execute(f"ATTACH '{quoted(draft)}' AS {kind.name} (STORAGE_VERSION '{STORAGE_VERSION}')")
     except duckdb.IOException as error:
-        if LOCKED in str(error):
-            raise Locked(f"{draft.name} is in use: another process is changing the {kind.name}. Wait for it.") from error
         raise AtlasError(f"cannot write {draft}: {str(error).splitlines()[0]}") from error
-
-
-def is_empty(con: duckdb.DuckDBPyConnection, attach: str, draft: Path, kind: Beside) -> bool:
-    """Attach a draft that holds nothing; one that holds anything, that a later DuckDB wrote, or that broke off, is left detached."""
-    try:
-        con.execute(attach)
-    except (duckdb.IOException, duckdb.SerializationException) as error:
-        # another process makes the file before it locks it
-        if LOCKED in str(error) or time.time() - draft.stat().st_mtime < LEFT_S:
-            raise
-        return False
-    except duckdb.InvalidInputException:
-        return False
-    if not con.execute(HELD, [kind.name] * 3).fetchall():
-        return True
-    con.execute(f"DETACH {kind.name}")
-    return False
 
 
 def tables(con: duckdb.DuckDBPyConnection, database: str) -> set[str]:

@@ -241,7 +241,7 @@ def said_of(path: Path, shown: Path) -> Iterator[None]:
         yield
     except duckdb.IOException as error:
         if LOCKED in str(error):
-            raise Locked(f"{shown} is in use by another process: {_holder(str(error))}. Wait for it, or close it there.") from error
+            raise Locked(f"{shown} is in use by another process: {lock_holder(error)}. Wait for it, or close it there.") from error
         if path.is_file() and not is_duckdb(path):
             raise NotAnAtlas(f"{shown} is not an atlas: it is no DuckDB file") from error
         if any(text in str(error) for text in DAMAGED):
@@ -307,8 +307,9 @@ def last_block(con: duckdb.DuckDBPyConnection, database: str) -> int:
     return max(block for [(block,)] in found if block is not None)
 
 
-def _holder(message: str) -> str:
-    """'python3 (PID 123)' out of DuckDB's lock message."""
+def lock_holder(error: duckdb.Error) -> str:
+    """'python3 (PID 123)' out of what DuckDB says of a file that another process holds."""
+    message = str(error)
     start, end = message.find("held in "), message.find(")")
     return message[start + len("held in ") : end + 1] if 0 <= start < end else message.splitlines()[0]
 

@@ -26,6 +26,7 @@ from ingest.store.load import load_shard, loaded_shards
 from ingest.store.shards import Folder, Shard, Staging, remove
 from ingest.store.snapshot import publish
 from schema.errors import AtlasError, Locked
+from schema.locks import is_at
 
 PUBLISH_SHARE = 20
 """A snapshot is published during a run once this many times the last publication's duration has gone by."""
@@ -129,7 +130,7 @@ def held(target: Path) -> Iterator[Path]:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise Locked(f"{target} is being made by another process: {holder(lock)}. Wait for it, or stop it.") from error
-            if is_at(lock, work / "lock"):
+            if is_at(lock.fileno(), work / "lock"):
                 check_own(work)
                 lock.truncate(0)
                 lock.write(f"PID {os.getpid()}")
@@ -151,14 +152,6 @@ def check_own(work: Path) -> None:
     strange = sorted(path.name for path in work.iterdir() if not any(fnmatch(path.name, pattern) for pattern in OWN))
     if strange:
         raise AtlasError(f"{work} holds {', '.join(strange[:5])}, which is none of an ingest's, and is removed in the end: move it away")
-
-
-def is_at(file: TextIO, path: Path) -> bool:
-    """Whether an open file still has that name: whoever held the lock before may have removed the folder meanwhile."""
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
 
 
 def holder(lock: TextIO) -> str:

@@ -1,10 +1,8 @@
 """A second kind of file beside an atlas, with its own tables, view and question, which another distribution brings."""
 
-import os
 import resource
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -21,8 +19,9 @@ from atlas.dictionary import describe_blank
 from atlas.experiments.kind import EXPERIMENTS
 from atlas.retrieval.kind import RETRIEVALS
 from ingest.store.doctor import findings
+from schema import beside_change
 from schema.beside import kind_of, kinds
-from schema.beside_change import LEFT_S, changing
+from schema.beside_change import changing
 from schema.errors import AtlasError, Locked, NotAnAtlas, QueryRefused
 from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
 from tests.atlas.tiny_atlas import write_tiny_atlas
@@ -216,16 +215,59 @@ def test_a_draft_that_is_a_link_is_not_followed_and_what_is_left_in_one_is_not_k
 def test_a_draft_that_broke_off_as_on_a_full_disk_is_begun_anew(tried: Path, n_bytes: int) -> None:
     draft = Path(f"{TRIALS.path(tried)}.tmp")
     draft.write_bytes(TRIALS.path(tried).read_bytes()[:n_bytes])
-    if n_bytes < 12288:
-        # it may be one that another process is just beginning
-        with pytest.raises(AtlasError, match=r"cannot write .*tiny\.trials\.duckdb\.tmp"):
-            changing(TRIALS, tried).__enter__()
-        assert draft.stat().st_size == n_bytes
-    os.utime(draft, (time.time() - 2 * LEFT_S,) * 2)
     with changing(TRIALS, tried) as con:
         con.execute("DELETE FROM trials.trial WHERE trial_id = 0")
     with atlas.open(tried) as a:
         assert a.sql("SELECT count(*) AS n FROM trials.trial").item() == 3
+
+
+def test_of_two_changes_that_find_what_a_killed_one_left_one_is_refused(tried: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    draft, discard = Path(f"{TRIALS.path(tried)}.tmp"), beside_change.discard
+    draft.write_bytes(TRIALS.path(tried).read_bytes())
+    code = (
+        "from schema.beside_change import changing\nfrom tests.schema.noise.trials import TRIALS\n"
+        f"with changing(TRIALS, {str(tried)!r}) as con:\n    con.execute('DELETE FROM trials.trial WHERE trial_id = 1')"
+    )
+    others: list[str] = []
+
+    def discarded_late(path: Path) -> None:
+        # the moment at which the other could take the draft that is left for his own to throw away
+        others.append(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2], timeout=60).stderr)
+        discard(path)
+
+    monkeypatch.setattr(beside_change, "discard", discarded_late)
+    with changing(TRIALS, tried) as con:
+        con.execute("DELETE FROM trials.trial WHERE trial_id = 0")
+    assert ["another process is changing the trials" in said for said in others] == [True]
+    with closing(duckdb.connect(TRIALS.path(tried), read_only=True)) as con:
+        assert con.execute("SELECT trial_id FROM trial ORDER BY ALL").fetchall() == [(1,), (2,), (3,)]
+    assert sorted(p.name for p in tried.parent.glob("tiny*")) == ["tiny.duckdb", "tiny.trials.duckdb"]
+
+
+def test_who_opens_an_atlas_while_a_change_gets_its_name_finds_it_free(tried: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = f"import atlas\nwith atlas.open({str(tried)!r}) as a:\n    print(a.sql('SELECT count(*) AS n FROM collections.collection').item())"
+    rename, said = Path.rename, []
+
+    def renamed(path: Path, to: Path) -> None:
+        rename(path, to)
+        found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2], timeout=60)
+        said.append(found.stdout + found.stderr)
+
+    monkeypatch.setattr(Path, "rename", renamed)
+    with changing(COLLECTIONS, tried):
+        pass
+    assert said == ["0\n"]
+
+
+def test_a_file_that_another_program_has_open_is_waited_for_and_not_moved_away(tried: Path) -> None:
+    code = f"import duckdb\ncon = duckdb.connect({str(TRIALS.path(tried))!r})\nprint(1, flush=True)\ninput()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        for use in (lambda: atlas.open(tried), changing(TRIALS, tried).__enter__):
+            with pytest.raises(Locked, match=rf"which holds the trials, is in use by another process: .*PID {other.pid}\)\. Wait for it, or close it there\.$"):
+                use()
+        other.communicate("\n")
 
 
 def test_a_link_is_followed_and_one_to_nothing_said_to_be(tried: Path, tmp_path: Path) -> None:
