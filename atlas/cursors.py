@@ -17,6 +17,9 @@ IS_DUCKDB_1 = duckdb.__version__.startswith("1.")
 NO_TEXT = ("Unable to cast Python instance of type <class 'str'>", "cannot encode str as UTF-8")
 """What its bindings say of a text that has no bytes in UTF-8: of DuckDB 1 and of 2."""
 
+BATCH = 1 << 14
+"""Rows that DuckDB hands over at once. It takes memory for as many of each column before it has one: for its default, a million, too much of wide answers."""
+
 Parameters = Mapping[str, object] | Sequence[object] | None
 
 
@@ -48,7 +51,7 @@ def arrow_table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Paramet
     """Each version has one fast way: DuckDB 1 is slow for relations with parameters, DuckDB 2 copies twice after execute()."""
     found = cursor.execute(sql, parameters or None) if IS_DUCKDB_1 else cursor.sql(sql, params=parameters or None)
     try:
-        return found.to_arrow_table(), found.description
+        return found.to_arrow_table(BATCH), found.description
     except ValueError as error:
         raise AtlasError(f"the answer's lists or structures are too many within each other for Arrow; take them apart in the query ({error})") from error
 

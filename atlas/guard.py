@@ -37,9 +37,9 @@ UNREADABLE = re.compile("[\0\ud800-\udfff]")
 
 LINE_NUMBER = re.compile(r"^LINE (\d+):", re.MULTILINE)
 
-EXPLAIN = re.compile(r"(?>\s|--[^\n]*\n|/\*.*?\*/)*+(EXPLAIN\b\s*(?:ANALYZE\b|\([\w\s,]*\))?)", re.IGNORECASE | re.DOTALL)
-"""What stands before the statement that is explained; nothing in its group can open a comment or a string. A comment is taken
-once, or as many ways to read a row of them would be tried as there are."""
+EXPLAIN = re.compile(r"(?>\s|--[^\n]*\n|/\*.*?\*/)*+(EXPLAIN\b\s*(?:ANALY[ZS]E\b|\(\s*(?:ANALY[ZS]E|FORMAT)\b[\w\s,]*\))?)", re.IGNORECASE | re.DOTALL)
+"""What stands before the statement that is explained; nothing in its group can open a comment or a string. Parentheses are taken
+where options begin them, as they may hold the statement itself. A comment is taken once, or as many ways to read a row of them would be tried as there are."""
 
 PIVOTED = "write one SELECT statement: for a PIVOT whose values DuckDB must look up it makes a type first; name them, PIVOT … ON column IN (value, …)"
 

@@ -5,12 +5,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import SequenceMatcher
 
-from atlas.questions import questions
+from atlas.questions import called_like, questions
 from schema.errors import AtlasError
 
-MISSING_COLUMN = re.compile(r'does not have a column named "(\w+)"|Referenced column "(\w+)" (?:was )?not found')
+MISSING_COLUMN = re.compile(r'does not have a column named "([^"]+)"|Referenced column "([^"]+)" (?:was )?not found')
 MISSING_TABLE = re.compile(r"Table with name (\w+) does not exist")
+REFUSED_FUNCTION = re.compile(r"^refused: the function (\w+)\.")
 SHORT_INTEGER = re.compile(r"Overflow in \w+ of INT16")
+MISSPELT = 0.8
+"""Likeness of a question's name and a function's that is a misspelling of it: read_text is 0.6 like head_tokens."""
+
 NAMED = 3
 """Questions that a hint names."""
 
@@ -34,9 +38,26 @@ def hint(sql: str, message: str) -> str:
     table = MISSING_TABLE.search(message)
     if table and (asked := questions().get(table[1].lower())):
         return f"It is a question, whose arguments stand in parentheses: FROM {asked.signature}"
+    refused = REFUSED_FUNCTION.search(message)
+    if refused and (near := called_like(refused[1], MISSPELT)):
+        return f"No question is called so; did you mean {', '.join(near)}?"
     missing = MISSING_COLUMN.search(message)
-    found = having(missing[1] or missing[2], sql) if missing else []
+    return of_column(missing[1] or missing[2], sql) if missing else ""
+
+
+def of_column(column: str, sql: str) -> str:
+    """Of a column that there is not."""
+    if is_argument(column, sql):
+        text = column.replace("'", "''")
+        return f"A text stands in single quotes: '{text}'. Without them, and in double quotes, it is the name of a column."
+    found = having(column, sql)
     return f"It is a column of the question{'s' if len(found) > 1 else ''} {', '.join(found)}." if found else ""
+
+
+def is_argument(name: str, sql: str) -> bool:
+    """Whether a question that takes a text is called with that name among its arguments."""
+    calls = re.findall(rf"""\b(\w++)\s*+\([^()']*?(?<![\w.'])"?{re.escape(name)}(?![\w.'])""", sql, re.IGNORECASE)
+    return any(called.lower() in questions() and any(p.type == "text" for p in questions()[called.lower()].parameters) for called in calls)
 
 
 def having(column: str, sql: str) -> list[str]:

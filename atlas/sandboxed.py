@@ -34,7 +34,9 @@ DUCKDB_SHARE = 0.75
 def main() -> None:
     asked, out = json.loads(sys.stdin.buffer.readline()), answers()
     threading.Thread(target=end_with_caller, daemon=True).start()
-    # without a handler the kernel ends the process, whatever it is doing and whoever started it
+    # without a handler the kernel ends the process, whatever it is doing and whoever started it, who may have had the signal ignored or blocked
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
     signal.setitimer(signal.ITIMER_REAL, asked["start"] + asked["timeout"])
     answer, table = answered(asked)
     out.write(json.dumps(answer).encode() + b"\n")

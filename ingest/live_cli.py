@@ -29,6 +29,11 @@ def live(target: Path, model: str | None, device: str, idle: float, tcp: str | N
         click.echo(f"ended the process that answered for {target}" if end_process(target) else f"no process answers for {target}", err=True)
         return
     open_reader(target).close()
+    # torch, which knows what GPUs there are, takes seconds
+    if device not in ("cpu", "auto"):
+        from ingest.model.loading import checked_device
+
+        checked_device(device)
     from ingest.live.server import serve
 
     port = None if tcp is None else open_port(target, tcp)

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from schema.errors import AtlasError
+from ui.listening import checked_address, is_loopback
 
 SERVER = Path(__file__).with_name("server.py")
 
@@ -30,7 +31,13 @@ def names(_context: click.Context, _parameter: click.Parameter, given: tuple[str
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE]...")
 @click.option("--db", type=click.Path(path_type=Path), envvar="ATLAS_DB", metavar="FILE", show_envvar=True, help="The atlas to browse.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8501, show_default=True, help="0 takes any free one.")
-@click.option("--address", default=LOOPBACK, show_default=True, help="Where to listen; 0.0.0.0 lets others on the network read this atlas.")
+@click.option(
+    "--address",
+    default=LOOPBACK,
+    show_default=True,
+    callback=checked_address,
+    help="Where to listen; 0.0.0.0 lets others on the network read this atlas.",
+)
 @click.option(
     "--host", "hosts", multiple=True, callback=names, metavar="NAME", help="A further name that it is served under, as by a proxy. May be given again."
 )
@@ -45,7 +52,8 @@ def ui(paths: tuple[Path, ...], db: Path | None, port: int, address: str, hosts:
     chosen = paths or ((db,) if db else ())
     if not chosen:
         raise click.UsageError("which atlas? Give FILE or --db FILE, or set ATLAS_DB")
-    places = list(dict.fromkeys(str(path.resolve()) for path in chosen))
+    # not where links lead: what people keep lies beside the name that an atlas is opened by, for every command
+    places = list(dict.fromkeys(str(path.absolute()) for path in chosen))
     from ui.hosts import own_hosts
     from ui.snapshot import MOST_SERVED
 
@@ -53,7 +61,7 @@ def ui(paths: tuple[Path, ...], db: Path | None, port: int, address: str, hosts:
         raise click.UsageError(f"{len(places)} atlases were given, and one server has at most {MOST_SERVED}: start another for the others")
     for path in chosen:
         check(path)
-    if address != LOOPBACK:
+    if not is_loopback(address):
         click.echo(f"note: {address} may be reached from other machines: whoever reaches it can read this atlas", err=True)
         click.echo("note: it answers to this machine's addresses and host name; --host NAME adds a name, as of a proxy", err=True)
     # not the folder it is called in: a file there may be called as a module is, or be a configuration of Streamlit's

@@ -14,6 +14,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ui.listening import is_loopback
+
 LOOPBACKS = ("127.0.0.1", "localhost", "::1")
 
 AUTHORITY = re.compile(r"(?:\[([\da-f:.]+)\]|([\w.-]+))(?::\d{1,5})?", re.IGNORECASE | re.ASCII)
@@ -27,7 +29,7 @@ UPLOADS = "/_stcore/upload_file"
 
 def own_hosts(address: str, added: Iterable[str]) -> frozenset[str]:
     """What a server that listens at `address` is called, and what else it was told that it is called."""
-    machine = () if address in LOOPBACKS else (socket.gethostname(),)
+    machine = () if is_loopback(address) else (socket.gethostname(),)
     return frozenset(map(plain, (*LOOPBACKS, address, *machine, *added)))
 
 

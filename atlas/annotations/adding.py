@@ -20,7 +20,7 @@ def add(con: duckdb.DuckDBPyConnection, path: Path, address: Address, annotator:
     `con` has the atlas at `path` open. Returns how many patterns of hers the address now has.
     Raises AtlasError for what breaks the papers' rules, and where she was shown other texts before.
     """
-    annotator = named(annotator)
+    annotator = named(con, annotator)
     items = shown(con, [address]).get(address, ())
     if not items:
         raise AtlasError(f"this atlas has no {address}")

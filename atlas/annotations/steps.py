@@ -17,6 +17,7 @@ from atlas.annotations.store import changing
 from atlas.annotations.subjects import SUBJECTS, Address, Annotation, Shown, batches, sample, shown
 from atlas.cursors import fetch_rows
 from atlas.frames import fetch
+from atlas.naming import checked
 from schema.errors import AtlasError
 
 STATUS = """
@@ -63,7 +64,7 @@ def load(con: duckdb.DuckDBPyConnection, path: Path, sheet_path: Path, annotator
 
     Returns how many keys or vectors were annotated, and how many blocks were left empty. Raises AtlasError with every row that breaks a rule.
     """
-    annotator = named(annotator)
+    annotator = named(con, annotator)
     faults = Faults()
     blocks = entries(read_sheet(sheet_path), faults)
     found = annotations(blocks, shown(con, blocks), faults)
@@ -82,11 +83,12 @@ def load(con: duckdb.DuckDBPyConnection, path: Path, sheet_path: Path, annotator
     return len(found), len(blocks) - len(found)
 
 
-def named(annotator: str) -> str:
+def named(con: duckdb.DuckDBPyConnection, annotator: str) -> str:
+    """The name as it is kept. Whoever has annotated under a name that is allowed no longer goes on under it."""
     name = annotator.strip()
-    if not name or name == MINER:
-        raise AtlasError(f"{annotator!r} cannot be an annotator's name: {'it is that of proposals' if name else 'it is empty'}")
-    return name
+    if name == MINER:
+        raise AtlasError(f"{annotator!r} cannot be an annotator's name: it is that of proposals")
+    return name if annotated(con, name) else checked(annotator, "person")
 
 
 def propose(con: duckdb.DuckDBPyConnection, path: Path, per_layer: int, seed: int, corpus: int | None) -> int:

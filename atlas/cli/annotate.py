@@ -53,7 +53,7 @@ def sheet_command(subject: str, per_layer: int, seed: int, corpus: int | None, a
     every text it explains. Write none as kind where there is nothing; a block left empty counts as not looked at.
     """
     from atlas.annotations.steps import make_sheet
-    from atlas.export.formats import write_file
+    from atlas.export.files import write_file
     from schema.errors import AtlasError
 
     if output.exists():
@@ -77,11 +77,12 @@ def load_command(sheet: Path, annotator: str, replace: bool, db: Path | None, **
     texts or tokens that are not those of this atlas, and what NAME has annotated before.
     """
     from atlas.annotations.steps import load
+    from atlas.export.visible import visible_line
 
     with open_atlas(db) as a:
         n, n_empty = load(a.con, a.path, sheet, annotator, is_replacing=replace)
     left = f"; {n_empty} blocks are empty and count as not looked at" if n_empty else ""
-    click.echo(f"{sheet}: {n} annotations by {annotator}{left}", err=True)
+    click.echo(f"{sheet}: {n} annotations by {visible_line(annotator)}{left}", err=True)
     print_status(db, out)
 
 
@@ -120,5 +121,9 @@ def print_status(db: Path | None, out: dict[str, Any]) -> None:
             click.echo("note: no annotations yet; `atlas annotate sheet` begins", err=True)
         emit(frame, provenance=partial(provenance, a.con, a.path, sql="atlas annotate status", n_rows=frame.height), **out)
     if stale:
+        from atlas.export.visible import visible_line
+
         annotator, address, rank = stale[0]
-        click.echo(f"note: {len(stale)} annotated items are no longer what this atlas shows, such as rank {rank} of {address} by {annotator}", err=True)
+        click.echo(
+            f"note: {len(stale)} annotated items are no longer what this atlas shows, such as rank {rank} of {address} by {visible_line(annotator)}", err=True
+        )

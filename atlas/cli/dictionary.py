@@ -43,7 +43,7 @@ def print_page(page: str, output: Path | None) -> None:
     if output is None:
         click.echo(page)
         return
-    from atlas.export.formats import write_file
+    from atlas.export.files import write_file
 
     write_file(output, f"{page}\n".encode())
 

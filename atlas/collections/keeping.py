@@ -13,14 +13,12 @@ from atlas.collections.bounds import MOST_COLLECTIONS, MOST_IN_FILE, MOST_MEMBER
 from atlas.collections.kind import COLLECTIONS
 from atlas.collections.members import Member, texts
 from atlas.cursors import fetch_rows
+from atlas.naming import checked
 from schema import beside_change
 from schema.errors import AtlasError, what_there_is
 
-LONGEST_NAME, LONGEST_NOTE = 60, 2_000
+LONGEST_NOTE = 2_000
 """Characters."""
-
-SIGNS = set(" .,:+()_-")
-"""Allowed in a name beside letters, their marks and digits."""
 
 THERE = "SELECT c.collection_id, c.name, c.note FROM collections.collection AS c WHERE lower(c.name) = lower($name)"
 MEMBERS = """
@@ -28,14 +26,6 @@ SELECT m.kind, m.layer, coalesce(m.neuron, m.head, m.position_id, m.token_id), m
 FROM collections.collection_member AS m
 WHERE m.collection_id = $id AND m.weights_sha256 = $weights
 """
-
-
-def checked(name: str, of: str = "collection") -> str:
-    """The name as it is kept. Raises AtlasError for one that is empty, too long, or has other characters than those allowed."""
-    kept = unicodedata.normalize("NFC", name).strip()
-    if not 0 < len(kept) <= LONGEST_NAME or not all(c in SIGNS or unicodedata.category(c)[0] in "LNM" for c in kept) or kept[0] == "-":
-        raise AtlasError(f"{name[:80]!r} cannot name a {of}: a name has 1 to {LONGEST_NAME} letters, digits, spaces and .,:+()_-, and does not begin with -")
-    return kept
 
 
 def check_note(note: str) -> str:

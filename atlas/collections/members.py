@@ -63,13 +63,17 @@ def component(address: str | Neuron | Head) -> Member:
 def in_rows(frame: pl.DataFrame) -> list[Member]:
     """The thing that each row is of, each once: its neuron, else its head, its position or its token. Raises AtlasError if rows name none."""
     known = (("neuron", ("layer", "neuron")), ("head", ("layer", "head")), ("position", ("position_id",)), ("token", ("token_id",)))
-    there = [(kind, columns) for kind, columns in known if all(c in frame.columns and frame.schema[c].is_integer() for c in columns)]
+    named = [(kind, columns) for kind, columns in known if {*columns} <= {*frame.columns}]
+    there = [(kind, columns) for kind, columns in named if all(frame.schema[c].is_integer() for c in columns)]
     for kind, columns in there:
         # points of the map are values or states, and have the columns of both
         if rows := frame.select(columns).drop_nulls().unique(maintain_order=True).rows():
             return [Member(kind, row[0] if len(row) == 2 else None, row[-1]) for row in rows]
     if there:
         return []
+    if named:
+        strange = ", ".join(f"{c} is of type {frame.schema[c]}" for _, columns in named for c in columns if not frame.schema[c].is_integer())
+        raise AtlasError(f"these rows name nothing to collect: {strange}; things are named by integers, such as layer::INTEGER")
     raise AtlasError(
         f"these rows name nothing to collect: they have {', '.join(frame.columns)}, and not layer and neuron, layer and head, position_id or token_id"
     )
@@ -94,9 +98,10 @@ def batch_texts(con: duckdb.DuckDBPyConnection, members: Sequence[Member]) -> It
     if neurons := of["neuron"]:
         asked = {"layers": [m.layer for m in neurons], "items": [m.item for m in neurons]}
         yield from ((Member("neuron", layer, item), " · ".join(map(visible, tokens))) for layer, item, tokens in fetch_rows(con, NEURONS, asked))
-    for kind, sql in (("position", POSITIONS), ("token", TOKENS)):
-        if of[kind]:
-            yield from ((Member(kind, None, item), text) for item, text in fetch_rows(con, sql, {"items": [m.item for m in of[kind]]}))
+    for kind, sql, largest in (("position", POSITIONS, 2**63 - 1), ("token", TOKENS, 2**31 - 1)):
+        # a number that DuckDB's type cannot hold is of nothing that there is
+        if items := [m.item for m in of[kind] if m.item <= largest]:
+            yield from ((Member(kind, None, item), text) for item, text in fetch_rows(con, sql, {"items": items}))
 
 
 def check_sizes(con: duckdb.DuckDBPyConnection, members: Iterable[Member]) -> None:

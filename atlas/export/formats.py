@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from atlas.export.cells import plain_rows, to_json
+from atlas.export.files import write_file
 from atlas.export.latex import latex_table
 from atlas.export.legible import legible
 from atlas.export.markdown import markdown_table
@@ -111,52 +112,10 @@ def render(frame: pl.DataFrame, format: str, style: Style) -> bytes:
 
 
 def save(frame: pl.DataFrame, path: Path, format: str, style: Style) -> None:
-    """Write `path`, and beside it `path`.provenance.json. Raises AtlasError if the folder is missing or not writable."""
+    """Write `path` and its provenance, as atlas.export.files.write_file does."""
     save_bytes(render(frame, format, style), path, style.provenance)
 
 
 def save_bytes(content: bytes, path: Path, provenance: dict[str, object]) -> None:
     """The same for what is rendered already."""
-    write_file(path, content)
-    sidecar = json.dumps(provenance, ensure_ascii=False, indent=2) + "\n"
-    write_file(provenance_of(path), sidecar.encode())
-
-
-KEPT_SUFFIXES = (".duckdb", ".wal", ".lake", ".duckdb.tmp")
-"""Of atlases and annotations, of the log that DuckDB keeps beside a file, of what describes a lake, and of annotations that are being changed."""
-
-
-def write_file(path: Path, content: bytes) -> None:
-    """Raises AtlasError if the folder is missing or not writable, or the file is, or would pass for, a part of an atlas: no table is worth one."""
-    if is_database(path):
-        raise AtlasError(f"cannot write {path}: it is a DuckDB file, and stays as it is; give another name")
-    if any(name.name.endswith(KEPT_SUFFIXES) or is_work(name) or is_key(name) for name in (path, path.resolve())):
-        raise AtlasError(f"cannot write {path}: a file of that name belongs to an atlas; give another name")
-    if path.suffix == ".parquet" and path.exists() and not provenance_of(path).exists():
-        raise AtlasError(f"cannot write {path}: it may be a lake's, since no {provenance_of(path).name} lies beside it; give another name, or remove it")
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise AtlasError(f"cannot write {path}: {error.strerror}") from error
-
-
-def provenance_of(path: Path) -> Path:
-    return path.with_name(f"{path.name}.provenance.json")
-
-
-def is_key(path: Path) -> bool:
-    """Whether the file lies in the folder of an atlas's keys."""
-    return any(folder.suffix == ".keys" and folder.with_suffix(".duckdb").exists() for folder in path.parents)
-
-
-def is_work(path: Path) -> bool:
-    """Whether the file lies in the folder in which an atlas is being made."""
-    return any(folder.suffix == ".work" and (folder / "lock").exists() for folder in path.parents)
-
-
-def is_database(path: Path) -> bool:
-    """Whether a DuckDB file lies there: its eight bytes of checksum are followed by DUCK."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(12)[8:] == b"DUCK"
+    write_file(path, content, provenance=(json.dumps(provenance, ensure_ascii=False, indent=2) + "\n").encode())

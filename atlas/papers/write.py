@@ -9,7 +9,8 @@ import polars as pl
 
 from atlas.api import Atlas
 from atlas.export.figures import FIGURE_FORMATS, render_figure
-from atlas.export.formats import save_bytes, write_file
+from atlas.export.files import write_file
+from atlas.export.formats import save_bytes
 from atlas.papers.items import Item, Made, Paper
 from atlas.papers.make import TABLE_FORMATS, Choices, make_item, table_bytes
 from atlas.papers.page import page

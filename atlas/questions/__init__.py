@@ -145,11 +145,16 @@ def question(name: str) -> Question:
 
 def unknown(name: str) -> str:
     """That there is no such question, and what else to ask: names that are near, titles that have the word, or how to ask about a token."""
-    near = get_close_matches(name, questions(), n=3, cutoff=0.6) or [q.name for q in matching(name)][:5]
+    near = called_like(name) or [q.name for q in matching(name)][:5]
     if near:
         return f"no question '{name}'; did you mean {', '.join(near)}?"
     about = f"neurons_promoting('{name}'), neurons_triggered_by('{name}') or neurons_with_words('{name}')"
     return f"no question '{name}', in names and titles. If it is a word of the text: {about}. `atlas questions` lists all"
+
+
+def called_like(name: str, likeness: float = 0.6) -> list[str]:
+    """Names of questions that one may have been meant by, the nearest first; likeness: from 0 to 1, of equal names."""
+    return get_close_matches(name, questions(), n=3, cutoff=likeness)
 
 
 def matching(words: str) -> list[Question]:

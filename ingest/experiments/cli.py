@@ -72,6 +72,10 @@ def names(of: type) -> list[str]:
     return [f.name for f in fields(of)]
 
 
+def flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
 def option(of: type, name: str, is_prompt: bool = False) -> click.Option:
     found = next(f for f in fields(of) if f.name == name)
     bounds, hint = allowed(found), get_type_hints(of)[name]
@@ -79,7 +83,7 @@ def option(of: type, name: str, is_prompt: bool = False) -> click.Option:
     kind: Any = click.Choice(bounds.among) if bounds.among else (item or scalar_of(hint))
     has_default = not is_prompt and found.default is not MISSING
     return click.Option(
-        [f"--{name.replace('_', '-')}"],
+        [flag(name)],
         type=kind,
         multiple=is_prompt or item is not None,
         default=found.default if has_default else None,
@@ -89,12 +93,15 @@ def option(of: type, name: str, is_prompt: bool = False) -> click.Option:
 
 
 def listed(kind: Kind, texts: Sequence[str], of_prompt: dict[str, tuple[Any, ...]]) -> list[dict[str, Any]]:
-    """A table a prompt. Raises UsageError unless there is one of each, or none of an option."""
+    """A table a prompt. Raises UsageError unless there is one of each, or none of an option that may be left out."""
     if not texts:
         raise click.UsageError(f"no prompt was given{''.join(f': give one, or --{name}' for name in kind.shipped)}")
     for name, given in of_prompt.items():
         if given and len(given) != len(texts):
-            raise click.UsageError(f"{len(texts)} prompts were given, and --{name} {len(given)} times: give one for each")
+            raise click.UsageError(f"{len(texts)} prompts were given, and {flag(name)} {len(given)} times: give one for each")
+    for f in fields(kind.prompt)[1:]:
+        if f.default is MISSING and not of_prompt[f.name]:
+            raise click.UsageError(f"{flag(f.name)} is missing: {allowed(f).help}; give one for each prompt")
     first = names(kind.prompt)[0]
     return [{first: text, **{name: given[i] for name, given in of_prompt.items() if given}} for i, text in enumerate(texts)]
 

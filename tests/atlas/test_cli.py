@@ -331,7 +331,7 @@ def test_no_answer_takes_a_name_that_belongs_to_an_atlas(call, tmp_path: Path, n
     (tmp_path / "link.csv").symlink_to(tmp_path / "copy.lake")
     code, _, err = call("ask", *TRIGGERS, "--format", "csv", "-o", str(tmp_path / name))
     assert code == 1
-    assert f"cannot write {tmp_path / name}: a file of that name belongs to an atlas" in err
+    assert f"cannot write {tmp_path / name}: " in err and "a file of that name belongs to an atlas" in err
     assert {path: path.read_bytes() for path in there} == there
     assert not any(".provenance." in path.name or path.name.startswith("new") for path in tmp_path.rglob("*"))
 

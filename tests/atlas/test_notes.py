@@ -7,7 +7,7 @@ import atlas
 from atlas.hints import hint
 from atlas.notes import few, notes
 from atlas.questions import questions
-from schema.errors import AtlasError
+from schema.errors import AtlasError, QueryRefused
 
 
 def test_rows_that_average_over_few_are_counted() -> None:
@@ -62,6 +62,28 @@ def test_a_question_without_its_arguments_is_said(a: atlas.Atlas) -> None:
         AtlasError, match=r"It is a question, whose arguments stand in parentheses: FROM top_triggers\(layer, neuron, n := 25, corpus := NULL\)$"
     ):
         a.sql("SELECT * FROM Top_Triggers")
+
+
+def test_a_question_that_is_nearly_called_so_is_said(a: atlas.Atlas) -> None:
+    for asked in ("top_trigger", "TopTriggers"):
+        with pytest.raises(QueryRefused, match=rf"refused: the function {asked.lower()}\.[^\n]+\nNo question is called so; did you mean top_triggers\?$"):
+            a.sql(f"FROM {asked}(0, 1)", own_process=True)
+    with pytest.raises(QueryRefused, match=r"with functions that only compute$"):
+        a.sql("FROM read_text('top_triggers')")
+
+
+@pytest.mark.parametrize("given", ["money", '"money"', '" money"', "token := money", '"mon\'ey"'])
+def test_a_text_without_its_quotes_is_said(a: atlas.Atlas, given: str) -> None:
+    text = given.removeprefix("token := ").strip('"').replace("'", "''")
+    with pytest.raises(AtlasError, match=f"\nA text stands in single quotes: '{text}'. Without them, and in double quotes, it is the name of a column.$"):
+        a.sql(f"FROM neurons_promoting({given})")
+
+
+@pytest.mark.parametrize("sql", ["SELECT money FROM neurons_promoting(' money ')", "FROM top_triggers(0, money)", "SELECT lower(money) FROM model"])
+def test_a_column_that_is_none_is_no_text(a: atlas.Atlas, sql: str) -> None:
+    with pytest.raises(AtlasError, match="money") as caught:
+        a.sql(sql)
+    assert "single quotes" not in str(caught.value)
 
 
 def test_numbers_of_16_bits_are_said(a: atlas.Atlas) -> None:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,34 @@ def test_an_answer_has_so_many_bytes(tiny_path: Path) -> None:
     with pytest.raises(AtlasError, match="the answer has more than 8 MB"):
         sandbox.run(tiny_path, "SELECT repeat('x', 100000) AS x FROM range(1000)", max_bytes=8 << 20)
     assert sandbox.run(tiny_path, "SELECT repeat('x', 100000) AS x FROM range(10)", max_bytes=8 << 20).frame.height == 10
+
+
+def test_a_row_of_many_columns_is_answered(tiny_path: Path) -> None:
+    kinds = ("{i}", "'x{i}'", "{i}::DOUBLE", "[{i}]", "{{'a': {i}}}")
+    columns = (f"{kinds[i % len(kinds)].format(i=i)} AS c{i}" for i in range(3_000))
+    assert sandbox.run(tiny_path, f"SELECT {', '.join(columns)}").frame.shape == (1, 3_000)
+
+
+@pytest.fixture(params=["ignored", "blocked"])
+def without_alarm(request: pytest.FixtureRequest) -> Iterator[None]:
+    """SIGALRM as a caller may have it, and hand it down to what it starts."""
+    handler, mask = signal.getsignal(signal.SIGALRM), signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    if request.param == "ignored":
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    else:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+    yield
+    signal.signal(signal.SIGALRM, handler)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+@pytest.mark.usefixtures("without_alarm")
+def test_time_is_held_where_the_caller_hears_no_alarm(tiny_path: Path) -> None:
+    start = time.monotonic()
+    with pytest.raises(QueryTimeout, match="stopped after 0.5 s"):
+        sandbox.run(tiny_path, "SELECT count(*) FROM range(1000000000000)", timeout=0.5)
+    # past its start as well the process is ended by whoever asked
+    assert time.monotonic() - start < sandbox.START
 
 
 def test_a_process_that_dies_is_no_more_than_an_error(tiny_path: Path) -> None:

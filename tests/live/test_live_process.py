@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,12 +14,15 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import atlas
 from atlas.live.asking import ask_process
 from atlas.live.process import started
+from ingest.live import server
 from ingest.live.server import claimed
 from ingest.live.tcp import new_token
+from ingest.live_cli import live
 from schema.errors import AtlasError
 from schema.live import MOST_BODY, TAKEN, UnixConnection, private_folder, socket_path
 from tests.exact.tiny import make
@@ -206,6 +210,19 @@ def test_one_process_an_atlas_and_stop_ends_it(world: World, sockets: Path) -> N
         process.wait(STARTED)
     assert not socket_path(world.atlas).exists()
     assert "no process answers" in subprocess.run([*command, "--stop"], capture_output=True, text=True).stderr
+
+
+@pytest.mark.parametrize(
+    ("device", "said"),
+    [("tpu", "is unknown; give cpu, cuda, cuda:N or auto"), ("nope", "is unknown"), ("cuda:99", r"was asked for, but torch .* sees \d+ GPUs")],
+)
+def test_a_device_that_is_not_there_is_refused_before_anything_is_answered(tiny_path: Path, monkeypatch: pytest.MonkeyPatch, device: str, said: str) -> None:
+    served: list[Path] = []
+    monkeypatch.setattr(server, "serve", lambda path, *_: served.append(path))
+    ended = CliRunner().invoke(live, [str(tiny_path), "--device", device])
+    assert isinstance(ended.exception, AtlasError)
+    assert re.search(f"device '{device}' {said}", str(ended.exception))
+    assert (served, ended.output) == ([], "")
 
 
 def test_it_ends_when_nobody_asks(world: World, sockets: Path) -> None:

@@ -173,6 +173,38 @@ def test_what_is_no_name_is_refused_at_once(tiny: Path, name: str) -> None:
     assert "Invalid value for '--host'" in ended.stderr and "without scheme or port" in ended.stderr
 
 
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch, tiny: Path) -> dict[str, str]:
+    """The environment that the command starts the server with."""
+    found: dict[str, str] = {}
+    monkeypatch.setattr(os, "execve", lambda _program, _arguments, environment: found.update(environment))
+    # the command leaves the folder it is called in for that of the pages
+    monkeypatch.chdir(tiny.parent)
+    return found
+
+
+def test_an_atlas_is_opened_by_the_name_it_is_given_as_commands_do(tiny: Path, started: dict[str, str]) -> None:
+    Path("link.duckdb").symlink_to(tiny)
+    assert CliRunner().invoke(ui, ["link.duckdb", "--no-browser"]).exit_code == 0
+    assert started["ATLAS_DB"] == str(tiny.with_name("link.duckdb"))
+
+
+@pytest.mark.parametrize("address", ["1.2.3.4", "nosuchhost.invalid", "256.1.1.1", "localhost:80", "http://localhost", "", "a..b"])
+def test_an_address_to_listen_at_is_checked_at_once(tiny: Path, started: dict[str, str], address: str) -> None:
+    ended = CliRunner().invoke(ui, [str(tiny), "--no-browser", "--address", address])
+    assert (ended.exit_code, started) == (2, {})
+    assert f"this machine cannot listen at '{address}' (" in ended.stderr
+    assert "give 127.0.0.1 for this machine alone" in ended.stderr and "without scheme or port" in ended.stderr
+
+
+@pytest.mark.parametrize(("address", "is_alone"), [("127.0.0.1", True), ("localhost", True), ("127.0.0.2", True), ("0.0.0.0", False)])
+def test_only_what_other_machines_reach_is_said_to_be_reached(tiny: Path, started: dict[str, str], address: str, is_alone: bool) -> None:
+    ended = CliRunner().invoke(ui, [str(tiny), "--no-browser", "--address", address])
+    assert ended.exit_code == 0
+    assert (f"{address} may be reached from other machines" not in ended.stderr) == is_alone
+    assert (socket.gethostname().lower() not in started["ATLAS_HOSTS"].split()) == is_alone
+
+
 def test_a_browser_is_opened_where_the_pages_are(tiny: Path, tmp_path: Path) -> None:
     note, script = tmp_path / "opened", tmp_path / "browser.sh"
     script.write_text(f'#!/bin/sh\necho "$1" >> {note}\n')

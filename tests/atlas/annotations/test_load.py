@@ -21,6 +21,7 @@ from atlas.annotations.kind import ANNOTATIONS
 from atlas.annotations.reading import read_sheet
 from atlas.annotations.sheet import COLUMNS, sheet
 from atlas.annotations.steps import load
+from atlas.annotations.store import changing
 from atlas.annotations.subjects import Address, Pattern, shown
 
 KEY, VALUE = Address("key", 2, 0, 0), Address("value", None, 0, 0)
@@ -168,10 +169,35 @@ def test_the_same_annotator_replaces_only_when_asked(path: Path, load_sheet) -> 
         assert a.sql("SELECT count(*) FROM annotations.pattern_match").item() == 2 * (3 + 4)
 
 
-@pytest.mark.parametrize(("name", "message"), [("miner", "it is that of proposals"), (" ", "it is empty")])
-def test_an_annotator_has_a_name_of_her_own(load_sheet, name: str, message: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("miner", "it is that of proposals"),
+        (" ", "' ' cannot name a person: a name has 1 to 60 letters"),
+        ("x" * 61, "cannot name a person"),
+        ("anna\nbert", r"'anna\\nbert' cannot name a person"),
+        ("\x1b[31manna", r"'\\x1b\[31manna' cannot name a person"),
+    ],
+)
+def test_an_annotator_has_a_name_of_her_own(path: Path, load_sheet, name: str, message: str) -> None:
     with pytest.raises(AtlasError, match=message):
         load_sheet(GOOD, annotator=name)
+    assert not ANNOTATIONS.path(path).exists()
+
+
+@pytest.mark.parametrize("name", ["anna@example.org", "Nuala O'Brien", "Zoë (2nd)"])
+def test_an_address_and_names_of_people_are_names_of_annotators(path: Path, load_sheet, name: str) -> None:
+    assert load_sheet(GOOD, annotator=name) == (2, 0)
+    assert kept(path, name)[KEY][0].description == "first"
+
+
+def test_whoever_has_annotated_under_a_name_that_is_allowed_no_longer_goes_on_under_it(path: Path, load_sheet) -> None:
+    load_sheet(GOOD)
+    with changing(path) as writer:
+        writer.execute("UPDATE annotations.annotation SET annotator = 'anna/bert'")
+    assert kept(path, "anna/bert")[KEY][0].description == "first"
+    assert load_sheet({**GOOD, (8, "description"): "second"}, annotator="anna/bert", is_replacing=True) == (2, 0)
+    assert kept(path, "anna/bert")[KEY][0].description == "second"
 
 
 def test_a_sheet_with_nothing_filled_in_is_said(path: Path, load_sheet) -> None:

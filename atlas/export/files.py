@@ -1,0 +1,96 @@
+"""Write an answer's files whole or not at all."""
+
+import os
+import secrets
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from atlas.export.kept import led_to, provenance_of, refuse_kept
+from schema.errors import AtlasError
+
+
+def write_file(path: Path, content: bytes, *, provenance: bytes | None = None) -> None:
+    """Write what `path` leads to, and NAME.provenance.json beside it; a pipe or a device keeps nothing, and has no provenance.
+
+    Raises AtlasError if the folder is missing or not writable, or a file is, or would pass for, a part of an atlas: no table is worth one.
+    What fails or is interrupted leaves the former files as they were.
+    """
+    if is_stream(path):
+        with saying(path):
+            path.write_bytes(content)
+        return
+    beside = {} if provenance is None else {provenance_of(led_to(path)): provenance}
+    contents = {path: content, **beside}
+    for each in contents:
+        refuse_kept(each)
+    replace_all(contents)
+
+
+def is_stream(path: Path) -> bool:
+    """Whether it takes bytes and is not to be replaced: a pipe, a device, or where this process's own output goes."""
+    with suppress(OSError):
+        found = path.stat()
+        return not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)) or any(os.path.samestat(found, own) for own in own_outputs())
+    return False
+
+
+def own_outputs() -> list[os.stat_result]:
+    found = []
+    for descriptor in (1, 2):
+        with suppress(OSError):
+            found.append(os.fstat(descriptor))
+    return found
+
+
+def replace_all(contents: Mapping[Path, bytes]) -> None:
+    """Write drafts of all files, then put each in its place: what else has a file's former bytes by a second name keeps them."""
+    drafts = {path: led_to(path).with_name(f".atlas-{secrets.token_hex(8)}.tmp") for path in contents}
+    try:
+        for path, draft in drafts.items():
+            with saying(path):
+                write_draft(draft, led_to(path), contents[path])
+        # an answer without its provenance might be a lake's; a provenance alone is in nobody's way
+        for path, draft in reversed(drafts.items()):
+            with saying(path):
+                draft.replace(led_to(path))
+    finally:
+        for draft in drafts.values():
+            with suppress(OSError):
+                draft.unlink()
+
+
+def write_draft(draft: Path, target: Path, content: bytes) -> None:
+    """With the owner and the permissions of the file whose place it takes."""
+    is_there = os.path.lexists(target)
+    if is_there:
+        # a file that may not be written is not to be replaced either
+        target.open("ab").close()
+    with new_file(draft, target) as file:
+        if is_there:
+            keep_access(file.fileno(), target.stat())
+        file.write(content)
+
+
+def new_file(draft: Path, target: Path) -> BinaryIO:
+    try:
+        return draft.open("xb")
+    except PermissionError as error:
+        raise AtlasError(f"cannot write {target}: answers are new files, and {target.parent} takes none; name a file in another folder") from error
+
+
+def keep_access(descriptor: int, former: os.stat_result) -> None:
+    # only root may give a file to somebody else
+    with suppress(PermissionError):
+        os.fchown(descriptor, former.st_uid, former.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(former.st_mode))
+
+
+@contextmanager
+def saying(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise AtlasError(f"cannot write {path}: {error.strerror}") from error

@@ -1,0 +1,21 @@
+"""What collections, and people who say something of an atlas, may be called."""
+
+import unicodedata
+
+from schema.errors import AtlasError
+
+LONGEST_NAME = 60
+"""Characters."""
+
+SIGNS = {"collection": " .,:+()_-", "person": " .,:+()_-'’@"}
+"""What is named → what its name may have beside letters, their marks and digits."""
+
+
+def checked(name: str, of: str = "collection") -> str:
+    """The name as it is kept. Raises AtlasError for one that is empty, too long, or has other characters than those allowed."""
+    kept, signs = unicodedata.normalize("NFC", name).strip(), SIGNS[of]
+    if not 0 < len(kept) <= LONGEST_NAME or not all(c in signs or unicodedata.category(c)[0] in "LNM" for c in kept) or kept[0] == "-":
+        raise AtlasError(
+            f"{name[:80]!r} cannot name a {of}: a name has 1 to {LONGEST_NAME} letters, digits, spaces and {signs.strip()}, and does not begin with -"
+        )
+    return kept

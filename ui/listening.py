@@ -1,0 +1,36 @@
+"""Where a server may listen, and who reaches it there."""
+
+import ipaddress
+import socket
+
+import click
+
+
+def places(address: str) -> list[tuple[socket.AddressFamily, str]]:
+    """What an address or a name stands for. Raises OSError where it stands for nothing, and UnicodeError for what no name can be."""
+    # as Streamlit chooses it, which listens at no IPv6 address that a name stands for
+    kind = socket.AF_INET6 if ":" in address else socket.AF_INET
+    return [(family, str(place[0])) for family, _, _, _, place in socket.getaddrinfo(address, None, kind, socket.SOCK_STREAM)]
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine reaches it."""
+    return all(ipaddress.ip_address(place).is_loopback for _, place in places(address))
+
+
+def checked_address(_context: click.Context, _parameter: click.Parameter, given: str) -> str:
+    """An address that this machine can listen at, on a port that nobody listens at."""
+    try:
+        # an empty one would stand for all
+        if not given:
+            raise OSError("it is empty")
+        for family, place in places(given):
+            with socket.socket(family, socket.SOCK_STREAM) as one:
+                one.bind((place, 0))
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise click.BadParameter(
+            f"this machine cannot listen at {given!r} ({reason}): give 127.0.0.1 for this machine alone, 0.0.0.0 for all its networks, "
+            "or an address or name of its own, without scheme or port"
+        ) from error
+    return given
