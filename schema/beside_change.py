@@ -25,8 +25,10 @@ FORMER = """
 SELECT c.schema_name, c.table_name, c.column_name, t.sql LIKE '%GENERATED ALWAYS%'
 FROM duckdb_columns() AS c INNER JOIN duckdb_tables() AS t USING (database_name, schema_name, table_name)
 WHERE c.database_name = 'former'
+UNION ALL
+SELECT q.schema_name, 'sequence', q.sequence_name, true FROM duckdb_sequences() AS q WHERE q.database_name = 'former'
 """
-"""Every column of every table, and whether the table has one that is computed."""
+"""Every column of every table, and whether the table has one that is computed; and every sequence, of which this release has none."""
 
 ONE_AT_A_TIME = Lock()
 """Changes by threads of one process, whose file DuckDB opens once: the second waits for the first."""

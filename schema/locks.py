@@ -3,7 +3,7 @@
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from schema.errors import AtlasError, Locked
@@ -20,7 +20,8 @@ def alone(path: Path, refusal: str) -> Iterator[None]:
         yield
     finally:
         # while it is held: who has opened it meanwhile sees that it has lost its name
-        path.unlink(missing_ok=True)
+        with suppress(OSError):
+            path.unlink()
         os.close(handle)
 
 

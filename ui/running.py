@@ -8,6 +8,7 @@ from threading import BoundedSemaphore, Lock
 import polars as pl
 import streamlit as st
 
+from atlas.hints import hinted
 from atlas.sandbox import Process, run, started
 from schema.errors import AtlasError
 from ui import data
@@ -60,7 +61,7 @@ def result(snapshot: Snapshot, sql: str) -> tuple[pl.DataFrame, bool]:
 
     Raises AtlasError for what is refused or wrong, Replaced if what was read is no longer this snapshot.
     """
-    with turn():
+    with turn(), hinted(sql):
         found = run(Path(snapshot.path), sql, max_rows=MAX_ROWS, timeout=TIMEOUT, max_bytes=MAX_BYTES, memory=MEMORY, process=waiting())
     data.check_current(snapshot)
     return found.frame, found.is_truncated

@@ -13,7 +13,7 @@ from atlas.export.files import write_file
 from atlas.export.formats import save_bytes
 from atlas.papers.items import Item, Made, Paper
 from atlas.papers.make import TABLE_FORMATS, Choices, make_item, table_bytes
-from atlas.papers.page import page
+from atlas.papers.page import ARTICLE, page
 from atlas.papers.printed import setting_of
 from schema.errors import AtlasError
 
@@ -22,16 +22,18 @@ def write_paper(a: Atlas, paper: Paper, out: Path, choices: Choices, *, only: Co
     """Write the paper's items (or those named in `only`) and index.html into the folder `out`; `report` is told each name as its turn comes.
 
     An item that this atlas cannot give, or that fails, does not stop the others, and other papers stay on the page.
-    Raises AtlasError if the folder cannot be written.
+    Raises AtlasError if the folder cannot be written, or has another index.html.
     """
+    index = out / "index.html"
+    former = index.read_text(encoding="utf-8", errors="replace") if index.is_file() else ""
+    if index.exists() and not ARTICLE.search(former):
+        raise AtlasError(f"cannot write {index}: it is there, and no page of papers; give another folder, or move it away")
     folders(out)
     made = []
     for item in paper.items:
         if not only or item.name in only:
             report(item.name)
             made.append(write_item(a, item, out, choices))
-    index = out / "index.html"
-    former = index.read_text(encoding="utf-8", errors="replace") if index.is_file() else ""
     write_file(index, page(paper, made, a.path.name, setting_of(a.con, choices.get("corpus")), out, former).encode())
     return made
 

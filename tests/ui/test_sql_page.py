@@ -45,6 +45,10 @@ def rows(app: AppTest) -> pl.DataFrame:
     return pl.from_pandas(found[0] if len(found) > len(app.dataframe) else found[-1])
 
 
+def test_what_was_meant_is_said_as_elsewhere(visit: Visit, tiny: Path) -> None:
+    assert "No question is called so; did you mean top_triggers?" in text_of(send(visit(tiny, "sql"), "FROM toptriggers(0, 1)"))
+
+
 def test_a_statement_in_the_address_waits_for_run(visit: Visit, tiny: Path, statements: list[str]) -> None:
     app = visit(tiny, "sql", sql="SELECT 6 * 7 AS answer", chart="true")
     assert app.text_area(key="sql").value == "SELECT 6 * 7 AS answer"

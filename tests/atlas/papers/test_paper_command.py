@@ -223,6 +223,14 @@ def test_what_an_atlas_lacks_is_listed_with_the_command_that_would_provide_it(ca
     assert html.count('<p class="none">') == sum(len(paper.items) for paper in PAPERS.values())
 
 
+def test_a_page_of_one_s_own_is_not_written_over(call: Call, tiny_path: Path, tmp_path: Path) -> None:
+    own = tmp_path / "index.html"
+    own.write_text("<h1>My pages</h1>", encoding="utf-8")
+    code, _, told = call("geva2022", tiny_path, "-o", tmp_path, "--only", "table4")
+    assert (code, own.read_text(encoding="utf-8"), list(tmp_path.iterdir())) == (1, "<h1>My pages</h1>", [own])
+    assert f"cannot write {own}: it is there, and no page of papers; give another folder, or move it away" in told
+
+
 def test_an_item_without_rows_says_so(call: Call, tiny_path: Path, tmp_path: Path) -> None:
     code, shown, _ = call("geva2022", tiny_path, "-o", tmp_path, "--only", "extreme_clusters_value", "--threshold", "99")
     assert code == 0
