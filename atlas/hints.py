@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import SequenceMatcher
+from itertools import islice
 
 from atlas.questions import called_like, questions
 from schema.errors import AtlasError
@@ -15,8 +16,8 @@ SHORT_INTEGER = re.compile(r"Overflow in \w+ of INT16")
 MISSPELT = 0.8
 """Likeness of a question's name and a function's that is a misspelling of it: read_text is 0.6 like head_tokens."""
 
-NAMED = 3
-"""Questions that a hint names."""
+NAMED, READ = 3, 20
+"""Questions that a hint names; names in a statement that they are held against."""
 
 
 @contextmanager
@@ -62,6 +63,7 @@ def is_argument(name: str, sql: str) -> bool:
 
 def having(column: str, sql: str) -> list[str]:
     """Questions with that column, those first that are called most like what the statement reads."""
-    read = re.findall(r"(?:FROM|JOIN)\s+(\w+)", sql, re.IGNORECASE) or [""]
+    # a stranger's statement may have a hundred thousand names, or one as long as it is
+    read = [found[1] for found in islice(re.finditer(r"\b(?:FROM|JOIN)\s+(\w{1,60})\b", sql, re.IGNORECASE), READ)] or [""]
     near = {q.signature: max(SequenceMatcher(None, q.name, name).ratio() for name in read) for q in questions().values() if column in q.columns}
     return sorted(near, key=lambda signature: (-near[signature], signature))[:NAMED]
