@@ -8,7 +8,9 @@ TORCH_ARGS ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # three processes, so that two cores have work while one process waits for a server, a browser or what it killed; what tests share is made once, by the one that has them all
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder --durations 20
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --max-worker-restart 3 --dist loadfile --no-loadscope-reorder --durations 10
+# what a run of `make test` executed, for the test that every feature was
+FEATURES := .features
 # a thread of DuckDB's for each process as well, which else wait for each other; `make lake` and `make lane-2` test it with as many as there are cores
 DUCKDB_THREADS := SLURM_CPUS_ON_NODE=1
 SQL := schema/views schema/audits schema/migrations atlas/questions atlas/annotations atlas/collections atlas/experiments atlas/retrieval ingest/store/merges
@@ -29,7 +31,7 @@ REFERENCE := $(BIN)/atlas ingest reference.duckdb --model reference --corpus sot
 .DEFAULT_GOAL := help
 # an interrupted ingest leaves a good snapshot, and goes on when it is run again
 .PRECIOUS: demo.duckdb reference.duckdb
-.PHONY: help install packages demo demo-live demo-papers ui test test-fast docs lint format lane-2 lake hostile bench scale kill-loop soak kill-live soak-live clean
+.PHONY: help install packages demo demo-live demo-papers ui test test-all thorough docs lint format lane-2 lake hostile bench scale kill-loop soak kill-live soak-live clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-10s %s\n' "$$name" "$$text"; done
@@ -99,11 +101,15 @@ packages: ## LaTeX and Chromium, which some tests run: on Debian, as root or wit
 	$(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $(DEBIAN_PACKAGES) </dev/null >/dev/null || \
 	echo 'packages: apt-get could not install $(DEBIAN_PACKAGES)'
 
-test: .venv/.installed-dev packages ## all tests
-	$(DUCKDB_THREADS) $(PYTEST)
+test: .venv/.installed-dev packages ## every feature once, within ten minutes on two slow cores
+	rm -rf $(FEATURES) && mkdir $(FEATURES)
+	$(DUCKDB_THREADS) $(PYTEST) -m 'not thorough' --features $(FEATURES)
+	$(BIN)/python -m pytest -q --features $(FEATURES) tests/features.py
 
-test-fast: .venv/.installed-dev packages ## all tests but the slow ones
-	$(DUCKDB_THREADS) $(PYTEST) -m 'not slow'
+test-all: test lake lane-2 thorough ## all tests
+
+thorough: .venv/.installed-dev packages ## the tests that `make test` leaves out: every case of every rule
+	$(DUCKDB_THREADS) $(PYTEST) -m thorough
 
 docs: .venv/.installed-dev ## write docs/reference anew: tables, views, questions, commands, families, audits, folders
 	$(BIN)/python -m tests.docs
@@ -155,5 +161,5 @@ soak-live: .venv/.installed-dev ## ask one model process a thousand times: its m
 	$(BIN)/python -m tests.crash.live_soak
 
 clean: ## remove everything that make installed or made, atlases and caches too
-	rm -rf .venv .lane-2 out $(foreach name,demo reference,$(name).duckdb $(name).duckdb.work $(name).annotations.duckdb $(name).experiments.duckdb $(name).retrievals.duckdb $(name).retrievals.duckdb.work $(name).keys) .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis
+	rm -rf .venv .lane-2 out $(foreach name,demo reference,$(name).duckdb $(name).duckdb.work $(name).annotations.duckdb $(name).experiments.duckdb $(name).retrievals.duckdb $(name).retrievals.duckdb.work $(name).keys) .features .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

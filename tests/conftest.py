@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +19,7 @@ import atlas
 from schema import store
 from schema.build import create_tables, install_derived
 from schema.lake import Lake
+from tests import features
 from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
 from tests.atlas.collections.tiny_collections import write_tiny_collections
 from tests.atlas.experiments.tiny_experiments import write_tiny_experiments
@@ -43,12 +45,16 @@ os.environ.setdefault("RAY_worker_niceness", "0")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--lake", action="store_true", help="let the tiny atlas be a lake, with a PostgreSQL and an S3 endpoint of its own")
+    parser.addoption("--features", metavar="FOLDER", help="note there which features of the atlas are executed (tests/features.py)")
     parser.addoption("--hostile", action="store_true", help="give every hostile statement a process of its own, and not a sample alone")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     # a shell that runs the tests in the background lets them, and what they start, ignore Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if folder := config.getoption("--features"):
+        os.environ[features.FOLDER] = str(Path(folder).resolve())
+        features.watch()
 
 
 def has_latex() -> bool:
@@ -68,6 +74,19 @@ LEFT_OUT = pytest.StashKey[tuple[list[str], list[str]]]()
 def is_one_of_several(config: pytest.Config) -> bool:
     """Whether another process gives this one its tests, and reports on them."""
     return hasattr(config, "workeroutput")
+
+
+@pytest.hookimpl(tryfirst=True, specname="pytest_collection_modifyitems")
+def mark_further_cases(items: list[pytest.Item]) -> None:
+    """Of a test with the mark `first_cases(n)`, let the cases behind the first n be thorough."""
+    n_seen: Counter[str] = Counter()
+    for item in items:
+        mark = item.get_closest_marker("first_cases")
+        if mark is not None:
+            test = item.nodeid.partition("[")[0]
+            n_seen[test] += 1
+            if n_seen[test] > mark.args[0]:
+                item.add_marker("thorough")
 
 
 @pytest.hookimpl(trylast=True)

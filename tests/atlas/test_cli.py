@@ -73,6 +73,7 @@ READING = [
 ]
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("words", READING, ids=" ".join)
 def test_what_reads_an_atlas_imports_no_pandas(tiny_path: Path, tmp_path: Path, words: list[str]) -> None:
     """DuckDB and Arrow import it for parameters and for lists of Python's, where it is installed, which takes longer than to answer."""
@@ -279,6 +280,7 @@ def test_a_stream_that_is_closed_is_said(tiny_path: Path, closed: int, said: str
     assert (done.returncode, done.stderr) == (1, f"Error: {said}\n")
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
 @pytest.mark.parametrize("command", [["status"], ["tour"], ["show", "L0N1"], ["schema"], ["questions"]], ids=" ".join)
 def test_a_locale_that_is_not_utf_8_gets_escapes(tiny_path: Path, command: list[str], encoding: str) -> None:
@@ -306,6 +308,7 @@ def test_the_help_of_export_says_what_csv_does_with_formulas(call) -> None:
     assert "=1+1" in out
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     "name",
     [
@@ -412,6 +415,7 @@ def test_sql_says_on_stderr_when_there_are_more_rows(call) -> None:
     assert call("sql", "FROM trigger", "--max-rows", "144", "--format", "jsonl")[2] == ""
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("command", [("sql",), ("export", "sql")])
 def test_a_file_has_every_row_or_is_not_written(call, tmp_path: Path, command: tuple[str, ...]) -> None:
     rows, file = "SELECT r.range AS i FROM range(1500) AS r", tmp_path / "rows.csv"
@@ -622,6 +626,7 @@ def test_an_unexpected_error_is_one_line_too(call, monkeypatch: pytest.MonkeyPat
     assert (code, err) == (1, "Error: ZeroDivisionError: by zero \\x1b[31mLINE 1 (unexpected; --debug shows where)\n")
 
 
+@pytest.mark.thorough
 def test_a_reader_that_goes_away_is_no_error(tiny_path: Path) -> None:
     command = [
         sys.executable,

@@ -147,6 +147,7 @@ def test_what_is_odd_is_answered_or_explained(place: Path) -> None:
     assert {s: found for s, found in zip(asked, in_process(place, asked), strict=True) if found not in outcomes} == {}
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("unchanged")
 def test_a_process_refuses_what_reaches_beyond_the_atlas(place: Path, request: pytest.FixtureRequest) -> None:
     asked = statements("refused")[:: 1 if request.config.getoption("--hostile") else 12]
@@ -154,6 +155,7 @@ def test_a_process_refuses_what_reaches_beyond_the_atlas(place: Path, request: p
     assert {s[:200]: o for s, (o, _) in zip(asked, found, strict=True) if o not in ("AtlasError", "QueryRefused", "QueryTimeout")} == {}
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("unchanged")
 def test_a_process_ends_at_its_limits(place: Path, request: pytest.FixtureRequest) -> None:
     every = 1 if request.config.getoption("--hostile") else 6

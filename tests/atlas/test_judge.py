@@ -167,6 +167,7 @@ def test_every_kind_of_statement_but_one_is_refused(a: atlas.Atlas, kind: str) -
         only_statement(Cursor(), "SELECT 1")
 
 
+@pytest.mark.thorough
 def test_no_setting_can_be_read_or_changed(a: atlas.Atlas) -> None:
     names = [name for (name,) in a.con.execute("SELECT name FROM duckdb_settings()").fetchall()]
     assert len(names) > 50

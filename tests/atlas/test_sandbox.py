@@ -57,6 +57,7 @@ def measured(path: Path, sql: str, memory: int) -> dict:
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("sql", LOOPING)
 def test_time_is_held_where_no_interrupt_is_heard(tiny_path: Path, sql: str) -> None:
     start = time.monotonic()
@@ -67,6 +68,7 @@ def test_time_is_held_where_no_interrupt_is_heard(tiny_path: Path, sql: str) -> 
     assert time.monotonic() - started < 2 * TIMEOUT + 3 * (started - start)
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("sql", ALLOCATING)
 def test_memory_is_held_whatever_a_function_allocates(tiny_path: Path, sql: str) -> None:
     memory = 1 << 30

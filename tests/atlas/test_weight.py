@@ -18,6 +18,7 @@ from atlas.weight import LEAST, weight
 NAME = "n" * 100_000
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     "statement",
     [

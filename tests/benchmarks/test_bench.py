@@ -13,7 +13,7 @@ from tests.benchmarks import heads, ingest, lake, latency, live, predictions, re
 from tests.exact.tiny import Tiny, make, run
 from tests.live.conftest import World, kept
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 torch.set_num_threads(1)
 

@@ -81,8 +81,20 @@ Leaves a copy of the fourth, the first of the trace, beside the atlas."""
 
 
 @pytest.fixture(scope="session")
-def expected(tiny: Tiny) -> dict[str, tuple]:
-    return sums(run(tiny.request(tiny.corpus.parent / "undisturbed.duckdb")))
+def undisturbed(tiny: Tiny) -> Path:
+    """An atlas whose ingest nothing befell."""
+    return run(tiny.request(tiny.corpus.parent / "undisturbed.duckdb"))
+
+
+@pytest.fixture(scope="session")
+def expected(undisturbed: Path) -> dict[str, tuple]:
+    return sums(undisturbed)
+
+
+@pytest.fixture
+def finished(undisturbed: Path, tmp_path: Path) -> Path:
+    """A copy of it that a test may damage."""
+    return Path(shutil.copy(undisturbed, tmp_path / "a.duckdb"))
 
 
 @pytest.fixture(scope="session")

@@ -46,12 +46,14 @@ def test_a_stopped_ingest_has_nothing_to_mend_and_goes_on(tiny: Tiny, expected: 
     assert sums(run(tiny.request(target))) == expected
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("abort", ["before_truncate", "before_header", "after_free_list_write"])
 def test_a_checkpoint_that_dies_loses_nothing(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], abort: str) -> None:
     target = interrupted(abort)
     assert sums(run(tiny.request(target))) == expected
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("part", range(8))
 def test_a_log_cut_anywhere_is_a_log_of_fewer_shards(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], part: int) -> None:
     target = interrupted("log")
@@ -60,6 +62,7 @@ def test_a_log_cut_anywhere_is_a_log_of_fewer_shards(tiny: Tiny, expected: dict,
     assert sums(run(tiny.request(target))) == expected
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("damage", ["zeros", "flip", "early flip"])
 def test_a_damaged_log_is_cut_where_it_makes_no_more_sense(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], damage: str) -> None:
     target = interrupted("log")
@@ -76,9 +79,8 @@ def test_a_damaged_log_is_cut_where_it_makes_no_more_sense(tiny: Tiny, expected:
     assert sums(run(tiny.request(target))) == expected
 
 
-def test_a_damaged_working_file_is_set_aside(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path]) -> None:
-    target = interrupted("log")
-    run(tiny.request(target))
+def test_a_damaged_working_file_is_set_aside(tiny: Tiny, expected: dict, finished: Path) -> None:
+    target = finished
     work = committer.work_folder(target)
     work.mkdir()
     data = bytearray(target.read_bytes())
@@ -89,13 +91,13 @@ def test_a_damaged_working_file_is_set_aside(tiny: Tiny, expected: dict, interru
     assert sums(run(tiny.request(target))) == expected
 
 
-def test_a_damaged_snapshot_is_set_aside_and_made_again(tiny: Tiny, expected: dict, tmp_path: Path) -> None:
-    target = run(tiny.request(tmp_path / "a.duckdb"))
+def test_a_damaged_snapshot_is_set_aside_and_made_again(tiny: Tiny, expected: dict, finished: Path) -> None:
+    target = finished
     data = bytearray(target.read_bytes())
     data[len(data) // 2] ^= 1
     target.write_bytes(data)
     assert "does not read back" in repaired_missing(target)
-    assert (tmp_path / "a.duckdb.damaged").read_bytes() == data
+    assert target.with_name("a.duckdb.damaged").read_bytes() == data
     assert sums(run(tiny.request(target))) == expected
 
 
@@ -107,6 +109,7 @@ def repaired_missing(target: Path) -> str:
     return looked.output
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("damage", ["truncated", "swapped", "another's", "no manifest", "half a manifest"])
 def test_a_damaged_shard_is_named_removed_and_computed_again(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], damage: str) -> None:
     target = interrupted("shard")
@@ -138,6 +141,7 @@ def staged(target: Path) -> Path:
     return shard
 
 
+@pytest.mark.thorough
 def test_a_whole_shard_under_the_name_of_another_counts_as_what_it_is(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path]) -> None:
     target = interrupted("shard")
     shard = staged(target)
@@ -178,8 +182,8 @@ def test_of_two_ingests_at_once_the_second_is_refused_before_it_loads_its_model(
     assert run(tiny.request(target)).exists()
 
 
-def test_annotations_and_others_logs_are_never_touched(tiny: Tiny, tmp_path: Path) -> None:
-    target = run(tiny.request(tmp_path / "a.duckdb"))
+def test_annotations_and_others_logs_are_never_touched(finished: Path, tmp_path: Path) -> None:
+    target = finished
     ANNOTATIONS.path(target).write_bytes(b"not a database" * 100)
     Path(f"{target}.wal").write_bytes(b"somebody's")
     before = {p: p.read_bytes() for p in tmp_path.iterdir()}
@@ -189,13 +193,12 @@ def test_annotations_and_others_logs_are_never_touched(tiny: Tiny, tmp_path: Pat
     assert {p: p.read_bytes() for p in tmp_path.iterdir()} == before
 
 
-def test_an_atlas_of_another_version_is_said_to_be_whole(tiny: Tiny, tmp_path: Path) -> None:
-    target = run(tiny.request(tmp_path / "a.duckdb"))
-    with closing(duckdb.connect(str(target))) as con:
+def test_an_atlas_of_another_version_is_said_to_be_whole(finished: Path) -> None:
+    with closing(duckdb.connect(str(finished))) as con:
         con.execute("UPDATE model SET schema_version = 99")
-    said = ask_doctor(target, "--repair")
+    said = ask_doctor(finished, "--repair")
     assert "schema version 99" in said.output and "nothing is wrong with the file itself" in said.output
-    assert target.exists()
+    assert finished.exists()
 
 
 def test_nothing_of_that_name_is_an_error(tmp_path: Path) -> None:
@@ -203,10 +206,9 @@ def test_nothing_of_that_name_is_an_error(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_is_foretold(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = run(tiny.request(tmp_path / "a.duckdb"))
+def test_a_full_disk_is_foretold(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(100, 99, 1))
-    assert "the next snapshot needs about" in ask_doctor(target).output
+    assert "the next snapshot needs about" in ask_doctor(finished).output
 
 
 def test_a_reader_is_open_throughout(tiny: Tiny, expected: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,8 +249,8 @@ def test_an_ingest_killed_between_the_model_and_its_vocabulary_goes_on(tiny: Tin
     assert sums(run(tiny.request(target))) == expected
 
 
-def test_the_name_under_which_a_killed_ingest_was_opening_the_atlas_goes_with_the_next(tiny: Tiny, expected: dict, tmp_path: Path) -> None:
-    target = run(tiny.request(tmp_path / "a.duckdb"))
+def test_the_name_under_which_a_killed_ingest_was_opening_the_atlas_goes_with_the_next(tiny: Tiny, expected: dict, finished: Path, tmp_path: Path) -> None:
+    target = finished
     kill_after(tiny, target, "schema.store", "_connect")
     (left,) = (p for p in tmp_path.iterdir() if p != target)
     assert target.samefile(left / "a.duckdb")

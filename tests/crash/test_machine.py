@@ -43,8 +43,8 @@ def at_a_checkpoint(con, shard):
 """A limit on the size of files stands in for a full disk."""
 
 PLACES = {
-    "the working file": "at_once()",
     "a shard": "before(shards, 'write_shard', lambda *_: at_once())",
+    "the working file": "at_once()",
     "load": "before(committer, 'load_shard', lambda con, shard: (con.execute('CHECKPOINT'), at_once()))",
     "checkpoint": "before(committer, 'load_shard', at_a_checkpoint)",
     "publish": "before(committer, 'publish', lambda *_: full(100_000))",
@@ -72,6 +72,7 @@ def traced_later(tiny: Tiny, swept: Path, tmp_path_factory: pytest.TempPathFacto
     return sums(run(tiny.request(Path(shutil.copy(swept, tmp_path_factory.mktemp("later"))))))
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("place", PLACES)
 def test_a_disk_full_anywhere_leaves_what_was_there(tiny: Tiny, traced_later: dict, swept: Path, tmp_path: Path, place: str) -> None:
     target = Path(shutil.copy(swept, tmp_path))
@@ -98,6 +99,7 @@ NOT_ALMIGHTY = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if o
 """Root may write anywhere; this is what it must not."""
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("place", ["new", "of the atlas", "of the work"])
 def test_a_folder_that_may_not_be_written_is_named(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], tmp_path: Path, place: str) -> None:
     target = tmp_path / "a.duckdb" if place == "new" else interrupted("log")
@@ -121,6 +123,7 @@ def set_clock(monkeypatch: pytest.MonkeyPatch, by: Iterator[timedelta]) -> None:
         monkeypatch.setattr(module, "datetime", Moved)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("days", [-1, 1])
 def test_a_clock_that_is_set_between_interruption_and_resume_changes_nothing_but_times(
     tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, days: int
@@ -135,6 +138,7 @@ def test_a_clock_that_is_set_between_interruption_and_resume_changes_nothing_but
     assert ask_doctor(target).output.endswith("nothing to mend\n")
 
 
+@pytest.mark.thorough
 def test_a_clock_that_goes_backwards_all_the_while_changes_nothing_but_times(
     tiny: Tiny, expected: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,11 +48,13 @@ def one_thread_each(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_pool, "threads_each", lambda n_workers: 1)
 
 
-def test_two_workers_and_four_make_the_atlas_of_one(tiny: Tiny, expected: dict, tmp_path: Path) -> None:
-    for n in (2, 4):
-        assert comparable(run(tiny.request(tmp_path / f"{n}.duckdb", workers=n, **CIRCUITS))) == expected
+@pytest.mark.first_cases(1)
+@pytest.mark.parametrize("n", [2, 4])
+def test_several_workers_make_the_atlas_of_one(tiny: Tiny, expected: dict, tmp_path: Path, n: int) -> None:
+    assert comparable(run(tiny.request(tmp_path / f"{n}.duckdb", workers=n, **CIRCUITS))) == expected
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_worker_that_dies_or_stands_still_is_made_up_for(
     tiny: Tiny, expected: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signal_number: int
@@ -83,6 +85,7 @@ def cluster() -> Iterator[Cluster]:
     made.shutdown()
 
 
+@pytest.mark.thorough
 def test_a_machine_that_joins_late_and_one_that_is_lost(tiny: Tiny, expected: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> None:
     """The second worker finds room after the second shard, on a machine that is lost once it has brought one, with what it is then computing."""
     brought, late, lost, shards = [], [], [], ray_pool.RayPool.shards
@@ -116,6 +119,7 @@ def test_what_a_worker_refuses_is_said_as_by_one_alone(tiny: Tiny, tmp_path: Pat
     assert str(found.value) == "layer 3: NaN"
 
 
+@pytest.mark.thorough
 def test_what_workers_have_for_whom_there_is_no_room_is_given_to_those_who_run(tiny: Tiny, tmp_path: Path) -> None:
     """Two workers more than Ray has processors for come first: one is given the only job, the other the same job once more."""
 

@@ -21,6 +21,7 @@ from tests.crash.test_faults import repaired, staged
 from tests.exact.tiny import Tiny, run
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("place", ["shards/worker-0/notes.txt", "shards/notes.txt", "shards/worker-0/my folder/notes.txt"])
 def test_a_stray_file_among_the_shards_is_kept_elsewhere(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], place: str) -> None:
     target = interrupted("shard")
@@ -33,12 +34,14 @@ def test_a_stray_file_among_the_shards_is_kept_elsewhere(tiny: Tiny, expected: d
     assert sums(run(tiny.request(target))) == expected
 
 
+@pytest.mark.thorough
 def test_a_hidden_file_among_the_shards_is_no_hindrance(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path]) -> None:
     target = interrupted("shard")
     (staged(target).parent / ".DS_Store").write_bytes(b"of a file manager")
     assert sums(run(tiny.request(target))) == expected
 
 
+@pytest.mark.thorough
 def test_a_worker_or_all_of_them_that_are_files_are_set_aside(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path]) -> None:
     for place in ("shards/worker-0", "shards"):
         target = interrupted("log")
@@ -84,6 +87,7 @@ def test_what_somebody_keeps_in_the_place_of_the_working_folder_stays(tiny: Tiny
     assert sorted(p.name for p in work.iterdir()) == ["lock", "sub", "thesis.txt"]
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("place", ["shards", "shards/worker-1"])
 def test_a_link_among_the_shards_leads_nobody_astray(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], tmp_path: Path, place: str) -> None:
     mine = tmp_path / "mine"
@@ -101,6 +105,7 @@ def test_a_link_among_the_shards_leads_nobody_astray(tiny: Tiny, expected: dict,
     assert sorted(p.relative_to(mine).as_posix() for p in mine.rglob("*")) == [".git", "worker-0", "worker-0/.git"]
 
 
+@pytest.mark.thorough
 def test_a_shard_of_a_run_that_is_not_there_is_computed_with_its_run(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path]) -> None:
     target = interrupted("log")
     (shard,) = (p for p in (work_folder(target) / "shards" / "worker-0").iterdir() if not p.name.startswith("."))
@@ -109,6 +114,7 @@ def test_a_shard_of_a_run_that_is_not_there_is_computed_with_its_run(tiny: Tiny,
     assert sums(run(tiny.request(target))) == expected
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("damage", ["another column", "a column less", "a NULL", "another table", "another type"])
 def test_a_shard_of_the_right_digest_and_wrong_tables_is_computed_again(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], damage: str) -> None:
     target = interrupted("shard")
@@ -137,9 +143,10 @@ def test_a_shard_of_the_right_digest_and_wrong_tables_is_computed_again(tiny: Ti
     assert sums(run(tiny.request(target))) == expected
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("other", ["of less", "of another model", "no atlas"])
-def test_another_atlass_working_file_does_not_replace_this_one(tiny: Tiny, expected: dict, tmp_path: Path, other: str) -> None:
-    target, work = run(tiny.request(tmp_path / "a.duckdb")), tmp_path / "a.duckdb.work"
+def test_another_atlass_working_file_does_not_replace_this_one(tiny: Tiny, expected: dict, finished: Path, tmp_path: Path, other: str) -> None:
+    target, work = finished, tmp_path / "a.duckdb.work"
     work.mkdir()
     if other == "of less":
         run(tiny.request(work / "atlas.duckdb", trace=0, paper=False))

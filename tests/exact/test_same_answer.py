@@ -56,6 +56,7 @@ def test_a_second_atlas_of_the_same_is_the_same_to_the_bit(tiny: Tiny, undisturb
     assert Published(run(tiny.request(tmp_path / "a.duckdb", trace=TRACED))).checksums() == undisturbed
 
 
+@pytest.mark.thorough
 def test_running_the_same_command_again_changes_nothing(tiny: Tiny, tmp_path: Path) -> None:
     request = tiny.request(tmp_path / "a.duckdb", trace=TRACED)
     before = Published(run(request))
@@ -106,6 +107,7 @@ def after_commits(n: int) -> Callable:
     return interrupted
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("n", [2, 5, 8, 11])
 def test_an_interrupted_run_goes_on_to_the_same_end(tiny: Tiny, undisturbed: dict, n: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     request = tiny.request(tmp_path / "a.duckdb", trace=TRACED)
@@ -117,6 +119,7 @@ def test_an_interrupted_run_goes_on_to_the_same_end(tiny: Tiny, undisturbed: dic
     assert Published(run(request)).checksums() == undisturbed
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("shard", "is_loaded"),
     [((0, 1), False), ((1, 2), False), ((1, 2), True), ((2, 0), True), ((4, 1), False), ((6, 0), True)],
@@ -169,6 +172,7 @@ run(tiny.request(Path(sys.argv[2]), trace=100))
 """
 
 
+@pytest.mark.thorough
 def test_a_killed_process_leaves_what_the_next_one_finishes(tmp_path: Path) -> None:
     target, straight = tmp_path / "a.duckdb", tmp_path / "b.duckdb"
     done = preloaded.run(KILLED, str(tmp_path), str(target))
@@ -181,6 +185,7 @@ def test_a_killed_process_leaves_what_the_next_one_finishes(tmp_path: Path) -> N
     assert finished.checksums() == Published(run(tiny.request(straight, trace=TRACED))).checksums()
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("which", ["tiny", "gated"])
 def test_the_size_of_shards_does_not_matter(which: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """One sequence a batch, so that every forward pass is the same to the bit."""

@@ -111,7 +111,7 @@ run(sys.argv[1], read_file(Path(sys.argv[2])), model=sys.argv[3], tell=tell)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_process_that_is_killed_leaves_what_another_goes_on_with(world: World, loaded: Loaded, tmp_path: Path) -> None:
     spec, file = spec_of(specs(world)["knockout"]), tmp_path / "knockout.toml"
     file.write_text(to_toml(spec), encoding="utf-8")

@@ -19,11 +19,11 @@ from schema.errors import AtlasError
 from schema.interventions.parse import arm_of
 from schema.interventions.resolve import resolve
 from tests.ingest.acting_oracle import PARALLEL, UNGATED, Hand, Names, by_hand, hashed, put, seen
-from tests.ingest.tiny_models import tiny_hf, tiny_model, tiny_tokenizer, token_batch, with_facts
+from tests.ingest.tiny_models import FAMILIES, tiny_hf, tiny_model, tiny_tokenizer, token_batch, with_facts
 
 torch.set_num_threads(1)
 
-every_family = pytest.mark.parametrize("family", ARCHITECTURES)
+every_family = pytest.mark.parametrize("family", FAMILIES)
 
 N = 9
 PROMPT, OTHER = token_batch(2, N)

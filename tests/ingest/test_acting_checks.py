@@ -6,17 +6,16 @@ import pytest
 import torch
 
 from ingest.acting.checks import check_acting
-from ingest.model.architectures import ARCHITECTURES
 from ingest.model.facts import always
 from ingest.model.models import Model, load_model
 from ingest.model.reference import FOLDERS
 from schema.errors import AtlasError
-from tests.ingest.tiny_models import tiny_model, with_facts
+from tests.ingest.tiny_models import FAMILIES, tiny_model, with_facts
 
 torch.set_num_threads(1)
 
 
-@pytest.mark.parametrize("family", ARCHITECTURES)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_acting_is_exact_in_every_family(family: str) -> None:
     report = check_acting(tiny_model(family))
     assert set(report) == {"move", "head", "cache"} | (set() if family in ("gemma2", "gemma3_text", "olmo2") else {"value"})

@@ -8,7 +8,6 @@ from ingest.acting.acting import acting
 from ingest.acting.edges import Blocked, with_edges
 from ingest.acting.edits import Assigned
 from ingest.acting.places import shape_of
-from ingest.model.architectures import ARCHITECTURES
 from ingest.model.eager import eager
 from ingest.model.models import Model, wrap
 from schema.errors import AtlasError
@@ -16,11 +15,11 @@ from schema.interventions.parse import arm_of
 from schema.interventions.resolve import resolve
 from tests.ingest.acting_oracle import Names, by_hand
 from tests.ingest.parts_oracle import Oracle
-from tests.ingest.tiny_models import tiny_hf, tiny_model, tiny_tokenizer, token_batch
+from tests.ingest.tiny_models import FAMILIES, tiny_hf, tiny_model, tiny_tokenizer, token_batch
 
 torch.set_num_threads(1)
 
-every_family = pytest.mark.parametrize("family", ARCHITECTURES)
+every_family = pytest.mark.parametrize("family", FAMILIES)
 N = 9
 PROMPT = token_batch(1, N)[0]
 BLOCKED = {1: [(8, 7), (8, 6), (5, 5), (7, 5)], 0: [(8, 8), (6, 4)]}

@@ -12,11 +12,11 @@ from ingest.model.hooks import coefficients, listen, record_layers
 from ingest.model.models import wrap
 from schema.errors import AtlasError
 from schema.terms import SITES
-from tests.ingest.tiny_models import tiny_hf, tiny_model, tiny_tokenizer, token_batch
+from tests.ingest.tiny_models import FAMILIES, marked, tiny_hf, tiny_model, tiny_tokenizer, token_batch
 
 torch.set_num_threads(1)
 
-every_architecture = pytest.mark.parametrize("model_type", ARCHITECTURES)
+every_architecture = pytest.mark.parametrize("model_type", FAMILIES)
 
 VARIANTS = [(model_type, {}) for model_type in ARCHITECTURES] + [
     ("gpt_neox", {"use_parallel_residual": False}),
@@ -25,7 +25,8 @@ VARIANTS = [(model_type, {}) for model_type in ARCHITECTURES] + [
     ("opt", {"enable_bias": False, "layer_norm_elementwise_affine": False}),
     ("phi", {"qk_layernorm": True}),
 ]
-every_variant = pytest.mark.parametrize(("model_type", "changes"), VARIANTS, ids=[f"{m}{'-' + '-'.join(c) if c else ''}" for m, c in VARIANTS])
+IDS = [f"{m}{'-' + '-'.join(c) if c else ''}" for m, c in VARIANTS]
+every_variant = pytest.mark.parametrize(("model_type", "changes"), marked(VARIANTS), ids=IDS)
 
 ACTIVATIONS = {
     "gelu": F.gelu,
@@ -100,7 +101,7 @@ def ffn_inputs(hf: PreTrainedModel, token_ids: Tensor) -> dict[int, Tensor]:
     return seen
 
 
-@every_variant
+@pytest.mark.parametrize(("model_type", "changes"), VARIANTS, ids=IDS)
 @pytest.mark.parametrize("tied", [True, False])
 def test_the_three_identities_hold(model_type: str, changes: dict, tied: bool) -> None:
     model = tiny_model(model_type, tie_word_embeddings=tied, **changes)

@@ -14,7 +14,7 @@ from ingest.text.sequences import NO_NEXT_TOKEN, Sequence
 from tests.ingest.attention_oracle import ATTENTION, OUTPUT, child, eager_model
 from tests.ingest.parts_checks import Checked, check_all, close
 from tests.ingest.parts_oracle import Oracle
-from tests.ingest.tiny_models import token_batch
+from tests.ingest.tiny_models import marked, token_batch
 
 torch.set_num_threads(1)
 
@@ -31,7 +31,7 @@ VARIANTS = [(model_type, {"final_logit_softcapping": 20.0} if model_type == "gem
     ("opt", {"enable_bias": False, "layer_norm_elementwise_affine": False}),
     ("gemma2", {"final_logit_softcapping": None}),
 ]
-every_variant = pytest.mark.parametrize(("model_type", "changes"), VARIANTS, ids=[f"{m}{'-' + '-'.join(c) if c else ''}" for m, c in VARIANTS])
+every_variant = pytest.mark.parametrize(("model_type", "changes"), marked(VARIANTS), ids=[f"{m}{'-' + '-'.join(c) if c else ''}" for m, c in VARIANTS])
 
 
 def sequences() -> tuple[Sequence, ...]:

@@ -38,6 +38,7 @@ def rows(target: Path) -> dict[str, list[tuple]]:
         return {name: con.execute(f"FROM {name} ORDER BY ALL").fetchall() for name in TABLES}
 
 
+@pytest.mark.thorough
 def test_beside_a_sweep_and_for_an_older_trace_it_takes_the_same_positions_apart(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens: list[int] = []
     backbone = Model.backbone
@@ -65,6 +66,7 @@ def test_beside_a_sweep_and_for_an_older_trace_it_takes_the_same_positions_apart
             assert [x for x in a if isinstance(x, float)] == pytest.approx([x for x in b if isinstance(x, float)], rel=1e-3, abs=1e-4)
 
 
+@pytest.mark.thorough
 def test_another_trace_is_given_only_the_positions_that_it_lacks(tiny: Tiny, tmp_path: Path) -> None:
     target = run(tiny, tmp_path / "a.duckdb", trace=20, triggers=0)
     run(tiny, target, trace=40, triggers=0)

@@ -16,7 +16,7 @@ from schema.errors import AtlasError
 from tests.exact.heads_reference import Heads, centred, eigenvalues, ratio
 from tests.ingest.attention_oracle import eager_model
 from tests.ingest.peak import peak
-from tests.ingest.tiny_models import tiny_model
+from tests.ingest.tiny_models import marked, tiny_model
 
 torch.set_num_threads(1)
 
@@ -26,10 +26,10 @@ VARIANTS = [(model_type, {}) for model_type in ARCHITECTURES] + [
     ("gpt_neox", {"use_parallel_residual": False}),
     ("llama", {"head_dim": 6, "num_key_value_heads": 1}),
 ]
-every_variant = pytest.mark.parametrize(("model_type", "changes"), VARIANTS, ids=[f"{m}{'-' + '-'.join(c) if c else ''}" for m, c in VARIANTS])
+every_variant = pytest.mark.parametrize(("model_type", "changes"), marked(VARIANTS), ids=[f"{m}{'-' + '-'.join(c) if c else ''}" for m, c in VARIANTS])
 
 
-@pytest.fixture(params=VARIANTS, ids=[f"{m}{'-' + '-'.join(c) if c else ''}" for m, c in VARIANTS], scope="module")
+@pytest.fixture(params=marked(VARIANTS, is_one=True), ids=[f"{m}{'-' + '-'.join(c) if c else ''}" for m, c in VARIANTS], scope="module")
 def both(request: pytest.FixtureRequest) -> tuple[Model, Heads, dict[int, dict[str, list[dict]]]]:
     """A model, its reference, and the rows of each of its layers by table."""
     model_type, changes = request.param
@@ -284,6 +284,7 @@ def test_what_rope_cannot_turn_is_said() -> None:
         positions.mean_rotation(model, model.architecture.attention.rotary, 0)
 
 
+@pytest.mark.thorough
 def test_a_layer_takes_little_more_than_the_tokens_as_it_reads_them() -> None:
     """A wide vocabulary: what is made on the way is held for some thousand tokens, or some directions, at a time."""
     model = tiny_model("llama", vocab_size=80000, hidden_size=256, num_attention_heads=8, num_key_value_heads=8, head_dim=32, num_hidden_layers=2)

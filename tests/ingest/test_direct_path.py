@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch import nn
 
-from ingest.model.architectures import ARCHITECTURES
 from ingest.passes.base import Probe
 from ingest.passes.direct_path import PASS
 from ingest.recorders import direct_path
@@ -20,6 +19,7 @@ from tests.exact.heads_reference import without_positions
 from tests.exact.tiny import asked, run
 from tests.ingest.attention_oracle import eager_model
 from tests.ingest.test_run import saved
+from tests.ingest.tiny_models import FAMILIES
 
 torch.set_num_threads(1)
 
@@ -34,7 +34,7 @@ def without_blocks(hf: nn.Module, n: int) -> np.ndarray:
         return copy(torch.arange(n)[:, None], use_cache=False).logits[:, 0].numpy()
 
 
-@pytest.mark.parametrize("model_type", ARCHITECTURES)
+@pytest.mark.parametrize("model_type", FAMILIES)
 def test_followers_are_those_of_the_model_without_its_blocks(model_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(direct_path, "CHUNK", 32)
     model = eager_model(model_type)
@@ -101,6 +101,7 @@ def test_an_ingest_counts_what_its_text_holds_and_leaves_bos_out(tmp_path: Path)
     assert all(r["follower_n"] == max(n for (token, _), n in counts.items() if token == r["token_id"]) for r in rows)
 
 
+@pytest.mark.thorough
 def test_a_text_without_bigrams_or_a_sweep_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, text = saved(tmp_path / "gpt2", seed=0), tmp_path / "b.txt"
     text.write_text("x")

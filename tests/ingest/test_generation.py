@@ -10,18 +10,17 @@ from ingest.acting.edits import Assigned
 from ingest.acting.effect import effect
 from ingest.acting.generation import continued, eos_ids, generate
 from ingest.acting.places import shape_of
-from ingest.model.architectures import ARCHITECTURES
 from ingest.model.models import Model
 from schema.errors import AtlasError
 from schema.interventions.parse import arm_of
 from schema.interventions.resolve import resolve
 from tests.ingest.acting_oracle import hashed
 from tests.ingest.test_acting import PROMPT, N, assigned, exact, n_hooks, resolved
-from tests.ingest.tiny_models import tiny_model, token_batch
+from tests.ingest.tiny_models import FAMILIES, tiny_model, token_batch
 
 torch.set_num_threads(1)
 
-every_family = pytest.mark.parametrize("family", ARCHITECTURES)
+every_family = pytest.mark.parametrize("family", FAMILIES)
 
 GREEDY, SAMPLE = Decoding(), Decoding("sample", 0.9, 0.8)
 N_NEW = 7

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
+import pytest
 
 from ingest.workers.memory import mapped_from
 from ingest.workers.pool import job
@@ -57,6 +58,7 @@ def mapped_within_and_after(n: int) -> tuple[int, int]:
     return within, mapped(n)
 
 
+@pytest.mark.thorough
 def test_large_arrays_are_mapped_for_a_while() -> None:
     """In a process of its own: what other tests have left free in the heap may hold all of the arrays, and then none is mapped."""
     with get_context("spawn").Pool(1) as process:

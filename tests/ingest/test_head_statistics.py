@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from ingest.estimate import report
-from ingest.model.architectures import ARCHITECTURES
 from ingest.model.hooks import PATTERN, LayerRecord
 from ingest.model.models import Model
 from ingest.recorders import attention_blocks, reading
@@ -23,7 +22,7 @@ from tests.ingest.attention_oracle import eager_model
 from tests.ingest.head_oracle import distance_bin, expected
 from tests.ingest.peak import peak
 from tests.ingest.test_device import add_limit
-from tests.ingest.tiny_models import tiny_model
+from tests.ingest.tiny_models import FAMILIES, tiny_model
 
 torch.set_num_threads(1)
 
@@ -48,7 +47,7 @@ def check(tables: dict[str, pa.Table], model: Model, texts: list[list[int]], win
     head_oracle.check(tables["head_statistics"].to_pylist(), tables["attention_distance"].to_pylist(), expected(model.hf, texts, windows), 2e-6)
 
 
-@pytest.mark.parametrize("model_type", ARCHITECTURES)
+@pytest.mark.parametrize("model_type", FAMILIES)
 def test_sums_are_those_by_the_letter(model_type: str) -> None:
     model = eager_model(model_type)
     check(recorded(model, TEXTS_OF_IDS).tables(lambda _: None), model, TEXTS_OF_IDS, WINDOWS.get(model_type, [None, None]))
@@ -94,6 +93,7 @@ def test_the_forward_pass_is_left_as_it_is() -> None:
     assert found == ["sdpa", found[1], "sdpa", "sdpa", found[1]]
 
 
+@pytest.mark.thorough
 def test_long_contexts_take_no_more_memory_than_the_dry_run_says() -> None:
     """32 heads over 4,096 positions would have 2 GiB of weights a layer, and attention code that gives them holds them about three times."""
     changes = {"hidden_size": 128, "num_attention_heads": 32, "num_key_value_heads": 32, "head_dim": 4, "num_hidden_layers": 1, "max_position_embeddings": 4096}

@@ -11,7 +11,7 @@ from ingest.model.heads import head_outputs, layer_heads, pattern
 from ingest.model.models import Model
 from ingest.model.positions import alibi_slopes
 from tests.ingest.attention_oracle import eager_model, run, written_by_one_head
-from tests.ingest.tiny_models import token_batch, with_facts
+from tests.ingest.tiny_models import FAMILIES, marked, token_batch, with_facts
 
 torch.set_num_threads(1)
 
@@ -34,7 +34,7 @@ VARIANTS = [(model_type, {}) for model_type in ARCHITECTURES] + [
     ("phi", {"qk_layernorm": True}),
     ("qwen3", {"use_sliding_window": False}),
 ]
-every_variant = pytest.mark.parametrize(("model_type", "changes"), VARIANTS, ids=[f"{m}{'-' + '-'.join(c) if c else ''}" for m, c in VARIANTS])
+every_variant = pytest.mark.parametrize(("model_type", "changes"), marked(VARIANTS), ids=[f"{m}{'-' + '-'.join(c) if c else ''}" for m, c in VARIANTS])
 
 N_POSITIONS = 13
 
@@ -71,7 +71,7 @@ def test_each_head_writes_what_the_output_projection_makes_of_its_part_alone(mod
         assert relative_error(outputs[:, :, head], written_by_one_head(model, token_ids(), 0, head)) < 1e-5
 
 
-@pytest.mark.parametrize("model_type", ARCHITECTURES)
+@pytest.mark.parametrize("model_type", FAMILIES)
 def test_no_pattern_is_trivial(model_type: str) -> None:
     """Else a wrong fact could hide: the models' own patterns differ between heads and from the uniform one."""
     for weights in run(eager_model(model_type), token_ids()).patterns:
@@ -148,7 +148,7 @@ def test_norms_of_each_head_are_not_one_norm_over_all_heads() -> None:
     assert (alone - seen.patterns[0]).abs().max() > 0.01
 
 
-@pytest.mark.parametrize("model_type", ARCHITECTURES)
+@pytest.mark.parametrize("model_type", FAMILIES)
 def test_weights_by_head_have_the_shapes_of_the_configuration(model_type: str) -> None:
     model = eager_model(model_type)
     heads, config = layer_heads(model, 1), model.hf.config
@@ -184,7 +184,7 @@ def test_heads_of_a_model_in_half_precision_are_float32(dtype: torch.dtype) -> N
     assert (weights - seen.patterns[0]).abs().max() < 0.1
 
 
-@pytest.mark.parametrize("model_type", ARCHITECTURES)
+@pytest.mark.parametrize("model_type", FAMILIES)
 def test_token_and_position_rows_add_up_to_what_enters_the_first_block(model_type: str) -> None:
     model = eager_model(model_type)
     resid_pre = run(model, token_ids()).resid_pre[0]

@@ -5,12 +5,11 @@ import weakref
 import pytest
 import torch
 
-from ingest.model.architectures import ARCHITECTURES
 from ingest.model.hooks import RECORDED, coefficients, listen, record_layers
 from ingest.model.models import Model
 from ingest.model.modules import ModuleMissing, find
 from schema.errors import AtlasError
-from tests.ingest.tiny_models import tiny_model, token_batch, with_facts
+from tests.ingest.tiny_models import FAMILIES, tiny_model, token_batch, with_facts
 
 torch.set_num_threads(1)
 
@@ -19,7 +18,7 @@ def n_hooks(model: Model) -> int:
     return sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.hf.modules())
 
 
-@pytest.mark.parametrize("model_type", ARCHITECTURES)
+@pytest.mark.parametrize("model_type", FAMILIES)
 def test_capture_hands_out_every_layer_in_order_and_the_same_numbers_as_record(model_type: str) -> None:
     model, token_ids = tiny_model(model_type), token_batch(3, 7)
     with record_layers(model) as recording:

@@ -19,7 +19,7 @@ from schema.key_files import file_sha256
 from tests.exact.tiny import asked
 from tests.ingest.test_device import add_limit
 from tests.ingest.test_predictions import TEXTS, sequences
-from tests.ingest.tiny_models import tiny_model
+from tests.ingest.tiny_models import FAMILIES, tiny_model
 
 torch.set_num_threads(1)
 
@@ -78,7 +78,7 @@ def test_every_family_is_here() -> None:
     assert set(READS) == set(ARCHITECTURES)
 
 
-@pytest.mark.parametrize("model_type", ARCHITECTURES)
+@pytest.mark.parametrize("model_type", FAMILIES)
 def test_keys_are_what_the_last_ffn_reads(model_type: str, tmp_path: Path) -> None:
     model = tiny_model(model_type)
     found, wanted = recorded(model, tmp_path), expected(model, model_type)

@@ -65,6 +65,7 @@ def kept_triggers(keys) -> dict:
     return found
 
 
+@pytest.mark.first_cases(4)
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("which", [0, 1, 2])
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1]])
@@ -123,6 +124,7 @@ def test_statistics_are_those_of_numpy(which):
         assert s.histogram[layer, neuron].tolist() == expected.tolist()
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("which", [0, 1, 2])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_is_reduced_in_full(which, dtype):
@@ -182,6 +184,7 @@ def test_a_coefficient_that_is_no_number_stops_the_sweep(which, bad):
         sweep()
 
 
+@pytest.mark.thorough
 def test_a_sweep_leaves_the_number_of_threads_as_the_user_set_it() -> None:
     """Elsewhere, because only the first parallel loop of a process could change it."""
     code = (
@@ -197,6 +200,7 @@ def brute_preceding(x: np.ndarray, row: int, index: int) -> list[float]:
     return x[row - min(index, PRECEDING) : row].tolist()
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(("which", "rows"), [(0, 200), (1, 200), (2, 200), (0, 70_000), (1, 70_000)])
 def test_a_trigger_keeps_the_coefficients_of_the_tokens_before_it(which, rows):
     """Sequences of 40 and 7 tokens in turn, padded rows between them; of the larger batch the rows are reduced in two parts."""
@@ -231,6 +235,7 @@ def test_triggers_that_cannot_be_among_the_first_bring_no_coefficients_before_th
         assert mine["preceding"].is_not_null().to_list() == [c in first for c in mine["coefficient"]]
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("which", [1, 2])
 def test_sums_of_a_batch_do_not_depend_on_what_was_seen_before(which):
     """To the bit: the same shard is the same whoever computes it, fresh or after a thousand others."""
@@ -256,6 +261,7 @@ def test_padding_may_be_long(which):
     assert keys.statistics().n_positions == 43
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("which", [1, 2])
 def test_a_reduction_that_is_seeded_with_nothing_looks_through_a_batch_in_parts(which, monkeypatch):
     """Else every cell of its first batch would be a candidate."""

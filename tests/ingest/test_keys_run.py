@@ -60,6 +60,7 @@ def files(target: Path) -> dict[str, str]:
     return {name: sha256 for name, sha256, _, _ in rows}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n_files", [0, 1, 2])
 def test_an_ingest_killed_while_it_writes_a_file_goes_on(tiny: Tiny, expected: dict[str, str], tmp_path: Path, n_files: int) -> None:
     """Two fsyncs a file, of itself and of the folder: killed at the third file's draft, or after its name was given."""
@@ -87,6 +88,7 @@ def test_an_ingest_stopped_between_file_and_shard_goes_on(tiny: Tiny, expected: 
     assert files(run(tiny.request(target, **ASKED))) == expected
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("damage", ["gone", "cut", "other"])
 def test_a_file_that_was_lost_is_written_again_by_the_same_ingest(
     tiny: Tiny, expected: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
@@ -112,7 +114,7 @@ def test_another_min_index_is_refused_with_what_it_was(tiny: Tiny, tmp_path: Pat
     assert keys_folder(target) == tmp_path / "a.keys"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_two_workers_write_the_files_of_one(tiny: Tiny, expected: dict[str, str], tmp_path: Path) -> None:
     """The files have other bits where threads differ, so what is compared is which there are."""
     assert files(run(tiny.request(tmp_path / "a.duckdb", workers=2, **ASKED))).keys() == expected.keys()

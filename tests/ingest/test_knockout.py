@@ -6,11 +6,11 @@ from torch import Tensor
 
 from ingest.acting.answers import Prompt
 from ingest.acting.knockout import knock_out, source_edges
-from ingest.model.architectures import ARCHITECTURES
 from ingest.model.models import Model
 from schema.errors import AtlasError
 from tests.ingest.acting_oracle import Names, by_hand
 from tests.ingest.prompts import SUBJECT, TOKENS, N, answered, exact, unheard
+from tests.ingest.tiny_models import FAMILIES
 
 torch.set_num_threads(1)
 
@@ -40,7 +40,7 @@ def masked_by_hand(model: Model, family: str, layers: range, edges: list[tuple[i
     return found
 
 
-@pytest.mark.parametrize("family", ARCHITECTURES)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_what_the_last_position_may_not_read_by_hand(family: str) -> None:
     model = exact(family)
     prompt = answered(model)

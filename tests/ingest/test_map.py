@@ -55,6 +55,7 @@ def test_a_map_has_every_value_and_every_traced_state_once_and_keeps_every_rule(
     assert all(run[5] for run in found)
 
 
+@pytest.mark.thorough
 def test_the_same_again_is_the_same_to_the_bit_and_adds_nothing_and_another_seed_is_another_layout(tmp_path, gpt2, corpus):
     one, two, other = (tmp_path / f"{name}.duckdb" for name in ("one", "two", "other"))
     for target in (one, two):
@@ -68,6 +69,7 @@ def test_the_same_again_is_the_same_to_the_bit_and_adds_nothing_and_another_seed
     assert rows(other, places) != rows(one, places)
 
 
+@pytest.mark.thorough
 def test_more_positions_make_a_new_layout_of_states_and_the_last_one_counts(tmp_path, gpt2, corpus):
     target = tmp_path / "a.duckdb"
     ingest(target, gpt2, corpus, map=True)
@@ -88,6 +90,7 @@ def test_without_a_corpus_the_values_are_placed_alone(tmp_path, gpt2):
     assert rows(target, "SELECT count(*) FROM map_cells(layout := 'resid_post')") == [(0,)]
 
 
+@pytest.mark.thorough
 def test_an_interrupted_layout_stands_in_nobodys_way(tmp_path, gpt2, corpus, monkeypatch):
     """Also when more has been traced before the next."""
     target = tmp_path / "a.duckdb"
@@ -104,6 +107,7 @@ def test_an_interrupted_layout_stands_in_nobodys_way(tmp_path, gpt2, corpus, mon
     assert sorted(found) == [("finished", 18), ("finished", 80)]
 
 
+@pytest.mark.thorough
 def test_of_too_many_states_a_seeded_sample_of_positions_is_placed(tmp_path, gpt2, corpus, monkeypatch):
     monkeypatch.setattr(layouts, "MOST_STATES", 8)
     target = tmp_path / "a.duckdb"

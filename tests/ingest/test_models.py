@@ -15,12 +15,11 @@ from huggingface_hub import errors
 from transformers import PreTrainedModel
 
 from ingest.model import sources
-from ingest.model.architectures import ARCHITECTURES
 from ingest.model.checks import check_identities
 from ingest.model.loading import attention, hash_weights, misfits
 from ingest.model.models import Model, load_model, wrap
 from schema.errors import AtlasError
-from tests.ingest.tiny_models import tiny_hf, tiny_model, tiny_tokenizer, token_batch
+from tests.ingest.tiny_models import FAMILIES, tiny_hf, tiny_model, tiny_tokenizer, token_batch
 
 torch.set_num_threads(1)
 
@@ -305,7 +304,7 @@ def test_a_configuration_does_not_choose_the_code(folder: Path, key: str, code: 
     check_identities(model)
 
 
-@pytest.mark.parametrize("model_type", ARCHITECTURES)
+@pytest.mark.parametrize("model_type", FAMILIES)
 def test_the_attention_asked_for_is_what_transformers_takes_by_itself(model_type: str) -> None:
     hf = tiny_hf(model_type)
     assert attention(type(hf.config)()) == hf.config._attn_implementation

@@ -50,7 +50,7 @@ sys.exit(code)
 """
 """Only the libraries are loaded already: what is ours is imported with the distribution in the path."""
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture(scope="module")

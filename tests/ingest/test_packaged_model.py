@@ -19,6 +19,8 @@ from ingest.model.hooks import record_layers
 from ingest.model.models import Model, load_model
 from tests.ingest.tiny_models import token_batch
 
+pytestmark = pytest.mark.thorough
+
 torch.set_num_threads(1)
 
 
@@ -82,14 +84,12 @@ def test_the_heads_of_the_packaged_gguf_do_what_its_attention_does(smollm2: Mode
     assert patterns[18][:, 6].diagonal(-49, 1, 2)[:, 1:].mean() > 0.8
 
 
-@pytest.mark.slow
 def test_acting_is_exact_in_a_real_model(smollm2: Model) -> None:
     report = check_acting(smollm2)
     assert report["move"] < 2e-6
     assert max(report.values()) < 2e-5
 
 
-@pytest.mark.slow
 def test_it_answers_the_facts_that_are_shipped_and_no_subject_is_at_index_0(smollm2: Model) -> None:
     world = World(Path(), smollm2, duckdb.connect(), "auto")
     for fact in read_facts(FILE.read_text(encoding="utf-8")):

@@ -92,6 +92,7 @@ SWEPT = [f"no {table}: this corpus has no finished sweep (--triggers); ask again
 TRACED = ["no FFN updates in control_token: nothing is traced (--trace); ask again when it is"]
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("changes", "missing", "empty"),
     [
@@ -118,6 +119,7 @@ def test_what_is_not_there_is_left_out_said_and_brought_by_a_later_run(tmp_path,
     assert [row[-1] for row in found] == pytest.approx([row[-1] for row in expected], rel=1e-4, abs=1e-5)
 
 
+@pytest.mark.thorough
 def test_more_keys_add_to_the_fewer(target, tmp_path, gpt2, corpus):
     straight = tmp_path / "straight.duckdb"
     few = set(rows(target, "FROM removal"))
@@ -131,6 +133,7 @@ def test_more_keys_add_to_the_fewer(target, tmp_path, gpt2, corpus):
     assert counts(target) == counts(straight)
 
 
+@pytest.mark.thorough
 def test_a_second_corpus_brings_what_is_of_the_corpus_and_not_what_is_of_the_model(target, tmp_path, gpt2):
     before = counts(target)
     (tmp_path / "other.txt").write_text(TEXT[5:])
@@ -142,6 +145,7 @@ def test_a_second_corpus_brings_what_is_of_the_corpus_and_not_what_is_of_the_mod
         assert [f.audit.name for f in run_audits(con) if f.n_rows] == []
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(("run_id", "n_shards"), [(3, 0), (4, 1), (5, 1), (6, 0)])
 def test_an_interrupted_paper_run_goes_on_to_the_same_end(tmp_path, whole, gpt2, corpus, monkeypatch, run_id, n_shards):
     target, loaded, real = tmp_path / "a.duckdb", [], committer.load_shard

@@ -3,14 +3,13 @@
 import pytest
 import torch
 
-from ingest.model.architectures import ARCHITECTURES
 from ingest.model.heads import pattern
 from ingest.model.hooks import PATTERN, RECORDED, LayerRecord, Listener, listen
 from ingest.model.models import Model
 from schema.errors import AtlasError
 from tests.ingest.attention_oracle import eager_model, run
 from tests.ingest.test_hooks import n_hooks
-from tests.ingest.tiny_models import tiny_model, token_batch, with_facts
+from tests.ingest.tiny_models import FAMILIES, tiny_model, token_batch, with_facts
 
 torch.set_num_threads(1)
 
@@ -29,7 +28,7 @@ def usual(model_type: str) -> Model:
     return model
 
 
-@pytest.mark.parametrize("model_type", ARCHITECTURES)
+@pytest.mark.parametrize("model_type", FAMILIES)
 def test_what_is_heard_is_what_a_plain_eager_pass_gives_and_what_the_weights_say(model_type: str) -> None:
     model, token_ids = usual(model_type), token_batch(2, 13)
     records = heard(model, token_ids, PATTERN, "resid_pre")
@@ -40,7 +39,7 @@ def test_what_is_heard_is_what_a_plain_eager_pass_gives_and_what_the_weights_say
         assert (record["pattern"] - pattern(model, layer, record["resid_pre"])).abs().max() < 1e-5
 
 
-@pytest.mark.parametrize("model_type", ARCHITECTURES)
+@pytest.mark.parametrize("model_type", FAMILIES)
 def test_nothing_changes_for_those_who_do_not_ask_and_by_rounding_alone_beside_those_who_do(model_type: str) -> None:
     model, token_ids, calls = usual(model_type), token_batch(2, 13), []
     implementation, before = model.hf.config._attn_implementation, heard(model, token_ids, *RECORDED)

@@ -5,7 +5,6 @@ import pyarrow as pa
 import pytest
 import torch
 
-from ingest.model.architectures import ARCHITECTURES
 from ingest.model.hooks import LayerRecord
 from ingest.model.models import Model
 from ingest.recorders import predictions as recorders
@@ -16,7 +15,7 @@ from ingest.recorders.reading import read_batch
 from ingest.recorders.triggers import TriggerRecorder
 from ingest.text.sequences import Sequence
 from tests.ingest.test_device import add_limit
-from tests.ingest.tiny_models import tiny_model
+from tests.ingest.tiny_models import FAMILIES, tiny_model
 
 torch.set_num_threads(1)
 
@@ -73,7 +72,7 @@ def check(rows: pa.Table, model: Model, texts: list[list[int]]) -> None:
         at += len(s.token_ids)
 
 
-@pytest.mark.parametrize("model_type", ARCHITECTURES)
+@pytest.mark.parametrize("model_type", FAMILIES)
 def test_numbers_are_those_of_the_models_own_logits(model_type: str) -> None:
     model = tiny_model(model_type)
     check(recorded(model, TEXTS), model, TEXTS)

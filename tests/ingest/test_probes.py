@@ -260,6 +260,7 @@ def test_questions_answer_from_a_run(probed_atlas: tuple[Path, Path]) -> None:
     assert 0 < confused["n_words"].sum() <= wrong
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_probed_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = saved(tmp_path / "gpt2", seed=0)
     (tmp_path / "a.txt").write_text("The people met. " * 9)

@@ -71,6 +71,7 @@ def test_a_trace_beside_a_sweep_reads_nothing_again(tiny: Tiny, tmp_path: Path, 
     assert len(rows(tmp_path / "both.duckdb")["trace"]) == 90
 
 
+@pytest.mark.thorough
 def test_a_trace_after_a_sweep_reads_what_it_needs_and_says_the_same(tiny: Tiny, tmp_path: Path, read: list[int]) -> None:
     ingest(tiny, tmp_path / "both.duckdb", trace=12)
     whole = sum(read)
@@ -101,6 +102,7 @@ def killed_after(monkeypatch: pytest.MonkeyPatch, n: int, action: Callable[[], N
             action()
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("kill_after", [4, 5, 6])
 def test_killed_between_the_shards_of_a_reading_it_ends_the_same_to_the_bit(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kill_after: int
@@ -112,6 +114,7 @@ def test_killed_between_the_shards_of_a_reading_it_ends_the_same_to_the_bit(
     assert rows(tmp_path / "killed.duckdb") == rows(tmp_path / "whole.duckdb")
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("kill_after", [4, 5, 16])
 def test_a_span_that_is_read_again_for_some_of_those_who_lack_it_changes_no_bit(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kill_after: int
@@ -136,6 +139,7 @@ def test_what_a_span_has_too_many_of_is_read_after_it(tiny: Tiny, tmp_path: Path
     assert found[0] == found[1] >= 90 / 4
 
 
+@pytest.mark.thorough
 def test_a_trace_begun_when_its_parts_did_not_end_with_a_span_goes_on(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As releases before this one left it: no size of spans among its settings, and parts of the whole sample."""
     target = tmp_path / "a.duckdb"

@@ -5,14 +5,13 @@ import pytest
 import torch
 from torch import nn
 
-from ingest.model.architectures import ARCHITECTURES
 from ingest.model.models import Model
 from ingest.model.readers import ERASED, Reader, parse_reader, seen_by
 from schema.errors import AtlasError
 from tests.exact.heads_reference import FFN_KEYS, FFN_NORMS, Heads
 from tests.ingest.attention_oracle import eager_model
 from tests.ingest.parts_oracle import PARALLEL, Oracle, Taken
-from tests.ingest.tiny_models import token_batch
+from tests.ingest.tiny_models import FAMILIES, token_batch
 
 torch.set_num_threads(1)
 
@@ -51,7 +50,7 @@ def before(kind: str, taken: Taken, reader: Reader) -> dict:
     return {key: z[-1].numpy() for key, z in taken.parts.items() if is_there(key)}
 
 
-@pytest.mark.parametrize("model_type", ARCHITECTURES)
+@pytest.mark.parametrize("model_type", FAMILIES)
 def test_what_is_read_is_the_sum_of_what_was_written_before(model_type: str) -> None:
     model = eager_model(model_type)
     taken = Oracle(model).take(TOKENS)
@@ -72,7 +71,7 @@ def test_what_is_read_is_the_sum_of_what_was_written_before(model_type: str) -> 
         assert abs(seen.residual) < 3e-5 * size
 
 
-@pytest.mark.parametrize("model_type", ARCHITECTURES)
+@pytest.mark.parametrize("model_type", FAMILIES)
 def test_what_a_head_erases_is_the_sum_of_what_it_deletes_of_each_that_wrote_before(model_type: str) -> None:
     model = eager_model(model_type)
     taken = Oracle(model).take(TOKENS)

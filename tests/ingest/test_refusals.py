@@ -45,6 +45,7 @@ def free_again(target: Path, models: dict[str, Path], corpus: Path) -> None:
     assert [p.name for p in target.parent.glob("a.*")] == [target.name]
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     ("text", "options", "said"),
     [
@@ -92,6 +93,7 @@ def killed_before_the_first_shard(target: Path, model: Path, corpus: Path, monke
     assert (committer.work_folder(target) / "atlas.duckdb").exists()
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("next_one", ["seed1", "wide"])
 def test_a_working_folder_without_a_shard_binds_to_no_model(tmp_path, models, corpus, monkeypatch, next_one) -> None:
     target = tmp_path / "a.duckdb"
@@ -101,6 +103,7 @@ def test_a_working_folder_without_a_shard_binds_to_no_model(tmp_path, models, co
         assert con.execute("SELECT name FROM model").fetchall() == [(next_one,)]
 
 
+@pytest.mark.thorough
 def test_a_corpus_of_which_no_shard_was_added_binds_neither_its_text_nor_its_settings(tmp_path, models, corpus, monkeypatch) -> None:
     target = tmp_path / "a.duckdb"
     ingest(target, models["gpt2"], None)
@@ -113,6 +116,7 @@ def test_a_corpus_of_which_no_shard_was_added_binds_neither_its_text_nor_its_set
         assert con.execute("SELECT count(*) FROM corpus").fetchall() == [(1,)]
 
 
+@pytest.mark.thorough
 def test_a_model_that_was_moved_is_the_same_model(tmp_path, models, corpus, monkeypatch) -> None:
     target, moved = tmp_path / "a.duckdb", tmp_path / "elsewhere" / "renamed"
     ingest(target, models["gpt2"], corpus)

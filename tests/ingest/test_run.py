@@ -226,6 +226,7 @@ def test_a_target_that_was_cut_short_is_refused_before_anything_is_computed(tmp_
         ingest(target, gpt2, corpus)
 
 
+@pytest.mark.thorough
 def test_a_target_whose_free_blocks_were_cut_off_by_duckdb_is_whole(tmp_path, gpt2, corpus):
     target = tmp_path / "a.duckdb"
     ingest(target, gpt2, corpus)
@@ -291,7 +292,7 @@ def test_no_permission_is_said(tmp_path, gpt2, corpus):
             os.seteuid(0)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("limit", [300_000, 900_000, 3_000_000])
 def test_a_full_disk_is_said_and_the_run_goes_on_when_there_is_room(tmp_path, gpt2, corpus, limit):
     """A limit on the size of files stands in for a full disk; the run under it dies, the run without it finishes."""
@@ -312,6 +313,7 @@ def test_a_full_disk_is_said_and_the_run_goes_on_when_there_is_room(tmp_path, gp
     assert checksums(target) == checksums(undisturbed)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("n_shards", [0, 1, 3, 5])
 def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, gpt2, corpus, monkeypatch, n_shards):
     target, loaded = tmp_path / "a.duckdb", []
@@ -357,6 +359,7 @@ def test_more_triggers_than_positions_take_the_room_of_the_positions(tmp_path, g
     assert made == []
 
 
+@pytest.mark.thorough
 def test_an_interrupted_sweep_of_more_triggers_than_positions_goes_on(tmp_path, gpt2, corpus, monkeypatch):
     target, undisturbed, n_loaded, real = tmp_path / "a.duckdb", tmp_path / "b.duckdb", 0, committer.load_shard
 

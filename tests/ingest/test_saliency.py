@@ -9,17 +9,16 @@ from torch import Tensor
 from ingest.acting.answers import Prompt
 from ingest.acting.integral import MOST_STEPS, integrate, integrated_gradients
 from ingest.acting.saliency import ATTRIBUTION, ATTRIBUTION_TOTAL, default_baseline, embedding_as, saliency
-from ingest.model.architectures import ARCHITECTURES
 from ingest.model.models import Model
 from schema.errors import AtlasError
 from schema.terms import ATTRIBUTION_SCORES
 from tests.ingest.acting_oracle import Names, by_hand
 from tests.ingest.prompts import TOKENS, N, answered, exact, unheard
-from tests.ingest.tiny_models import tiny_model
+from tests.ingest.tiny_models import FAMILIES, tiny_model
 
 torch.set_num_threads(1)
 
-every_family = pytest.mark.parametrize("family", ARCHITECTURES)
+every_family = pytest.mark.parametrize("family", FAMILIES)
 BASELINE = 17
 
 

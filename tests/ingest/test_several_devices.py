@@ -29,7 +29,7 @@ from tests.exact.published import Published
 from tests.exact.tiny import Tiny, make, run
 from tests.ingest.devices import FIRST, SECOND, MadeUpDevices, spread
 from tests.ingest.reading import sweep_batch, trace_batch
-from tests.ingest.tiny_models import tiny_hf, tiny_model, tiny_tokenizer
+from tests.ingest.tiny_models import FAMILIES, marked, tiny_hf, tiny_model, tiny_tokenizer
 
 torch.set_num_threads(1)
 
@@ -65,7 +65,8 @@ def same(found: dict[str, pa.Table], expected: dict[str, pa.Table]) -> None:
                 assert (one == other).all(), f"{name}.{column}"
 
 
-@pytest.mark.parametrize("model_type", [name for name in ARCHITECTURES if name != "gpt_neo"])  # its code makes tensors where made-up devices do not see it
+# GPT-Neo's code makes tensors where made-up devices do not see it
+@pytest.mark.parametrize("model_type", marked(name for name in ARCHITECTURES if name != "gpt_neo"))
 def test_layers_on_two_devices(model_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # which made-up tensors do not know
     monkeypatch.setattr(torch, "inference_mode", torch.no_grad)
@@ -90,7 +91,7 @@ def test_layers_on_two_devices(model_type: str, monkeypatch: pytest.MonkeyPatch)
     same(traced, trace_tables(one, join_states(trace_batch(one, batch(), sample)), np.zeros((2, one.d_ffn), np.int64), 0, settings, lambda _: None))
 
 
-@pytest.mark.parametrize("model_type", ARCHITECTURES)
+@pytest.mark.parametrize("model_type", FAMILIES)
 def test_heads_of_a_layer_elsewhere(model_type: str) -> None:
     """Rebuilt where the output head is, from a state that comes from where the layer is."""
     one, resid_pre, tokens = tiny_model(model_type), torch.randn(2, 6, 16, generator=torch.Generator().manual_seed(0)), torch.arange(6)
@@ -110,13 +111,14 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     return make(tmp_path_factory.mktemp("llama"), "llama")
 
 
+@pytest.mark.thorough
 def test_auto_without_a_gpu_makes_the_atlas_of_the_cpu(tiny: Tiny, tmp_path: Path) -> None:
     auto, cpu = (Published(run(tiny.request(tmp_path / f"{device}.duckdb", device=device))) for device in ("auto", "cpu"))
     assert auto.checksums() == cpu.checksums()
     assert auto.rows("SELECT DISTINCT device FROM run") == [("cpu",)]
 
 
-@pytest.mark.parametrize("model_type", ARCHITECTURES)
+@pytest.mark.parametrize("model_type", FAMILIES)
 def test_every_family_can_be_spread(model_type: str, tmp_path: Path) -> None:
     """Transformers knows which of its modules may not be torn apart."""
     tiny_hf(model_type).save_pretrained(tmp_path)

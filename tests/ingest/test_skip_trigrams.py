@@ -23,6 +23,7 @@ from tests.ingest import token_oracle as oracle
 from tests.ingest.attention_oracle import eager_model
 from tests.ingest.test_circuit import VARIANTS
 from tests.ingest.test_run import saved
+from tests.ingest.tiny_models import marked
 
 torch.set_num_threads(1)
 
@@ -35,7 +36,7 @@ TEXTS = {"all tokens": (np.zeros(V, np.int64), 0), "a text": (COUNTS, 100), "few
 """Counts of tokens, and how often the text has those that take part."""
 
 
-@pytest.fixture(params=VARIANTS, ids=[f"{m}{'-' + '-'.join(c) if c else ''}" for m, c in VARIANTS], scope="module")
+@pytest.fixture(params=marked(VARIANTS, is_one=True), ids=[f"{m}{'-' + '-'.join(c) if c else ''}" for m, c in VARIANTS], scope="module")
 def both(request: pytest.FixtureRequest) -> tuple[Model, Heads]:
     model_type, changes = request.param
     model = eager_model(model_type, vocab_size=V, **changes)

@@ -75,7 +75,7 @@ def suite_request(tiny: Tiny, target: Path, suite: tuple[str, ...], **changes: o
     return asked(target, str(tiny.folder), "suite", suite=suite, **options)
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
+@pytest.fixture(scope="module", params=[FAMILIES[0], *(pytest.param(family, marks=pytest.mark.thorough) for family in FAMILIES[1:])])
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Asked:
     folder = tmp_path_factory.mktemp(request.param)
     return ingested(folder, request.param)
@@ -228,6 +228,7 @@ def contents(path: Path) -> dict[str, list[tuple]]:
         return {name: con.execute(f"FROM {name} ORDER BY ALL").fetchall() for name in (*OF_SUITES, "position_prediction", "document", "position")}
 
 
+@pytest.mark.first_cases(1)
 def test_a_run_that_was_killed_between_paradigms_goes_on(made: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     contrasted, done = tested.contrasted, []
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from ingest.model.architectures import ARCHITECTURES
 from ingest.model.models import Model
 from ingest.passes import term_loss
 from ingest.passes.base import Probe, Text
@@ -23,7 +22,7 @@ from tests.exact.tiny import asked, run
 from tests.ingest.attention_oracle import eager_model
 from tests.ingest.induction_model import induction_model
 from tests.ingest.term_oracle import mean_losses, silenced
-from tests.ingest.tiny_models import tiny_tokenizer, token_batch
+from tests.ingest.tiny_models import FAMILIES, tiny_tokenizer, token_batch
 
 torch.set_num_threads(1)
 
@@ -52,7 +51,7 @@ def check(model: Model, texts: list[list[int]]) -> None:
     assert len({round(loss, 3) for loss in found.values()}) > model.n_layers
 
 
-@pytest.mark.parametrize("model_type", ARCHITECTURES)
+@pytest.mark.parametrize("model_type", FAMILIES)
 def test_losses_are_those_of_the_model_that_is_run_again_with_its_patterns(model_type: str) -> None:
     """Sequences of several lengths, so that some are padded."""
     ids = token_batch(3, 9, seed=1).tolist()

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 import atlas
-from ingest.model.architectures import ARCHITECTURES
 from ingest.model.models import Model
 from ingest.passes.base import Probe
 from ingest.passes.token_state import PASS
@@ -21,6 +20,7 @@ from tests.exact.tiny import asked, run
 from tests.ingest.attention_oracle import eager_model
 from tests.ingest.test_run import saved
 from tests.ingest.test_term_loss import sequences
+from tests.ingest.tiny_models import FAMILIES
 
 torch.set_num_threads(1)
 
@@ -54,7 +54,7 @@ def cosine(x: np.ndarray, y: np.ndarray) -> float:
     return float(x @ y / np.linalg.norm(x) / np.linalg.norm(y))
 
 
-@pytest.mark.parametrize("model_type", ARCHITECTURES)
+@pytest.mark.parametrize("model_type", FAMILIES)
 def test_means_and_geometry_are_those_of_a_float64_model(model_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sequences of several lengths, so that some are padded; a token that is no text is in none of it."""
     monkeypatch.setattr(token_states, "LEAST", 3)

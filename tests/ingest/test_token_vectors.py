@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 import atlas
-from ingest.model.architectures import ARCHITECTURES
 from ingest.model.models import Model
 from ingest.passes.base import Probe
 from ingest.passes.token_vector import PASS
@@ -21,6 +20,7 @@ from tests.exact.heads_reference import without_positions
 from tests.exact.tiny import asked, run
 from tests.ingest.attention_oracle import eager_model
 from tests.ingest.test_run import saved
+from tests.ingest.tiny_models import FAMILIES
 
 torch.set_num_threads(1)
 
@@ -64,7 +64,7 @@ def check(space: str, wanted: np.ndarray, model: Model, token_ids: np.ndarray) -
     np.testing.assert_allclose(np.reshape([r["cosine"] for r in rows], (-1, k)), -np.sort(-cosines, axis=1)[:, :k], atol=2e-6)
 
 
-@pytest.mark.parametrize("model_type", ARCHITECTURES)
+@pytest.mark.parametrize("model_type", FAMILIES)
 def test_vectors_and_neighbours_are_those_of_the_model_s_own_matrices(model_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(token_vectors, "CHUNK", 7)
     model = eager_model(model_type)

@@ -122,6 +122,7 @@ def test_a_text_none_of_whose_words_is_read_whole_is_said(tmp_path: Path) -> Non
         run(asked(tmp_path / "a.duckdb", str(model), str(tmp_path / "a.txt"), **GIVEN, probe=("index",)))
 
 
+@pytest.mark.thorough
 def test_words_without_labels_are_said_to_have_none(told: Path, tmp_path: Path) -> None:
     model = saved(tmp_path / "gpt2", seed=0)
     for option, given, said in (

@@ -14,18 +14,17 @@ from ingest.acting.patching import LEAST, patch
 from ingest.acting.runs import record_run
 from ingest.acting.starting import starting_at
 from ingest.acting.tracing import Trace, noise_arms, noise_deviation, trace
-from ingest.model.architectures import ARCHITECTURES
 from ingest.model.models import Model
 from schema.errors import AtlasError
 from schema.interventions.intervention import Intervention, Source
 from schema.interventions.positions import Positions
 from tests.ingest.acting_oracle import Hand, Names, by_hand, hashed, put, seen
 from tests.ingest.prompts import OTHER, SUBJECT, TOKENS, N, answered, exact, unheard
-from tests.ingest.tiny_models import tiny_model
+from tests.ingest.tiny_models import FAMILIES, tiny_model
 
 torch.set_num_threads(1)
 
-every_family = pytest.mark.parametrize("family", ARCHITECTURES)
+every_family = pytest.mark.parametrize("family", FAMILIES)
 
 DEVIATION, SEED, DRAWS = 0.8, 5, 2
 CELLS = [Cell(site, 1, layer, index) for site in ("resid_post", "attn_out", "ffn_out") for layer in (0, 1) for index in (0, 2, N - 1)]

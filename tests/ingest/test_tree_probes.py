@@ -129,6 +129,7 @@ def planted(n: int, seed: int) -> tuple[list[Parsed], list[np.ndarray]]:
     return parsed, states
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("target", ["distance", "depth"])
 def test_a_planted_tree_is_found_and_one_of_other_sentences_is_not(target: str) -> None:
     parsed, states = planted(400, 0)
@@ -143,6 +144,7 @@ def test_a_planted_tree_is_found_and_one_of_other_sentences_is_not(target: str) 
     assert found[1].is_right.mean() < 0.5 and (found[1].correlation or 0) < 0.5
 
 
+@pytest.mark.thorough
 def test_a_rank_that_is_too_small_for_the_tree_finds_less_of_it() -> None:
     parsed, states = planted(300, 1)
     gold = [tree_distances(s.heads) for s in parsed]

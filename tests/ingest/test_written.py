@@ -5,20 +5,19 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ingest.model.architectures import ARCHITECTURES
 from ingest.model.readers import LOGIT, Reader
 from ingest.model.written import logit_by_writer
 from tests.exact.heads_reference import Heads
 from tests.ingest.attention_oracle import eager_model
 from tests.ingest.parts_oracle import Oracle
-from tests.ingest.tiny_models import token_batch
+from tests.ingest.tiny_models import FAMILIES, token_batch
 
 torch.set_num_threads(1)
 
 TOKENS = token_batch(1, 9, seed=2)[0]
 
 
-@pytest.mark.parametrize("model_type", ARCHITECTURES)
+@pytest.mark.parametrize("model_type", FAMILIES)
 def test_a_heads_logit_is_the_sum_of_what_it_moves_of_each_that_wrote_before(model_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # sources in more than one chunk
     monkeypatch.setattr("ingest.model.written.AT_ONCE", 4)

@@ -1,15 +1,29 @@
 """Tiny seeded random models of every supported architecture, and a tokenizer that fits them."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
+import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
-from ingest.model.architectures import tiny_config
+from ingest.model.architectures import ARCHITECTURES, tiny_config
 from ingest.model.models import Model, wrap
 
 BOS = "<|begin|>"
+
+USUAL = ("gpt2", "llama", "gemma2")
+"""Families that `make test` holds every rule against: biases and learned positions; grouped keys and a gate; norms after each part, windows and caps."""
+
+
+def marked(variants: Iterable, *, is_one: bool = False) -> list:
+    """Families, or tuples that begin with one, as parameters: those of other families than `USUAL` are thorough. is_one: a tuple is one parameter."""
+    found = (variant if isinstance(variant, tuple) else (variant,) for variant in variants)
+    return [pytest.param(*([values] if is_one else values), marks=() if values[0] in USUAL else pytest.mark.thorough) for values in found]
+
+
+FAMILIES = marked(ARCHITECTURES)
 
 
 def tiny_tokenizer() -> PreTrainedTokenizerFast:

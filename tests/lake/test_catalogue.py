@@ -18,7 +18,7 @@ from tests.exact.tiny import run
 from tests.lake.conftest import contents
 from tests.lake.servers import Servers
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 WRITER = """
 import sys

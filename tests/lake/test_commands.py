@@ -15,7 +15,7 @@ from schema.store import open_reader
 from tests.exact.tiny import run
 from tests.lake.conftest import sums
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture

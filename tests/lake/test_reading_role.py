@@ -16,7 +16,7 @@ from tests.lake.servers import Servers
 DOCUMENT = Path(__file__).parents[2] / "docs" / "lake.md"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_role_that_only_reads_reads_all_of_a_lake(request_lake: Callable[..., Request], servers: Servers, tmp_path: Path) -> None:
     (statements,) = re.findall(r"```postgresql\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
     request = request_lake()

@@ -39,7 +39,7 @@ def stranger() -> Iterator[socket.socket]:
         yield listening
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", ["FROM '{}'", "DESCRIBE FROM '{}'", "SUMMARIZE '{}'", "SELECT (SELECT count(*) FROM '{}')"])
 @pytest.mark.parametrize("file", ["typed/found.csv", "typed/../other/found.csv", "typed/*.csv"])
 def test_no_file_is_named(lake: Path, form: str, file: str) -> None:
@@ -47,7 +47,7 @@ def test_no_file_is_named(lake: Path, form: str, file: str) -> None:
         a.sql(form.format(f"s3://{BUCKET}/{file}"))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_no_other_server_is_asked(lake: Path, stranger: socket.socket) -> None:
     address = f"s3://{BUCKET}/typed/x.csv?s3_endpoint=127.0.0.1:{stranger.getsockname()[1]}&s3_use_ssl=false&s3_url_style=path"
     for own_process in (False, True):
@@ -57,7 +57,7 @@ def test_no_other_server_is_asked(lake: Path, stranger: socket.socket) -> None:
         stranger.accept()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("function", ["pragma_table_info", "pragma_show"])
 def test_tables_of_the_catalogues_database_are_not_looked_at(lake: Path, function: str) -> None:
     with psycopg.connect(json.loads(lake.read_text())["catalogue"], autocommit=True) as session:
@@ -66,7 +66,7 @@ def test_tables_of_the_catalogues_database_are_not_looked_at(lake: Path, functio
         a.sql(f"FROM {function}('__ducklake_metadata_lake.public.payroll')")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_its_own_tables_are_read_and_described(lake: Path) -> None:
     with atlas.open(lake) as a:
         assert a.sql("DESCRIBE model").height == a.sql("DESCRIBE FROM model").height > 5

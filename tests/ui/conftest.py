@@ -17,6 +17,7 @@ from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
 from schema import store
+from tests import features
 from tests.atlas.annotations.nasty_atlas import write_nasty_atlas
 from tests.atlas.tiny_atlas import write_tiny_atlas
 from tests.ui.browser import Server, browsing, serving
@@ -83,8 +84,10 @@ def visit(monkeypatch: pytest.MonkeyPatch, packages_read_once: None) -> Iterator
         app = AppTest.from_file(str(APP), default_timeout=60)
         for name, value in query.items():
             app.query_params[name] = value
-        app.switch_page(f"app_pages/{page}.py")
-        return app.run()
+        app.switch_page(f"app_pages/{page}.py").run()
+        if not app.exception:
+            features.note("page", page)
+        return app
 
     yield opened
     st.cache_resource.clear()

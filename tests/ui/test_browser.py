@@ -14,7 +14,7 @@ from tests.ui.browser import PAGES, Server, open_room, settled
 from tests.ui.large_atlas import NASTY
 from ui.frame import SCRIPT
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 
 @dataclass

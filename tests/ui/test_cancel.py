@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, expect
 from schema.live import ADDRESS, TOKEN
 from tests.ui.browser import serving, settled
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 MOST_S = 5.0
 """From the press of Cancel until whoever runs the prompt hears of it."""

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.ui.browser import Server, settled
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 Visited = Callable[..., Page]
 

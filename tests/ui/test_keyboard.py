@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.ui.browser import serving, settled
 from tests.ui.test_browser import of_streamlit
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 MOST_TABS = 60
 """Presses of Tab that a reader may need from the top of a page to what its answer leads to."""

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.ui.browser import Server, open_room, settled
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Locator, expect
 from tests.ui.browser import serving, settled
 from tests.ui.conftest import Server
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 
 def visible_once(found: Locator) -> None:

@@ -85,6 +85,7 @@ def model(tiny_path: Path) -> Model:
     return model_of(tiny_path)
 
 
+@pytest.mark.first_cases(12)
 @pytest.mark.parametrize(("name", "made", "spoil"), BROKEN)
 def test_what_breaks_a_rule_is_not_saved(model: Model, name: str, made: Callable[[], Rows], spoil: Callable[[Rows], Any]) -> None:
     rows = made()

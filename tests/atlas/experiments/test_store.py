@@ -195,6 +195,7 @@ def saver(path: Path, n: int) -> subprocess.Popen:
     return subprocess.Popen([sys.executable, "-c", SAVER.format(n=n, path=str(path))], stdout=subprocess.PIPE, text=True, cwd=ROOT)
 
 
+@pytest.mark.thorough
 def test_of_two_processes_that_save_neither_loses_an_experiment(path: Path) -> None:
     """With threads of this one between them."""
     with saver(path, 3) as other:
@@ -253,7 +254,7 @@ for _ in range(24):
 """A process that has opened nothing forks others, which save until it kills them, a few dozen, and prints the ids of what they say that they saved."""
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_killed_at_any_moment_the_last_good_file_is_there(path: Path) -> None:
     ran = subprocess.run([sys.executable, "-c", KILLED, str(path)], capture_output=True, text=True, cwd=ROOT, check=True)
     kept = [int(line) for line in ran.stdout.split()]
@@ -282,6 +283,7 @@ except AtlasError as error:
 """
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("limit", [20_000, 1_000_000])
 def test_a_full_disk_leaves_the_last_good_file(full_path: Path, limit: int) -> None:
     before = EXPERIMENTS.path(full_path).read_bytes()

