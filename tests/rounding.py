@@ -22,7 +22,7 @@ from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel
 
 N_DRAWS = 64
-"""Their spread differs by less than a third from that of 64 others."""
+"""Of twice as many, spread normally, the farthest two are but a tenth farther apart."""
 
 
 class Wobble(TorchFunctionMode):
