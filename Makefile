@@ -31,7 +31,7 @@ REFERENCE := $(BIN)/atlas ingest reference.duckdb --model reference --corpus sot
 .DEFAULT_GOAL := help
 # an interrupted ingest leaves a good snapshot, and goes on when it is run again
 .PRECIOUS: demo.duckdb reference.duckdb
-.PHONY: help install packages demo demo-live demo-papers ui test test-all thorough docs lint format lane-2 lake hostile bench scale kill-loop soak kill-live soak-live clean
+.PHONY: help install packages demo demo-live demo-papers ui test test-all thorough docs lint format lane-2 lake processors hostile bench scale kill-loop soak kill-live soak-live clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-10s %s\n' "$$name" "$$text"; done
@@ -136,6 +136,9 @@ lane-2: .lane-2/.installed packages ## the tests of what reads and loads atlases
 
 lake: .venv/.installed-dev ## the questions again, on a lake with a PostgreSQL and an S3 endpoint of its own
 	$(BIN)/python -m pytest --durations 20 --lake tests/atlas/test_questions.py
+
+processors: .venv/.installed-dev ## the tests of numbers again as other processors compute them: without AVX-512, without any vectors, on two threads
+	$(DUCKDB_THREADS) $(BIN)/python -m tests.processors
 
 hostile: .venv/.installed-dev ## give every hostile statement of the tests a process of its own
 	$(BIN)/python -m pytest --hostile tests/atlas/test_hostile.py

@@ -20,6 +20,7 @@ from schema.interventions.parse import arm_of
 from schema.interventions.resolve import resolve
 from tests.ingest.acting_oracle import PARALLEL, UNGATED, Hand, Names, by_hand, hashed, put, seen
 from tests.ingest.tiny_models import FAMILIES, tiny_hf, tiny_model, tiny_tokenizer, token_batch, with_facts
+from tests.rounding import bound_logits
 
 torch.set_num_threads(1)
 
@@ -142,12 +143,14 @@ def test_every_site_and_op_is_what_a_hook_written_by_hand_does(family: str) -> N
     base = by_hand(model.hf, PROMPT, [])
     with acting(model, assigned(model, *arms, vectors=vectors_of(model))), torch.no_grad():
         logits = model.hf(PROMPT.expand(len(arms), -1), use_cache=False).logits
+    # one batch of all and each alone; a value comes in float32, which rounds it where a gain or a multiplier was multiplied in
+    is_value_rounded = Names(family).is_normed or hasattr(model.hf.config, "residual_multiplier")
+    bound, bound_of_value = (bound_logits(model.hf, PROMPT, given) for given in (None, torch.float32 if is_value_rounded else None))
     for item, hand, got in zip(asked, hands, logits, strict=True):
         expected = by_hand(model.hf, PROMPT, [hand])
         # a coefficient of opt may be 0 already
         assert (expected - base).abs().max() > 1e-6 or (family, item["site"]) == ("opt", "coefficient"), f"{item} by hand changes nothing"
-        # values come in float32, and a gain may have been multiplied in
-        assert (got - expected).abs().max() <= 1e-6 * base.abs().max(), item
+        assert (got - expected).abs().max() <= (bound_of_value if item["op"] == "add_value" else bound), item
 
 
 @every_family
@@ -166,7 +169,8 @@ def test_several_changes_at_once_are_made_in_the_order_of_the_forward_pass(famil
     ]
     with acting(model, assigned(model, arm)), torch.no_grad():
         got = model.hf(PROMPT[None], use_cache=False).logits[0]
-    assert torch.allclose(got, by_hand(model.hf, PROMPT, hands), atol=1e-12)
+    # a product and a sum are one step by hand and three here
+    assert (got - by_hand(model.hf, PROMPT, hands)).abs().max() <= bound_logits(model.hf, PROMPT)
 
 
 @every_family
@@ -253,7 +257,8 @@ def test_with_a_cache_and_without_the_same_positions_are_changed_token_for_token
             logits, cache = step(tokens[:, place : place + 1], use_cache=True, past_key_values=cache)
             cached.append(logits)
     assert [int(logits.argmax()) for logits in cached] == tokens[0, N:].tolist()
-    assert torch.allclose(torch.stack(cached), torch.stack(whole), atol=1e-9)
+    # a row of attention is as long as what was read when it was computed, and rows of another length are added in another order
+    assert (torch.stack(cached) - torch.stack(whole)).abs().max() <= bound_logits(model.hf, tokens[0, :-1])
     assert not torch.allclose(whole[0], by_hand(model.hf, PROMPT, [])[-1], atol=1e-3)
 
 
@@ -280,8 +285,9 @@ def test_the_effect_of_arms_in_one_batch_is_that_of_each_alone() -> None:
     with torch.no_grad():
         plain, other = (model.hf(prompt[None]).logits[0, [4, N - 1]] for prompt in (PROMPT, OTHER))
     # all states of a layer taken from another run give that run
+    bound = max(bound_logits(model.hf, prompt) for prompt in (PROMPT, OTHER))
     for row, expected in ((0, plain), (2, plain), (3, other)):
-        assert torch.allclose(found.logits[row], expected, atol=1e-5)
+        assert (found.logits[row] - expected).abs().max() <= bound
     assert (found.logits[1] - plain).abs().max() > 1e-2
 
 

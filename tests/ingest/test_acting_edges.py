@@ -16,6 +16,7 @@ from schema.interventions.resolve import resolve
 from tests.ingest.acting_oracle import Names, by_hand
 from tests.ingest.parts_oracle import Oracle
 from tests.ingest.tiny_models import FAMILIES, tiny_hf, tiny_model, tiny_tokenizer, token_batch
+from tests.rounding import bound_logits
 
 torch.set_num_threads(1)
 
@@ -62,8 +63,8 @@ def test_a_head_reads_as_if_the_edge_were_not_there(family: str, code: str) -> N
         oracle.hf.set_attn_implementation("eager")
         gathered = gathered_by_hand(oracle, layer)
         expected = by_hand(oracle.hf, PROMPT, [(Names(family).o(layer), "in", lambda _, new=gathered: new)])
-        # transformers computes the softmax in float32 even here
-        assert torch.allclose(got, expected, atol=2e-5), layer
+        # transformers' eager attention, which most families' expected weights are from, computes the softmax in float32 even here
+        assert (got - expected).abs().max() <= bound_logits(oracle.hf, PROMPT), layer
         assert (got - by_hand(oracle.hf, PROMPT, [])).abs().max() > 1e-3
 
 
@@ -73,10 +74,12 @@ def test_with_all_edges_blocked_but_the_diagonal_each_token_is_read_alone_at_its
     edges = [(destination, source) for destination in range(N) for source in range(destination)]
     with acting(model, assigned(model, block(0, edges), block(1, edges))), torch.no_grad():
         got = model.hf(PROMPT[None], use_cache=False).logits[0]
+    # products of one row and of nine, in float32
+    bound = bound_logits(model.hf, PROMPT)
     for index in range(N):
         place = {} if family == "bloom" else {"position_ids": torch.tensor([[index]])}
         alone = by_hand(model.hf, PROMPT[index : index + 1], [], **place)
-        assert torch.allclose(got[index], alone[0], atol=1e-4), index
+        assert (got[index] - alone[0]).abs().max() <= bound, index
 
 
 @pytest.mark.parametrize("family", ["llama", "mistral", "gpt_neo"])
