@@ -7,8 +7,9 @@ TORCH_ARGS ?=
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-# three processes, so that two cores have work while one process waits for a server, a browser or what it killed; what tests share is made once, by the one that has them all
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder --durations 20
+# three processes, so that two cores have work while one process waits for a server, a browser or what it killed; what tests share is made once, by the one that has them all;
+# one that ends at a test is replaced, and the tests after that one are run (tests/limits.py)
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --max-worker-restart 3 --dist loadfile --no-loadscope-reorder --durations 20
 # a thread of DuckDB's for each process as well, which else wait for each other; `make lake` and `make lane-2` test it with as many as there are cores
 DUCKDB_THREADS := SLURM_CPUS_ON_NODE=1
 SQL := schema/views schema/audits schema/migrations atlas/questions atlas/annotations atlas/collections atlas/experiments atlas/retrieval ingest/store/merges
