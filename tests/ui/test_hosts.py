@@ -48,7 +48,7 @@ def network() -> Iterator[socket.socket]:
 def here(tiny_original: Path, tmp_path_factory: pytest.TempPathFactory, network: socket.socket) -> Iterator[Server]:
     """Listens to this machine alone."""
     proxy = f"http://127.0.0.1:{network.getsockname()[1]}"
-    around = {"http_proxy": proxy, "https_proxy": proxy, "no_proxy": ""}
+    around = {"http_proxy": proxy, "https_proxy": proxy, "no_proxy": "", "NO_PROXY": ""}
     with serving(tiny_original, tmp_path_factory.mktemp("here") / "log", "--host", "Atlas.example.org", environment=around) as found:
         yield found
 
