@@ -39,6 +39,8 @@ if not Path("/dev/nvidiactl").exists():
     assert "numba" not in sys.modules
     os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
 
+pytest_plugins = ["tests.limits"]
+
 # Ray's workers are nicer than others, and would wait for the tests of the other processor
 os.environ.setdefault("RAY_worker_niceness", "0")
 
@@ -118,7 +120,9 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 def pytest_testnodedown(node: "WorkerController") -> None:
     """One of several processes has ended: what it left out, the others have too."""
-    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", ([], []))
+    # one that broke off has said nothing
+    if hasattr(node, "workeroutput"):
+        node.config.stash[LEFT_OUT] = node.workeroutput.get("left_out", ([], []))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -1,7 +1,6 @@
 """`sql` reads this atlas and nothing else, in bounded rows and time, whatever is typed."""
 
 import re
-import time
 from pathlib import Path
 
 import polars as pl
@@ -99,10 +98,8 @@ def test_variables_of_the_caller_are_no_tables(a: atlas.Atlas) -> None:
     ],
 )
 def test_time_is_bounded(a: atlas.Atlas, statement: str) -> None:
-    start = time.monotonic()
     with pytest.raises(QueryTimeout, match="stopped after 0.3 s"):
         a.sql(statement, timeout=0.3)
-    assert time.monotonic() - start < 10
     assert a.sql("SELECT 1 AS one").item() == 1
 
 

@@ -1,12 +1,14 @@
 """Kill an ingest at random moments, again and again; what it ends with must be what one undisturbed makes, to the bit.
 
-    python -m tests.crash.kill_loop [--kills 200] [--seed 0] [--workers 2] [--lake]
+    python -m tests.crash.kill_loop [--kills 200] [--minutes 600] [--seed 0] [--workers 2] [--lake]
 
 Every process is forked from one that has loaded the libraries and run nothing. Half of the ingests publish after every shard. A reader opens
 whatever is published, all the while, and looks for a shard that is not whole. There is no map: its shards go the way of the others, and most of
 each process's time would be its compiling. Of several workers (Ray), every other kill hits one of them, and the ingest must go on by itself.
 With --lake the atlas is a lake, a new one after each ingest that finished, and every fourth kill restarts its PostgreSQL instead, after which
 the ingest must go on by itself.
+
+It ends after so many kills, or when its time is over and there was one; then one ingest more is left alone, to be compared.
 """
 
 import json
@@ -200,7 +202,7 @@ def checksums(target: Path, folder: Path) -> dict:
     return {name: found for name, found in json.loads(file.read_text()).items() if name != "shard"}
 
 
-def kill_loop(folder: Path, kills: int, seed: int, workers: int, lakes: Lakes | None) -> Counter:
+def kill_loop(folder: Path, kills: int, minutes: float, seed: int, workers: int, lakes: Lakes | None) -> Counter:
     """Returns how many kills fell into each phase, and under `finished` how many ingests came to their end. Raises AssertionError where one differs."""
     rng, shared, log = random.Random(seed), mmap.mmap(-1, 1), folder / "ingest.log"
     made = folder / "tiny"
@@ -224,17 +226,23 @@ def kill_loop(folder: Path, kills: int, seed: int, workers: int, lakes: Lakes | 
     begun = partial(asked, **(lakes.place() if lakes else {}))
     reads = folder / "reads.log"
     reader = forked(lambda: read_on(disturbed, reads), folder / "reader.log")
-    # the last is left alone once the kills are done, so that there is always one to compare
-    while (n_kills := sum(found[phase] for phase in (*PHASES, "worker", "PostgreSQL"))) < kills or not found["finished"]:
+    # halved with each ingest that came to its end before it was hit: they are faster once the machine has less to do
+    span, end = 1.5, time.monotonic() + 60 * minutes
+    while True:
+        n_kills = sum(found[phase] for phase in (*PHASES, "worker", "PostgreSQL"))
+        is_hit = n_kills < kills and (time.monotonic() < end or not n_kills)
+        # the last is left alone, so that there is always one to compare
+        if not is_hit and found["finished"]:
+            break
         eager = rng.random() < 0.5
         log.write_text("")
         pid = forked(lambda eager=eager, begun=begun: record(begun, target, shared, eager, workers), log)
-        hit_worker = workers > 1 and n_kills < kills and rng.random() < 0.5
+        hit_worker = workers > 1 and is_hit and rng.random() < 0.5
         # half of the time passes before there are any
         ended = until(pid, lambda pid=pid: bool(actors(pid)), pause=0.1) if hit_worker else (0, 0)
-        deadline = time.monotonic() + (rng.uniform(0, took * (0.5 if hit_worker else 1.5)) if n_kills < kills else 3600)
-        ended = until(pid, lambda deadline=deadline: time.monotonic() > deadline) if ended == (0, 0) else ended
-        if ended == (0, 0) and lakes and n_kills % 4 == 3:
+        moment = time.monotonic() + rng.uniform(0, took * span * (0.3 if hit_worker else 1))
+        ended = until(pid, lambda is_hit=is_hit, moment=moment: is_hit and time.monotonic() > moment) if ended == (0, 0) else ended
+        if ended == (0, 0) and lakes and n_kills % 4 == 1:
             is_opening = PHASES[shared[0]] == "start"
             lakes.servers.restart()
             found["PostgreSQL"] += 1
@@ -250,6 +258,7 @@ def kill_loop(folder: Path, kills: int, seed: int, workers: int, lakes: Lakes | 
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             found[PHASES[shared[0]]] += 1
+            span = 1.5
             continue
         if os.waitstatus_to_exitcode(ended[1]):
             raise AssertionError(f"an ingest did not go on: {log.read_text()}")
@@ -258,6 +267,7 @@ def kill_loop(folder: Path, kills: int, seed: int, workers: int, lakes: Lakes | 
             differ = [name for name in expected if sums[name] != expected[name]]
             raise AssertionError(f"after {sum(found.values())} kills the atlas differs in {differ}, and the folder holds {left}")
         found["finished"] += 1
+        span = 1.5 if sum(found.values()) > n_kills + found["finished"] else span / 2
         taken_away(target)
         begun = partial(asked, **(lakes.place() if lakes else {}))
     if os.waitpid(reader, os.WNOHANG) != (0, 0):
@@ -273,16 +283,19 @@ def kill_loop(folder: Path, kills: int, seed: int, workers: int, lakes: Lakes | 
 
 @click.command()
 @click.option("--kills", default=200, show_default=True)
+@click.option("--minutes", default=600.0, show_default=True, help="Of killing; what comes before and after is not counted.")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--workers", default=1, show_default=True)
 @click.option("--lake", is_flag=True)
-def main(kills: int, seed: int, workers: int, lake: bool) -> None:
+def main(kills: int, minutes: float, seed: int, workers: int, lake: bool) -> None:
     with tempfile.TemporaryDirectory() as folder, lakes_for(Path(folder), lake) as lakes:
-        found = kill_loop(Path(folder), kills, seed, workers, lakes)
-    finished = found.pop("finished", 0)
-    click.echo(
-        f"{sum(found.values())} kills ({', '.join(f'{phase} {n}' for phase, n in found.items())}); {finished} ingests finished, each the same to the bit"
-    )
+        start = time.monotonic()
+        found = kill_loop(Path(folder), kills, minutes, seed, workers, lakes)
+        took = (time.monotonic() - start) / 60
+    finished, n_kills = found.pop("finished", 0), sum(found.values())
+    ended = "" if n_kills >= kills else f" of {kills}, and its time was over,"
+    of = ", ".join(f"{phase} {n}" for phase, n in found.items())
+    click.echo(f"{n_kills} kills{ended} in {took:.1f} minutes ({of}); {finished} ingests finished, each the same to the bit")
 
 
 if __name__ == "__main__":

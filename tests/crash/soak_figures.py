@@ -10,7 +10,7 @@ SHARE, MEGABYTES, HANDLES = 0.15, 40, 10
 """How much more of memory, and how many more handles, the last quarter may have than the first: caches fill, allocators keep what was freed.
 Streamlit keeps a session, with three handles, for two minutes after its window has gone."""
 
-GONE_AFTER_S = 10
+GONE_AFTER_S = 60
 """Names that an opening needs go by themselves well before."""
 
 

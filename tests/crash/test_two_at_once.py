@@ -15,8 +15,11 @@ import os, sys, time
 from pathlib import Path
 from ingest.store.committer import held, remove_work
 from schema.errors import Locked
-target, end, mine, others = Path(sys.argv[1]), time.monotonic() + 3, 0, 0
-while time.monotonic() < end:
+target, ready, mine, others = Path(sys.argv[1]), Path(sys.argv[2]), 0, 0
+(ready / str(os.getpid())).touch()
+while len(list(ready.iterdir())) < 4:
+    time.sleep(0.001)
+while mine < 50:
     try:
         with held(target) as work:
             os.close(os.open(work / "alone", os.O_CREAT | os.O_EXCL))
@@ -26,7 +29,7 @@ while time.monotonic() < end:
         others += 1
 print(mine, others)
 """
-"""Takes the working folder and removes it, as an ingest does, again and again."""
+"""Takes the working folder and removes it, as an ingest does, fifty times, once all four are there."""
 
 
 def spoken(begun: list[Callable[[], subprocess.CompletedProcess[str]]]) -> list[tuple[int, str, str]]:
@@ -35,13 +38,15 @@ def spoken(begun: list[Callable[[], subprocess.CompletedProcess[str]]]) -> list[
 
 
 def test_the_working_folder_has_one_owner_however_many_take_and_leave_it(tmp_path: Path) -> None:
-    target = tmp_path / "a.duckdb"
-    found = spoken([preloaded.started(TAKEN, str(target)) for _ in range(4)])
+    place, ready = tmp_path / "place", tmp_path / "ready"
+    place.mkdir()
+    ready.mkdir()
+    found = spoken([preloaded.started(TAKEN, str(place / "a.duckdb"), str(ready)) for _ in range(4)])
     assert [code for code, _, _ in found] == [0] * 4, found
     mine, others = (sum(int(said.split()[i]) for _, said, _ in found) for i in (0, 1))
-    assert mine > 4
+    assert mine == 200
     assert others > 0
-    assert list(tmp_path.iterdir()) == []
+    assert list(place.iterdir()) == []
 
 
 def test_of_ingests_that_begin_together_each_ends_or_is_refused(tiny: Tiny, expected: dict, tmp_path: Path) -> None:

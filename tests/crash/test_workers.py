@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from ray.cluster_utils import Cluster
 
+from ingest.store.committer import staging, work_folder
 from ingest.store.shards import Folder
 from ingest.workers import ray_pool
 from ingest.workers.pool import job
@@ -19,6 +20,7 @@ from schema.errors import AtlasError
 from tests import preloaded
 from tests.crash.conftest import sums
 from tests.exact.tiny import CIRCUITS, Tiny, run
+from tests.waiting import HANG_S, wait_until
 
 ALONE = """
 import sys, torch
@@ -89,19 +91,20 @@ def cluster() -> Iterator[Cluster]:
 def test_a_machine_that_joins_late_and_one_that_is_lost(tiny: Tiny, expected: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> None:
     """The second worker finds room after the second shard, on a machine that is lost once it has brought one, with what it is then computing."""
     brought, late, lost, shards = [], [], [], ray_pool.RayPool.shards
+    late_ones = staging(work_folder(tmp_path / "a.duckdb")) / "worker-1"
 
     def disturbed(self, jobs, advance):
         for shard in shards(self, jobs, advance):
             brought.append(shard.worker)
             if len(brought) == 2:
                 late.append(cluster.add_node(num_cpus=1))
-                self.ray.get(self.workers[1].pid.options(concurrency_group="ask").remote(), timeout=60)
+                self.ray.get(self.workers[1].pid.options(concurrency_group="ask").remote(), timeout=HANG_S)
             if shard.worker != brought[0] and not lost:
                 lost.append(shard.worker)
                 cluster.remove_node(late[0], allow_graceful=False)
             if late and not lost:
-                # it loads its model meanwhile, and the first worker has one job alone
-                time.sleep(1)
+                # meanwhile the first worker has one job alone
+                wait_until(lambda: any(late_ones.glob("[!.]*")), "the machine that came late writes a shard")
             yield shard
 
     monkeypatch.setattr(ray_pool.RayPool, "shards", disturbed)

@@ -5,7 +5,6 @@ import itertools
 import json
 import math
 import os
-import time
 import tracemalloc
 from datetime import date
 from glob import glob
@@ -515,14 +514,11 @@ def test_memory_does_not_grow_with_the_file(tmp_path, opened, suffix):
     arrow_before = pa.total_allocated_bytes()
     tracemalloc.start()
     try:
-        began = time.perf_counter()
         arrow_peak = max(pa.total_allocated_bytes() - arrow_before for _ in corpus.documents())
-        seconds = time.perf_counter() - began
         python_peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert python_peak + arrow_peak < 20e6
-    assert seconds < 5
 
 
 def test_an_endless_file_list_is_not_read_to_open_a_corpus(tmp_path, opened):

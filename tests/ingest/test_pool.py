@@ -19,6 +19,7 @@ from schema.errors import AtlasError
 from tests.exact.published import Published
 from tests.exact.tiny import Tiny, make, run
 from tests.ingest.tiny_models import tiny_model
+from tests.waiting import HANG_S
 
 torch.set_num_threads(1)
 
@@ -53,7 +54,7 @@ class Recorded:
         progress(0.5)
         if i == self.failing:
             raise AtlasError(f"layer {i}: NaN")
-        for _ in range(500 if i == self.long else 0):
+        while i == self.long:
             time.sleep(0.01)
             progress(0)
         self.events.append(f"computed {i} on {torch.get_num_threads()}")
@@ -70,7 +71,7 @@ def test_each_job_is_computed_once_in_order_and_one_ahead(tmp_path: Path) -> Non
     for i, shard in enumerate(pool(tmp_path).shards(recorded.jobs(), lambda *told: done.append(told))):
         assert shard.shard_id == i and shard.n_rows == {"neuron": 1}
         if i < 3:
-            assert recorded.began[i + 1].wait(20), "while this shard is loaded, the next is computed"
+            assert recorded.began[i + 1].wait(HANG_S), "while this shard is loaded, the next is computed"
     assert [e for e in recorded.events if e.startswith("computed")] == [f"computed {i} on 1" for i in range(4)]
     assert [e for e in recorded.events if e.startswith("made")] == [f"made {i} by True" for i in range(4)]
     assert {run_id for run_id, _ in done} == {0} and sum(n for _, n in done) == 4

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import time
 
 import numpy as np
 import pytest
@@ -115,11 +114,13 @@ def test_sentences_start_where_the_rule_says(text, sentences):
     assert [text[a:b] for a, b in zip(starts, [*starts[1:], len(text)], strict=True)] == sentences
 
 
-@pytest.mark.parametrize("text", ["." * 100_000, "\n" + " " * 100_000, ". " * 50_000, "。" * 100_000 + "a", '."' * 50_000, "\n" * 100_000])
+N = 1_000_000
+
+
+@pytest.mark.parametrize("text", ["." * N, "\n" + " " * N, ". " * (N // 2), "。" * N + "a", '."' * (N // 2), "\n" * N])
 def test_finding_sentences_takes_linear_time(text):
-    began = time.perf_counter()
+    """Of quadratic time a test would pass its limit."""
     sentence_starts(text)
-    assert time.perf_counter() - began < 2
 
 
 @settings(max_examples=150, deadline=None)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ingest.text.survey as module
@@ -60,6 +60,7 @@ def test_long_documents_make_longer_shards_and_blank_ones_go_with_the_last(monke
     assert [(s.n_positions, s.n_documents) for s in spans] == [(20, 1), (26, 3), (26, 3), (26, 3), (6, 2)]
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=60))
 def test_shards_that_grow_hold_every_document_once(lengths: list[int]) -> None:
     """Whatever the documents' lengths: spans follow one another from the first document to the last, and from the first position to the last."""

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from psycopg.conninfo import conninfo_to_dict
 
@@ -44,6 +44,7 @@ def test_a_password_is_refused_in_every_form_and_neither_written_nor_repeated(tm
     assert str(path) in str(caught.value)
 
 
+@settings(deadline=None)
 @given(
     user=st.text("u:/?#@%=&[]", max_size=4),
     host=st.text("h:/?#@,1", max_size=4),

@@ -4,24 +4,27 @@ import json
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 import atlas
 from schema.live import UnixConnection, socket_path
 from tests.live.conftest import STARTED, World, live_process, private_sockets
+from tests.waiting import wait_until
 
 STEP, N_NEW = 0.3, 60
-"""Seconds of a step at least, and tokens, each a step: a request that is not ended takes 18 seconds."""
+"""Seconds of a step at least, and tokens, each a step: a request that is not ended takes 18 seconds, and says so many stages."""
 
 SLOW = f"""
-import time
+import os, time
 from ingest.live.jobs import Ticket
 told = Ticket.tell
 def slowly(*args, **more):
+    with open(os.environ["STEPS"], "a") as file:
+        file.write("step\\n")
     time.sleep({STEP})
     told(*args, **more)
 Ticket.tell = slowly
@@ -36,12 +39,17 @@ with atlas.open(sys.argv[1]) as a:
 
 
 @pytest.fixture(scope="module")
-def slow(world: World) -> Iterator[World]:
-    with private_sockets(), live_process(world, before=SLOW):
-        # torch and the model are there before anything is timed
-        with atlas.open(world.atlas) as a:
-            a.live().trace("x")
-        yield world
+def steps(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A line for each step that the process has begun."""
+    return tmp_path_factory.mktemp("steps") / "steps"
+
+
+@pytest.fixture(scope="module")
+def slow(world: World, steps: Path) -> Iterator[World]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("STEPS", str(steps))
+        with private_sockets(), live_process(world, before=SLOW):
+            yield world
 
 
 def in_line(world: World) -> int:
@@ -50,16 +58,9 @@ def in_line(world: World) -> int:
         return json.loads(connection.getresponse().read())["in_line"]
 
 
-def seconds_until(done: Callable[[], bool]) -> float:
-    start = time.monotonic()
-    while not done():
-        assert time.monotonic() < start + STARTED
-        time.sleep(0.05)
-    return time.monotonic() - start
-
-
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL], ids=["who asked stops it", "who asked vanishes"])
-def test_a_request_that_runs_ends_at_its_next_step(slow: World, stop: signal.Signals) -> None:
+def test_a_request_that_runs_ends_at_its_next_step(slow: World, steps: Path, stop: signal.Signals) -> None:
+    steps.unlink(missing_ok=True)
     with subprocess.Popen([sys.executable, "-c", CLIENT, str(slow.atlas)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as client:
         assert client.stdout is not None
         for said in client.stdout:
@@ -67,7 +68,8 @@ def test_a_request_that_runs_ends_at_its_next_step(slow: World, stop: signal.Sig
                 break
         assert in_line(slow) == 1
         client.send_signal(stop)
-        assert seconds_until(lambda: in_line(slow) == 0) < STEP * N_NEW / 2
+        wait_until(lambda: in_line(slow) == 0, "the request leaves the line")
+        assert len(steps.read_text().splitlines()) < N_NEW
         _, error = client.communicate()
     assert client.returncode != 0 and (stop is signal.SIGKILL or "KeyboardInterrupt" in error)
     with atlas.open(slow.atlas) as a:

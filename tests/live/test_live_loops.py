@@ -18,11 +18,12 @@ def copied(world: World, tmp_path: Path) -> World:
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(600)
 def test_a_model_process_that_is_killed_again_and_again_leaves_nothing(copied: World) -> None:
     with private_sockets() as sockets:
         kept(copied, sockets)
-        found, _ = live_kills(copied, kills=3, n_clients=1, seed=1)
-    assert found["answered"] + found["saved"] > 0
+        found, n_kills, _ = live_kills(copied, kills=3, minutes=4, n_clients=1, seed=1)
+    assert 0 < n_kills <= 3 and found["answered"] + found["saved"] > 0
 
 
 def test_a_short_soak_of_the_model_process_ends_well(copied: World) -> None:

@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from ingest.live import patient
 from ingest.live.server import server_of
+from tests.waiting import HANG_S, wait_until
 
 PIECE = b"x" * (1 << 18)
 
@@ -61,8 +62,9 @@ def served(seen: Seen, folder: Path, client: Callable[[Path], None]) -> None:
             server: uvicorn.Server = server_of(Starlette(routes=[Route("/pour", seen.pour), Route("/take", seen.take, methods=["POST"])]))
             serving = asyncio.create_task(server.serve(sockets=[listener]))
             await asyncio.to_thread(client, path)
-            await asyncio.sleep(0.3)
-            assert not server.server_state.connections
+            async with asyncio.timeout(HANG_S):
+                while server.server_state.connections:
+                    await asyncio.sleep(0.01)
             server.should_exit = True
             await serving
 
@@ -71,7 +73,7 @@ def served(seen: Seen, folder: Path, client: Callable[[Path], None]) -> None:
 
 def connected(path: Path) -> socket.socket:
     found = socket.socket(socket.AF_UNIX)
-    found.settimeout(10)
+    found.settimeout(HANG_S)
     found.connect(str(path))
     return found
 
@@ -85,7 +87,7 @@ def is_hung_up_on(connection: socket.socket) -> bool:
 
 @pytest.mark.parametrize("said", [b"", b"POST /take HTTP/1.1\r\nHost: x\r\n", b"POST /take HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc"])
 def test_a_request_that_does_not_come_to_its_end(seen: Seen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
-    monkeypatch.setattr(patient, "ASKED_WITHIN", 0.2)
+    monkeypatch.setattr(patient, "ASKED_WITHIN", 0.5)
 
     def client(path: Path) -> None:
         with connected(path) as connection:
@@ -102,8 +104,7 @@ def test_an_answer_that_nobody_takes(seen: Seen, tmp_path: Path, monkeypatch: py
     def client(path: Path) -> None:
         with connected(path) as connection:
             connection.sendall(b"GET /pour HTTP/1.1\r\nHost: x\r\n\r\n")
-            asyncio.run(asyncio.sleep(1))
-            assert seen.ended == ["poured"]
+            wait_until(lambda: seen.ended == ["poured"], "the answer is given up")
 
     served(seen, tmp_path, client)
 

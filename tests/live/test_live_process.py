@@ -27,6 +27,7 @@ from schema.errors import AtlasError
 from schema.live import MOST_BODY, TAKEN, UnixConnection, private_folder, socket_path
 from tests.exact.tiny import make
 from tests.live.conftest import PROMPT, STARTED, World, kept, live_process, private_sockets, wait_until_answering
+from tests.waiting import has_ended, wait_until
 
 
 @pytest.fixture
@@ -176,9 +177,7 @@ def kill_process(world: World) -> int:
     except OSError:
         return 0
     os.kill(pid, signal.SIGKILL)
-    end = time.monotonic() + 10
-    while Path(f"/proc/{pid}/stat").exists() and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z" and time.monotonic() < end:
-        time.sleep(0.02)
+    wait_until(lambda: has_ended(pid), "what was killed ends")
     return pid
 
 
@@ -186,9 +185,7 @@ def test_a_model_that_is_not_found_is_one_line_and_ends_the_process(world: World
     with atlas.open(world.atlas) as a, pytest.raises(AtlasError, match=r"model tiny-llama was not found; start `atlas live` with --model") as caught:
         a.live().trace("x")
     assert "\n" not in str(caught.value)
-    end = time.monotonic() + 20
-    while socket_path(world.atlas).exists() and time.monotonic() < end:
-        time.sleep(0.05)
+    wait_until(lambda: not socket_path(world.atlas).exists(), "the process ends, and takes its socket along")
     with live_process(world):
         assert works(world)
 

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-import time
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -29,30 +29,28 @@ def test_an_error_is_raised_as_it_is(cursor: duckdb.DuckDBPyConnection) -> None:
 
 
 def test_time_runs_out(cursor: duckdb.DuckDBPyConnection) -> None:
-    start = time.monotonic()
     with pytest.raises(TimeoutError):
         interruptible(cursor, lambda: cursor.execute(ENDLESS).fetchall(), timeout=0.2)
-    assert time.monotonic() - start < 5
     assert cursor.execute("SELECT 1").fetchall() == [(1,)]
 
 
 INTERRUPTED = f"""
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job inherits that it is ignored
-import os, threading, time, duckdb
+import os, duckdb
 import polars  # replaces the handler
 from schema.interruptible import interruptible
+from tests.waiting import once_it_computes
 cursor = duckdb.connect().cursor()
-threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-start = time.monotonic()
 try:
+    once_it_computes(lambda: os.kill(os.getpid(), signal.SIGINT))
     interruptible(cursor, lambda: cursor.execute("{ENDLESS}").fetchall())
 except KeyboardInterrupt:
-    print(time.monotonic() - start < 5, cursor.execute("SELECT 1").fetchall())
+    print(cursor.execute("SELECT 1").fetchall())
 """
 
 
 def test_an_interrupt_stops_it_and_leaves_the_connection_usable() -> None:
     """In a process of its own, whose handler of the signal nothing else has changed."""
-    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout == "True [(1,)]\n"
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
+    assert done.stdout == "[(1,)]\n"

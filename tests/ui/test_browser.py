@@ -72,7 +72,7 @@ def open_downloads(page: Page, n: int) -> Locator:
     for _ in range(3):
         button.click()
         try:
-            expect(provenance.last).to_be_visible(timeout=5000)
+            expect(provenance.last).to_be_visible(timeout=20_000)
         except AssertionError:
             continue
         return button

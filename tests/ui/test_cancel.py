@@ -13,11 +13,9 @@ from playwright.sync_api import Browser, expect
 
 from schema.live import ADDRESS, TOKEN
 from tests.ui.browser import serving, settled
+from tests.waiting import HANG_S
 
 pytestmark = pytest.mark.thorough
-
-MOST_S = 5.0
-"""From the press of Cancel until whoever runs the prompt hears of it."""
 
 
 class Endless:
@@ -71,14 +69,15 @@ def test_a_run_is_cancelled_half_way_and_may_be_run_again(chromium: Browser, tin
         expect(page.get_by_text("forward pass")).to_be_visible()
         assert endless.asked == 1 and not endless.left.is_set()
         page.get_by_role("button", name="Cancel", exact=True).click()
-        assert endless.left.wait(MOST_S), "whoever runs the prompt was not told"
+        assert endless.left.wait(HANG_S), "whoever runs the prompt was not told"
         again = page.get_by_role("button", name="Run", exact=True)
         expect(again).to_be_visible()
         settled(page)
         expect(page.get_by_text("forward pass")).to_have_count(0)
         expect(page.get_by_test_id("stAlert")).to_have_count(0)
         # it does not begin again by itself, also where the page is loaded anew
-        time.sleep(1)
+        page.reload()
+        settled(page)
         assert endless.asked == 1
         endless.left.clear()
         again.click()
@@ -86,6 +85,6 @@ def test_a_run_is_cancelled_half_way_and_may_be_run_again(chromium: Browser, tin
         assert endless.asked == 2
         # who goes to another room has left too
         page.get_by_role("link", name="Search", exact=True).click()
-        assert endless.left.wait(MOST_S)
+        assert endless.left.wait(HANG_S)
         expect(page.get_by_role("heading", level=1).first).to_contain_text("Find neurons")
     context.close()

@@ -41,7 +41,7 @@ def tab_to(page: Page, selector: str, text: str = "") -> None:
 
 def arrived(page: Page, heading: str) -> None:
     """The view stands, what has the focus can be seen, and axe finds nothing that is ours."""
-    expect(page.get_by_role("heading", level=1).first).to_contain_text(heading, timeout=20_000)
+    expect(page.get_by_role("heading", level=1).first).to_contain_text(heading)
     settled(page)
     found = Axe().run(page).response["violations"]
     ours = [(v["id"], [n["target"] for n in v["nodes"]]) for v in found if v["impact"] in ("serious", "critical") and not of_streamlit(v)]

@@ -67,7 +67,7 @@ def state(page: Page) -> tuple[str, str, dict[str, str]]:
 
 def reached(page: Page, room: str, heading: str, query: dict[str, str]) -> tuple[str, str, dict[str, str]]:
     """Wait until a view stands: its address and its heading."""
-    expect(page.get_by_role("heading", level=1).first).to_contain_text(heading, timeout=20_000)
+    expect(page.get_by_role("heading", level=1).first).to_contain_text(heading)
     for name, value in query.items():
         page.wait_for_url(lambda url, n=name, v=value: parse_qs(urlsplit(url).query).get(n) == [v])
     page.wait_for_url(lambda url: urlsplit(url).path.strip("/") == room)

@@ -1,7 +1,7 @@
 """Cells come back as they were, and none begins like a formula."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atlas.annotations.cells import guarded, marked, unguarded
@@ -22,6 +22,7 @@ def test_an_apostrophe_that_a_person_types_stays() -> None:
     assert unguarded("'tis") == "'tis"
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_any_cell_comes_back(cell: str) -> None:
     assert unguarded(guarded(cell)) == cell
