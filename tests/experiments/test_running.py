@@ -75,6 +75,7 @@ def stop_within_the_second(what: str, share: float = 0.0) -> None:
         raise Stopped
 
 
+@pytest.mark.first_cases(1)
 @every_kind
 def test_one_that_stops_anywhere_goes_on_and_its_file_repeats_it_to_the_bit(world: World, loaded: Loaded, kind: str) -> None:
     spec = spec_of(specs(world)[kind])
@@ -140,6 +141,7 @@ def test_two_that_compute_the_same_experiment_say_so(world: World, loaded: Loade
         assert a.experiment_summary()["status"].to_list() == ["finished"]
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(("failing", "said", "left"), [(0, "nothing is kept", []), (1, "the same command goes on there", ["running"])])
 def test_a_part_that_fails_says_what_is_kept(world: World, loaded: Loaded, failing: int, said: str, left: list[str]) -> None:
     """Nothing that never came to a part is left as if it ran."""
@@ -157,6 +159,7 @@ def test_a_part_that_fails_says_what_is_kept(world: World, loaded: Loaded, faili
     assert carry_out(loaded, spec, plan, quiet).n_resumed == failing
 
 
+@pytest.mark.thorough
 def test_a_first_part_that_fails_takes_away_nothing_that_another_process_has_added(world: World, loaded: Loaded) -> None:
     """The other finds the experiment begun, and does the same part while this one is at it."""
     spec = spec_of(specs(world)["knockout"])
@@ -174,6 +177,7 @@ def test_a_first_part_that_fails_takes_away_nothing_that_another_process_has_add
     assert kept(world.atlas, 0) == kept(world.atlas, 1)
 
 
+@pytest.mark.thorough
 def test_what_was_removed_while_it_was_computed_is_not_added_to_what_has_its_id(world: World, loaded: Loaded) -> None:
     spec, other = (spec_of(specs(world)[kind]) for kind in ("knockout", "tracing"))
     plan, of_other = planned(loaded, spec), planned(loaded, other)
@@ -221,6 +225,7 @@ def test_another_seed_or_setting_is_another_experiment(world: World, loaded: Loa
         assert a.sql("SELECT count(*) FROM experiments.experiment").item() == 4
 
 
+@pytest.mark.first_cases(1)
 @every_kind
 def test_the_cost_that_is_told_is_what_is_read(world: World, loaded: Loaded, kind: str) -> None:
     spec = spec_of(specs(world)[kind])

@@ -86,6 +86,7 @@ def silence(connection: socket.socket) -> None:
         pass
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     ("said", "expected"),
     [

@@ -52,6 +52,7 @@ def sent_with(world: World, folder: Path) -> Wanted:
         return wanted_model(con)._replace(name=str(folder))
 
 
+@pytest.mark.thorough
 def test_an_atlas_that_names_a_folder_here_has_its_weights_read_and_no_code_run(world: World, tmp_path: Path) -> None:
     wanted = sent_with(world, tmp_path / "model")
     with private_sockets():

@@ -57,6 +57,7 @@ def test_the_cache_says_what_memory_does(alone: Path, kept: Path) -> None:
     assert len(said[0]) > 100
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("damage", [b"", b"text", None])
 def test_one_that_cannot_be_read_is_done_without_and_made_again(alone: Path, kept: Path, damage: bytes | None) -> None:
     _, said = shown(alone)
@@ -68,6 +69,7 @@ def test_one_that_cannot_be_read_is_done_without_and_made_again(alone: Path, kep
     assert len(whole) == len(kinds())
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("change", ["other", "row"])
 def test_one_that_is_not_what_it_is_called_is_done_without_and_made_again(alone: Path, kept: Path, change: str) -> None:
     _, said = shown(alone)

@@ -76,6 +76,7 @@ ENDS = "SELECT 1 AS i FROM enable_logging('QueryLog', storage = 'file', storage_
 """What ends a reader on DuckDB 1.5.5, wherever it is run."""
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     "statement",
     [
@@ -97,6 +98,7 @@ def test_what_a_stranger_defined_is_not_what_is_asked(tiny_path: Path, tmp_path:
     assert not (tmp_path / "logs").exists()
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     "head", ["layer, neuron, n := 1, corpus := NULL", "layer, neuron, n := 25, corpus := 1", "layer SMALLINT, neuron, n := 25, corpus := NULL"]
 )
@@ -145,6 +147,7 @@ SHADOWED = ("duckdb_types", "duckdb_tables", "duckdb_databases", "duckdb_columns
 """What opening asks of DuckDB, by names that a file may give to macros of its own."""
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize("is_older", [False, True])
 @pytest.mark.parametrize("name", SHADOWED)
 def test_a_macro_by_the_name_of_a_function_of_duckdbs_is_not_run_while_other_files_can_be_reached(tmp_path: Path, name: str, is_older: bool) -> None:
@@ -171,6 +174,7 @@ def test_nor_is_a_column_that_is_computed_by_one(tmp_path: Path, name: str, is_o
     assert not logs.exists()
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("statements", "said"),
     [
@@ -197,6 +201,7 @@ def test_nothing_is_ingested_into_an_atlas_in_which_something_of_a_strangers_wou
     assert not logs.exists() and path.read_bytes() == before
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("is_working", [False, True])
 @pytest.mark.parametrize(
     "statement",
@@ -258,6 +263,7 @@ def test_nor_is_text_that_is_no_manifest(text: bytes) -> None:
 INJECTED = '2] AS "vector" FROM older.main.residual_state AS t; CREATE MACRO sum(x) AS 41; --'
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("d_model", ["-3", "2_000_000_000", "NULL", f"'{INJECTED}'"])
 def test_an_older_atlas_of_a_width_that_cannot_be_is_refused_in_one_line(tmp_path: Path, d_model: str) -> None:
     """Types are written with it, and nothing that an atlas holds may become SQL."""

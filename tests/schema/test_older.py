@@ -347,6 +347,7 @@ def test_annotations_of_that_time_are_read_and_added_to(tmp_path: Path) -> None:
         assert a.sql("SELECT count(*) FROM annotations.annotation_item").item() == 36
 
 
+@pytest.mark.thorough
 def test_annotations_of_that_time_stay_when_the_atlas_takes_a_further_ingest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = unpacked(tmp_path, "annotations1")
     monkeypatch.chdir(tmp_path)

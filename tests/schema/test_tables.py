@@ -121,6 +121,7 @@ def noise(before: Path, tmp_path: Path) -> Iterator[None]:
         yield
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("noise")
 def test_its_table_is_one_of_an_atlas_and_audited(tmp_path: Path) -> None:
     path = write_tiny_atlas(tmp_path / "a.duckdb")

@@ -14,8 +14,6 @@ from tests.ui.browser import PAGES, Server, open_room, settled
 from tests.ui.large_atlas import NASTY
 from ui.frame import SCRIPT
 
-pytestmark = pytest.mark.thorough
-
 
 @dataclass
 class Visitor:
@@ -92,6 +90,7 @@ def shown_error(page: Page) -> str | None:
     return errors.first.inner_text() if errors.count() else None
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("width", [1280, 800])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_page_is_whole_and_asks_nobody_else(open_window: Callable[..., Visitor], width: int, scheme: str) -> None:
@@ -121,6 +120,7 @@ def of_streamlit(violation: dict) -> bool:
     return all(OF_STREAMLIT.search(" ".join(map(str, node["target"])) + node["html"]) for node in violation["nodes"])
 
 
+@pytest.mark.thorough
 def test_the_server_listens_to_this_machine_alone_and_holds_no_model_library(open_window: Callable[..., Visitor], server: Server) -> None:
     open_window().go("")
     port = f"{int(server.url.rpartition(':')[2]):04X}"
@@ -151,6 +151,7 @@ def test_a_click_through_of_all_pages_and_back(open_window: Callable[..., Visito
     assert visitor.complaints == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("address", "heading", "kept"),
     [
@@ -168,6 +169,7 @@ def test_a_link_restores_its_view(open_window: Callable[..., Visitor], address: 
     assert {name: values[0] for name, values in query.items()} == kept
 
 
+@pytest.mark.thorough
 def test_a_statement_from_a_link_waits_for_run_wherever_the_link_is(open_window: Callable[..., Visitor]) -> None:
     statement, other = "SELECT 6 * 7 AS answer", "SELECT 'another' AS word"
     page = open_window().go(f"sql?{urllib.parse.urlencode({'sql': statement, 'chart': 'true'})}")
@@ -194,6 +196,7 @@ def test_a_statement_from_a_link_waits_for_run_wherever_the_link_is(open_window:
     expect(waits).to_be_visible()
 
 
+@pytest.mark.thorough
 def test_the_sql_behind_a_table_is_brought_to_the_sql_page(open_window: Callable[..., Visitor]) -> None:
     page = open_window().go("component?at=L3N17")
     page.get_by_test_id("stPopover").filter(has_text="SQL").get_by_role("button").first.click()
@@ -203,6 +206,7 @@ def test_the_sql_behind_a_table_is_brought_to_the_sql_page(open_window: Callable
     expect(page.get_by_text("20 rows")).to_be_visible()
 
 
+@pytest.mark.thorough
 def test_an_address_that_does_not_exist_is_said(open_window: Callable[..., Visitor]) -> None:
     page = open_window().go("component?at=L99N0")
     expect(page.get_by_text("no layer 99: this model has layers 0 to 15")).to_be_visible()
@@ -210,6 +214,7 @@ def test_an_address_that_does_not_exist_is_said(open_window: Callable[..., Visit
     expect(page.get_by_text("position 5 is not traced; the nearest that are")).to_be_visible()
 
 
+@pytest.mark.thorough
 def test_next_neuron_renews_the_link(open_window: Callable[..., Visitor]) -> None:
     page = open_window().go("component?at=L3N17")
     page.get_by_role("link", name="Next").click()
@@ -217,6 +222,7 @@ def test_next_neuron_renews_the_link(open_window: Callable[..., Visitor]) -> Non
     page.wait_for_url("**/component?at=L3N18&of=ff")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("address", ["component?at=L0N0&context=wide", "prediction?position=127"])
 def test_nasty_tokens_are_text(open_window: Callable[..., Visitor], address: str) -> None:
     visitor = open_window()
@@ -230,6 +236,7 @@ def test_nasty_tokens_are_text(open_window: Callable[..., Visitor], address: str
     assert len(NASTY) == 12
 
 
+@pytest.mark.thorough
 def test_a_table_is_downloaded_with_its_provenance(open_window: Callable[..., Visitor]) -> None:
     page = open_window().go("component?at=L3N17")
     opener = open_downloads(page, 0)
@@ -237,6 +244,7 @@ def test_a_table_is_downloaded_with_its_provenance(open_window: Callable[..., Vi
         assert downloaded(page, opener, label).startswith(start), label
 
 
+@pytest.mark.thorough
 def test_a_figure_is_downloaded(open_window: Callable[..., Visitor]) -> None:
     page = open_window().go("")
     opener = open_downloads(page, 1)
