@@ -26,7 +26,7 @@ PAGES = {
 }
 """Title → address of a view with something on it."""
 
-SERVER_S, SETTLED_S, EXPECTED_S = 120, 120, 60
+SERVER_S, SETTLED_S, EXPECTED_S = 200, 200, 60
 """What is waited for at most: a server, a page that stands, a part of a page. Each ends a hang, and is none of what is tested."""
 
 
