@@ -44,7 +44,7 @@ def of_drafts(work: Path) -> Iterator[Finding]:
     """Files and shards that were being written when their writer died."""
     drafts = [*work.glob("*.tmp"), *work.glob("*.tmp.wal"), *work.glob("*.partial"), *within(staging(work), "*/.*")]
     for draft in sorted(drafts):
-        yield Finding(f"{draft} was being written when its writer died", "remove it", partial(remove, draft))
+        yield Finding(f"{draft} was being written when its writer died", "remove it", partial(remove, draft), removes=(str(draft),))
 
 
 def of_strays(target: Path, folder: Path) -> Iterator[Finding]:
@@ -122,7 +122,7 @@ def of_shards(folder: Path, d_model: int | None) -> Iterator[Finding]:
     n_whole = 0
     for path in (p for p in within(folder, "*/[!.]*") if is_shard(p)):
         if wrong := shard_fault(path, d_model):
-            yield Finding(f"{path} is damaged: {wrong}", "remove it; the ingest computes it again", partial(discard, path))
+            yield Finding(f"{path} is damaged: {wrong}", "remove it; the ingest computes it again", partial(discard, path), removes=(str(path),))
         else:
             n_whole += 1
     if n_whole:
