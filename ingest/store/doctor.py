@@ -4,6 +4,7 @@ Looking changes nothing. A repair removes only what ingest computes again, renam
 beside an atlas.
 """
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -123,9 +124,9 @@ def of_names(target: Path) -> Iterator[Finding]:
 
 
 def aside(path: Path) -> Path:
-    """A name for what is set aside that nothing has yet."""
+    """A name for what is set aside that nothing has yet, nor a log of it."""
     names = (path.with_name(f"{path.name}.damaged{'' if i == 0 else i}") for i in range(1000))
-    return next(name for name in names if not name.exists())
+    return next(name for name in names if not any(os.path.lexists(each) for each in (name, log_of(name))))
 
 
 def rename(file: Path, to: Path) -> None:
