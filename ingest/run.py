@@ -54,9 +54,13 @@ def ingest(request: Request, bar: Progress) -> Survey | None:
         check_fit(request, model)
         check_model(request, model)
         if request.lake is not None and request.data is not None:
+            # imported here: a file needs no lake
+            from ingest.store.lake.marking import check_place
+
             lake = Lake(request.lake, storage(request.data))
-            # reached first: an address that is written down binds the name
-            with catalogue(lake):
+            # reached first, and the place looked at: an address that is written down binds the name
+            with explained(request.target), catalogue(lake) as session:
+                check_place(session, lake)
                 describe(request.target, lake)
         with explained(request.target), held(request.target) as work:
             for folder in left_names(request.target):

@@ -192,10 +192,15 @@ def catalogue(lake: Lake, name: str = "atlas") -> Iterator["Connection"]:
         raise Unreachable(f"the catalogue {lake.catalogue} of the lake does not answer: {' '.join(str(error).split())}") from error
 
 
+def has_catalogue(session: "Connection") -> bool:
+    """Whether the database is a lake's catalogue, empty or not."""
+    return bool(session.execute("SELECT FROM information_schema.tables WHERE table_name = 'ducklake_snapshot_changes'").fetchall())
+
+
 def published_version(lake: Lake) -> Version | None:
     """What readers see of a lake; None before the first publication."""
     with catalogue(lake) as session:
-        if not session.execute("SELECT FROM information_schema.tables WHERE table_name = 'ducklake_snapshot_changes'").fetchall():
+        if not has_catalogue(session):
             return None
         found = session.execute(LAST_PUBLISHED, [PUBLISHED]).fetchall()
     return Version(*found[0]) if found else None

@@ -40,6 +40,9 @@ def taken(path: Path, refusal: str) -> int:
                 raise Locked(refusal) from error
             raise AtlasError(f"cannot lock {path}, without which two changes at once would lose one of them: {error.strerror}") from error
         if is_at(handle, path):
+            if os.fstat(handle).st_size:
+                os.close(handle)
+                raise AtlasError(f"{path} holds something, as no lock does, and would be removed: move it away")
             return handle
         os.close(handle)
 

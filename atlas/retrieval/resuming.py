@@ -6,7 +6,7 @@ NAME.retrievals.duckdb.work/DIGEST/PART-ROW.npz, where the digest is of everythi
 import hashlib
 import json
 import os
-import shutil
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +18,9 @@ import numpy as np
 from atlas.retrieval.kind import RETRIEVALS
 from atlas.retrieval.search import Neighbours
 from schema.errors import AtlasError
+
+KEPT = re.compile(r"[a-z_]+-\d{9}\.npz(?:\.\d+)?")
+"""Names of files of neighbours, and of those that were being written."""
 
 SAID = "is_training_text"
 """Of a retrieval's row, what somebody says of it: no neighbour depends on it."""
@@ -71,7 +74,10 @@ def work_folder(atlas: Path, row: Mapping[str, object]) -> Path:
 
 
 def forget(folder: Path) -> None:
-    """Remove what was kept there, and the folder above where no other retrieval keeps anything."""
-    shutil.rmtree(folder, ignore_errors=True)
+    """Remove what was kept there, and each folder that is empty then."""
     with suppress(OSError):
+        for path in folder.iterdir():
+            if KEPT.fullmatch(path.name):
+                path.unlink()
+        folder.rmdir()
         folder.parent.rmdir()

@@ -23,7 +23,7 @@ from typing import Protocol, TextIO
 import duckdb
 
 from ingest.store.load import load_shard, loaded_shards
-from ingest.store.shards import Folder, Shard, Staging, remove
+from ingest.store.shards import Folder, Shard, Staging, remove, remove_staged
 from ingest.store.snapshot import publish
 from schema.errors import AtlasError, Locked
 from schema.locks import is_at
@@ -116,7 +116,7 @@ def held(target: Path) -> Iterator[Path]:
         if work.is_symlink() and work.exists():
             raise AtlasError(f"{work} is a link where the working folder of {target} would be, which is emptied in the end: remove the link")
         try:
-            lock = (work / "lock").open("a+")
+            lock = (work / "lock").open("a+", encoding="utf-8", errors="replace")
         except FileNotFoundError:
             if not work.is_symlink():
                 continue  # who held it has just removed the folder
@@ -132,6 +132,8 @@ def held(target: Path) -> Iterator[Path]:
                 raise Locked(f"{target} is being made by another process: {holder(lock)}. Wait for it, or stop it.") from error
             if is_at(lock.fileno(), work / "lock"):
                 check_own(work)
+                if os.fstat(lock.fileno()).st_size and not holder(lock).startswith("PID "):
+                    raise AtlasError(f"{work / 'lock'} is none of an ingest's, and would be written over: move it away")
                 lock.truncate(0)
                 lock.write(f"PID {os.getpid()}")
                 lock.flush()
@@ -149,9 +151,14 @@ def check_free(target: Path) -> None:
 
 def check_own(work: Path) -> None:
     """Raise AtlasError where somebody keeps in a working folder what is none of the ingest's: the folder is removed in the end."""
-    strange = sorted(path.name for path in work.iterdir() if not any(fnmatch(path.name, pattern) for pattern in OWN))
+    strange = sorted(path.name for path in work.iterdir() if not is_own(path))
     if strange:
         raise AtlasError(f"{work} holds {', '.join(strange[:5])}, which is none of an ingest's, and is removed in the end: move it away")
+
+
+def is_own(path: Path) -> bool:
+    """Whether an ingest gives such a name in its working folder."""
+    return any(fnmatch(path.name, pattern) for pattern in OWN)
 
 
 def holder(lock: TextIO) -> str:
@@ -161,12 +168,16 @@ def holder(lock: TextIO) -> str:
 
 
 def remove_work(work: Path) -> None:
-    """Remove a working folder that is held, its lock last: until then nobody takes it for his, and from then on another may."""
+    """Remove a working folder that is held, its lock last: until then nobody takes it for his, and from then on another may.
+
+    What somebody has put there meanwhile stays, and the folder with it.
+    """
+    remove_staged(staging(work))
     for path in work.iterdir():
-        if path.name != "lock":
+        if is_own(path) and path.name not in ("lock", "shards"):
             remove(path)
     (work / "lock").unlink()
-    with suppress(OSError):  # not empty: somebody has begun
+    with suppress(OSError):  # not empty: somebody has begun, or keeps something there
         work.rmdir()
 
 

@@ -4,6 +4,7 @@ Looking changes nothing. A repair removes only what ingest computes again, renam
 beside an atlas.
 """
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -25,12 +26,16 @@ from schema.store import SENT, beside_all, is_duckdb, left_names, open_reader, o
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong and where; what is to be done; and what does it, None where only a person can. is_fault: False of what goes its way by itself."""
+    """What is wrong and where; what is to be done; and what does it, None where only a person can.
+
+    is_fault: False of what goes its way by itself. removes: paths of what the repair removes.
+    """
 
     what: str
     remedy: str
     repair: Callable[[], None] | None = None
     is_fault: bool = True
+    removes: tuple[str, ...] = ()
 
 
 def waiting(n: int) -> Finding:
@@ -115,13 +120,13 @@ def of_space(target: Path) -> Iterator[Finding]:
 def of_names(target: Path) -> Iterator[Finding]:
     """Second names of the snapshot, made while it was opened, that a killed reader has left."""
     for folder in left_names(target):
-        yield Finding(f"{folder} is left from a reader that was killed", "remove it", partial(remove_left, folder))
+        yield Finding(f"{folder} is left from a reader that was killed", "remove it", partial(remove_left, folder), removes=(str(folder),))
 
 
 def aside(path: Path) -> Path:
-    """A name for what is set aside that nothing has yet."""
+    """A name for what is set aside that nothing has yet, nor a log of it."""
     names = (path.with_name(f"{path.name}.damaged{'' if i == 0 else i}") for i in range(1000))
-    return next(name for name in names if not name.exists())
+    return next(name for name in names if not any(os.path.lexists(each) for each in (name, log_of(name))))
 
 
 def rename(file: Path, to: Path) -> None:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("target", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--repair", is_flag=True, help="Do what is proposed. Without it, nothing is changed.")
-def doctor(target: Path, repair: bool) -> None:
+@click.option("--dry-run", is_flag=True, help="Say also what --repair would remove, file by file, and change nothing.")
+@click.option("--claim", is_flag=True, help="Say that all files in the place of a lake are its own, where an earlier version left no mark.")
+def doctor(target: Path, repair: bool, dry_run: bool, claim: bool) -> None:
     """Say what is wrong with the atlas TARGET and the folder TARGET.work in which it is made, or with a lake, and what to do.
 
     Repairs remove only what ingest computes again, set aside what they cannot judge, and never touch annotations.
@@ -25,6 +27,9 @@ def doctor(target: Path, repair: bool) -> None:
     """
     if not target.name:
         raise click.UsageError("TARGET is empty; name an atlas, such as gpt2.duckdb")
+    repair = repair and not dry_run
+    if claim and not is_lake(target):
+        raise click.UsageError(f"--claim is for a lake, whose file ends in .lake, and not for {target}")
     from ingest.store.committer import check_free, held, work_folder
     from ingest.store.doctor import findings
     from ingest.store.doctor_work import work_findings
@@ -32,26 +37,28 @@ def doctor(target: Path, repair: bool) -> None:
     if is_lake(target):
         from ingest.store.lake.doctor import lake_findings
 
-        with lake_findings(target) as found:
-            n_left = report(found, repair)
+        with lake_findings(target, claims=claim) as found:
+            n_left = report(found, repair, dry_run)
     elif not work_folder(target).exists():
         check_free(target)
-        n_left = report(findings(target), repair)
+        n_left = report(findings(target), repair, dry_run)
     else:
         # an ingest that is running has drafts that are none
         with held(target):
-            n_left = report(chain(findings(target), work_findings(target)), repair)
+            n_left = report(chain(findings(target), work_findings(target)), repair, dry_run)
     if n_left:
         raise AtlasError(f"{n_left} left to mend in {target}" + ("" if repair else "; --repair does what can be done"))
     click.echo(f"{target}: nothing {'more ' if repair else ''}to mend")
 
 
-def report(found: "Iterable[Finding]", repair: bool) -> int:
-    """Print each finding and do what it proposes if asked; returns how many are left."""
+def report(found: "Iterable[Finding]", repair: bool, dry_run: bool) -> int:
+    """Print each finding, with what would be removed in a dry run, and do what it proposes if asked; returns how many are left."""
     n_left = 0
     for finding in found:
         mend = finding.repair if repair else None
         click.echo(f"{finding.what}\n    {'done' if mend else 'to do'}: {finding.remedy}")
+        if dry_run:
+            click.echo("".join(f"    would remove {path}\n" for path in finding.removes), nl=False)
         if mend:
             mend()
         n_left += finding.is_fault and not mend

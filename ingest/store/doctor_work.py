@@ -12,7 +12,7 @@ import duckdb
 from ingest.store.committer import staging, work_folder
 from ingest.store.doctor import Finding, aside, fault, rename, waiting
 from ingest.store.load import load_shard
-from ingest.store.shards import discard, read_shard, remove, verify_shard
+from ingest.store.shards import WHOLE, discard, drafts, read_shard, remove, verify_shard
 from ingest.store.work_file import check_belongs
 from schema.build import create_tables
 from schema.errors import AtlasError, NotAnAtlas
@@ -25,9 +25,6 @@ from schema.store import SENT, beside_all, open_unchanged, open_writer
 
 BROKEN_LOG = re.compile(r"WAL.*byte position (\d+)")
 """How DuckDB says where a log stops making sense."""
-
-SHARD = re.compile(r"\d{3,}-\d{5,}")
-"""How the folder of a shard is called."""
 
 
 def work_findings(target: Path) -> Iterator[Finding]:
@@ -42,9 +39,9 @@ def work_findings(target: Path) -> Iterator[Finding]:
 
 def of_drafts(work: Path) -> Iterator[Finding]:
     """Files and shards that were being written when their writer died."""
-    drafts = [*work.glob("*.tmp"), *work.glob("*.tmp.wal"), *work.glob("*.partial"), *within(staging(work), "*/.*")]
-    for draft in sorted(drafts):
-        yield Finding(f"{draft} was being written when its writer died", "remove it", partial(remove, draft))
+    begun = [*work.glob("*.tmp"), *work.glob("*.tmp.wal"), *work.glob("*.partial"), *([] if staging(work).is_symlink() else drafts(staging(work)))]
+    for draft in sorted(begun):
+        yield Finding(f"{draft} was being written when its writer died", "remove it", partial(remove, draft), removes=(str(draft),))
 
 
 def of_strays(target: Path, folder: Path) -> Iterator[Finding]:
@@ -71,7 +68,7 @@ def move(path: Path, to: Path) -> None:
 
 
 def is_shard(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink() and SHARD.fullmatch(path.name) is not None
+    return path.is_dir() and not path.is_symlink() and WHOLE.fullmatch(path.name) is not None
 
 
 def of_work_file(target: Path, work: Path) -> Iterator[Finding]:
@@ -122,7 +119,7 @@ def of_shards(folder: Path, d_model: int | None) -> Iterator[Finding]:
     n_whole = 0
     for path in (p for p in within(folder, "*/[!.]*") if is_shard(p)):
         if wrong := shard_fault(path, d_model):
-            yield Finding(f"{path} is damaged: {wrong}", "remove it; the ingest computes it again", partial(discard, path))
+            yield Finding(f"{path} is damaged: {wrong}", "remove it; the ingest computes it again", partial(discard, path), removes=(str(path),))
         else:
             n_whole += 1
     if n_whole:

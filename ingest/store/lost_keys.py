@@ -1,5 +1,6 @@
 """Files of keys that an atlas names and that are gone, cut or not its own: their shards are taken back, so that the run goes on with them."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,10 +13,15 @@ from schema.key_files import file_sha256
 FILES = "SELECT f.first_position_id, f.name, f.sha256 FROM key_file AS f WHERE f.corpus_id = ? ORDER BY f.first_position_id"
 
 
+DRAFT = re.compile(r"\.\d+\.parquet\.\d+\.tmp")
+"""What ingest/recorders/key_entries.py calls a file that it writes."""
+
+
 def remove_drafts(folder: Path) -> None:
     """Remove what processes that were killed had begun to write."""
-    for draft in folder.glob(".*.tmp"):
-        draft.unlink(missing_ok=True)
+    for path in folder.glob(".*.tmp"):
+        if DRAFT.fullmatch(path.name):
+            path.unlink(missing_ok=True)
 
 
 def take_back_lost(con: duckdb.DuckDBPyConnection, folder: Path, corpus_id: int, run_id: int, spans: Sequence[Span]) -> None:

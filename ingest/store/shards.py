@@ -8,9 +8,11 @@ atlas.duckdb.work/shards/worker-0/
 import hashlib
 import json
 import os
+import re
 import shutil
 import socket
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -23,6 +25,13 @@ from schema.table_facts import facts
 
 WORDS = ["tail", "site", "direction", "selection", "projection", "removed", "control", "space"]
 """Columns of few different words."""
+
+
+WHOLE = re.compile(r"\d{3,}-\d{5,}")
+"""How the folder of a shard is called."""
+
+DRAFT = re.compile(r"\.\d{3,}-\d{5,}\.\d+(?:\.old)?")
+"""How it is while it is written, or removed."""
 
 
 @dataclass(frozen=True)
@@ -166,9 +175,28 @@ def staged_shards(folder: Path) -> list[Shard]:
     for path in (folder, *folder.glob("*")):
         if path.is_symlink():
             raise AtlasError(f"{path} is a link where the folder of a worker's shards would be: remove it")
-    for draft in folder.glob("*/.*"):
+    for draft in drafts(folder):
         remove(draft)
-    return [read_shard(p) for p in sorted(folder.glob("*/*"))]
+    return [read_shard(p) for p in sorted(folder.glob("*/[!.]*"))]
+
+
+def drafts(folder: Path) -> list[Path]:
+    """Shards of all workers that were being written or removed when that ended, in order."""
+    return sorted(path for path in folder.glob("*/.*") if DRAFT.fullmatch(path.name) and not path.parent.is_symlink())
+
+
+def remove_staged(folder: Path) -> None:
+    """Remove the shards of all workers, whole or not, and each folder that is empty then; a link is left as it is."""
+    if folder.is_symlink() or not folder.is_dir():
+        return
+    for worker in (path for path in folder.glob("worker-*") if path.is_dir() and not path.is_symlink()):
+        for path in worker.iterdir():
+            if WHOLE.fullmatch(path.name) or DRAFT.fullmatch(path.name):
+                remove(path)
+        with suppress(OSError):  # somebody keeps something there
+            worker.rmdir()
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def files_sha256(folder: Path, names: Mapping[str, object]) -> str:

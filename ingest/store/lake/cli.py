@@ -42,10 +42,22 @@ def pull(lake: Path, target: Path, layers: str | None, memory: str) -> None:
 @click.command()
 @click.argument("lake", type=LakeFile())
 @click.option("--keep-hours", type=click.IntRange(0), default=24, show_default=True, help="Keep what anybody may read who opened the lake so long ago.")
-def compact(lake: Path, keep_hours: int) -> None:
-    """Make few sorted files of the many small ones of LAKE, and remove those that nobody needs. Not while an ingest writes to it."""
-    from ingest.store.lake.compact import compact as run
+@click.option("--dry-run", is_flag=True, help="Say which files would be removed, and change nothing.")
+def compact(lake: Path, keep_hours: int, dry_run: bool) -> None:
+    """Make few sorted files of the many small ones of LAKE, and remove those that nobody needs. Not while an ingest writes to it.
 
+    Only files that have a lake's names are ever removed, below the lake's own mark.
+    """
+    from ingest.store.lake.compact import compact as run
+    from ingest.store.lake.compact import plan
+
+    if dry_run:
+        planned = plan(lake)
+        click.echo("".join(f"would remove {path}\n" for path in planned.removed) + "".join(f"may merge    {path}\n" for path in planned.merged), nl=False)
+        click.echo(
+            f"{lake}: {len(planned.removed):,} files would be removed, and of {len(planned.merged):,} those that are merged into others; nothing was changed"
+        )
+        return
     done = run(lake, keep_hours)
     before, after = (f"{n:,} files, {size / 1e6:,.1f} MB" for n, size in zip(done.files, done.bytes, strict=True))
     click.echo(f"{lake}: {before} before; {after} now; {done.n_removed:,} files removed")

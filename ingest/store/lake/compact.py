@@ -1,4 +1,7 @@
-"""Make few sorted files of a lake's many small ones, and remove what nobody needs any more."""
+"""Make few sorted files of a lake's many small ones, and remove what nobody needs any more.
+
+DuckLake has functions that remove files, of any name and wherever its catalogue says: none is called, but to list. See ingest/store/lake/place.py.
+"""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -6,8 +9,12 @@ from typing import NamedTuple
 import duckdb
 
 from ingest.store.committer import recover
+from ingest.store.lake.marking import unknown
+from ingest.store.lake.place import OWN
 from ingest.store.lake.store import LakeStore, opened_lake
-from schema.lake import CATALOG, lake_bytes
+from schema.lake import CATALOG, catalogue, lake_bytes
+
+SCHEDULED = "SELECT f.path, f.path_is_relative FROM ducklake_files_scheduled_for_deletion AS f"
 
 
 class Compacted(NamedTuple):
@@ -16,6 +23,13 @@ class Compacted(NamedTuple):
     files: tuple[int, int]
     bytes: tuple[int, int]
     n_removed: int
+
+
+class Planned(NamedTuple):
+    """Whole paths of files: what would be removed, and what would be too once it is merged into others."""
+
+    removed: list[str]
+    merged: list[str]
 
 
 def compact(path: Path, keep_hours: int) -> Compacted:
@@ -30,11 +44,18 @@ def compact(path: Path, keep_hours: int) -> Compacted:
         store.con.execute(f"CALL ducklake_merge_adjacent_files('{CATALOG}')")
         store.publish()
         store.con.execute(f"CALL ducklake_expire_snapshots('{CATALOG}', older_than => now() - INTERVAL {keep_hours} HOUR)")
-        old = store.con.execute(f"CALL ducklake_cleanup_old_files('{CATALOG}', cleanup_all => true)").fetchall()
-        left = orphans(store)
-        remove_orphans(store)
+        n_removed = remove_old(store) + remove_orphans(store)
         after = size(store.con)
-    return Compacted((before[0], after[0]), (before[1], after[1]), len(old) + len(left))
+    return Compacted((before[0], after[0]), (before[1], after[1]), n_removed)
+
+
+def plan(path: Path) -> Planned:
+    """What `compact` may remove. Nothing is merged, loaded or removed."""
+    with opened_lake(path) as store:
+        manifests = [f"{folder}/manifest.json" for folder in waiting_folders(store)]
+        removed = sorted({*old_files(store), *orphans(store), *manifests})
+        merged = sorted({name for name in store.place.files() if OWN.fullmatch(name)} - set(removed))
+    return Planned(*([f"{store.lake.data}/{name}" for name in names] for names in (removed, merged)))
 
 
 def size(con: duckdb.DuckDBPyConnection) -> tuple[int, int]:
@@ -42,13 +63,36 @@ def size(con: duckdb.DuckDBPyConnection) -> tuple[int, int]:
     return int(con.execute(f"SELECT coalesce(sum(file_count), 0) FROM ducklake_table_info('{CATALOG}')").fetchall()[0][0]), lake_bytes(con)
 
 
+def waiting_folders(store: LakeStore) -> list[str]:
+    """Names of the folders of shards that wait."""
+    return [name for shard in store.staging.waiting() if (name := store.place.name(shard.path)) is not None]
+
+
+def old_files(store: LakeStore) -> dict[str, str]:
+    """Files that no snapshot needs any more: name → path as the catalogue has it, which may be a stranger's: those of other names are left out."""
+    with catalogue(store.lake) as session:
+        found = session.execute(SCHEDULED).fetchall()
+    names = {path: path if is_relative else store.place.name(path) for path, is_relative in found}
+    return {name: path for path, name in names.items() if name is not None and OWN.fullmatch(name)}
+
+
+def remove_old(store: LakeStore) -> int:
+    """How many were removed. The catalogue forgets them afterwards, so that a process that dies between leaves them to the next."""
+    old = old_files(store)
+    store.remove(old.keys())
+    with catalogue(store.lake) as session:
+        session.execute("DELETE FROM ducklake_files_scheduled_for_deletion WHERE path = ANY(%s)", [list(old.values())])
+    return len(old)
+
+
 def orphans(store: LakeStore) -> list[str]:
-    """Files in the storage that belong to no snapshot and to no shard that waits."""
-    waiting = tuple(f"{shard.path}/" for shard in store.staging.waiting())
-    found = store.con.execute(f"CALL ducklake_delete_orphaned_files('{CATALOG}', cleanup_all => true, dry_run => true)").fetchall()
-    return [path for (path,) in found if not path.startswith(waiting)]
+    """Names of the lake's own files that belong to no snapshot and to no shard that waits."""
+    waiting = tuple(f"{folder}/" for folder in waiting_folders(store))
+    return [name for name in unknown(store.con, store.place) if OWN.fullmatch(name) and not name.startswith(waiting)]
 
 
-def remove_orphans(store: LakeStore) -> None:
-    """Raises nothing but asks that no shard waits."""
-    store.con.execute(f"CALL ducklake_delete_orphaned_files('{CATALOG}', cleanup_all => true)")
+def remove_orphans(store: LakeStore) -> int:
+    """How many were removed."""
+    left = orphans(store)
+    store.remove(left)
+    return len(left)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ingest.store.committer import recover
 from ingest.store.doctor import Finding, of_beside, waiting
-from ingest.store.lake.compact import orphans, remove_orphans
+from ingest.store.lake.compact import orphans, remove_orphans, waiting_folders
 from ingest.store.lake.store import LakeStore, opened_lake
 from schema.errors import AtlasError
 from schema.lake import CATALOG
@@ -16,9 +16,9 @@ TWICE = "SELECT s.run_id, s.shard_id, count(*) FROM shard AS s GROUP BY ALL HAVI
 
 
 @contextmanager
-def lake_findings(path: Path) -> Iterator[Iterator[Finding]]:
-    """Everything that is wrong, one at a time, while the lake is this process's alone. Raises AtlasError if it cannot be reached, Locked if it is in use."""
-    with opened_lake(path) as store:
+def lake_findings(path: Path, *, claims: bool = False) -> Iterator[Iterator[Finding]]:
+    """Everything that is wrong, one at a time, while the lake is this process's alone. Raises as `opened_lake`, and AtlasError if it cannot be reached."""
+    with opened_lake(path, claims=claims) as store:
         yield findings(store, path)
 
 
@@ -27,12 +27,14 @@ def findings(store: LakeStore, path: Path) -> Iterator[Finding]:
     yield from of_tables(store)
     yield from of_shards(store)
     if left := orphans(store):
-        what = f"{len(left)} files in {store.lake.data} belong to no table, {left[0]} for one"
-        yield Finding(what, "load the shards that wait, and remove them", partial(clean, store))
+        what = f"{len(left)} files in {store.lake.data} belong to no table, {store.lake.data}/{left[0]} for one"
+        names = [*left, *(f"{folder}/manifest.json" for folder in waiting_folders(store))]
+        removes = tuple(f"{store.lake.data}/{name}" for name in names)
+        yield Finding(what, "load the shards that wait, and remove them", partial(clean, store), removes=removes)
 
 
 def clean(store: LakeStore) -> None:
-    """Remove files that belong to no table; those of a shard that waits would be among them."""
+    """Remove files of the lake's own that belong to no table; those of a shard that waits would be among them."""
     recover(store)
     remove_orphans(store)
 

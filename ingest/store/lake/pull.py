@@ -1,5 +1,6 @@
 """An atlas file out of a lake, whole or of some layers."""
 
+import os
 from collections.abc import Collection
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +13,7 @@ from schema.beside import kind_of
 from schema.build import create_tables, install_derived
 from schema.errors import AtlasError
 from schema.lake import CATALOG, attach_published, connect, quoted, read_lake
+from schema.logs import log_of
 from schema.older import found_columns
 from schema.store import OFFLINE, STORAGE_VERSION
 
@@ -28,7 +30,8 @@ def pull(source: Path, target: Path, layers: Collection[int] | None, memory: str
     if not target.parent.is_dir():
         raise AtlasError(f"cannot make {target}: there is no folder {target.parent}")
     lake, draft = read_lake(source), target.with_name(f"{target.name}.tmp")
-    draft.unlink(missing_ok=True)
+    if os.path.lexists(draft):
+        raise AtlasError(f"{draft} is there already, left by a pull that was killed, or yours: remove it, or give another name than {target.name}")
     with closing(connect(lake, {**OFFLINE, "memory_limit": memory})) as con:
         attach_published(con, lake, source)
         d_model, n_layers = con.execute(f"SELECT m.d_model, m.n_layers FROM {CATALOG}.main.model AS m").fetchall()[0]
@@ -38,7 +41,8 @@ def pull(source: Path, target: Path, layers: Collection[int] | None, memory: str
             fill(con, draft, d_model, layers)
             put_in_place(con, draft, target)
         except BaseException:
-            draft.unlink(missing_ok=True)
+            for left in (draft, log_of(draft)):
+                left.unlink(missing_ok=True)
             raise
 
 

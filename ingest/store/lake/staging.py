@@ -11,8 +11,7 @@ import hashlib
 import json
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -21,10 +20,10 @@ import pyarrow as pa
 import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
+from ingest.store.lake.place import Place
 from ingest.store.lake.typed import typed
 from ingest.store.shards import WORDS, Shard, damaged, shard_of
-from schema.errors import Unreachable
-from schema.lake import Lake, s3_settings
+from schema.lake import Lake
 
 
 @dataclass(frozen=True)
@@ -33,19 +32,18 @@ class Storage:
 
     lake: Lake
 
+    @property
+    def place(self) -> Place:
+        return Place(self.lake.data)
+
     def opened(self) -> tuple[fs.FileSystem, str]:
         """The file system, and the folder of the shards in it."""
-        folder = f"{self.lake.data}/shards"
-        if not folder.startswith("s3://"):
-            return fs.LocalFileSystem(), folder
-        names = {"KEY_ID": "access_key", "SECRET": "secret_key", "SESSION_TOKEN": "session_token", "REGION": "region", "ENDPOINT": "endpoint_override"}
-        found = s3_settings()
-        options = {name: found[key] for key, name in {**names, "SCHEME": "scheme"}.items() if key in found}
-        return fs.S3FileSystem(**options), folder.removeprefix("s3://")
+        system, root = self.place.opened()
+        return system, f"{root}/shards"
 
     def write(self, worker: int, run_id: int, shard_id: int, tables: Mapping[str, pa.Table], after: Sequence[Sequence[int]] = ()) -> Shard:
         """Every attempt has a folder of its own, so that a worker thought dead cannot write into another's."""
-        with self.reached():
+        with self.place.reached():
             system, root = self.opened()
             folder = f"{root}/{run_id:03d}-{shard_id:05d}-{uuid4().hex[:12]}"
             system.create_dir(folder, recursive=True)
@@ -66,7 +64,7 @@ class Storage:
             return Shard(f"{self.lake.data}/shards/{folder.removeprefix(root + '/')}", **manifest)
 
     def waiting(self) -> list[Shard]:
-        with self.reached():
+        with self.place.reached():
             system, root = self.opened()
             found = system.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True))
             return [self.read(system, root, path) for path in sorted(f.path for f in found if f.base_name == "manifest.json")]
@@ -81,19 +79,9 @@ class Storage:
 
     def discard(self, shard: Shard) -> None:
         """The manifest alone: its files may be the lake's by now."""
-        with self.reached():
+        with self.place.reached():
             system, root = self.opened()
             system.delete_file(f"{root}/{shard.path.removeprefix(f'{self.lake.data}/shards/')}/manifest.json")
-
-    @contextmanager
-    def reached(self) -> Iterator[None]:
-        """Raise Unreachable where S3 does not answer, or not as asked."""
-        try:
-            yield
-        except OSError as error:
-            if not self.lake.data.startswith("s3://") or isinstance(error, FileNotFoundError):
-                raise
-            raise Unreachable(f"the storage {self.lake.data} does not answer: {' '.join(str(error).split())}") from error
 
 
 def parquet(table: pa.Table) -> bytes:

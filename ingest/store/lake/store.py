@@ -8,7 +8,7 @@ before can enter nothing more.
 import json
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from ctypes import py_object, pythonapi
 from dataclasses import dataclass
@@ -17,9 +17,12 @@ from http import HTTPStatus
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 
+from ingest.store.lake.marking import check_place, mark_place
+from ingest.store.lake.place import Place
 from ingest.store.lake.staging import Storage
 from ingest.store.lake.tables import create_tables
 from ingest.store.load import SHARED, insert_new, loaded_shards
@@ -32,6 +35,9 @@ from schema.patient import patient
 from schema.store import OFFLINE, WRITER_MEMORY
 from schema.tables import metadata
 
+if TYPE_CHECKING:
+    from psycopg import Connection
+
 LOCK = 0x61746C6173
 """Of PostgreSQL's advisory locks the one that means: this lake is being written."""
 
@@ -43,17 +49,26 @@ WHO = "SELECT a.application_name FROM pg_locks AS l INNER JOIN pg_stat_activity 
 
 @dataclass
 class LakeStore:
-    """An open lake in one term of its committer. n_commits: transactions of it that were committed."""
+    """An open lake in one term of its committer. identity: what tells it from other lakes. n_commits: transactions of it that were committed."""
 
     con: duckdb.DuckDBPyConnection
     lake: Lake
     path: Path
+    identity: str
     term: int
     n_commits: int = 0
 
     @property
     def staging(self) -> Storage:
         return Storage(self.lake)
+
+    @property
+    def place(self) -> Place:
+        return Place(self.lake.data)
+
+    def remove(self, names: Collection[str]) -> None:
+        """Remove files of the lake's own. Raises as `Place.remove`."""
+        self.place.remove(self.identity, names)
 
     def load(self, shard: Shard) -> None:
         with self.transaction():
@@ -155,16 +170,22 @@ def whoami() -> str:
 
 
 @contextmanager
-def opened_lake(path: Path) -> Iterator[LakeStore]:
-    """The lake that is described at `path`, for this process alone; its tables are made if there are none. Raises Locked if another has it."""
+def opened_lake(path: Path, *, claims: bool = False) -> Iterator[LakeStore]:
+    """The lake that is described at `path`, for this process alone; its tables, and the mark of its place, are made if there are none.
+
+    claims: whether somebody says that all in a place without a mark is this lake's. Raises Locked if another process has it, AtlasError where the place is
+    another lake's, or may be.
+    """
     lake = read_lake(path)
-    with locked(lake, path), shut(connect(lake, {**OFFLINE, "memory_limit": WRITER_MEMORY})) as opened:
+    with locked(lake, path) as session, shut(connect(lake, {**OFFLINE, "memory_limit": WRITER_MEMORY})) as opened:
         con = patient(opened)
+        check_place(session, lake)
         attach(con, lake)
+        identity = mark_place(session, con, lake, path, claims=claims)
         con.execute("SET ducklake_max_retry_count = 100")
         create_tables(con)
         con.execute(f"SET search_path = '{CATALOG}.parts,{CATALOG}.main'")
-        yield LakeStore(con, lake, path, begin_term(con))
+        yield LakeStore(con, lake, path, identity, begin_term(con))
 
 
 @contextmanager
@@ -194,13 +215,13 @@ def is_dead(con: duckdb.DuckDBPyConnection) -> bool:
 
 
 @contextmanager
-def locked(lake: Lake, path: Path) -> Iterator[None]:
-    """Hold the lake's lock. It is a session's of PostgreSQL and ends with it, however that ends."""
+def locked(lake: Lake, path: Path) -> Iterator["Connection"]:
+    """Hold the lake's lock. It is the session's that this gives, and ends with it, however that ends."""
     with catalogue(lake, whoami()) as session:
         if session.execute("SELECT pg_try_advisory_lock(%s)", [LOCK]).fetchall() != [(True,)]:
             who = ", ".join(name for (name,) in session.execute(WHO).fetchall()) or "another process"
             raise Locked(f"the lake of {path} is being written by {who}. Wait for it, or stop it.")
-        yield
+        yield session
 
 
 def begin_term(con: duckdb.DuckDBPyConnection) -> int:

@@ -1,0 +1,69 @@
+"""The place of a lake gets its mark: when the lake is made, and where an earlier version made it without one."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from ingest.store.lake.place import OWN, Place, identity
+from schema.errors import AtlasError
+from schema.lake import CATALOG, Lake
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+SHOWN = 3
+"""Strange files that are named."""
+
+
+def check_place(session: "Connection", lake: Lake) -> None:
+    """Raise AtlasError where the files of a lake may not be: a place that is another's or in another's, and a place that is not empty for a new one."""
+    place, own = Place(lake.data), identity(session)
+    if own is None:
+        place.refuse_filled()
+        return
+    ((there,),) = session.execute("SELECT m.value FROM ducklake_metadata AS m WHERE m.key = 'data_path'").fetchall()
+    if there.rstrip("/") != lake.data:
+        raise AtlasError(
+            f"{lake.catalogue} is the catalogue of a lake with its files in {there.rstrip('/')}, not in {lake.data}: give that place, or another database"
+        )
+    place.refuse_others(own)
+
+
+def mark_place(session: "Connection", con: duckdb.DuckDBPyConnection, lake: Lake, path: Path, *, claims: bool) -> str:
+    """The identity of an attached lake, whose place has its mark now. Raises AtlasError where that may be another's.
+
+    claims: whether somebody says that all there is this lake's.
+    """
+    place, own = Place(lake.data), identity(session)
+    if own is None:
+        raise AtlasError(f"{lake.catalogue} was emptied while the lake of {path} was opened: run the command again")
+    if not place.is_marked(own):
+        if not claims and (found := strange(con, place)):
+            shown = ", ".join(found[:SHOWN]) + (", …" if len(found) > SHOWN else "")
+            raise AtlasError(
+                f"nothing says whose files lie in {lake.data}, since earlier versions left no mark, and {len(found)} of them are unknown to the catalogue of "
+                f"{path} ({shown}): they may be another lake's, yours, or left by an ingest that was killed. Nothing was changed. Move away what is not this "
+                f"lake's; then `atlas doctor {path} --claim` marks the place as its own"
+            )
+        place.mark(own, lake)
+    return own
+
+
+def unknown(con: duckdb.DuckDBPyConnection, place: Place) -> list[str]:
+    """Names of Parquet files in a place that no snapshot of its lake has. DuckLake lists them, and removes nothing."""
+    found = con.execute(f"CALL ducklake_delete_orphaned_files('{CATALOG}', cleanup_all => true, dry_run => true)").fetchall()
+    return [name for (path,) in found if (name := place.name(path)) is not None]
+
+
+def strange(con: duckdb.DuckDBPyConnection, place: Place) -> list[str]:
+    """Names of files in a place of which nothing shows that its lake made them: the catalogue knows neither them nor their shard."""
+    files, unseen = place.files(), set(unknown(con, place))
+    known = {name for name in files if OWN.fullmatch(name) and name.endswith(".parquet")} - unseen
+    # a shard's file may be left out where its rows were there already
+    shards = {folder_of(name) for name in known if name.startswith("shards/")}
+    return [name for name in files if name not in known and not (OWN.fullmatch(name) and folder_of(name) in shards)]
+
+
+def folder_of(name: str) -> str:
+    return name.rpartition("/")[0]

@@ -1,0 +1,277 @@
+"""A lake beside others and beside what a user keeps, on a disk and on S3: whatever is done to it, every byte that is not its own is there afterwards."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pyarrow as pa
+import pytest
+from pyarrow import fs
+
+from atlas.cli.main import run as atlas_command
+from ingest.store.committer import recover
+from ingest.store.lake import doctor
+from ingest.store.lake.compact import compact, old_files, orphans
+from ingest.store.lake.marking import check_place
+from ingest.store.lake.place import Place
+from ingest.store.lake.staging import Storage
+from ingest.store.lake.store import LakeStore, opened_lake
+from schema.errors import AtlasError
+from schema.lake import Lake, attach, connect, describe
+from schema.store import OFFLINE
+from tests.exact.tiny import Tiny, run
+from tests.lake.servers import Servers
+
+pytestmark = pytest.mark.slow
+
+NUMBERS = count()
+DUCKLAKE = f"ducklake-{uuid4()}.parquet"
+THEIRS = (
+    "measurements.parquet",
+    "main/measurements.parquet",
+    "main/trigger/measurements.parquet",
+    "main/trigger/ducklake-notes.parquet",
+    "main/trigger/deeper/" + DUCKLAKE,
+    "shards/notes.parquet",
+    "shards/000-00001-of-mine/trigger.parquet",
+    "shards/000-00001-0123456789ab/notes/trigger.parquet",
+    f"two/atlas-lake/{uuid4()}.json",
+    "two/main/trigger/" + DUCKLAKE,
+    "two/shards/000-00000-0123456789ab/trigger.parquet",
+    "two/shards/000-00000-0123456789ab/manifest.json",
+)
+"""What others may keep in a lake's place, since nobody stops them."""
+OWN = ("main/trigger/" + DUCKLAKE, "parts/trigger/" + DUCKLAKE, "shards/009-00000-0123456789ab/trigger.parquet")
+"""What the lake's own writers leave when they are killed."""
+
+
+class World:
+    """A lake with rows in several files, and a database without a lake for those that are refused."""
+
+    def __init__(self, folder: Path, catalogue: str, empty: str, data: str) -> None:
+        self.path, self.empty, self.lake = folder / "one.lake", empty, Lake(catalogue, data)
+        describe(self.path, self.lake)
+        with opened_lake(self.path) as store:
+            for i in range(3):
+                store.con.execute(f"INSERT INTO value_cluster (space, layer, neuron, cluster) SELECT 'value', {i}, range, 0 FROM range(20)")
+            store.publish()
+
+    @property
+    def storage(self) -> tuple[fs.FileSystem, str]:
+        system, shards = Storage(self.lake).opened()
+        return system, shards.removesuffix("/shards")
+
+    def put(self, *names: str, within: str = "") -> None:
+        """within: another folder than the lake's place."""
+        system, root = self.storage
+        root = within.removeprefix("s3://") or root
+        for name in names:
+            system.create_dir(f"{root}/{name}".rpartition("/")[0], recursive=True)
+            with system.open_output_stream(f"{root}/{name}") as stream:
+                stream.write(name.encode())
+
+    def take(self, *names: str) -> None:
+        system, root = self.storage
+        for name in names:
+            system.delete_file(f"{root}/{name}")
+
+    def files(self) -> dict[str, bytes]:
+        system, root = self.storage
+        found = system.get_file_info(fs.FileSelector(root, recursive=True))
+        names = [f.path for f in found if f.type == fs.FileType.File]
+        return {name.removeprefix(f"{root}/"): system.open_input_stream(name).read() for name in names}
+
+    def marks(self) -> list[str]:
+        return [name for name in self.files() if name.startswith("atlas-lake/")]
+
+    def refusal(self, data: str) -> str:
+        """What an ingest that makes a new lake there is told; '' where it is let in."""
+        with psycopg.connect(self.empty, autocommit=True) as session:
+            try:
+                check_place(session, Lake(self.empty, data))
+            except AtlasError as error:
+                return str(error)
+        return ""
+
+
+@pytest.fixture(scope="module", params=["disk", "s3"])
+def world(request: pytest.FixtureRequest, servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> World:
+    folder, name = tmp_path_factory.mktemp("places"), f"places{next(NUMBERS)}"
+    data = servers.data(f"{name}/one") if request.param == "s3" else str(folder / "files" / "one")
+    return World(folder, servers.catalogue(name), servers.catalogue(f"{name}empty"), data)
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture) -> Callable[..., tuple[int, str, str]]:
+    """Exit code, output and errors of one `atlas` command."""
+
+    def called(*arguments: object) -> tuple[int, str, str]:
+        code = atlas_command([str(a) for a in arguments], is_debug=False)
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return called
+
+
+@pytest.fixture
+def unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The doctor does not read the tables, which takes longest."""
+    monkeypatch.setattr(doctor, "of_tables", lambda _: iter(()))
+
+
+@pytest.fixture
+def beside(world: World) -> Iterator[dict[str, bytes]]:
+    """What others have in the lake's place, until the test is over."""
+    world.put(*THEIRS)
+    yield {name: name.encode() for name in THEIRS}
+    world.take(*THEIRS)
+
+
+@pytest.fixture
+def listed(world: World, tmp_path: Path) -> Iterator[Path]:
+    """A user's file that the catalogue, which may be a stranger's, names among those to remove, as it does others'."""
+    mine = tmp_path / "mine.parquet"
+    mine.write_bytes(b"mine")
+    with psycopg.connect(world.lake.catalogue, autocommit=True) as session:
+        for path in (str(mine), f"{world.lake.data}/measurements.parquet", f"{world.lake.data}/main/../two/main/trigger/{DUCKLAKE}"):
+            session.execute("INSERT INTO ducklake_files_scheduled_for_deletion VALUES (99, %s, false, now() - INTERVAL '9 days')", [path])
+        yield mine
+        session.execute("DELETE FROM ducklake_files_scheduled_for_deletion WHERE data_file_id = 99")
+
+
+def test_compaction_removes_the_lakes_own_and_nothing_else(
+    world: World, beside: dict[str, bytes], listed: Path, call: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.put(*OWN)
+    before = world.files()
+    code, planned, err = call("compact", world.path, "--dry-run")
+    assert code == 0, err
+    assert world.files() == before
+    named = {line.split(f"{world.lake.data}/")[1] for line in planned.splitlines()[:-1]}
+    assert {line.split(f"{world.lake.data}/")[1] for line in planned.splitlines() if line.startswith("would remove")} == set(OWN)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LakeStore, "remove", lambda store, names, real=LakeStore.remove: (real(store, list(names)[:1]), stop()))
+        with pytest.raises(KeyboardInterrupt):
+            compact(world.path, 0)
+    killed = world.files()
+    assert len(before.keys() - killed.keys()) == 1, "killed after its first file"
+    assert beside.items() <= killed.items()
+
+    code, _, err = call("compact", world.path, "--keep-hours", "0")
+    assert code == 0, err
+    after = world.files()
+    assert beside.items() <= after.items()
+    assert listed.read_bytes() == b"mine"
+    removed = before.keys() - after.keys()
+    assert set(OWN) < removed <= named, "merged files are removed too, and all were listed"
+    with opened_lake(world.path) as store:
+        assert store.con.execute("SELECT count(*) FROM value_cluster").fetchall() == [(60,)]
+        assert (list(old_files(store)), orphans(store)) == ([], [])
+
+
+def stop() -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_repair_removes_the_lakes_own_and_nothing_else(world: World, beside: dict[str, bytes], unread: None, call: Callable) -> None:
+    world.put(*OWN)
+    code, out, _ = call("doctor", world.path, "--repair", "--dry-run")
+    assert code == 1
+    assert [line.strip() for line in out.splitlines() if "would remove" in line] == [f"would remove {world.lake.data}/{name}" for name in sorted(OWN)]
+    assert set(OWN) < world.files().keys()
+    assert call("doctor", world.path, "--repair")[0] == 0
+    after = world.files()
+    assert beside.items() <= after.items()
+    assert not after.keys() & set(OWN)
+
+
+def test_a_new_lake_gets_an_empty_place_of_its_own(world: World) -> None:
+    data = world.lake.data
+    (mark,) = world.marks()
+    elsewhere = "give --data an empty folder, or prefix, of the lake's own"
+    assert world.refusal(data) == f"{data} is the place of another lake, whose mark is {data}/{mark}: {elsewhere}"
+    assert world.refusal(f"{data}/main/two") == f"{data}/main/two lies in {data}, the place of another lake, whose mark is {data}/{mark}: {elsewhere}"
+    above = data.removesuffix("/one")
+    assert world.refusal(above) == f"another lake's place lies in {above}, its mark is {data}/{mark}: {elsewhere}"
+    assert world.refusal(f"{above}/three") == ""
+    world.put("measurements.parquet", within=f"{above}/files")
+    assert world.refusal(f"{above}/files") == f"{above}/files is not empty, measurements.parquet lies there, and might be taken for the lake's: {elsewhere}"
+
+
+def test_an_ingest_into_anothers_place_writes_and_discards_nothing(world: World, tiny: Tiny, tmp_path: Path) -> None:
+    """Of the ingest itself, and of a lake that an earlier version let in: its catalogue is there already, and the waiting shard of the first is not its own."""
+    rows = pa.table({"space": ["value"], "layer": pa.array([0], pa.int16()), "neuron": pa.array([1], pa.int32()), "cluster": pa.array([0], pa.int32())})
+    Storage(world.lake).write(0, 0, 70, {"value_cluster": rows})
+    before = world.files()
+    with pytest.raises(AtlasError, match="is the place of another lake, whose mark is"):
+        run(tiny.request(tmp_path / "two.lake", lake=world.empty, data=world.lake.data))
+    assert not (tmp_path / "two.lake").exists()
+
+    second = Lake(world.empty, world.lake.data)
+    with closing(connect(second, OFFLINE)) as con:
+        attach(con, second)
+    describe(tmp_path / "second.lake", second)
+    with pytest.raises(AtlasError, match="is the place of another lake, whose mark is"), opened_lake(tmp_path / "second.lake") as store:
+        recover(store)
+    assert world.files() == before
+
+    # neither has a mark, as earlier versions left none
+    (mark,) = world.marks()
+    world.take(mark)
+    with (
+        pytest.raises(AtlasError, match=r"nothing says whose files lie in .* unknown to the catalogue of .*second\.lake"),
+        opened_lake(tmp_path / "second.lake"),
+    ):
+        pass
+    world.put(mark)
+    assert before.keys() == world.files().keys()
+    with psycopg.connect(world.empty, autocommit=True) as session:
+        session.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    with opened_lake(world.path) as store:
+        store.staging.discard(store.staging.waiting()[0])
+        store.remove([name for name in store.place.files() if name.startswith("shards/000-00070-")])
+
+
+def test_a_lake_of_an_earlier_version_gets_its_mark_where_nothing_strange_lies(world: World, unread: None, call: Callable) -> None:
+    (mark,) = world.marks()
+    world.take(mark)
+    world.put("measurements.parquet", *OWN)
+    code, _, err = call("compact", world.path)
+    assert code == 1
+    said = " ".join(err.split())
+    assert f"4 of them are unknown to the catalogue of {world.path} ({OWN[0]}, measurements.parquet, {OWN[1]}, …): they may be another lake's, yours" in said
+    assert f"then `atlas doctor {world.path} --claim` marks the place as its own" in said
+    assert world.marks() == []
+    world.take("measurements.parquet", *OWN)
+    assert call("doctor", world.path)[0] == 0
+    assert world.marks() == [mark]
+    world.take(mark)
+    world.put("measurements.parquet", *OWN)
+    assert call("doctor", world.path, "--claim", "--repair")[0] == 0
+    assert world.marks() == [mark]
+    assert world.files().keys() & {"measurements.parquet", *OWN} == {"measurements.parquet"}
+    world.take("measurements.parquet")
+
+
+def test_of_two_that_mark_a_place_at_once_the_second_takes_its_mark_back(world: World) -> None:
+    before, place = world.files(), Place(world.lake.data)
+    for data in (world.lake.data, f"{world.lake.data}/two"):
+        with pytest.raises(AtlasError, match="place of another lake"):
+            Place(data).mark(str(uuid4()), world.lake)
+    assert world.files() == before
+    with pytest.raises(AtlasError, match="place of another lake"):
+        place.remove(str(uuid4()), list(before)[:0])
+    (mark,) = world.marks()
+    own = mark.removeprefix("atlas-lake/").removesuffix(".json")
+    for name in THEIRS:
+        with pytest.raises(AtlasError, match="is no name of a lake's"):
+            place.remove(own, [name])
+    world.take(mark)
+    with pytest.raises(AtlasError, match="is gone, without which nothing in"):
+        place.remove(own, [name for name in before if name.startswith("main/")])
+    world.put(mark)
+    assert world.files().keys() == before.keys()
