@@ -14,7 +14,8 @@ largest logits near each other and leaves the errors of small ones. A family tha
 the text, as the rotation of a position, is the same in both computations and stays as it is.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -44,8 +45,9 @@ class Wobble(TorchFunctionMode):
         return state * (1 + r * torch.finfo(dtype).eps)
 
 
-def bound_logits(hf: PreTrainedModel, token_ids: Tensor, given: torch.dtype | None = None) -> float:
-    """Find how far apart two computations of the logits of one sequence [seq] may be, in the units of logits.
+@contextmanager
+def wobbling(hf: PreTrainedModel, given: torch.dtype | None = None) -> Iterator[None]:
+    """Let every state of the model's forward passes be moved at random by a unit in its last place.
 
     given: the type that states put in from outside were rounded to, where it is coarser than the model's.
     """
@@ -57,7 +59,13 @@ def bound_logits(hf: PreTrainedModel, token_ids: Tensor, given: torch.dtype | No
     handle = hf.get_input_embeddings().register_forward_hook(begin)
     try:
         with torch.enable_grad(), wobble:
-            logits = hf(input_ids=token_ids.expand(N_DRAWS, -1), use_cache=False).logits.detach()
+            yield
     finally:
         handle.remove()
+
+
+def bound_logits(hf: PreTrainedModel, token_ids: Tensor, given: torch.dtype | None = None) -> float:
+    """Find how far apart two computations of the logits of one sequence [seq] may be, in the units of logits."""
+    with wobbling(hf, given):
+        logits = hf(input_ids=token_ids.expand(N_DRAWS, -1), use_cache=False).logits.detach()
     return float((logits.amax(0) - logits.amin(0)).max())

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from tests.rounding import N_DRAWS, wobbling
+
 SITES = ("resid_pre", "attn_out", "resid_mid", "ffn_out", "resid_post")
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -211,6 +213,17 @@ class Reference:
                 for site, states in self.states(seen, rows).items():
                     sites[site].append(states)
         return Activations([np.concatenate(m) for m in coefficients], keep, {site: torch.cat(z, 1) for site, z in sites.items()}, torch.cat(logits))
+
+    def lens_rounding(self, token_ids: np.ndarray) -> float:
+        """Find how far apart two computations of a lens of one sequence [seq] may be, as a share of the row's largest logit, over all layers and sites.
+
+        The states are the model's, of its own type (tests/rounding.py); what the lens makes of them is in float64 here.
+        """
+        ids, n = torch.from_numpy(token_ids.astype(np.int64)), N_DRAWS * len(token_ids)
+        with hooked(self) as seen, wobbling(self.hf):
+            self.hf(input_ids=ids.expand(N_DRAWS, -1), use_cache=False)
+        found = [self.lens(z).unflatten(1, (N_DRAWS, -1)) for z in self.states(seen, torch.arange(n)).values()]
+        return max(float(((logits.amax(1) - logits.amin(1)).amax(-1) / logits.abs().amax((1, 3))).max()) for logits in found)
 
     def states(self, seen: dict[tuple[str, int], Tensor], rows: Tensor) -> dict[str, Tensor]:
         """The five sites at some rows of one forward pass, each [n_layers, n_rows, d_model]."""

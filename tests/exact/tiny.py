@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,13 @@ class Tiny:
     texts: list[Text]
     bos: int | None
 
+    @cached_property
+    def rounding(self) -> float:
+        """How far apart two computations of a lens may be, as a share of the largest logit: measured on every fourth sequence."""
+        cut, reference = cut_texts(self.texts, self.tokenizer, CONTEXT, self.bos), Reference(self.hf)
+        sequences = np.split(cut.token_ids, np.cumsum(cut.lengths)[:-1])
+        return max(reference.lens_rounding(tokens) for tokens in sequences[::4])
+
     def request(self, target: Path, **changes: object) -> Request:
         """What `atlas ingest` would ask for, with every vector and every coefficient of 60 traced positions, and a paper run."""
         return tiny_request(self.folder, self.corpus, target, **changes)
@@ -92,7 +100,8 @@ class Tiny:
                 shared | {"trace": request.trace, "seed": request.seed, "coefficients": request.options["coefficients"], "batch_size": request.batch_size},
             ],
         }  # fmt: skip
-        return Case(published, reference, self.tokenizer, self.texts, cut, reference.read(cut, kept), settings, 1e-6, np.arange(D_FFN), name, corpus_id)
+        activations = reference.read(cut, kept)
+        return Case(published, reference, self.tokenizer, self.texts, cut, activations, settings, self.rounding, np.arange(D_FFN), name, corpus_id)
 
 
 def tiny_request(model: Path, corpus: Path, target: Path, **changes: object) -> Request:

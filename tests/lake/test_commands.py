@@ -15,8 +15,6 @@ from schema.store import open_reader
 from tests.exact.tiny import run
 from tests.lake.conftest import sums
 
-pytestmark = pytest.mark.thorough
-
 
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture) -> Callable[..., tuple[int, str, str]]:
@@ -30,6 +28,7 @@ def call(capsys: pytest.CaptureFixture) -> Callable[..., tuple[int, str, str]]:
     return called
 
 
+@pytest.mark.thorough
 def test_every_rule_holds(request_lake: Callable[..., Request], call: Callable) -> None:
     path = run(request_lake())
     code, out, err = call("verify", "--db", path)
@@ -53,6 +52,7 @@ def test_pulled_whole_it_is_the_file(request_lake: Callable[..., Request], file:
     assert "is there already" in err
 
 
+@pytest.mark.thorough
 def test_pulled_layers(request_lake: Callable[..., Request], file: Path, tmp_path: Path, call: Callable) -> None:
     path, pulled = run(request_lake()), tmp_path / "pulled.duckdb"
     assert call("pull", path, pulled, "--layers", "0,2")[0] == 0
@@ -90,6 +90,7 @@ def test_compaction_makes_few_files_of_many_and_changes_nothing(request_lake: Ca
     assert (code, out) == (0, f"{path}: nothing to mend\n")
 
 
+@pytest.mark.thorough
 def test_what_dead_workers_left_is_named_and_removed(request_lake: Callable[..., Request], call: Callable) -> None:
     path = run(request_lake(trace=0, paper=False))
     with opened_lake(path) as opened:

@@ -25,7 +25,7 @@ from schema.store import OFFLINE
 from tests.exact.tiny import Tiny, run
 from tests.lake.servers import Servers
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 NUMBERS = count()
 DUCKLAKE = f"ducklake-{uuid4()}.parquet"
