@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -31,11 +30,6 @@ if TYPE_CHECKING:
 
     from tests.lake.servers import Servers
 
-
-# where there is no NVIDIA GPU numba's simulator runs the kernel for them; it is chosen before numba is first imported
-if not Path("/dev/nvidiactl").exists():
-    assert "numba" not in sys.modules
-    os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
 
 # Ray's workers are nicer than others, and would wait for the tests of the other processor
 os.environ.setdefault("RAY_worker_niceness", "0")

@@ -42,21 +42,6 @@ def sent(array: np.ndarray, device: torch.device) -> torch.Tensor:
     return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else x.to(device)
 
 
-def fetched(x: torch.Tensor) -> Callable[[], int]:
-    """Start to bring one number from its device; what is returned waits for it and gives it."""
-    if x.device.type != "cuda":
-        return lambda: int(x)
-    here, arrived = torch.empty(x.shape, dtype=x.dtype, pin_memory=True), torch.cuda.Event()
-    here.copy_(x, non_blocking=True)
-    arrived.record(torch.cuda.current_stream(x.device))
-
-    def number() -> int:
-        arrived.synchronize()
-        return int(here)
-
-    return number
-
-
 def in_parts(model: "Model", batch: tuple[T, ...], n_tokens: Callable[[T], int], read: Callable[[tuple[T, ...]], R]) -> Iterator[R]:
     """What `read` returns of a batch, or of the parts of it for which there is room, in their order.
 
