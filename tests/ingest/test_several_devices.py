@@ -27,7 +27,7 @@ from schema.errors import AtlasError
 from schema.terms import SITES
 from tests.exact.published import Published
 from tests.exact.tiny import Tiny, make, run
-from tests.ingest.devices import FIRST, SECOND, MadeUpDevices, spread
+from tests.ingest.devices import FIRST, SECOND, made_up_devices, spread
 from tests.ingest.reading import sweep_batch, trace_batch
 from tests.ingest.tiny_models import tiny_hf, tiny_model, tiny_tokenizer
 
@@ -70,7 +70,7 @@ def test_layers_on_two_devices(model_type: str, monkeypatch: pytest.MonkeyPatch)
     # which made-up tensors do not know
     monkeypatch.setattr(torch, "inference_mode", torch.no_grad)
     one, sample, settings = tiny_model(model_type), np.array([3, 12, 15, 21]), TraceSettings(SITES, 5, 0)
-    with MadeUpDevices():
+    with made_up_devices():
         two = on_two_devices(model_type)
         assert two.place == f"{FIRST}, {SECOND}"
         check_identities(two)
@@ -96,7 +96,7 @@ def test_heads_of_a_layer_elsewhere(model_type: str) -> None:
     one, resid_pre, tokens = tiny_model(model_type), torch.randn(2, 6, 16, generator=torch.Generator().manual_seed(0)), torch.arange(6)
     expected = pattern(one, 0, resid_pre)
     outputs = head_outputs(one, 0, resid_pre, expected)
-    with MadeUpDevices():
+    with made_up_devices():
         two = on_two_devices(model_type)
         found = pattern(two, 0, resid_pre.to(FIRST))
         assert two.layer_device(0) == FIRST and found.device == two.device
