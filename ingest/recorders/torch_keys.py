@@ -205,6 +205,11 @@ def preceding(x: Tensor, row: Tensor, neuron: Tensor, n_before: Tensor) -> tuple
     return levels.masked_fill(~is_there, ABSENT), scales
 
 
+def counted_by(kinds: set[str]) -> str:
+    """Which code reads the coefficients on devices of some kinds."""
+    return "numba's kernel" if kinds == {"cpu"} else "torch's operations"
+
+
 def new_keys(model: Model, k: int) -> CpuKeys | TorchKeys:
     """The reduction that fits where the coefficients are."""
     devices = [model.layer_device(layer) for layer in range(model.n_layers)]
