@@ -37,7 +37,7 @@ def dry_run_report(request: Request) -> str:
         rows = {"position": probe.seen.n_positions} if probe.seen else {}
         for each in wanted:
             rows |= each.rows(probe)
-        seconds, n_bytes = ({each.name: of(each) for each in wanted} for of in (lambda each: each.seconds(probe), lambda each: each.n_bytes(probe)))
+        seconds, n_bytes = {each.name: each.seconds(probe) for each in wanted}, {each.name: each.n_bytes(probe) for each in wanted}
         return "\n".join([*notes, report(model, probe.seen, rows, seconds, n_bytes)])
 
 

@@ -95,7 +95,7 @@ def free_memory() -> tuple[dict[int, int], str]:
             torch.zeros(1, device=f"cuda:{i}").add_(1).item()
             free[i] = torch.cuda.mem_get_info(i)[0]
         except (AssertionError, RuntimeError) as error:
-            said = f"{torch.cuda.get_device_name(i)} does not compute with it: {first_line(error)}"
+            said = f"cuda:{i} does not compute with it: {first_line(error)}"
     return free, said
 
 

@@ -32,7 +32,7 @@ def silence_transformers() -> None:
 def checked_device(device: str) -> torch.device | None:
     """The device of this name, None for all GPUs; AtlasError if it is not there."""
     name, _, number = device.partition(":")
-    if name not in ("cpu", "cuda", SPREAD) or not re.fullmatch(r"[0-9]{0,4}", number):
+    if device != SPREAD and (name not in ("cpu", "cuda") or not re.fullmatch(r"[0-9]{0,4}", number)):
         raise AtlasError(f"device '{device}' is unknown; give auto, cpu, cuda, cuda:N or {SPREAD}")
     n_gpus = torch.cuda.device_count()
     if name != "cpu" and int(number or 0) >= n_gpus:

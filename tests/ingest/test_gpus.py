@@ -131,8 +131,8 @@ def test_a_gpu_that_does_not_compute_is_not_taken(monkeypatch: pytest.MonkeyPatc
 
     machine(monkeypatch, n_gpus=1)
     monkeypatch.setattr(torch, "zeros", zeros)
-    assert free_memory() == ({}, "NVIDIA 0 does not compute with it: no kernel image is available for cuda:0")
-    assert choose_device(lambda: 0).why.endswith("since NVIDIA 0 does not compute with it: no kernel image is available for cuda:0")
+    assert free_memory() == ({}, "cuda:0 does not compute with it: no kernel image is available for cuda:0")
+    assert choose_device(lambda: 0).why.endswith("since cuda:0 does not compute with it: no kernel image is available for cuda:0")
 
 
 @pytest.mark.parametrize(("dtype", "size"), [(torch.float32, 4), (torch.bfloat16, 2)])

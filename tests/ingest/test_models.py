@@ -361,7 +361,7 @@ def test_a_family_without_an_entry_says_where_one_is_added(folder: Path) -> None
         load(changed_config(folder, model_type="stablelm"))
 
 
-@pytest.mark.parametrize("device", ["cuda:²", "cpu:²", "cuda:-1"])
+@pytest.mark.parametrize("device", ["cuda:²", "cpu:²", "cuda:-1", "spread:0"])
 def test_a_device_whose_number_is_none_is_unknown(folder: Path, device: str) -> None:
     with pytest.raises(AtlasError, match="is unknown; give auto, cpu, cuda"):
         load(folder, device=device)
