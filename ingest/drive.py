@@ -9,6 +9,7 @@ from rich.progress import Progress, TaskID
 
 from ingest.passes import passes
 from ingest.passes.base import Basis, Pass, Plan, PlannedPass, Recording, RecordingPass, Text
+from ingest.placing import computed_by
 from ingest.recorders.base import Asked
 from ingest.recorders.reading import read
 from ingest.store.committer import Committer
@@ -40,7 +41,8 @@ class Drive:
     def register(self, each: Pass, corpus_id: int | None, settings: Mapping[str, object], n_shards: int) -> int:
         """run_id of a run of a pass."""
         request = self.basis.request
-        return register_run(self.basis.con, each.name, corpus_id, settings, request.seed, self.place, n_shards, each.is_repeatable)
+        by = computed_by(request, self.basis.model)
+        return register_run(self.basis.con, each.name, corpus_id, settings, request.seed, self.place, n_shards, each.is_repeatable, by)
 
     def show(self, name: str, unit: str, amounts: Sequence[int], done: set[int]) -> TaskID:
         """The bar of a run of shards with these amounts, some of them done."""

@@ -4,11 +4,14 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+import torch
+
 from ingest.model.device import enough_memory
 from ingest.model.models import Model, load_model
 from ingest.notes import cut_texts
 from ingest.passes import passes
 from ingest.passes.base import Probe
+from ingest.placing import place_workers, size_batches
 from ingest.refusals import check_fit, check_model, check_target
 from ingest.request import Request
 from ingest.run import cut_corpus, survey_corpus
@@ -21,8 +24,11 @@ from schema.tables import metadata
 def dry_run_report(request: Request) -> str:
     """Load the model, survey the corpus, time a probe of each pass; write nothing to the target. Returns the report."""
     check_target(request)
+    request, note = place_workers(request, torch.cuda.device_count())
+    notes = [note] if note else []
     with enough_memory(request.device):
-        model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device)
+        model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device, tell=notes.append)
+        request = size_batches(request, model)
         check_fit(request, model)
         check_model(request, model)
         with tempfile.TemporaryDirectory() as spool:
@@ -31,7 +37,8 @@ def dry_run_report(request: Request) -> str:
         rows = {"position": probe.seen.n_positions} if probe.seen else {}
         for each in wanted:
             rows |= each.rows(probe)
-        return report(model, probe.seen, rows, {each.name: each.seconds(probe) for each in wanted}, {each.name: each.n_bytes(probe) for each in wanted})
+        seconds, n_bytes = {each.name: each.seconds(probe) for each in wanted}, {each.name: each.n_bytes(probe) for each in wanted}
+        return "\n".join([*notes, report(model, probe.seen, rows, seconds, n_bytes)])
 
 
 def probe_of(model: Model, request: Request, spool: Path) -> Probe:

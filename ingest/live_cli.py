@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("target", type=click.Path(path_type=Path))
 @click.option("--model", help="The atlas's own model, named as for `atlas ingest`; needed where it is not found under the name that the atlas has.")
-@click.option("--device", default="cpu", show_default=True, help="cpu, cuda or cuda:N.")
+@click.option("--device", default="auto", show_default=True, help="As for `atlas ingest`.")
 @click.option("--idle", default=15.0, show_default=True, type=click.FloatRange(0.01), help="Minutes without a request after which it ends.")
 @click.option("--tcp", metavar="127.0.0.1:PORT", help="Listen on a port of this machine too; who asks there has a token.")
 @click.option("--stop", is_flag=True, help="End the process that answers for this atlas.")

@@ -8,6 +8,7 @@ import duckdb
 import torch
 
 from ingest.model.checks import check_attention, check_identities
+from ingest.model.gpus import no_gpu
 from ingest.model.models import Model
 from ingest.passes import passes
 from ingest.request import Request
@@ -78,7 +79,8 @@ def check_workers(request: Request, n_gpus: int) -> None:
     if request.device not in ("cpu", "cuda"):
         raise AtlasError(f"--device {request.device} is for one worker alone; of several each has a GPU (--device cuda) or a share of the processors (cpu)")
     if request.device == "cuda" and request.ray is None and n_gpus < request.workers:
-        raise AtlasError(f"--workers {request.workers} with --device cuda needs as many GPUs: torch {torch.__version__} sees {n_gpus}")
+        why = "" if n_gpus else f": {no_gpu()}"
+        raise AtlasError(f"--workers {request.workers} with --device cuda needs as many GPUs, and torch {torch.__version__} sees {n_gpus}{why}")
 
 
 def check_fit(request: Request, model: Model) -> None:

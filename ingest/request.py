@@ -16,7 +16,7 @@ class Request:
 
     trace: number of sampled positions, 0 for none. options: what the passes ask for by themselves, by name (ingest/passes).
     lake, data: catalogue and storage of the lake that `target` is to describe, None where it is a file or describes one already.
-    workers: how many compute; ray: address of the Ray cluster they are in, None for this machine.
+    batch_size: 0 for as many as the device usually takes. workers: how many compute; ray: address of the Ray cluster they are in, None for this machine.
     """
 
     target: Path

@@ -9,6 +9,7 @@ manifest once it is, so a run that dies at any moment goes on with the first sha
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -21,6 +22,7 @@ from ingest.model.device import enough_memory
 from ingest.model.models import Model, load_model
 from ingest.notes import another_corpus, cut_texts
 from ingest.passes.base import Basis, Text
+from ingest.placing import place_workers, size_batches
 from ingest.refusals import check_fit, check_model, check_target, check_workers
 from ingest.request import Request
 from ingest.store.committer import Committer, FileStore, Store, check_free, held, recover, remove_work, work_folder
@@ -43,6 +45,8 @@ def ingest(request: Request, bar: Progress) -> Survey | None:
     Raises AtlasError for bad input, with the published atlas as it was; KeyboardInterrupt leaves a state that resumes.
     """
     check_target(request)
+    request, note = place_workers(request, torch.cuda.device_count())
+    say(bar, note)
     check_workers(request, torch.cuda.device_count())
     with explained(request.target):
         # before the model, so that both are said at once: another process has it, the path is wrong
@@ -50,7 +54,9 @@ def ingest(request: Request, bar: Progress) -> Survey | None:
         corpus = request.open_corpus(work_folder(request.target)) if request.corpus is not None else None
     with enough_memory(request.device):
         # the GPUs belong to the workers
-        model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device if request.is_alone else "cpu")
+        device = request.device if request.is_alone else "cpu"
+        model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=device, tell=partial(say, bar))
+        request = size_batches(request, model)
         check_fit(request, model)
         check_model(request, model)
         if request.lake is not None and request.data is not None:

@@ -21,7 +21,7 @@ MODEL = "SELECT r.settings ->> 'model', r.settings ->> 'revision', m.dtype FROM 
 @click.option("--model", help="Named as for `atlas ingest`.  [default: as the atlas's first run did]")
 @click.option("--revision", help="Commit, tag or branch of a hub model.")
 @click.option("--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), help="Number format of the forward pass.  [default: the atlas's, else float32]")
-@click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1, …; auto: the layers spread over all GPUs.")
+@click.option("--device", default="auto", show_default=True, help="As for `atlas ingest`.")
 @click.option("--items", type=click.IntRange(1, 1000), default=150, show_default=True, help="Items of each paradigm that is generated.")
 @click.option("--seed", type=click.IntRange(-(2**63), 2**63 - 1), default=0, show_default=True, help="Seed of what is drawn.")
 @click.option("--context", type=click.IntRange(2), default=256, show_default=True, help="Tokens that the longest sentence may have.")

@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -33,11 +32,6 @@ if TYPE_CHECKING:
 
     from tests.lake.servers import Servers
 
-
-# where there is no NVIDIA GPU numba's simulator runs the kernel for them; it is chosen before numba is first imported
-if not Path("/dev/nvidiactl").exists():
-    assert "numba" not in sys.modules
-    os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
 
 # it finds in /proc what a test has started; without that, pytest-timeout ends the test alone
 pytest_plugins = ["tests.limits"] if Path("/proc/self/comm").exists() else []

@@ -17,9 +17,7 @@ import schema.tables
 
 for package in (schema.tables, ingest.recorders):
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        # those for GPUs look for one
-        if "cuda" not in module.name:
-            importlib.import_module(module.name)
+        importlib.import_module(module.name)
 
 # numba knows the types of what a compiled loop may hold; a loop read from its cache needs them all
 cpu_target.typing_context.refresh()

@@ -16,7 +16,7 @@ from ingest.experiments.spec import Spec, read_file, spec_of, to_toml
 USUAL = (
     click.Option(["--db"], type=click.Path(path_type=Path), envvar="ATLAS_DB", metavar="FILE", show_envvar=True, required=True, help="The atlas."),
     click.Option(["--model"], help="The atlas's own model, named as for `atlas ingest`; needed where it is not found under the name that the atlas has."),
-    click.Option(["--device"], default="cpu", show_default=True, help="cpu, cuda or cuda:N."),
+    click.Option(["--device"], default="auto", show_default=True, help="As for `atlas ingest`."),
     click.Option(["--dry-run"], is_flag=True, help="Say how many forward passes it takes, and minutes; keep nothing."),
 )
 

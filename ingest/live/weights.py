@@ -59,7 +59,7 @@ def load_wanted(wanted: Wanted, source: str | None, device: str, tell: Tell) -> 
     if kept.is_dir() and (model := load_kept(kept, wanted, device, tell)):
         return model
     tell("reading the weights")
-    model = load_named(wanted, source, device)
+    model = load_named(wanted, source, device, tell)
     if model.weights_sha256 != wanted.weights_sha256:
         raise AtlasError(
             f"the weights of {source or wanted.name} have SHA-256 {model.weights_sha256[:12]}…; the atlas was made from {wanted.name} with "
@@ -75,23 +75,23 @@ def load_kept(folder: Path, wanted: Wanted, device: str, tell: Tell) -> Model | 
     """None, and nothing kept, if what was kept is not what is wanted."""
     tell("reading the weights that were kept")
     with suppress(AtlasError):
-        model = load_model(str(folder), revision=None, dtype=wanted.dtype, device=device)
+        model = load_model(str(folder), revision=None, dtype=wanted.dtype, device=device, tell=tell)
         if model.weights_sha256 == wanted.weights_sha256:
             return replace(model, name=wanted.name, revision=wanted.revision)
     shutil.rmtree(folder, ignore_errors=True)
     return None
 
 
-def load_named(wanted: Wanted, source: str | None, device: str) -> Model:
+def load_named(wanted: Wanted, source: str | None, device: str, tell: Tell) -> Model:
     if source is not None:
-        return load_model(source, revision=None, dtype=wanted.dtype, device=device)
+        return load_model(source, revision=None, dtype=wanted.dtype, device=device, tell=tell)
     with suppress(AtlasError):
         if wanted.name == package_source().name:
-            return load_model(PACKAGE, revision=None, dtype=wanted.dtype, device=device)
+            return load_model(PACKAGE, revision=None, dtype=wanted.dtype, device=device, tell=tell)
     # what is local has digits of its weights as its revision
     revision = None if wanted.weights_sha256.startswith(wanted.revision) else wanted.revision
     try:
-        return load_model(wanted.name, revision=revision, dtype=wanted.dtype, device=device)
+        return load_model(wanted.name, revision=revision, dtype=wanted.dtype, device=device, tell=tell)
     except AtlasError as error:
         raise AtlasError(
             f"the atlas's model {wanted.name} was not found; start `atlas live` with --model, or name it to this command, as for `atlas ingest` ({error})"

@@ -31,30 +31,15 @@ class Room:
     n_tokens: float = math.inf
 
 
-def usual_batch(device: str, context: int) -> int:
-    """Sequences of a batch where none are asked for."""
-    return USUAL_SEQUENCES if device == "cpu" else max(1, USUAL_TOKENS // context)
+def usual_batch(kind: str, context: int) -> int:
+    """Sequences of a batch on a device of a kind, cpu or cuda, where none are asked for."""
+    return USUAL_SEQUENCES if kind == "cpu" else max(1, USUAL_TOKENS // context)
 
 
 def sent(array: np.ndarray, device: torch.device) -> torch.Tensor:
     """The array on a device; to a GPU from pinned memory, so that nobody waits for the copy."""
     x = torch.from_numpy(array)
     return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else x.to(device)
-
-
-def fetched(x: torch.Tensor) -> Callable[[], int]:
-    """Start to bring one number from its device; what is returned waits for it and gives it."""
-    if x.device.type != "cuda":
-        return lambda: int(x)
-    here, arrived = torch.empty(x.shape, dtype=x.dtype, pin_memory=True), torch.cuda.Event()
-    here.copy_(x, non_blocking=True)
-    arrived.record(torch.cuda.current_stream(x.device))
-
-    def number() -> int:
-        arrived.synchronize()
-        return int(here)
-
-    return number
 
 
 def in_parts(model: "Model", batch: tuple[T, ...], n_tokens: Callable[[T], int], read: Callable[[tuple[T, ...]], R]) -> Iterator[R]:
@@ -86,7 +71,7 @@ def no_room(model: "Model", n_tokens: int) -> AtlasError:
     shorter = ", --dtype bfloat16" if model.dtype == torch.float32 else ""
     return AtlasError(
         f"model {model.name}: {model.place} has no room beside it for one sequence of {n_tokens} tokens; "
-        f"use a smaller --context{shorter} or more GPUs (--device auto)"
+        f"use a smaller --context{shorter} or more GPUs (--device spread)"
     )
 
 
@@ -96,4 +81,5 @@ def enough_memory(device: str) -> Iterator[None]:
     try:
         yield
     except torch.OutOfMemoryError as error:
-        raise AtlasError(f"device '{device}' is out of memory: {str(error).splitlines()[0]} Use --dtype bfloat16 or more GPUs (--device auto).") from error
+        remedy = "Use --dtype bfloat16, more GPUs (--device spread) or the processors (--device cpu)."
+        raise AtlasError(f"device '{device}' is out of memory: {str(error).splitlines()[0]} {remedy}") from error

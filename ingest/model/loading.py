@@ -12,6 +12,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.utils import logging
 
+from ingest.model.gpus import SPREAD, no_gpu
 from ingest.model.sources import Source, reading
 from schema.errors import AtlasError
 
@@ -28,13 +29,16 @@ def silence_transformers() -> None:
     logging.disable_progress_bar()
 
 
-def checked_device(device: str) -> torch.device:
+def checked_device(device: str) -> torch.device | None:
+    """The device of this name, None for all GPUs; AtlasError if it is not there."""
     name, _, number = device.partition(":")
-    if name not in ("cpu", "cuda") or not re.fullmatch(r"[0-9]{0,4}", number):
-        raise AtlasError(f"device '{device}' is unknown; give cpu, cuda, cuda:N or auto")
-    if name == "cuda" and int(number or 0) >= torch.cuda.device_count():
-        raise AtlasError(f"device '{device}' was asked for, but torch {torch.__version__} sees {torch.cuda.device_count()} GPUs")
-    return torch.device(device)
+    if device != SPREAD and (name not in ("cpu", "cuda") or not re.fullmatch(r"[0-9]{0,4}", number)):
+        raise AtlasError(f"device '{device}' is unknown; give auto, cpu, cuda, cuda:N or {SPREAD}")
+    n_gpus = torch.cuda.device_count()
+    if name != "cpu" and int(number or 0) >= n_gpus:
+        why = "" if n_gpus else f": {no_gpu()}"
+        raise AtlasError(f"device '{device}' was asked for, but torch {torch.__version__} sees {n_gpus} GPU{'s' * (n_gpus != 1)}{why}")
+    return None if name == SPREAD else torch.device(device)
 
 
 def spelt(key: object) -> str:
@@ -68,6 +72,17 @@ def require_weights(source: Source) -> None:
         raise AtlasError(f"model {source.name}: no permission to read {found[0]}")
 
 
+def config_of(source: Source) -> PretrainedConfig:
+    return AutoConfig.for_model(**{key: value for key, value in source.config.items() if not key.endswith("_implementation")})
+
+
+def n_weight_bytes(source: Source, dtype: torch.dtype) -> int:
+    """Bytes of a model's weights in memory, from its configuration alone."""
+    with reading("config.json", source.name), torch.device("meta"):
+        hf = AutoModelForCausalLM.from_config(config_of(source), dtype=dtype)
+    return sum(p.numel() * p.element_size() for p in hf.parameters())
+
+
 def load_hf(source: Source, dtype: torch.dtype, device_map: str | None) -> PreTrainedModel:
     """The weights; AtlasError if some are quantised, missing or left over, which transformers would only log, or do not fit where device_map says."""
     if quantization := source.config.get("quantization_config"):
@@ -75,7 +90,7 @@ def load_hf(source: Source, dtype: torch.dtype, device_map: str | None) -> PreTr
         raise AtlasError(f"model {source.name}: its weights are quantised ({method}); only GGUF files are dequantised on loading")
     require_weights(source)
     with reading("weights", source.name):
-        config = AutoConfig.for_model(**{key: value for key, value in source.config.items() if not key.endswith("_implementation")})
+        config = config_of(source)
         # with `output_loading_info` it returns a pair, which its type does not say
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             source.location,

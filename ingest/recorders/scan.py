@@ -52,11 +52,9 @@ class Batch(NamedTuple):
 Cells = tuple[Tensor, Tensor]
 """Row and key, [n] each."""
 
-Scan = Callable[[Batch, Moments, Triggers | None], tuple[Moments, Callable[[], Cells]]]
-"""Adds a batch to the moments. Gives also what waits for the cells that are better than the k-th best of the triggers, if there are any to compare with."""
-
 
 def torch_scan(batch: Batch, moments: Moments, triggers: Triggers | None) -> tuple[Moments, Callable[[], Cells]]:
+    """Add a batch to the moments. Gives also what waits for the cells that are better than the k-th best of the triggers, if there are any to compare with."""
     x = batch.x[batch.positions >= 0] if batch.is_padded else batch.x
     for some in x.split(rows_at_once(x)):
         moments = moments.and_also(counted(some.float()))

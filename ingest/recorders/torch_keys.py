@@ -15,10 +15,9 @@ from torch import Tensor
 
 from ingest.model.device import sent
 from ingest.model.models import Model
-from ingest.recorders.cuda_scan import can_scan, cuda_scan
 from ingest.recorders.kernel import ABSENT, NOWHERE
 from ingest.recorders.keys import Add, CpuKeys, KeyStatistics, KeyTriggers, check_finite
-from ingest.recorders.scan import Batch, Cells, Moments, Scan, Triggers, better_cells, torch_scan
+from ingest.recorders.scan import Batch, Cells, Moments, Triggers, better_cells, torch_scan
 from schema.terms import HISTOGRAM_BINS, PRECEDING
 
 WAITING_SHARE = 0.25
@@ -56,10 +55,10 @@ class Rows(NamedTuple):
 
 
 class TorchKeys:
-    """Running reductions of all keys. devices: where each layer's coefficients are; scan: how they are read."""
+    """Running reductions of all keys. devices: where each layer's coefficients are."""
 
-    def __init__(self, devices: Iterable[torch.device], d_ffn: int, k: int, scan: Scan = torch_scan) -> None:
-        self.d_ffn, self.k, self.devices, self.scan = d_ffn, k, list(devices), scan
+    def __init__(self, devices: Iterable[torch.device], d_ffn: int, k: int) -> None:
+        self.d_ffn, self.k, self.devices = d_ffn, k, list(devices)
         self.layers = [Layer(no_moments(d_ffn, device), no_triggers(d_ffn, k, device), (), 0) for device in self.devices]
         self.unsettled: tuple[int, Batch, Callable[[], Cells]] | None = None
         self.n_positions = 0
@@ -91,7 +90,7 @@ class TorchKeys:
         self.settle()
         known, batch = self.layers[layer], Batch(coefficients.detach(), *rows[self.devices[layer]])
         n_rows, is_late = len(batch.x), known.n_seen // 4 >= len(batch.x)
-        moments, found = self.scan(batch, known.moments, known.triggers if is_late else None)
+        moments, found = torch_scan(batch, known.moments, known.triggers if is_late else None)
         known = known._replace(moments=moments)
         # what is found among many rows, beside those before, is much: it comes in parts, each compared with the best of those before
         for first, end in [] if is_late else parts(known.n_seen, n_rows, self.k):
@@ -206,10 +205,14 @@ def preceding(x: Tensor, row: Tensor, neuron: Tensor, n_before: Tensor) -> tuple
     return levels.masked_fill(~is_there, ABSENT), scales
 
 
+def counted_by(kinds: set[str]) -> str:
+    """Which code reads the coefficients on devices of some kinds."""
+    return "numba's kernel" if kinds == {"cpu"} else "torch's operations"
+
+
 def new_keys(model: Model, k: int) -> CpuKeys | TorchKeys:
     """The reduction that fits where the coefficients are."""
     devices = [model.layer_device(layer) for layer in range(model.n_layers)]
-    kinds = {device.type for device in devices}
-    if kinds == {"cpu"}:
+    if {device.type for device in devices} == {"cpu"}:
         return CpuKeys(model.n_layers, model.d_ffn, k)
-    return TorchKeys(devices, model.d_ffn, k, cuda_scan if kinds == {"cuda"} and all(map(can_scan, set(devices))) else torch_scan)
+    return TorchKeys(devices, model.d_ffn, k)

@@ -3,9 +3,10 @@
 import json
 import platform
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from itertools import count
 
 import duckdb
@@ -104,9 +105,17 @@ def run_with(con: duckdb.DuckDBPyConnection, kind: str, corpus_id: int | None, s
 
 
 def register_run(
-    con: duckdb.DuckDBPyConnection, kind: str, corpus_id: int | None, settings: Mapping[str, object], seed: int, device: str, n_shards: int, is_repeatable: bool
+    con: duckdb.DuckDBPyConnection,
+    kind: str,
+    corpus_id: int | None,
+    settings: Mapping[str, object],
+    seed: int,
+    device: str,
+    n_shards: int,
+    is_repeatable: bool,
+    computed_by: Mapping[str, str],
 ) -> int:
-    """run_id of the run with these settings: the one that is there, finished or not, or a new one.
+    """run_id of the run with these settings: the one that is there, finished or not, or a new one. computed_by: recorded beside the versions.
 
     Raises AtlasError where a run of this kind and corpus has other settings and may not be repeated with these, or has not finished.
     """
@@ -123,7 +132,8 @@ def register_run(
     # the first that is free: one that `forget` took back gets its place again
     taken = {run_id for (run_id,) in con.execute("SELECT run_id FROM run").fetchall()}
     run_id = next(i for i in count() if i not in taken)
-    row = {"run_id": run_id, "kind": kind, "corpus_id": corpus_id, "settings": json.dumps(settings), "versions": json.dumps(versions()), "seed": seed}
+    row = {"run_id": run_id, "kind": kind, "corpus_id": corpus_id, "settings": json.dumps(settings), "seed": seed}
+    row["versions"] = json.dumps({**versions(), **computed_by})
     insert_row(con, "run", {**row, "device": device, "n_shards": n_shards, "started_at": datetime.now(UTC), "finished_at": None, "status": "running"})
     return run_id
 
@@ -153,8 +163,12 @@ def finish_run(con: duckdb.DuckDBPyConnection, run_id: int) -> None:
 
 @cache
 def versions() -> dict[str, str]:
-    packages = ("activation-atlas", "torch", "transformers", "duckdb", "numpy", "numba", "scipy", "umap-learn")
-    return {"python": platform.python_version(), **{p: version(p) for p in packages}}
+    """Of Python and of the packages that compute; what is not installed is left out, and asked for where it is needed."""
+    found = {"python": platform.python_version()}
+    for package in ("activation-atlas", "torch", "transformers", "duckdb", "numpy", "numba", "scipy", "umap-learn"):
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
 
 
 def insert_row(con: duckdb.DuckDBPyConnection, table: str, row: dict[str, object]) -> None:

@@ -16,7 +16,11 @@ def tables(m: MetaData, _: int) -> None:
         column("kind", String, "Name of the pass: weights (from the weights alone), sweep (every position), trace (sampled positions) and so on."),
         column("corpus_id", Integer, "The corpus it read; null for weights and map, which are of the model or of all traces.", "corpus.corpus_id", null=True),
         column("settings", Json, "JSON: everything needed to repeat the run."),
-        column("versions", Json, "JSON: versions of python, torch, transformers, duckdb and this project."),
+        column(
+            "versions",
+            Json,
+            "JSON: versions of python, torch, duckdb and others, and of this project; GPUs and their driver; what counted coefficients.",
+        ),
         column("seed", BigInteger, "Seed of every random choice in the run."),
         column("device", String, "Where the forward pass ran."),
         column("n_shards", Integer, "Shards the run consists of."),

@@ -16,9 +16,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from ingest.cli import ingest
 from ingest.model.device import in_parts, usual_batch
 from ingest.model.models import Model, load_model, wrap
-from ingest.recorders.cuda_scan import cuda_scan
 from ingest.recorders.reading import n_tokens, padded, read_batch
-from ingest.recorders.torch_keys import TorchKeys, new_keys
+from ingest.recorders.torch_keys import new_keys
 from ingest.recorders.triggers import TriggerRecorder
 from ingest.text.sequences import Sequence
 from tests.benchmarks.throughput import CONTEXT, MEASURED, SKIPPED, K, sequences_of, timed
@@ -54,26 +53,19 @@ def bare(model: Model, batch: tuple[Sequence, ...]) -> None:
 
 
 def bench_passes(model: Model, batch_size: int) -> None:
-    """Bare and swept forward passes in turn over the same batches; swept also with torch's operations in place of the kernel."""
-    sequences, keys = sequences_of(model, batch_size * (SKIPPED + MEASURED), every=1), new_keys(model, K)
-    by_kernel = isinstance(keys, TorchKeys) and keys.scan is cuda_scan
-    by_torch = TorchKeys([model.layer_device(layer) for layer in range(model.n_layers)], model.d_ffn, K)
-    recorders = {"swept": TriggerRecorder(keys, 0), "by torch": TriggerRecorder(by_torch, 0)}
-    times: dict[str, list[float]] = {"bare": [], "swept": [], "by torch": []}
+    """Bare and swept forward passes in turn over the same batches."""
+    sequences, recorder = sequences_of(model, batch_size * (SKIPPED + MEASURED), every=1), TriggerRecorder(new_keys(model, K), 0)
+    times: dict[str, list[float]] = {"bare": [], "swept": []}
     for i in range(SKIPPED + MEASURED):
         batch = tuple(sequences[i * batch_size : (i + 1) * batch_size])
-        actions = [("bare", lambda batch=batch: bare(model, batch))]
-        for name, recorder in recorders.items():
-            actions.append((name, lambda batch=batch, recorder=recorder: list(read_batch(model, [(recorder, None)], batch))))
+        actions = [("bare", lambda batch=batch: bare(model, batch)), ("swept", lambda batch=batch: list(read_batch(model, [(recorder, None)], batch)))]
         for name, action in actions if i % 2 else reversed(actions):
             times[name].append(timed(action))
     seconds = {name: statistics.median(t[SKIPPED:]) for name, t in times.items()}
     fitted = min(batch_size, model.room.n_tokens // CONTEXT)
     print(f"    {model.name}, batches of {batch_size}, read by {fitted:.0f}")
     print(f"    bare forward pass            {batch_size * CONTEXT / seconds['bare']:10,.0f} tokens/s")
-    for name, what in (("swept", "keeping everything" if by_kernel else "everything, no numba-cuda"), ("by torch", "by torch's operations")):
-        print(f"    {what:28} {batch_size * CONTEXT / seconds[name]:10,.0f} tokens/s, {seconds['bare'] / seconds[name]:.3f} of it")
-    print(f"    the same triggers by both    {bool((keys.triggers().positions == by_torch.triggers().positions).all())}")
+    print(f"    keeping everything           {batch_size * CONTEXT / seconds['swept']:10,.0f} tokens/s, {seconds['bare'] / seconds['swept']:.3f} of it")
 
 
 @contextmanager

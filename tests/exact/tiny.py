@@ -18,6 +18,7 @@ from schema.progress import progress_bar
 from tests.exact.checks import ID_STEP, Case
 from tests.exact.published import Published
 from tests.exact.reference import Reference, Text, cut_texts
+from tests.ingest.tiny_models import code
 
 D_FFN, D_VOCAB, CONTEXT = 40, 300, 24
 TWIN_TOKENS = (299, 70)
@@ -180,7 +181,8 @@ def tokenizer(with_bos: bool) -> PreTrainedTokenizerFast:
 
 def random_model(model_type: str, seed: int = 0) -> PreTrainedModel:
     """Every parameter random: no bias is 0 and no gain is 1, so nothing left out goes unnoticed. Two embeddings are twins."""
-    hf = AutoModelForCausalLM.from_config(AutoConfig.for_model(model_type, **CONFIGS[model_type]))
+    config = AutoConfig.for_model(model_type, **CONFIGS[model_type])
+    hf = AutoModelForCausalLM.from_config(config, attn_implementation=code(model_type, config))
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for _, parameter in sorted(hf.named_parameters()):

@@ -1,11 +1,14 @@
 """Devices that are made up: tensors on them hold their numbers on the CPU, and may not meet those of another."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from accelerate.hooks import AlignDevicesHook, add_hook_to_module
 from torch import nn
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 from transformers import PreTrainedModel
@@ -33,11 +36,34 @@ class Elsewhere(torch.Tensor):
         return compute(func, args, kwargs or {})
 
 
-class MadeUpDevices(TorchDispatchMode):
-    """While it is on, tensors can be made on them and sent there."""
+class Computed(TorchDispatchMode):
+    """While it is on, tensors can be made on made-up devices and sent there."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return compute(func, args, kwargs or {})
+
+
+class OfNumbers(TorchFunctionMode):
+    """While it is on, so can tensors of given numbers: in some versions torch brings these to their device unseen by a dispatch mode."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        device = kwargs.get("device")
+        if func is not torch.tensor or device is None or torch.device(device).type != FIRST.type:
+            return func(*args, **kwargs)
+        return func(*args, **kwargs | {"device": "cpu"}).to(device)
+
+
+@contextmanager
+def made_up_devices() -> Iterator[None]:
+    """Tensors can be made on them and sent there. None computes in mixed precision: some versions of torch refuse to say so of a kind that cannot."""
+    real = torch.is_autocast_enabled
+
+    def is_autocast_enabled(device_type: str | None = None) -> bool:
+        return False if device_type == FIRST.type else real(*([] if device_type is None else [device_type]))
+
+    with patch.object(torch, "is_autocast_enabled", is_autocast_enabled), Computed(), OfNumbers():
+        yield
 
 
 def compute(func: Any, args: Any, kwargs: Any) -> Any:

@@ -9,7 +9,7 @@ from ingest.model.models import Model
 from schema.errors import AtlasError
 from tests.ingest.attention_oracle import eager_model, run
 from tests.ingest.test_hooks import n_hooks
-from tests.ingest.tiny_models import FAMILIES, tiny_model, token_batch, with_facts
+from tests.ingest.tiny_models import FAMILIES, code, tiny_model, token_batch, with_facts
 
 torch.set_num_threads(1)
 
@@ -24,7 +24,7 @@ def heard(model: Model, token_ids: torch.Tensor, *sites: str, **options: object)
 def usual(model_type: str) -> Model:
     """The model of the oracle, with the attention that transformers takes by itself."""
     model = eager_model(model_type)
-    model.hf.set_attn_implementation("sdpa" if model.hf._supports_sdpa else "eager")
+    model.hf.set_attn_implementation(code(model_type, model.hf.config) or ("sdpa" if model.hf._supports_sdpa else "eager"))
     return model
 
 

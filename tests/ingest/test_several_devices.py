@@ -12,10 +12,12 @@ from accelerate import cpu_offload
 from ingest import run as driver
 from ingest.model.architectures import ARCHITECTURES
 from ingest.model.checks import check_identities
+from ingest.model.device import USUAL_SEQUENCES
 from ingest.model.embedding import position_rows, token_rows
 from ingest.model.heads import head_outputs, pattern
-from ingest.model.loading import require_room
-from ingest.model.models import Model, load_model, wrap
+from ingest.model.loading import load_hf, require_room
+from ingest.model.models import Model, wrap
+from ingest.model.sources import folder_source
 from ingest.recorders.torch_keys import TorchKeys, new_keys
 from ingest.recorders.traces import TraceSettings, join_states, trace_tables
 from ingest.recorders.values import all_unit_values, weight_tables
@@ -27,7 +29,7 @@ from schema.errors import AtlasError
 from schema.terms import SITES
 from tests.exact.published import Published
 from tests.exact.tiny import Tiny, make, run
-from tests.ingest.devices import FIRST, SECOND, MadeUpDevices, spread
+from tests.ingest.devices import FIRST, SECOND, made_up_devices, spread
 from tests.ingest.reading import sweep_batch, trace_batch
 from tests.ingest.tiny_models import FAMILIES, marked, tiny_hf, tiny_model, tiny_tokenizer
 
@@ -71,7 +73,7 @@ def test_layers_on_two_devices(model_type: str, monkeypatch: pytest.MonkeyPatch)
     # which made-up tensors do not know
     monkeypatch.setattr(torch, "inference_mode", torch.no_grad)
     one, sample, settings = tiny_model(model_type), np.array([3, 12, 15, 21]), TraceSettings(SITES, 5, 0)
-    with MadeUpDevices():
+    with made_up_devices():
         two = on_two_devices(model_type)
         assert two.place == f"{FIRST}, {SECOND}"
         check_identities(two)
@@ -97,7 +99,7 @@ def test_heads_of_a_layer_elsewhere(model_type: str) -> None:
     one, resid_pre, tokens = tiny_model(model_type), torch.randn(2, 6, 16, generator=torch.Generator().manual_seed(0)), torch.arange(6)
     expected = pattern(one, 0, resid_pre)
     outputs = head_outputs(one, 0, resid_pre, expected)
-    with MadeUpDevices():
+    with made_up_devices():
         two = on_two_devices(model_type)
         found = pattern(two, 0, resid_pre.to(FIRST))
         assert two.layer_device(0) == FIRST and found.device == two.device
@@ -113,7 +115,9 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 
 @pytest.mark.thorough
 def test_auto_without_a_gpu_makes_the_atlas_of_the_cpu(tiny: Tiny, tmp_path: Path) -> None:
-    auto, cpu = (Published(run(tiny.request(tmp_path / f"{device}.duckdb", device=device))) for device in ("auto", "cpu"))
+    """In batches of as many sequences as the processors take."""
+    asked = {"auto": 0, "cpu": USUAL_SEQUENCES}
+    auto, cpu = (Published(run(tiny.request(tmp_path / f"{device}.duckdb", device=device, batch_size=n))) for device, n in asked.items())
     assert auto.checksums() == cpu.checksums()
     assert auto.rows("SELECT DISTINCT device FROM run") == [("cpu",)]
 
@@ -123,7 +127,7 @@ def test_every_family_can_be_spread(model_type: str, tmp_path: Path) -> None:
     """Transformers knows which of its modules may not be torn apart."""
     tiny_hf(model_type).save_pretrained(tmp_path)
     tiny_tokenizer().save_pretrained(tmp_path)
-    assert load_model(str(tmp_path), revision=None, dtype="float32", device="auto").n_layers == 2
+    assert wrap(load_hf(folder_source(tmp_path), torch.float32, "auto"), tiny_tokenizer(), "tiny").n_layers == 2
 
 
 def test_weights_for_which_no_gpu_has_room_are_refused(tmp_path: Path) -> None:
@@ -140,8 +144,8 @@ def test_weights_for_which_no_gpu_has_room_are_refused(tmp_path: Path) -> None:
     ("device", "workers", "n_gpus", "said"),
     [
         ("cuda:1", 2, 4, "--device cuda:1 is for one worker alone"),
-        ("auto", 2, 4, "--device auto is for one worker alone"),
-        ("cuda", 3, 2, "--workers 3 with --device cuda needs as many GPUs: torch .* sees 2"),
+        ("spread", 2, 4, "--device spread is for one worker alone"),
+        ("cuda", 3, 2, "--workers 3 with --device cuda needs as many GPUs, and torch .* sees 2"),
     ],
 )
 def test_workers_that_have_no_gpu_each_are_refused(tiny: Tiny, tmp_path: Path, device: str, workers: int, n_gpus: int, said: str) -> None:

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-from ingest.model.architectures import ARCHITECTURES, tiny_config
+from ingest.model.architectures import ARCHITECTURES, architectures, tiny_config
 from ingest.model.models import Model, wrap
 
 BOS = "<|begin|>"
@@ -48,7 +48,13 @@ def randomise(hf: PreTrainedModel, seed: int = 0, std: float = 0.3) -> PreTraine
 
 def tiny_hf(model_type: str, *, seed: int = 0, dtype: torch.dtype = torch.float32, **changes: object) -> PreTrainedModel:
     """A random transformers model; `changes` go into its configuration (tie_word_embeddings=False, …)."""
-    return randomise(AutoModelForCausalLM.from_config(tiny_config(model_type, **changes)), seed).to(dtype).eval()
+    config = tiny_config(model_type, **changes)
+    return randomise(AutoModelForCausalLM.from_config(config, attn_implementation=code(model_type, config)), seed).to(dtype).eval()
+
+
+def code(model_type: str, config: PretrainedConfig) -> str | None:
+    """Which of transformers' attention code a model must be asked to take: of some versions not all that they take by themselves has the soft-cap."""
+    return None if architectures()[model_type].attention.softcap(config) is None else "eager"
 
 
 def tiny_model(model_type: str, *, seed: int = 0, dtype: torch.dtype = torch.float32, **changes: object) -> Model:

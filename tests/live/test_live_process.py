@@ -211,7 +211,7 @@ def test_one_process_an_atlas_and_stop_ends_it(world: World, sockets: Path) -> N
 
 @pytest.mark.parametrize(
     ("device", "said"),
-    [("tpu", "is unknown; give cpu, cuda, cuda:N or auto"), ("nope", "is unknown"), ("cuda:99", r"was asked for, but torch .* sees \d+ GPUs")],
+    [("tpu", "is unknown; give auto, cpu, cuda, cuda:N or spread"), ("nope", "is unknown"), ("cuda:99", r"was asked for, but torch .* sees \d+ GPUs?")],
 )
 def test_a_device_that_is_not_there_is_refused_before_anything_is_answered(tiny_path: Path, monkeypatch: pytest.MonkeyPatch, device: str, said: str) -> None:
     served: list[Path] = []

@@ -1,0 +1,122 @@
+"""Which GPUs there are and what has room on them, and why torch sees none."""
+
+import os
+import subprocess
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+AUTO, SPREAD = "auto", "spread"
+"""Names of devices beside torch's: one that has room for the model, and all GPUs, a part of the layers on each."""
+
+WEIGHTS_SHARE = 0.8
+"""Of a GPU's free memory, what a model's weights may take: the rest is for batches, for reductions and for weights in float32."""
+
+OLDEST_DRIVER = {"12": 525, "13": 580}
+"""CUDA that a torch is built for → the oldest driver that it runs on."""
+
+KERNEL_MODULE = Path("/proc/driver/nvidia/version")
+"""Where the driver says its version; not in every container."""
+
+SMI = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+
+
+class NoGpu(NamedTuple):
+    """Why torch sees no GPU, and what to do: clauses of one line."""
+
+    why: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.why}; {self.remedy}"
+
+
+class Choice(NamedTuple):
+    """A device, and a line that says why it was chosen."""
+
+    device: str
+    why: str
+
+
+def driver_version() -> str | None:
+    """Version of NVIDIA's driver, such as 580.95.05; None where there is none."""
+    if KERNEL_MODULE.is_file():
+        words = KERNEL_MODULE.read_text(encoding="utf-8", errors="replace").partition("\n")[0].split()
+        if found := next((word for word in words if word.replace(".", "").isdecimal() and "." in word), None):
+            return found
+    try:
+        said = subprocess.run(SMI, capture_output=True, text=True, timeout=20, check=True).stdout.split()
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return said[0] if said and said[0][0].isdecimal() else None
+
+
+def no_gpu() -> NoGpu:
+    """Why torch sees none, asked where it does not."""
+    another = "install another build (docs/ingest.md: torch and your GPU)"
+    cuda = torch.version.cuda
+    if cuda is None:
+        return NoGpu("it is a build without CUDA", another)
+    driver = driver_version()
+    if driver is None:
+        return NoGpu("this machine has no NVIDIA driver", "install NVIDIA's driver, or compute with --device cpu")
+    oldest = OLDEST_DRIVER.get(cuda.partition(".")[0], 0)
+    if int(driver.partition(".")[0]) < oldest:
+        why = f"it is built for CUDA {cuda}, which needs driver {oldest} or newer, and the driver here is {driver}"
+        return NoGpu(why, f"update the driver, or {another} for an older CUDA")
+    if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
+        return NoGpu(f"CUDA_VISIBLE_DEVICES is '{visible}'", "let it name a GPU's number, or unset it")
+    return NoGpu(f"driver {driver} is there, and CUDA says: {said_by_cuda()}", "see whether `nvidia-smi` lists a GPU")
+
+
+def said_by_cuda() -> str:
+    """First line of the error that CUDA begins with."""
+    try:
+        torch.cuda.init()
+    except (AssertionError, RuntimeError) as error:
+        return first_line(error)
+    return "no GPU"
+
+
+def first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def free_memory() -> tuple[dict[int, int], str]:
+    """Bytes that are free on each GPU that computes, by its number, and what one said that does not.
+
+    A torch that was not built for a GPU sees it nevertheless, and fails at the first operation.
+    """
+    free, said = {}, ""
+    for i in range(torch.cuda.device_count()):
+        try:
+            torch.zeros(1, device=f"cuda:{i}").add_(1).item()
+            free[i] = torch.cuda.mem_get_info(i)[0]
+        except (AssertionError, RuntimeError) as error:
+            said = f"cuda:{i} does not compute with it: {first_line(error)}"
+    return free, said
+
+
+def choose_device(n_bytes: Callable[[], int]) -> Choice:
+    """The GPU that has most room for a model, if it has enough, else all of them, else the processors. n_bytes: of the model's weights."""
+    free, said = free_memory()
+    if not free:
+        return Choice("cpu", f"computing on the processors: torch {torch.__version__} sees no GPU that it can use, since {said or no_gpu().why}")
+    n, roomiest = n_bytes(), max(free, key=lambda i: free[i])
+    if n <= WEIGHTS_SHARE * free[roomiest]:
+        return Choice(f"cuda:{roomiest}", f"computing on cuda:{roomiest}, {torch.cuda.get_device_name(roomiest)}")
+    if n <= WEIGHTS_SHARE * sum(free.values()):
+        return Choice(SPREAD, f"computing on {len(free)} GPUs, over which the layers are spread: weights of {n / 1e9:.1f} GB are too many for one")
+    why = f"the model has {n / 1e9:.1f} GB of weights, and GPUs have {sum(free.values()) / 1e9:.1f} GB free, of which batches need a part"
+    return Choice("cpu", f"computing on the processors: {why}; --dtype bfloat16 halves weights in float32, --device cuda tries all the same")
+
+
+def gpu_facts(devices: Iterable[torch.device]) -> dict[str, str]:
+    """Names of the GPUs among some devices, their driver, and the CUDA that torch was built for; nothing where there are none."""
+    gpus = [device for device in devices if device.type == "cuda"]
+    if not gpus:
+        return {}
+    names = sorted({torch.cuda.get_device_name(device) for device in gpus})
+    return {"gpu": ", ".join(names), "driver": driver_version() or "unknown", "cuda": torch.version.cuda or "unknown"}

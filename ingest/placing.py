@@ -1,0 +1,47 @@
+"""What an ingest takes where it was not told: who of several workers computes on what, how large batches are; and what is recorded of it."""
+
+from dataclasses import replace
+
+import torch
+
+from ingest.model.device import usual_batch
+from ingest.model.gpus import AUTO, Choice, gpu_facts, no_gpu
+from ingest.model.models import Model
+from ingest.recorders.torch_keys import counted_by
+from ingest.request import Request
+
+
+def place_workers(request: Request, n_gpus: int) -> tuple[Request, str | None]:
+    """The request with what several workers compute on, and a line about it where that was left to the atlas. n_gpus: of this machine.
+
+    One worker chooses when it knows the model. What the machines of a cluster have is not known here.
+    """
+    if request.is_alone or request.device != AUTO:
+        return request, None
+    if request.ray is not None:
+        choice = Choice("cpu", "computing on the processors of the cluster: --device cuda takes its GPUs")
+    elif n_gpus >= request.workers:
+        choice = Choice("cuda", f"computing on {request.workers} GPUs, one a worker")
+    else:
+        why = f"{request.workers} workers need a GPU each, and torch {torch.__version__} sees {n_gpus}"
+        choice = Choice("cpu", f"computing on the processors: {why}{'' if n_gpus else f', since {no_gpu().why}'}")
+    return replace(request, device=choice.device), choice.why
+
+
+def size_batches(request: Request, model: Model) -> Request:
+    """The request with as many sequences in a batch as where it is computed usually takes, unless it says how many."""
+    return request if request.batch_size else replace(request, batch_size=usual_batch(kind_of(request, model), request.context))
+
+
+def kind_of(request: Request, model: Model) -> str:
+    """cpu or cuda: what shards are computed on, by this process with the model, or by workers."""
+    return model.device.type if request.is_alone else request.device.partition(":")[0]
+
+
+def computed_by(request: Request, model: Model) -> dict[str, str]:
+    """What a run records beside the versions of packages: the GPUs and their driver, and which code counts coefficients.
+
+    Of the machines of a cluster only the latter is known.
+    """
+    of_workers = [torch.device("cuda", i) for i in range(request.workers)] if request.device == "cuda" and request.ray is None else []
+    return {**gpu_facts(model.devices if request.is_alone else of_workers), "coefficients": counted_by({kind_of(request, model)})}
