@@ -232,6 +232,7 @@ def test_what_a_server_keeps_is_bounded(tiny: Path, monkeypatch: pytest.MonkeyPa
     assert config_max_cache_data_size_to_bytes(bound) == 512 * 1024**2
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
 def test_the_command_itself_is_the_server_and_ends_when_told(tiny: Path, tmp_path: Path, chromium: Browser, told: signal.Signals) -> None:
     with serving(tiny, tmp_path / "log") as server:
@@ -243,6 +244,7 @@ def test_the_command_itself_is_the_server_and_ends_when_told(tiny: Path, tmp_pat
         page.close()
 
 
+@pytest.mark.thorough
 def test_the_folder_it_is_called_in_brings_no_code_and_no_configuration(tiny_original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, ran = tmp_path / "downloads", tmp_path / "ran"
     (folder / ".streamlit").mkdir(parents=True)

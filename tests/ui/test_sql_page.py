@@ -91,6 +91,7 @@ def test_a_question_is_filled_in_as_a_form(visit: Visit, tiny: Path) -> None:
     assert rows(app)["coefficient"].to_list()[:2] == [3.0, 2.5]
 
 
+@pytest.mark.first_cases(6)
 @pytest.mark.parametrize("statement", ATTACKS)
 def test_an_attack_is_refused_on_the_page(visit: Visit, tiny: Path, tmp_path: Path, statement: str) -> None:
     secret, out = tmp_path / "secret.csv", tmp_path / "out"
@@ -142,6 +143,7 @@ def test_a_process_waits_for_the_next_statement_and_answers_no_other(visit: Visi
     assert (used[-1], shown(app)) == (None, [2])
 
 
+@pytest.mark.thorough
 def test_few_results_are_kept_however_many_are_asked_for(visit: Visit, tiny: Path, statements: list[str]) -> None:
     app = visit(tiny, "sql")
     asked = [f"SELECT {i} AS i" for i in range(9)]

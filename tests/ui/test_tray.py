@@ -52,6 +52,7 @@ def test_a_name_in_a_file_that_was_sent_is_no_markdown(tiny: Path, visit: Visit)
     assert not [shown.value for shown in (*app.header, *app.markdown, *app.subheader) if "![" in shown.value]
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("sql", "said"),
     [

@@ -157,6 +157,7 @@ def test_each_file_that_is_given_must_be_an_atlas(tiny: Path) -> None:
     assert CliRunner().invoke(ui, [], env={"ATLAS_DB": None}).exit_code == 2
 
 
+@pytest.mark.thorough
 def test_no_more_atlases_are_served_than_stay_open(tiny: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
     several = [tiny, *(Path(shutil.copy(tiny, tiny.with_name(f"t{i}.duckdb"))) for i in range(1, MOST_SERVED))]
     ran = CliRunner().invoke(ui, [*map(str, several), "one-more.duckdb"])
