@@ -104,8 +104,8 @@ packages: ## LaTeX and Chromium, which some tests run: on Debian, as root or wit
 
 test: .venv/.installed-dev packages ## every feature once, within ten minutes on two slow cores
 	rm -rf $(FEATURES) && mkdir $(FEATURES)
-	$(DUCKDB_THREADS) $(PYTEST) -m 'not thorough' --features $(FEATURES)
-	$(BIN)/python -m pytest -q --features $(FEATURES) tests/features.py
+	$(DUCKDB_THREADS) $(PYTEST) -m 'not thorough' --features=$(FEATURES)
+	$(BIN)/python -m pytest -q --features=$(FEATURES) tests/features.py
 
 test-all: test lake lane-2 thorough ## all tests
 

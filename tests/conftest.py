@@ -73,17 +73,19 @@ def is_one_of_several(config: pytest.Config) -> bool:
     return hasattr(config, "workeroutput")
 
 
-@pytest.hookimpl(tryfirst=True, specname="pytest_collection_modifyitems")
-def mark_further_cases(items: list[pytest.Item]) -> None:
+N_CASES = pytest.StashKey[Counter[str]]()
+"""How many cases of a test were collected."""
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
     """Of a test with the mark `first_cases(n)`, let the cases behind the first n be thorough."""
-    n_seen: Counter[str] = Counter()
-    for item in items:
-        mark = item.get_closest_marker("first_cases")
-        if mark is not None:
-            test = item.nodeid.partition("[")[0]
-            n_seen[test] += 1
-            if n_seen[test] > mark.args[0]:
-                item.add_marker("thorough")
+    mark = item.get_closest_marker("first_cases")
+    if mark is not None:
+        n_cases = item.config.stash.setdefault(N_CASES, Counter())
+        test = item.nodeid.partition("[")[0]
+        n_cases[test] += 1
+        if n_cases[test] > mark.args[0]:
+            item.add_marker("thorough")
 
 
 @pytest.hookimpl(trylast=True)
