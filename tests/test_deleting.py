@@ -41,7 +41,7 @@ def test_every_file_that_removes_something_is_named_with_how_it_knows_and_what_s
     assert sorted(name for name, *_ in rows) == sorted(found)
     named = [test for *_, tests in rows for test in re.findall(r"`([^`]+)`", tests)]
     assert len(named) >= len(rows)
-    assert [test for test in named if not (ROOT / "tests" / test).is_file()] == []
+    assert [test for test in named if not (ROOT / test).is_file()] == []
 
 
 @pytest.mark.parametrize(

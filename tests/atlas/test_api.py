@@ -249,6 +249,7 @@ def test_numpys_integers_are_numbers(a: atlas.Atlas) -> None:
     assert a.geva2022_extreme(np.float32(5)).equals(a.geva2022_extreme(5))
 
 
+@pytest.mark.thorough
 def test_an_atlas_is_opened_twice_in_one_process_and_stays_locked_down(a: atlas.Atlas) -> None:
     with atlas.open(a.path) as again:
         assert again.sql("FROM model").equals(a.sql("FROM model"))

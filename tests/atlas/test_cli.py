@@ -118,6 +118,7 @@ def test_ask_answers_in_every_format(call, format: str) -> None:
     assert "PAR1" in out if format == "parquet" else " sat" in out or "␣sat" in out or "textvisiblespace{}sat" in out
 
 
+@pytest.mark.thorough
 def test_ask_has_the_defaults_of_the_question(call) -> None:
     rows = json.loads(call("ask", *TRIGGERS, "--format", "json")[1])
     assert [row["position_id"] for row in rows] == [3, 9, 101]
@@ -125,6 +126,7 @@ def test_ask_has_the_defaults_of_the_question(call) -> None:
     assert [row["position_id"] for row in rows] == [101]
 
 
+@pytest.mark.thorough
 def test_ask_takes_lists_and_text(call) -> None:
     rows = json.loads(call("ask", "token_context", "--position-ids", "101, 6", "--format", "json")[1])
     assert [row["token"] for row in rows] == ["<s>", " cat"]
@@ -137,6 +139,7 @@ def test_ask_takes_lists_and_text(call) -> None:
     assert "no list of whole numbers" in err
 
 
+@pytest.mark.thorough
 def test_columns_are_chosen_and_ordered(call) -> None:
     assert call("ask", *TRIGGERS, "--columns", "token,rank", "--format", "csv")[1].splitlines() == ["token,rank", " sat,1", " sat,2", " cat,3"]
     code, _, err = call("ask", *TRIGGERS, "--columns", "tokn")
@@ -145,6 +148,7 @@ def test_columns_are_chosen_and_ordered(call) -> None:
     assert call("ask", *TRIGGERS, "--columns", "token,token")[0] == 2
 
 
+@pytest.mark.thorough
 def test_latex_has_a_caption_and_label(call) -> None:
     out = call("ask", "promotion_vs_elimination", "--format", "latex", "--label", "tab:p")[1]
     assert r"\caption{Do FFNs build predictions by promoting or by eliminating?}" in out
@@ -202,11 +206,13 @@ def test_a_name_that_is_too_long_is_said(call, arguments: tuple[str, ...], name:
     assert (code, err) == (1, f"Error: cannot open {name}: File name too long\n")
 
 
+@pytest.mark.thorough
 def test_an_answer_is_not_written_under_a_name_that_is_too_long(call) -> None:
     code, _, err = call("ask", *TRIGGERS, "-o", f"{LONG}.csv")
     assert (code, err) == (1, f"Error: cannot open {LONG}.csv: File name too long\n")
 
 
+@pytest.mark.thorough
 def test_a_folder_that_one_may_not_enter_is_said(call, monkeypatch: pytest.MonkeyPatch) -> None:
     stat = Path.stat
 
@@ -252,6 +258,7 @@ def test_text_that_no_file_takes_is_said(monkeypatch: pytest.MonkeyPatch, capsys
     assert capsys.readouterr().err == "Error: U+DCFF is half a surrogate pair, which no text has: is all that was typed UTF-8?\n"
 
 
+@pytest.mark.thorough
 def test_a_query_on_standard_input_is_utf_8(tiny_path: Path) -> None:
     def asked(typed: bytes) -> subprocess.CompletedProcess:
         command = [sys.executable, "-c", "from atlas.cli import main; main()", "sql", "-", "--format", "csv", "--db", str(tiny_path)]
@@ -289,6 +296,7 @@ def test_a_locale_that_is_not_utf_8_gets_escapes(tiny_path: Path, command: list[
     assert done.stdout
 
 
+@pytest.mark.thorough
 def test_standard_output_on_a_full_disk_is_said(tiny_path: Path) -> None:
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
@@ -338,6 +346,7 @@ def test_no_answer_takes_a_name_that_belongs_to_an_atlas(call, tmp_path: Path, n
     assert not any(".provenance." in path.name or path.name.startswith("new") for path in tmp_path.rglob("*"))
 
 
+@pytest.mark.thorough
 def test_a_parquet_file_that_may_be_a_lake_s_is_not_replaced_and_one_of_an_answer_is(call, tmp_path: Path) -> None:
     file = tmp_path / "ducklake-1.parquet"
     file.write_bytes(b"rows")
@@ -350,12 +359,14 @@ def test_a_parquet_file_that_may_be_a_lake_s_is_not_replaced_and_one_of_an_answe
     assert pl.read_parquet(file).height > 0
 
 
+@pytest.mark.thorough
 def test_a_folder_that_ends_in_work_is_a_folder_as_any(call, tmp_path: Path) -> None:
     (tmp_path / "thesis.work").mkdir()
     code, _, _ = call("ask", *TRIGGERS, "-o", str(tmp_path / "thesis.work" / "table.csv"))
     assert code == 0
 
 
+@pytest.mark.thorough
 def test_no_answer_is_written_over_an_atlas(call, tiny_path: Path, tmp_path: Path) -> None:
     copy, link = tmp_path / "copy.csv", tmp_path / "link.csv"
     copy.write_bytes(tiny_path.read_bytes())
@@ -368,12 +379,14 @@ def test_no_answer_is_written_over_an_atlas(call, tiny_path: Path, tmp_path: Pat
     assert call("ask", *TRIGGERS, "-o", "-", "--format", "csv")[0] == 2
 
 
+@pytest.mark.thorough
 def test_an_empty_answer_says_so(call) -> None:
     code, out, err = call("ask", "saturation_events", "--layer", "2", "--format", "csv")
     assert (code, len(out.splitlines())) == (0, 1)
     assert err == "note: no rows\n"
 
 
+@pytest.mark.thorough
 def test_a_file_gets_the_format_of_its_suffix_and_a_sidecar(call, tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
     code, out, err = call("ask", *TRIGGERS, "-o", str(file))
@@ -386,6 +399,7 @@ def test_a_file_gets_the_format_of_its_suffix_and_a_sidecar(call, tmp_path: Path
     assert "CREATE OR REPLACE MACRO top_triggers" in sidecar["sql"]
 
 
+@pytest.mark.thorough
 def test_export_needs_a_file_and_takes_questions_and_sql(call, tmp_path: Path) -> None:
     code, _, err = call("export", *TRIGGERS)
     assert code == 2
@@ -399,6 +413,7 @@ def test_export_needs_a_file_and_takes_questions_and_sql(call, tmp_path: Path) -
     assert "no format for the suffix '.xlsx'" in err
 
 
+@pytest.mark.thorough
 def test_sql_runs_a_select_from_the_line_or_from_stdin(tiny_path: Path) -> None:
     runner = CliRunner()
     result = runner.invoke(cli, ["sql", "SELECT 1 AS one", "--db", str(tiny_path), "--format", "csv"])
@@ -407,6 +422,7 @@ def test_sql_runs_a_select_from_the_line_or_from_stdin(tiny_path: Path) -> None:
     assert result.output == "two\n2\n"
 
 
+@pytest.mark.thorough
 def test_sql_says_on_stderr_when_there_are_more_rows(call) -> None:
     code, out, err = call("sql", "FROM trigger", "--max-rows", "2", "--format", "jsonl")
     assert (code, len(out.splitlines())) == (0, 2)
@@ -430,6 +446,7 @@ def test_a_time_limit_is_one(call, seconds: str) -> None:
     assert (code, "is no time between 0 and 86,400 seconds" in err) == (2, True)
 
 
+@pytest.mark.first_cases(14)
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -493,11 +510,13 @@ def test_names_of_questions_are_whole_on_a_narrow_terminal() -> None:
     assert max(map(len, shown.splitlines())) <= 80
 
 
+@pytest.mark.thorough
 def test_position_ids_are_taken_in_brackets_too(call) -> None:
     plain, bracketed = (call("ask", "token_context", "--position-ids", ids, "--format", "csv")[1] for ids in ("2,8", "[2, 8]"))
     assert plain == bracketed != ""
 
 
+@pytest.mark.thorough
 def test_what_to_read_rows_with_is_said_beside_them(call) -> None:
     err = call("ask", "neurons_triggered_by", "--token", "cat")[2]
     assert err == "note: n_kept is under 30 in 12 of 12 rows: what they average over is little.\n"
@@ -505,6 +524,7 @@ def test_what_to_read_rows_with_is_said_beside_them(call) -> None:
     assert err == "note: 3 of the 99 asked for: n is how many, at most as many as ingest kept per key.\n"
 
 
+@pytest.mark.thorough
 def test_schema_works_with_an_atlas_and_without(call) -> None:
     with_one = json.loads(call("schema", "--format", "json")[1])
     without = json.loads(call("schema", "--format", "json", db=False)[1])
@@ -520,6 +540,7 @@ def test_a_markdown_dictionary_is_the_same_on_screen_and_in_a_file(call, tmp_pat
     assert (tmp_path / "dictionary.md").read_text() == call("schema", "--format", "markdown", db=False)[1]
 
 
+@pytest.mark.thorough
 def test_status_takes_a_path_or_db_and_has_json(call, tiny_path: Path) -> None:
     code, out, _ = call("status", str(tiny_path), db=False)
     assert code == 0
@@ -528,6 +549,7 @@ def test_status_takes_a_path_or_db_and_has_json(call, tiny_path: Path) -> None:
     assert found["rows"]["trigger"] == 144
 
 
+@pytest.mark.thorough
 def test_verify_passes_a_good_atlas_and_fails_a_bad_one(call, tiny_copy, tmp_path: Path) -> None:
     code, out, err = call("verify")
     assert [line for line in out.splitlines() if line and not line.startswith("ok ")][:-1] == []
@@ -610,6 +632,7 @@ def test_version_names_the_packages(call) -> None:
     assert {line.split()[0] for line in out.splitlines()} >= {"activation-atlas", "duckdb", "polars", "python"}
 
 
+@pytest.mark.thorough
 def test_debug_shows_the_traceback_in_any_place(tiny_path: Path) -> None:
     assert "Traceback" in atlas_process("ask", *TRIGGERS[:2], "9", "--neuron", "1", "--db", str(tiny_path), "--debug").stderr
     assert "Traceback" in atlas_process("--debug", "show", "x", "--db", str(tiny_path)).stderr
@@ -661,6 +684,7 @@ def test_an_interrupt_within_duckdb_is_one_too(monkeypatch: pytest.MonkeyPatch, 
     assert capsys.readouterr().err == "interrupted\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("arguments", [["status"], ["ask", "layer_summary"]])
 def test_opening_an_atlas_and_what_lies_beside_it_imports_no_pandas(tiny_path: Path, arguments: list[str]) -> None:
     code = "import sys; from atlas.cli.main import run; run(sys.argv[1:], False); print(*sorted({'pandas', 'duckdb'} & sys.modules.keys()))"

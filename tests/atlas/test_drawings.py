@@ -104,6 +104,7 @@ def test_a_drawing_has_one_font(tmp_path: Path) -> None:
     assert {font["BaseFont"].name.partition("+")[2] for font in fonts(path)} == {"LiberationSans"}
 
 
+@pytest.mark.thorough
 def test_a_charts_labels_have_one_font_where_tokens_begin_with_a_space(tmp_path: Path) -> None:
     chart = alt.Chart(pl.DataFrame({"token": ["␣money", "b↵"], "v": [1, 2]})).mark_bar().encode(x="v:Q", y="token:N", color="token:N")
     chart = chart.configure(font="Liberation Sans, Arial, Helvetica, sans-serif")

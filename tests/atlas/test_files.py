@@ -119,6 +119,7 @@ def test_what_may_not_be_written_stays(folder_mode: int, file_mode: int, said: s
         assert everything_in(folder) == there
 
 
+@pytest.mark.thorough
 def test_standard_output_is_written_to_wherever_it_goes_and_has_no_provenance(tiny_path: Path, tmp_path: Path) -> None:
     code = "from atlas.cli import main; main()"
     command = [sys.executable, "-c", code, "sql", "SELECT 1 AS a", "--db", str(tiny_path), "--format", "jsonl", "-o", "/dev/stdout"]

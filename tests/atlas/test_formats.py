@@ -150,6 +150,7 @@ def test_a_terminal_of_few_columns_has_an_end(width: int) -> None:
     assert max(len(line) for line in table.splitlines()) <= max(width, 1)
 
 
+@pytest.mark.thorough
 def test_a_long_text_is_cropped_as_a_short_one() -> None:
     lines = [terminal_table(pl.DataFrame({"text_before": ["y" * n], "token": ["x" * n]}), width=60).splitlines()[2] for n in (1_000, 3_000_000)]
     assert lines[0] == lines[1]

@@ -138,6 +138,7 @@ def test_what_reaches_beyond_the_atlas_is_refused(place: Path) -> None:
     assert {s[:200]: found for s, found in zip(asked, in_process(place, asked), strict=True) if found not in errors} == {}
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("unchanged")
 def test_what_is_odd_is_answered_or_explained(place: Path) -> None:
     asked = statements("harmless")
@@ -164,6 +165,7 @@ def test_a_process_ends_at_its_limits(place: Path, request: pytest.FixtureReques
     assert {s[:200]: o for s, o in zip(asked, found, strict=True) if o not in outcomes} == {}
 
 
+@pytest.mark.thorough
 def test_what_is_refused_says_why_in_one_line(a: atlas.Atlas) -> None:
     for statement in ("SELECT getenv('HOME')", "FROM read_text('/etc/hostname')", "FROM duckdb_settings()", "SELECT current_setting('memory_limit')"):
         with pytest.raises(QueryRefused, match=r"^refused: the function \w+\. A typed statement reads this atlas and nothing else[^\n]*$"):

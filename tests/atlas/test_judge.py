@@ -123,6 +123,7 @@ def test_a_function_that_a_later_duckdb_has_is_refused() -> None:
             run_select(con, sql)
 
 
+@pytest.mark.thorough
 def test_a_table_function_that_a_later_duckdb_has_is_refused(a: atlas.Atlas, monkeypatch: pytest.MonkeyPatch) -> None:
     assert a.sql("FROM range(3)").height == 3
     monkeypatch.setattr("atlas.judge.TABLE_FUNCTIONS", allowed.TABLE_FUNCTIONS - {"range"})

@@ -66,6 +66,7 @@ def test_a_question_without_its_arguments_is_said(a: atlas.Atlas) -> None:
         a.sql("SELECT * FROM Top_Triggers")
 
 
+@pytest.mark.thorough
 def test_a_question_that_is_nearly_called_so_is_said(a: atlas.Atlas) -> None:
     for asked in ("top_trigger", "TopTriggers"):
         with pytest.raises(QueryRefused, match=rf"refused: the function {asked.lower()}\.[^\n]+\nNo question is called so; did you mean top_triggers\?$"):

@@ -79,12 +79,14 @@ def test_memory_is_held_whatever_a_function_allocates(tiny_path: Path, sql: str)
     assert found["KB"] - found["small"] < memory >> 10
 
 
+@pytest.mark.thorough
 def test_an_answer_has_so_many_bytes(tiny_path: Path) -> None:
     with pytest.raises(AtlasError, match="the answer has more than 8 MB"):
         sandbox.run(tiny_path, "SELECT repeat('x', 100000) AS x FROM range(1000)", max_bytes=8 << 20)
     assert sandbox.run(tiny_path, "SELECT repeat('x', 100000) AS x FROM range(10)", max_bytes=8 << 20).frame.height == 10
 
 
+@pytest.mark.thorough
 def test_a_row_of_many_columns_is_answered(tiny_path: Path) -> None:
     kinds = ("{i}", "'x{i}'", "{i}::DOUBLE", "[{i}]", "{{'a': {i}}}")
     columns = (f"{kinds[i % len(kinds)].format(i=i)} AS c{i}" for i in range(3_000))
@@ -104,12 +106,14 @@ def without_alarm(request: pytest.FixtureRequest) -> Iterator[None]:
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("without_alarm", "by_itself")
 def test_time_is_held_where_the_caller_hears_no_alarm(tiny_path: Path) -> None:
     with pytest.raises(QueryTimeout, match="stopped after 0.5 s"):
         sandbox.run(tiny_path, "SELECT count(*) FROM range(1000000000000)", timeout=0.5)
 
 
+@pytest.mark.thorough
 def test_a_process_that_dies_is_no_more_than_an_error(tiny_path: Path) -> None:
     nested = "SELECT (repeat('[', 100000) || repeat(']', 100000))::JSON::VARIANT::VARCHAR"
     with pytest.raises(AtlasError, match=r"^stopped: DuckDB ended at this statement, most often because it needs more than the [\d,]+ MB that it may take$"):
@@ -117,6 +121,7 @@ def test_a_process_that_dies_is_no_more_than_an_error(tiny_path: Path) -> None:
     assert sandbox.run(tiny_path, "SELECT 1 AS one").frame.item() == 1
 
 
+@pytest.mark.thorough
 def test_its_errors_are_those_of_any_other_way(tiny_path: Path, tmp_path: Path) -> None:
     with pytest.raises(QueryRefused, match="the function getenv"):
         sandbox.run(tiny_path, "SELECT getenv('HOME')")
@@ -126,11 +131,13 @@ def test_its_errors_are_those_of_any_other_way(tiny_path: Path, tmp_path: Path) 
         sandbox.run(tmp_path / "none.duckdb", "SELECT 1")
 
 
+@pytest.mark.thorough
 def test_rows_are_bounded_and_said_to_be(tiny_path: Path) -> None:
     found = sandbox.run(tiny_path, "FROM range(1000000000000)", max_rows=10)
     assert (found.frame.height, found.is_truncated) == (10, True)
 
 
+@pytest.mark.thorough
 def test_ctrl_c_ends_the_command_and_its_process(tiny_path: Path) -> None:
     command = [str(Path(sys.executable).with_name("atlas")), "sql", LOOPING[0], "--db", str(tiny_path)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)

@@ -45,6 +45,7 @@ def con() -> Iterator[duckdb.DuckDBPyConnection]:
         yield con
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "sign"), [("neurons_promoting", 1), ("neurons_suppressing", -1)])
 def test_a_neuron_has_one_row_that_of_the_spelling_it_scores_more(con: duckdb.DuckDBPyConnection, name: str, sign: int) -> None:
     found = con.execute(f"SELECT q.neuron, q.token, q.score FROM {name}('money') AS q").fetchall()

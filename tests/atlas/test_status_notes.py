@@ -20,6 +20,7 @@ UPDATE corpus SET source = '{"context": 16, "cut": "tokens"}' WHERE corpus_id = 
 """
 
 
+@pytest.mark.thorough
 def test_an_ordinary_atlas_has_no_notes(tiny_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["status", str(tiny_path)], False) == 0
     assert "note:" not in capfd.readouterr().out

@@ -100,6 +100,7 @@ def test_huge_whole_numbers_are_exact(con: duckdb.DuckDBPyConnection, value: int
     assert [int(v) for v in fetch(con, f"SELECT ({value})::HUGEINT AS h")["h"].to_list()] == [value]
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("format", ["json", "csv", "table"])
 def test_huge_whole_numbers_are_written_whole(tiny_path: Path, capfdbinary: pytest.CaptureFixture, format: str) -> None:
     assert run(["sql", f"SELECT {MOST}::HUGEINT AS h", "--db", str(tiny_path), "--format", format], is_debug=False) == 0
@@ -108,12 +109,14 @@ def test_huge_whole_numbers_are_written_whole(tiny_path: Path, capfdbinary: pyte
     assert format != "json" or json.loads(printed) == [{"h": MOST}]
 
 
+@pytest.mark.thorough
 def test_numbers_that_parquet_has_no_type_for_are_refused(tiny_path: Path, tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
     assert run(["sql", f"SELECT {MOST}::HUGEINT AS h", "--db", str(tiny_path), "-o", str(tmp_path / "x.parquet")], is_debug=False) == 1
     assert "'h' holds numbers of more than 38 digits" in capfd.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.thorough
 def test_a_panic_of_polars_leaves_as_one_line(monkeypatch: pytest.MonkeyPatch, tiny_path: Path, capfd: pytest.CaptureFixture) -> None:
     def panic(*_: object, **__: object) -> None:
         raise pl.exceptions.PanicException("out of range")

@@ -36,18 +36,21 @@ def test_what_the_rows_come_to_is_bounded_and_not_what_arrow_holds(tiny_path: Pa
         sandbox.run(tiny_path, statement, max_bytes=10 << 20, timeout=20)
 
 
+@pytest.mark.thorough
 def test_a_message_is_no_way_round_it(tiny_path: Path) -> None:
     with pytest.raises(AtlasError, match="Invalid Input Error: xxx") as caught:
         sandbox.run(tiny_path, "SELECT error(repeat('x', 20000000))", timeout=20)
     assert len(str(caught.value)) <= 10_000
 
 
+@pytest.mark.thorough
 def test_what_is_nested_too_deeply_is_said(tiny_path: Path) -> None:
     assert sandbox.run(tiny_path, f"SELECT {'[' * 50}1{']' * 50} AS a", timeout=20).frame.height == 1
     with pytest.raises(AtlasError, match="within each other"):
         sandbox.run(tiny_path, f"SELECT {'[' * 70}1{']' * 70} AS a", timeout=20)
 
 
+@pytest.mark.thorough
 def test_bytes_that_are_no_text_are_refused(a: atlas.Atlas) -> None:
     for own_process in (False, True):
         with pytest.raises(QueryRefused, match="in UTF-8"):
@@ -71,6 +74,7 @@ def test_a_weight() -> None:
     assert weight(nested) == nested.schema.serialize().size + 2 * LEAST + 2 * (4 + LEAST)
 
 
+@pytest.mark.thorough
 def test_macros_of_a_file_do_not_judge(tiny_copy: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
     tiny_copy.execute("""
         CREATE MACRO json_serialize_sql(x) AS '{"error": false, "statements": []}';
@@ -84,6 +88,7 @@ def test_macros_of_a_file_do_not_judge(tiny_copy: duckdb.DuckDBPyConnection, tmp
         assert a.sql("SELECT count(*) FROM trigger").item() == 144
 
 
+@pytest.mark.thorough
 def test_what_a_file_says_is_no_command_to_the_terminal(
     tiny_copy: duckdb.DuckDBPyConnection, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:

@@ -38,7 +38,7 @@ def test_ctrl_c_while_duckdb_works(
     monkeypatch.setattr(Patient, "call", strike)
     options = {
         "--model": tiny.folder, "--corpus": tiny.corpus, "--context": CONTEXT, "--triggers": 12, "--trace": 60, "--vectors": "attn_out",
-        "--coefficients": D_FFN, "--batch-size": 3, "--shard-positions": 100, "--seed": 7, "--paper-keys": 6,
+        "--coefficients": D_FFN, "--batch-size": 3, "--shard-positions": 100, "--seed": 7, "--paper-keys": 6, "--device": "cpu",
     }  # fmt: skip
     arguments = ["ingest", str(target), "--no-prediction", "--paper", "--vectors", "ffn_out", *(str(part) for pair in options.items() for part in pair)]
     with pytest.raises(SystemExit) as ended:
@@ -53,6 +53,7 @@ def test_ctrl_c_while_duckdb_works(
     assert {**sums(target), "run": None} == {**expected, "run": None}
 
 
+@pytest.mark.thorough
 def test_ctrl_c_while_the_atlas_is_looked_at(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = run(tiny.request(tmp_path / "a.duckdb", trace=0, paper=False))
     opened = []

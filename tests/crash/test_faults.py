@@ -62,7 +62,7 @@ def test_a_log_cut_anywhere_is_a_log_of_fewer_shards(tiny: Tiny, expected: dict,
     assert sums(run(tiny.request(target))) == expected
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("damage", ["zeros", "flip", "early flip"])
 def test_a_damaged_log_is_cut_where_it_makes_no_more_sense(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], damage: str) -> None:
     target = interrupted("log")
@@ -79,6 +79,7 @@ def test_a_damaged_log_is_cut_where_it_makes_no_more_sense(tiny: Tiny, expected:
     assert sums(run(tiny.request(target))) == expected
 
 
+@pytest.mark.thorough
 def test_a_damaged_working_file_is_set_aside(tiny: Tiny, expected: dict, finished: Path) -> None:
     target = finished
     work = committer.work_folder(target)
@@ -211,6 +212,7 @@ def test_a_full_disk_is_foretold(finished: Path, monkeypatch: pytest.MonkeyPatch
     assert "the next snapshot needs about" in ask_doctor(finished).output
 
 
+@pytest.mark.thorough
 def test_a_reader_is_open_throughout(tiny: Tiny, expected: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who opened the first snapshot goes on reading it while others replace it."""
     target = run(tiny.request(tmp_path / "a.duckdb", trace=20))

@@ -49,6 +49,7 @@ def test_an_ingest_beside_a_log_is_refused_and_says_how_to_bring_it_in(tiny: Tin
     assert answers(target) == [(42,)]
 
 
+@pytest.mark.thorough
 def test_a_log_that_comes_while_an_ingest_runs_stops_its_publication(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = run(tiny.request(tmp_path / "a.duckdb", trace=0, paper=False))
     real = committer.recover
@@ -66,6 +67,7 @@ def test_a_log_without_its_file_is_nobody_elses(tiny: Tiny, tmp_path: Path) -> N
     assert [p.name for p in tmp_path.iterdir()] == ["a.duckdb.wal"]
 
 
+@pytest.mark.thorough
 def test_an_empty_log_holds_nothing(tiny: Tiny, tmp_path: Path) -> None:
     target = run(tiny.request(tmp_path / "a.duckdb", trace=0, paper=False))
     log_of(target).touch()

@@ -22,7 +22,7 @@ while len(list(ready.iterdir())) < 4:
 while mine < 50:
     try:
         with held(target) as work:
-            os.close(os.open(work / "alone", os.O_CREAT | os.O_EXCL))
+            os.close(os.open(work / "snapshot.tmp", os.O_CREAT | os.O_EXCL))
             remove_work(work)
         mine += 1
     except Locked:

@@ -113,6 +113,7 @@ def test_a_machine_that_joins_late_and_one_that_is_lost(tiny: Tiny, expected: di
     assert len(lost) == 1, "the machine that came late brought nothing"
 
 
+@pytest.mark.thorough
 def test_what_a_worker_refuses_is_said_as_by_one_alone(tiny: Tiny, tmp_path: Path) -> None:
     def refuse(worker: Worker, progress: Progress) -> dict:
         raise AtlasError("layer 3: NaN")

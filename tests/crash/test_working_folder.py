@@ -87,7 +87,7 @@ def test_what_somebody_keeps_in_the_place_of_the_working_folder_stays(tiny: Tiny
     assert sorted(p.name for p in work.iterdir()) == ["lock", "sub", "thesis.txt"]
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("place", ["shards", "shards/worker-1"])
 def test_a_link_among_the_shards_leads_nobody_astray(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], tmp_path: Path, place: str) -> None:
     mine = tmp_path / "mine"

@@ -138,6 +138,7 @@ def test_what_a_head_erases_by_writer_adds_up_to_what_is_stored(c: Case, hf: Pre
         assert sum(part.amount for part in seen.parts) == pytest.approx(erased, abs=1e-5)
 
 
+@pytest.mark.thorough
 def test_every_rule_holds_and_every_number_is_finite(c: Case) -> None:
     """FFNs of zeros divide nothing by zero."""
     with closing(open_reader(Path(c.published.rows("SELECT path FROM duckdb_databases() WHERE NOT internal")[0][0]))) as con:
@@ -154,6 +155,7 @@ def test_every_rule_holds_and_every_number_is_finite(c: Case) -> None:
     assert c.published.rows("SELECT max(norm), max(abs(final_logit)) FROM contribution WHERE kind = 'ffn'") == [(0, 0)]
 
 
+@pytest.mark.thorough
 def test_the_questions_name_the_pairs_that_attention_itself_shows(c: Case, hf: PreTrainedModel, repeats: list[list[int]]) -> None:
     """Every head that does induction reads the one that looks at the token before, and no other pair stands before these."""
     scores, heads = looked(hf, repeats), Heads(hf)
@@ -173,6 +175,7 @@ def test_the_questions_name_the_pairs_that_attention_itself_shows(c: Case, hf: P
     assert previous["probe"] == pytest.approx(scores["previous"][writer], abs=1e-5)
 
 
+@pytest.mark.thorough
 def test_the_curve_shows_the_birth_of_what_the_weights_do(hf: PreTrainedModel) -> None:
     """The pair becomes what it is within a few hundred steps, and both its heads together."""
     curve, rows = read_curve(FOLDER), probe_rows(hf.config.vocab_size, 0).tolist()

@@ -52,6 +52,7 @@ def triggers(path: Path, n_layers: int = 3) -> tuple[np.ndarray, np.ndarray]:
     return rows["position_id"].reshape(shape), rows["coefficient"].reshape(shape)
 
 
+@pytest.mark.thorough
 def test_a_second_atlas_of_the_same_is_the_same_to_the_bit(tiny: Tiny, undisturbed: dict, tmp_path: Path) -> None:
     assert Published(run(tiny.request(tmp_path / "a.duckdb", trace=TRACED))).checksums() == undisturbed
 
@@ -69,6 +70,7 @@ def test_running_the_same_command_again_changes_nothing(tiny: Tiny, tmp_path: Pa
         assert after.table(name).frame.equals(frame), name
 
 
+@pytest.mark.thorough
 def test_the_order_in_which_shards_are_loaded_does_not_matter(tiny: Tiny, undisturbed: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[tuple] = []
     commit, finish = driver.Committer.commit, drive.finish_run
@@ -87,6 +89,7 @@ def test_the_order_in_which_shards_are_loaded_does_not_matter(tiny: Tiny, undist
     assert Published(run(tiny.request(tmp_path / "a.duckdb", trace=TRACED))).checksums() == undisturbed
 
 
+@pytest.mark.thorough
 def test_workers_that_know_nothing_of_each_other_find_the_same(tiny: Tiny, undisturbed: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ingest.recorders.triggers.kept_keys", lambda worker, run_id, k: new_keys(worker.model, k))
     found = Published(run(tiny.request(tmp_path / "a.duckdb", trace=TRACED))).checksums()
@@ -203,6 +206,7 @@ def test_the_size_of_shards_does_not_matter(which: str, request: pytest.FixtureR
         close(column, one[column], other[column], 1e-9, 1e-3)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("which", ["tiny", "gated"])
 def test_the_size_of_batches_matters_only_to_ties(which: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     tiny = request.getfixturevalue(which)
@@ -220,6 +224,7 @@ def test_the_size_of_batches_matters_only_to_ties(which: str, request: pytest.Fi
     assert (positions != others).mean() < 0.02
 
 
+@pytest.mark.thorough
 def test_a_second_corpus_leaves_the_first_as_it_was_and_is_as_exact(gated: Tiny, tmp_path: Path) -> None:
     first = gated.request(tmp_path / "a.duckdb", trace=TRACED)
     before = Published(run(first))
@@ -242,6 +247,7 @@ def test_a_second_corpus_leaves_the_first_as_it_was_and_is_as_exact(gated: Tiny,
         check(case)
 
 
+@pytest.mark.thorough
 def test_a_larger_trace_contains_the_smaller_and_traces_nothing_twice(tiny: Tiny, tmp_path: Path) -> None:
     target, fresh = tmp_path / "a.duckdb", tmp_path / "b.duckdb"
     few = {p for (p,) in Published(run(tiny.request(target, trace=40))).rows("SELECT position_id FROM trace")}
@@ -259,6 +265,7 @@ def test_a_larger_trace_contains_the_smaller_and_traces_nothing_twice(tiny: Tiny
         check(tiny.case(target, tiny.request(target, trace=TRACED), "grown"))
 
 
+@pytest.mark.thorough
 def test_a_trace_of_positions_that_are_traced_already_adds_nothing(tiny: Tiny, tmp_path: Path) -> None:
     target = run(tiny.request(tmp_path / "a.duckdb", trace=40))
     with_all = Published(target).checksums()
@@ -269,6 +276,7 @@ def test_a_trace_of_positions_that_are_traced_already_adds_nothing(tiny: Tiny, t
     assert again.rows("SELECT DISTINCT status FROM run") == [("finished",)]
 
 
+@pytest.mark.thorough
 def test_blank_documents_at_the_end_of_a_corpus_are_kept(tiny: Tiny, tmp_path: Path) -> None:
     """Also when the documents before have filled their shard, so that blank ones would be a shard of their own."""
     texts: list[Text] = write_corpus(tmp_path / "blank.jsonl", [*TEXTS, " ", ""])

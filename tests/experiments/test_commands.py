@@ -62,6 +62,7 @@ def test_what_is_missing_is_said(world: World, arguments: tuple[str, ...], code:
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_what_no_file_says_is_not_exported(world: World) -> None:
     with atlas.open(world.atlas) as a:
         weights = a.sql("SELECT weights_sha256 FROM model").item()

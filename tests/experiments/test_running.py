@@ -123,6 +123,7 @@ def test_a_process_that_is_killed_leaves_what_another_goes_on_with(world: World,
     assert kept(world.atlas, 0) == kept(world.atlas, 1)
 
 
+@pytest.mark.thorough
 def test_two_that_compute_the_same_experiment_say_so(world: World, loaded: Loaded) -> None:
     """The second comes when the first is at its first part, and is ahead of it then."""
     spec = spec_of(specs(world)["knockout"])
@@ -210,6 +211,7 @@ def test_why_a_first_part_failed_is_said_also_where_nothing_can_be_removed(world
         carry_out(loaded, spec, replace(plan, parts=[replace(plan.parts[0], compute=fail), *plan.parts[1:]]), quiet)
 
 
+@pytest.mark.thorough
 def test_another_seed_or_setting_is_another_experiment(world: World, loaded: Loaded) -> None:
     asked = specs(world)["tracing"]
 
@@ -246,6 +248,7 @@ def test_the_cost_that_is_told_is_what_is_read(world: World, loaded: Loaded, kin
     assert said.startswith(f"2 parts, {cost.n_forwards:,} forward passes over ") and said.endswith("minutes, from forward passes measured here")
 
 
+@pytest.mark.thorough
 def test_tracing_keeps_what_noise_takes_and_tells_the_subjects_tokens_apart(world: World, loaded: Loaded) -> None:
     spec = spec_of(specs(world)["tracing"])
     done(loaded, spec)
@@ -338,6 +341,7 @@ def test_knockout_patching_and_saliency_are_of_the_prompts_and_answers_that_were
     assert log(best) < 0 and set(totals["method"]) == {"gradient_input", "integrated_gradients", "occlusion"}
 
 
+@pytest.mark.thorough
 def test_a_prompt_that_is_answered_otherwise_is_kept_with_what_the_model_says(world: World, loaded: Loaded) -> None:
     asked = specs(world)["tracing"]
     asked["prompts"][1]["answer"] = "of"

@@ -19,6 +19,7 @@ SMALL = {"kind": "tracing", "title": "a", "prompts": [{"text": "the cat", "subje
 any_text = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=20)
 
 
+@pytest.mark.thorough
 @settings(deadline=None, max_examples=50)
 @given(any_text, any_text, st.lists(any_text, min_size=1, max_size=3), st.integers(0, 2**62), st.floats(0, 1e300), st.booleans())
 def test_what_is_written_is_read_as_the_same(title: str, text: str, words: list[str], seed: int, deviations: float, has_cluster: bool) -> None:

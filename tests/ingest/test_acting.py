@@ -291,6 +291,7 @@ def test_the_effect_of_arms_in_one_batch_is_that_of_each_alone() -> None:
     assert (found.logits[1] - plain).abs().max() > 1e-2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_rows_that_no_arm_acts_on_keep_every_bit(dtype: torch.dtype) -> None:
     for family in ARCHITECTURES:

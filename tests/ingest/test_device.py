@@ -132,6 +132,7 @@ def test_a_half_precision_forward_pass_is_reduced_in_full(which: type, dtype: to
     assert (keys.triggers().coefficients[:, 0].max(-1) == np.stack(found).max(1)).all()
 
 
+@pytest.mark.thorough
 def test_no_later_batch_is_larger_than_what_fitted() -> None:
     (model, came), keys = model_with_room(2, 1), None
     keys = reductions(CpuKeys, model)
@@ -205,6 +206,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     return make(tmp_path_factory.mktemp("gpt2"), "gpt2")
 
 
+@pytest.mark.thorough
 def test_an_ingest_that_runs_out_of_memory_makes_the_atlas_of_one_that_does_not(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load, came = driver.load_model, []
 

@@ -79,6 +79,7 @@ def check(rows: list[dict], pairs: Counter, logits: np.ndarray) -> None:
         assert {name: r[name] for name in expected} == pytest.approx(expected, abs=2e-4)
 
 
+@pytest.mark.thorough
 def test_an_ingest_counts_what_its_text_holds_and_leaves_bos_out(tmp_path: Path) -> None:
     model = saved(tmp_path / "gpt2", seed=0)
     (tmp_path / "a.txt").write_text("the and the then, and the end")

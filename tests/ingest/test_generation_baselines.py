@@ -87,6 +87,7 @@ def test_self_debiasing_is_the_formula_of_its_paper() -> None:
     assert torch.equal(debiased(plain, [one, two], 0), plain)
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("decoding", [GREEDY, SAMPLE])
 @pytest.mark.parametrize("family", ["bloom", "gemma2"])
 def test_with_no_strength_self_debiasing_is_the_base_and_else_all_sequences_go_on_with_what_is_chosen(family: str, decoding: Decoding) -> None:

@@ -163,6 +163,7 @@ def test_weights_by_head_have_the_shapes_of_the_configuration(model_type: str) -
     assert heads.b_o is None or heads.b_o.shape == (d_model,)
 
 
+@pytest.mark.thorough
 def test_heads_have_the_biases_of_the_modules() -> None:
     with_biases = {
         (model_type, *(getattr(layer_heads(eager_model(model_type), 0), name) is not None for name in ("b_q", "b_v", "b_o"))) for model_type in ARCHITECTURES

@@ -36,6 +36,7 @@ def asked(*arguments: object) -> Result:
     return CliRunner().invoke(into, [str(each) for each in arguments])
 
 
+@pytest.mark.thorough
 def test_lines_add_up_to_the_projection(tiny: Tiny, target: Path) -> None:
     with open_reader(target) as con:
         position, sequence, index = con.execute('SELECT position_id, sequence_id, "index" FROM position ORDER BY "index" DESC, 1 LIMIT 1 OFFSET 1').fetchall()[

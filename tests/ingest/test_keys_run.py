@@ -71,6 +71,7 @@ def test_an_ingest_killed_while_it_writes_a_file_goes_on(tiny: Tiny, expected: d
     assert files(run(tiny.request(target, **ASKED))) == expected
 
 
+@pytest.mark.thorough
 def test_an_ingest_stopped_between_file_and_shard_goes_on(tiny: Tiny, expected: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target, loaded = tmp_path / "a.duckdb", []
 

@@ -59,6 +59,7 @@ def test_what_the_last_position_may_not_read_by_hand(family: str) -> None:
     assert max(abs(row["effect"]) for row in rows) > 1e-3
 
 
+@pytest.mark.thorough
 def test_nine_layers_are_blocked_together_and_an_answer_of_two_tokens_is_kept_from_both() -> None:
     model = exact("llama", num_hidden_layers=12)
     prompt = answered(model, 2)

@@ -38,6 +38,7 @@ def rows(target, sql: str) -> list[tuple]:
         return con.execute(sql).fetchall()
 
 
+@pytest.mark.thorough
 def test_a_map_has_every_value_and_every_traced_state_once_and_keeps_every_rule(tmp_path, gpt2, corpus):
     target = tmp_path / "a.duckdb"
     ingest(target, gpt2, corpus, map=True)
@@ -83,6 +84,7 @@ def test_more_positions_make_a_new_layout_of_states_and_the_last_one_counts(tmp_
     assert rows(target, "FROM last_layout WHERE layout = 'value'") == values
 
 
+@pytest.mark.thorough
 def test_without_a_corpus_the_values_are_placed_alone(tmp_path, gpt2):
     target = tmp_path / "a.duckdb"
     ingest(target, gpt2, None, map=True)

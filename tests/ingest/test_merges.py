@@ -60,6 +60,7 @@ def in_parts(con: duckdb.DuckDBPyConnection, table: str, columns: str) -> list[t
     return rows
 
 
+@pytest.mark.thorough
 def test_parts_are_every_neuron_once_with_about_so_many_rows(con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch) -> None:
     """Five shards bring a neuron five rows: three neurons have fifteen, a fourth would make it twenty."""
     at_once(monkeypatch, 19)
@@ -70,6 +71,7 @@ def test_parts_are_every_neuron_once_with_about_so_many_rows(con: duckdb.DuckDBP
     assert len(list(parts(con, "neuron_statistics", "neuron_statistics"))) == LAYERS * NEURONS
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rows_at_once", [1, 19, 10**6])
 def test_merged_part_by_part_is_numpy_over_all_positions(
     con: duckdb.DuckDBPyConnection, measured: np.ndarray, monkeypatch: pytest.MonkeyPatch, rows_at_once: int
@@ -93,6 +95,7 @@ def test_merged_part_by_part_is_numpy_over_all_positions(
     assert in_parts(con, "trigger", "layer, neuron, tail, rank, position_id, coefficient") == best
 
 
+@pytest.mark.thorough
 def test_what_is_merged_at_once_changes_no_bit(con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for rows_at_once in (1, 19, 10**6):
@@ -101,6 +104,7 @@ def test_what_is_merged_at_once_changes_no_bit(con: duckdb.DuckDBPyConnection, m
     assert found[0] == found[1] == found[2]
 
 
+@pytest.mark.thorough
 def test_means_of_heads_are_weighted_and_null_where_an_older_release_brought_a_part(con: duckdb.DuckDBPyConnection) -> None:
     names = "corpus_id, layer, head, n_destinations, n_repeated, first_moved, first_moved_uniform"
     # head 1 has a part that is older; that of head 0 without destinations has nothing to say

@@ -55,6 +55,7 @@ def rows(target, sql: str) -> list[tuple]:
         return con.execute(sql).fetchall()
 
 
+@pytest.mark.thorough
 def test_a_paper_run_fills_its_tables_and_keeps_every_rule(whole, gpt2):
     found = counts(whole)
     assert all(found.values())
@@ -81,6 +82,7 @@ def test_a_paper_run_fills_its_tables_and_keeps_every_rule(whole, gpt2):
     assert found["value_cluster"] == 2 * n_layers * d_ffn
 
 
+@pytest.mark.thorough
 def test_the_same_command_again_adds_nothing_and_says_nothing(target, whole, gpt2, corpus, capfd):
     ingest(target, gpt2, corpus, paper=True)
     assert capfd.readouterr().err == ""
@@ -166,6 +168,7 @@ def test_an_interrupted_paper_run_goes_on_to_the_same_end(tmp_path, whole, gpt2,
     assert checksums(target) == checksums(whole)
 
 
+@pytest.mark.thorough
 def test_an_unfinished_run_with_other_settings_is_refused_by_name(tmp_path, gpt2, corpus, monkeypatch):
     target, real = tmp_path / "a.duckdb", committer.load_shard
 

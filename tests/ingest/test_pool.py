@@ -98,6 +98,7 @@ def test_an_interruption_ends_the_thread(tmp_path: Path) -> None:
     assert sorted(recorded.events) == ["computed 0 on 1", "made 0 by True", "made 1 by True"], "the second is given up at its next progress"
 
 
+@pytest.mark.thorough
 def test_the_atlas_is_the_same(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = Published(run(tiny.request(tmp_path / "a.duckdb"))).checksums()
     monkeypatch.setattr(driver, "pool_for", lambda request, model, staging: nullcontext(Alone(Worker(model), staging, ahead=True)))

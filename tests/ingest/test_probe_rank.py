@@ -52,6 +52,7 @@ def by_torch(x: np.ndarray, y: np.ndarray, rank: int, n_starts: int = 12) -> tup
     return min(found, key=lambda each: each[0])[1:]
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("rank", [1, 2])
 def test_a_restricted_probe_is_the_best_of_torch_s(drawn: tuple[np.ndarray, np.ndarray], rank: int) -> None:
     x, y = drawn
@@ -106,6 +107,7 @@ def test_with_all_directions_it_is_the_probe_that_nothing_restricts(drawn: tuple
     assert not factored(x[:N], y[:N], L2, start, 2)[1]
 
 
+@pytest.mark.thorough
 def test_labels_that_two_directions_say_are_found_by_two_and_not_by_one() -> None:
     """Four quadrants; the first blocks of the code lack some of them."""
     x = np.random.default_rng(2).normal(size=(1200, D)).astype(np.float32)

@@ -47,6 +47,7 @@ def planted(seed: int) -> tuple[np.ndarray, np.ndarray]:
     return x.astype(np.float32), (x[:, 1] > 5).astype(np.int64)
 
 
+@pytest.mark.thorough
 def test_a_planted_label_is_found_and_shuffled_ones_are_not() -> None:
     x, y = planted(0)
     shuffled = np.random.default_rng(1).permutation(y)
@@ -166,6 +167,7 @@ def probed_atlas(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return target, model
 
 
+@pytest.mark.thorough
 def test_an_ingest_of_probes_keeps_every_rule(probed_atlas: tuple[Path, Path]) -> None:
     with open_reader(probed_atlas[0]) as con:
         assert not [found.audit.name for found in run_audits(con) if found.n_rows]
@@ -199,6 +201,7 @@ WORDS = (
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("task", ["pos", "entity"])
 @pytest.mark.parametrize("kind", ["label", "untrained"])
 def test_accuracies_are_scikit_learn_s_over_the_states_of_plain_transformers(probed_atlas: tuple[Path, Path], kind: str, task: str) -> None:

@@ -62,6 +62,7 @@ def rows(target: Path) -> dict[str, list[tuple]]:
         }
 
 
+@pytest.mark.thorough
 def test_a_trace_beside_a_sweep_reads_nothing_again(tiny: Tiny, tmp_path: Path, read: list[int]) -> None:
     ingest(tiny, tmp_path / "sweep.duckdb", trace=0)
     swept = [*read]
@@ -129,6 +130,7 @@ def test_a_span_that_is_read_again_for_some_of_those_who_lack_it_changes_no_bit(
     assert found["position_prediction"] and found["ngram_prediction"]
 
 
+@pytest.mark.thorough
 def test_what_a_span_has_too_many_of_is_read_after_it(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ingest.text.parts.SAMPLED_PER_SHARD", 4)
     monkeypatch.setattr(drive, "MOST_RIDING", 1)

@@ -99,6 +99,7 @@ def small(seed: int = 0) -> OPTForCausalLM:
     return OPTForCausalLM(config)
 
 
+@pytest.mark.thorough
 def test_a_step_lowers_the_loss_of_its_own_batch() -> None:
     model = small()
     state = train.begin(model, 2e-3)
@@ -179,6 +180,7 @@ def test_recipes_are_those_of_the_models_that_come_with_the_project() -> None:
     assert all((FOLDERS[name] / "config.json").is_file() for name in NAMES)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n_layers", [1, 2])
 def test_an_attention_only_model_learns_and_its_ffns_stay_zero(n_layers: int) -> None:
     recipe = RECIPES[f"attention-{n_layers}l-sotu"]

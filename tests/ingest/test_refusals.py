@@ -68,12 +68,14 @@ def test_a_refused_ingest_leaves_nothing(tmp_path, models, corpus, monkeypatch, 
     free_again(tmp_path / "a.duckdb", models, corpus)
 
 
+@pytest.mark.thorough
 def test_a_bos_that_the_tokenizer_does_not_have_leaves_nothing(tmp_path, models, corpus) -> None:
     with pytest.raises(AtlasError, match="has no BOS token"):
         call(tmp_path / "a.duckdb", models["wide"], corpus / "*.txt", "--bos", "always")
     free_again(tmp_path / "a.duckdb", models, corpus)
 
 
+@pytest.mark.thorough
 def test_workers_without_ray_are_refused_before_the_model_is_read(tmp_path, models, corpus, monkeypatch) -> None:
     monkeypatch.setattr("ingest.refusals.find_spec", lambda name: None if name == "ray" else find_spec(name))
     monkeypatch.setattr(driver, "load_model", None)
@@ -134,6 +136,7 @@ def test_a_model_that_was_moved_is_the_same_model(tmp_path, models, corpus, monk
     ]  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_other_weights_under_the_same_name_are_another_model(tmp_path, models, corpus) -> None:
     target, place = tmp_path / "a.duckdb", tmp_path / "gpt2"
     shutil.copytree(models["gpt2"], place)

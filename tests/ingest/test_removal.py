@@ -33,6 +33,7 @@ def test_random_places_lie_in_the_prefix_evenly_and_are_the_same_for_every_key()
     assert (random_places(triggers, 1) != random_places(triggers, 0)).any()
 
 
+@pytest.mark.thorough
 @settings(deadline=None)
 @given(st.sets(st.lists(st.integers(0, 2), min_size=1, max_size=5).map(tuple)))
 def test_every_text_is_read_once_within_one_that_it_begins(texts):

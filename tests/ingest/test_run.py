@@ -72,6 +72,7 @@ def checksums(target: Path) -> dict[str, object]:
         return {t: con.execute(f"SELECT count(*), sum(hash(t)) FROM {t} AS t").fetchall() for t in tables}
 
 
+@pytest.mark.thorough
 def test_an_ingest_leaves_one_file_that_any_client_reads(tmp_path, gpt2, corpus):
     target = tmp_path / "a.duckdb"
     seen = ingest(target, gpt2, corpus)
@@ -83,6 +84,7 @@ def test_an_ingest_leaves_one_file_that_any_client_reads(tmp_path, gpt2, corpus)
         assert con.execute("SELECT count(*) FROM duckdb_indexes()").fetchall() == [(0,)]
 
 
+@pytest.mark.thorough
 def test_the_same_command_again_changes_nothing(tmp_path, gpt2, corpus):
     target = tmp_path / "a.duckdb"
     ingest(target, gpt2, corpus)
@@ -91,6 +93,7 @@ def test_the_same_command_again_changes_nothing(tmp_path, gpt2, corpus):
     assert checksums(target) == before
 
 
+@pytest.mark.thorough
 def test_a_second_model_is_refused_and_the_atlas_stays(tmp_path, gpt2, corpus):
     target = tmp_path / "a.duckdb"
     ingest(target, gpt2, corpus)
@@ -108,6 +111,7 @@ def test_a_missing_corpus_is_said_before_the_model_is_read(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_a_sweep_with_other_settings_is_refused_by_name(tmp_path, gpt2, corpus):
     target = tmp_path / "a.duckdb"
     ingest(target, gpt2, corpus)
@@ -115,6 +119,7 @@ def test_a_sweep_with_other_settings_is_refused_by_name(tmp_path, gpt2, corpus):
         ingest(target, gpt2, corpus, triggers=7)
 
 
+@pytest.mark.thorough
 def test_a_corpus_that_changed_is_refused(tmp_path, gpt2, corpus):
     target = tmp_path / "a.duckdb"
     ingest(target, gpt2, corpus)
@@ -123,6 +128,7 @@ def test_a_corpus_that_changed_is_refused(tmp_path, gpt2, corpus):
         ingest(target, gpt2, corpus)
 
 
+@pytest.mark.thorough
 def test_a_larger_trace_adds_to_the_smaller_one(tmp_path, gpt2, corpus):
     target = tmp_path / "a.duckdb"
     ingest(target, gpt2, corpus)
@@ -132,6 +138,7 @@ def test_a_larger_trace_adds_to_the_smaller_one(tmp_path, gpt2, corpus):
         assert con.execute("SELECT count(*), count(DISTINCT position_id) FROM trace").fetchall() == [(20, 20)]
 
 
+@pytest.mark.thorough
 def test_blank_documents_are_counted_and_kept(tmp_path, gpt2, corpus):
     (corpus / "9.txt").write_text(" \n\t ")
     seen = ingest(tmp_path / "a.duckdb", gpt2, corpus)
@@ -170,6 +177,7 @@ def test_another_database_is_not_touched(tmp_path, gpt2, corpus):
         assert con.execute("FROM mine").fetchall() == [(42,)]
 
 
+@pytest.mark.thorough
 def test_another_schema_version_is_refused(tmp_path, gpt2, corpus):
     target = tmp_path / "a.duckdb"
     ingest(target, gpt2, corpus)
@@ -197,6 +205,7 @@ def test_a_corpus_without_a_name_is_not_the_weights_alone(tmp_path, gpt2):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_a_token_without_an_embedding_is_refused_by_its_document(tmp_path, gpt2):
     folder = shutil.copytree(gpt2, tmp_path / "model")
     tokenizer = tiny_tokenizer()
@@ -215,6 +224,7 @@ def test_a_name_that_annotations_have_is_refused(tmp_path, gpt2, corpus, name):
         ingest(tmp_path / name, gpt2, corpus)
 
 
+@pytest.mark.thorough
 def test_a_target_that_was_cut_short_is_refused_before_anything_is_computed(tmp_path, gpt2, corpus, monkeypatch):
     target = tmp_path / "a.duckdb"
     ingest(target, gpt2, corpus)
@@ -244,6 +254,7 @@ def test_a_target_whose_free_blocks_were_cut_off_by_duckdb_is_whole(tmp_path, gp
     assert ingest(target, gpt2, corpus).n_positions > 0
 
 
+@pytest.mark.thorough
 def test_a_target_that_lacks_a_whole_block_is_refused(tmp_path, gpt2, corpus):
     target = tmp_path / "a.duckdb"
     ingest(target, gpt2, corpus)
@@ -337,6 +348,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, gpt2, corpus, mon
     assert checksums(target) == checksums(undisturbed)
 
 
+@pytest.mark.thorough
 def test_more_triggers_than_positions_take_the_room_of_the_positions(tmp_path, gpt2, corpus, monkeypatch):
     """A corpus of n positions has n triggers of each key and tail, whatever was asked for; a larger one that is added later has its own."""
     target, asked, made, real = tmp_path / "a.duckdb", 1_000_000, [], triggers.kept_keys
@@ -379,6 +391,7 @@ def test_an_interrupted_sweep_of_more_triggers_than_positions_goes_on(tmp_path, 
     assert checksums(target) == checksums(undisturbed)
 
 
+@pytest.mark.thorough
 def test_more_triggers_than_the_table_has_ranks_are_refused_before_the_sweep(tmp_path, gpt2):
     corpus = tmp_path / "long.txt"
     corpus.write_text("ab " * 14_000)
@@ -387,6 +400,7 @@ def test_more_triggers_than_the_table_has_ranks_are_refused_before_the_sweep(tmp
     assert ingest(tmp_path / "a.duckdb", gpt2, str(corpus), triggers=3, trace=0).n_positions == 42_000
 
 
+@pytest.mark.thorough
 def test_publishing_in_the_middle_shows_whole_shards_only(tmp_path, gpt2, corpus, monkeypatch):
     target, views = tmp_path / "a.duckdb", []
     real = committer.load_shard
@@ -408,6 +422,7 @@ def test_publishing_in_the_middle_shows_whole_shards_only(tmp_path, gpt2, corpus
     assert all(positions == promised for positions, promised in views)
 
 
+@pytest.mark.thorough
 def test_settings_of_a_run_repeat_it(tmp_path, gpt2, corpus):
     target = tmp_path / "a.duckdb"
     ingest(target, gpt2, corpus)
@@ -419,6 +434,7 @@ def test_settings_of_a_run_repeat_it(tmp_path, gpt2, corpus):
     assert (source["context"], source["bos"], source["cut"], source["document_tokens"]) == (16, "auto", "tokens", None)
 
 
+@pytest.mark.thorough
 def test_half_precision_is_another_atlas(tmp_path, gpt2, corpus):
     target = tmp_path / "a.duckdb"
     ingest(target, gpt2, corpus)
@@ -426,6 +442,7 @@ def test_half_precision_is_another_atlas(tmp_path, gpt2, corpus):
         ingest(target, gpt2, corpus, dtype="bfloat16")
 
 
+@pytest.mark.thorough
 def test_a_dry_run_foretells_the_rows_and_writes_nothing(tmp_path, gpt2, corpus, capsys):
     target = tmp_path / "a.duckdb"
     arguments = ["--model", str(gpt2), "--corpus", str(corpus / "*.txt"), "--context", "16", "--triggers", "5", "--trace", "6", "--coefficients", "10"]
@@ -453,12 +470,14 @@ def test_a_trace_without_a_corpus_is_not_left_out_silently(tmp_path, gpt2):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_nothing_is_printed_on_stderr_without_a_terminal(tmp_path, gpt2, corpus, capfd):
     torch.manual_seed(0)
     ingest(tmp_path / "a.duckdb", gpt2, corpus)
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.thorough
 def test_a_text_that_is_cut_into_documents_is_said_so_before_and_in_the_dry_run(tmp_path, gpt2, capsys):
     (tmp_path / "long.txt").write_text("the first of the people\n" * 10_000)
     (tmp_path / "short.txt").write_text(TEXT)

@@ -64,6 +64,7 @@ class Hand:
         return ((x - baseline) * sum(gradients)).sum(-1)
 
 
+@pytest.mark.thorough
 @every_family
 def test_all_three_methods_by_hand(family: str) -> None:
     """The answer is of two tokens; its first, which is read too, and index 0 keep their own embeddings."""

@@ -123,6 +123,7 @@ def test_finding_sentences_takes_linear_time(text):
     sentence_starts(text)
 
 
+@pytest.mark.thorough
 @settings(max_examples=150, deadline=None)
 @given(text=UNICODE, context=st.integers(2, 9), bos=st.sampled_from(["always", "never"]), by=st.sampled_from(["tokens", "sentences"]))
 def test_sequences_glue_to_the_document(sentencepiece_tokenizer, text, context, bos, by):
@@ -136,6 +137,7 @@ def test_sequences_glue_to_the_document(sentencepiece_tokenizer, text, context, 
     assert following == [*expected[1:], NO_NEXT_TOKEN][: len(expected)]
 
 
+@pytest.mark.thorough
 @settings(max_examples=200, deadline=None)
 @given(text=UNICODE)
 def test_byte_level_slices_glue_to_the_text_exactly_whatever_the_tokenizer_trims(byte_tokenizer, text):
@@ -208,6 +210,7 @@ def whole_then_cut(text, tokenizer, limit, **of):
     return list(zip(encoding.token_ids[:n].tolist(), following, encoding.starts[:n].tolist(), encoding.ends[:n].tolist(), strict=True))
 
 
+@pytest.mark.thorough
 @settings(max_examples=150, deadline=None)
 @given(
     text=st.text(alphabet="aé 日🎉\n\t.the fi\u0301ﬁ\u00a0pol", max_size=400) | st.text(alphabet=" e\u0301", max_size=200),

@@ -154,9 +154,11 @@ def test_workers_that_have_no_gpu_each_are_refused(tiny: Tiny, tmp_path: Path, d
     assert check_workers(tiny.request(tmp_path / "a.duckdb", device="cuda", workers=2), 2) is None
 
 
+@pytest.mark.thorough
 def test_the_driver_of_several_workers_leaves_the_gpus_to_them(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The pool stands in for workers with GPUs; the driver's model is on the CPU, and the runs say where their shards were computed."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "made up")
     monkeypatch.setattr(driver, "pool_for", lambda request, model, staging: nullcontext(Alone(Worker(model), staging, ahead=False)))
     loaded, real = [], driver.load_model
     monkeypatch.setattr(driver, "load_model", lambda *args, **options: loaded.append(options["device"]) or real(*args, **options))

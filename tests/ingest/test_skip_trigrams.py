@@ -134,6 +134,7 @@ def test_a_layer_that_there_is_not_is_refused_with_those_that_there_are() -> Non
 GIVEN = {"context": 4, "bos": "always", "triggers": 2, "batch_size": 2, "shard_positions": 100, "seed": 0, "skip_trigram": (0,)}
 
 
+@pytest.mark.thorough
 def test_tokens_count_as_the_text_has_them_and_bos_is_in_none(tmp_path: Path) -> None:
     model, target = saved(tmp_path / "gpt2", seed=0), tmp_path / "a.duckdb"
     (tmp_path / "a.txt").write_text("the and the then, and the end")
@@ -152,6 +153,7 @@ def test_tokens_count_as_the_text_has_them_and_bos_is_in_none(tmp_path: Path) ->
     assert [(of["layer"], of["seen"]) for of in (json.loads(s) for (s,) in settings)] == [(0, 3)]
 
 
+@pytest.mark.thorough
 def test_without_common_tokens_nothing_is_done_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, target = saved(tmp_path / "gpt2", seed=0), tmp_path / "a.duckdb"
     run(asked(target, str(model), None, **GIVEN))

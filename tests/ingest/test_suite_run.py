@@ -89,6 +89,7 @@ def ingested(folder: Path, family: str) -> Asked:
 SENTENCE = "SELECT text, logprob, n_tokens, critical_logprob FROM scored_sentence WHERE paradigm = '{}' AND item = '{}' AND role = '{}' ORDER BY document_id"
 
 
+@pytest.mark.thorough
 def test_a_pairs_scores_are_plain_sums_of_log_softmax(made: Asked) -> None:
     for row in PAIRS:
         for role in ("good", "bad"):
@@ -109,6 +110,7 @@ def test_the_first_token_is_scored(made: Asked) -> None:
     assert is_right == (margin > 0)
 
 
+@pytest.mark.thorough
 def test_critical_regions_are_the_words_in_which_a_pair_differs(made: Asked) -> None:
     spans = {("one", "0", "good"): (4, 24), ("one", "0", "bad"): (4, 38), ("two", "0", "good"): (0, 3), ("two", "0", "bad"): (0, 1)}
     for (paradigm, item, role), span in spans.items():
@@ -119,6 +121,7 @@ def test_critical_regions_are_the_words_in_which_a_pair_differs(made: Asked) -> 
     assert [row[3] for row in made.rows(SENTENCE.format("one", "1", "good")) + made.rows(SENTENCE.format("one", "2", "bad"))] == [None, None]
 
 
+@pytest.mark.thorough
 def test_of_a_winograd_pair_what_follows_the_choice_is_scored_alone(made: Asked) -> None:
     texts = {role: f"The people of the union and the world: the {choice} speak first." for role, choice in (("good", "people"), ("bad", "world"))}
     for role, text in texts.items():
@@ -129,6 +132,7 @@ def test_of_a_winograd_pair_what_follows_the_choice_is_scored_alone(made: Asked)
         assert logprob == pytest.approx(read.own[behind].sum(), rel=1e-5)
 
 
+@pytest.mark.thorough
 def test_formulas_hold_where_sums_of_surprisals_say_so(made: Asked) -> None:
     for item in GYM["items"]:
         surprisal = {}
@@ -148,6 +152,7 @@ def test_formulas_hold_where_sums_of_surprisals_say_so(made: Asked) -> None:
     assert made.rows("SELECT DISTINCT expectation FROM test_item WHERE kind = 'region'") == [("\n".join(FORMULAS),)]
 
 
+@pytest.mark.thorough
 def test_templates_compare_continuations_and_directions(made: Asked) -> None:
     for kind in ("mft", "dir"):
         items: dict[str, dict[str, list[float]]] = {}
@@ -167,6 +172,7 @@ def test_templates_compare_continuations_and_directions(made: Asked) -> None:
             assert is_right == (exact > 0)
 
 
+@pytest.mark.thorough
 def test_divergences_are_those_of_the_predictions_at_the_end(made: Asked) -> None:
     found = made.rows(
         "SELECT o.item, o.perturbation, a.text, b.text, o.divergence, o.is_top_kept FROM perturbation_outcome AS o"
@@ -218,6 +224,7 @@ def test_contrasts_are_differences_of_sub_updates(made: Asked) -> None:
         np.testing.assert_allclose(column, wanted[layers, neurons], rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.thorough
 def test_the_atlas_keeps_every_rule(made: Asked) -> None:
     with closing(open_reader(made.path)) as con:
         assert [f for f in run_audits(con) if f.n_rows] == []
@@ -251,6 +258,7 @@ def test_a_run_that_was_killed_between_paradigms_goes_on(made: Asked, tmp_path: 
     assert contents(tmp_path / "b.duckdb") == contents(made.path)
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

@@ -104,6 +104,7 @@ def test_an_ingest_leaves_control_tokens_out_and_keeps_every_rule(made: Path) ->
     assert not broken
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["add", "add_centred", "multiply"])
 def test_analogies_are_those_of_numpy(made: Path, method: str) -> None:
     with atlas.open(made) as a:

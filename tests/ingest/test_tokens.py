@@ -34,6 +34,7 @@ def test_bytes_of_byte_level_tokens_glue_to_the_text(byte_tokenizer):
     assert glued(rows, Encoder(byte_tokenizer).encode(TEXT).token_ids.tolist()) == TEXT.encode()
 
 
+@pytest.mark.thorough
 @settings(max_examples=150, deadline=None)
 @given(text=st.text(max_size=50))
 def test_bytes_of_any_text_glue_to_it(byte_rows, byte_tokenizer, text):

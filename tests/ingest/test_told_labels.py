@@ -107,6 +107,7 @@ def test_labels_are_those_of_the_text(told: Path) -> None:
         assert not [found.audit.name for found in run_audits(con) if found.n_rows]
 
 
+@pytest.mark.thorough
 def test_the_token_is_read_in_the_embedding(told: Path) -> None:
     """Even random weights have it in the state, and of types that were seen nothing but the type is needed for how frequent they are."""
     with atlas.open(told) as a:

@@ -56,6 +56,7 @@ def noised_by_hand(names: Names, draw: int) -> Hand:
     return names.embedding, "out", put(SUBJECT, slice(None), noised)
 
 
+@pytest.mark.thorough
 @every_family
 def test_cells_in_batches_that_begin_higher_up_are_cells_read_one_by_one(family: str) -> None:
     """The answer is of two tokens: log p is summed, teacher-forced, and the difference is the first token's."""
@@ -226,6 +227,7 @@ def test_what_is_not_there_is_refused(subject: range, n_draws: int, cell: Cell, 
         noise_deviation(model, [[]])
 
 
+@pytest.mark.thorough
 @every_family
 def test_patching_is_what_cells_read_one_by_one_are(family: str) -> None:
     """Both ways: each prompt is once the one that is acted on and once the donor."""

@@ -170,6 +170,7 @@ def by_plain_adam(states: list[np.ndarray], gold: list[np.ndarray], rank: int) -
     return b.detach().numpy()
 
 
+@pytest.mark.thorough
 def test_trees_beneath_loud_directions_are_found_as_by_a_long_fit_and_not_by_a_short_one(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed, states = planted(250, 6)
     # noise that outweighs the trees: a probe has to unlearn it first
@@ -249,6 +250,7 @@ def probed_trees(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return target, model
 
 
+@pytest.mark.thorough
 def test_an_ingest_of_trees_keeps_every_rule(probed_trees: tuple[Path, Path]) -> None:
     with open_reader(probed_trees[0]) as con:
         assert not [found.audit.name for found in run_audits(con) if found.n_rows]
@@ -335,6 +337,7 @@ def test_scores_are_those_of_a_probe_over_the_states_of_plain_transformers(probe
         assert said.fetchall()[0][0] == pytest.approx(right["probe"] / n_edges, abs=0.03)
 
 
+@pytest.mark.thorough
 def test_questions_answer_from_a_run(probed_trees: tuple[Path, Path]) -> None:
     with atlas.open(probed_trees[0]) as a:
         rows, every = a.parse_layers(), a.parse_layers(rank=0)

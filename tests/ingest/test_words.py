@@ -127,6 +127,7 @@ def test_a_word_s_label_sits_where_its_last_character_has_been_read() -> None:
     assert 0 < n_none < len(words)
 
 
+@pytest.mark.thorough
 def test_a_tagger_s_words_are_its_own_whatever_it_reads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tagger, "STRETCH", 40)
     text = "Mr. Smith went to  Washington.\n\nHe didn't stay there long.\nThe Congress of the United States met in Philadelphia in 1790. It was cold."
@@ -216,6 +217,7 @@ def test_a_file_of_another_text_is_refused_and_nothing_is_written(tmp_path: Path
         run(asked(tmp_path / "a.duckdb", str(model), None, words="spacy:x"))
 
 
+@pytest.mark.thorough
 def test_a_tagger_labels_the_words_of_an_ingest(tmp_path: Path) -> None:
     model = saved(tmp_path / "gpt2", seed=0)
     text = "The people of the union met. They spoke to the world. " * 3

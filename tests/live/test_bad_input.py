@@ -45,6 +45,7 @@ WRONG: dict[str, tuple[list[str], object, str]] = {
 }
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("case", WRONG)
 def test_one_line(process: World, tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str) -> None:
     arguments, arm, expected = WRONG[case]
@@ -63,6 +64,7 @@ def one_line(world: World, arguments: list[str], capsys: pytest.CaptureFixture[s
     return err
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("text", ["\x1b[31m\u202e red", "\r\n\t", "\x07\x9b2J", "\u2028\U000e0001"])
 def test_control_characters_are_shown_and_not_obeyed(process: World, capsys: pytest.CaptureFixture[str], text: str) -> None:
     arguments = ["trace", text + " x", "--generate", "3", "--db", str(process.atlas)]
@@ -115,6 +117,7 @@ def test_a_socket_that_another_process_holds(
         thread.join()
 
 
+@pytest.mark.thorough
 def test_a_folder_of_sockets_that_is_another_users(world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The user that asks is made another, since only root gives folders away."""
     with private_sockets() as sockets:

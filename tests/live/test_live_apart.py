@@ -22,6 +22,7 @@ def traced(process: World) -> Iterator[LiveTrace]:
         yield a.live().trace(PROMPT, [[ZEROED], ["L1H0=0@last"]], apart=-2)
 
 
+@pytest.mark.thorough
 def test_parts_sum_to_the_logits_of_plain_transformers(process: World, traced: LiveTrace) -> None:
     hf = process.tiny.hf.double()
     ids = torch.tensor([traced.sql(TOKENS)["token_id"].to_list()])
@@ -49,6 +50,7 @@ def n_tokens(tables: dict[str, pa.Table]) -> int:
     return tables["prompt_token"].num_rows
 
 
+@pytest.mark.thorough
 def test_what_is_no_token_of_the_prompt_is_said(process: World) -> None:
     with atlas.open(process.atlas) as a:
         with pytest.raises(AtlasError, match=r"no token 50: the prompt has \d+ tokens"):

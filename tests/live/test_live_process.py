@@ -84,6 +84,7 @@ def test_other_content_types_methods_and_paths(process: World) -> None:
         assert connection.getresponse().status == 404
 
 
+@pytest.mark.thorough
 def test_what_is_refused_before_it_was_read_says_why(process: World) -> None:
     with pytest.raises(AtlasError, match="a request has at most 262,144 bytes"):
         ask_process(process.atlas, "trace", {"text": "x" * (64 << 20), "weights_sha256": ""}, lambda _: None, "visitor")
@@ -105,6 +106,7 @@ def test_other_weights_are_refused(process: World) -> None:
         ask_process(process.atlas, "trace", {"text": "x", "weights_sha256": "0" * 64}, lambda _: None, "visitor")
 
 
+@pytest.mark.thorough
 def test_whoever_goes_away_ends_their_request(process: World) -> None:
     class Gone(Exception):
         pass
@@ -119,6 +121,7 @@ def test_whoever_goes_away_ends_their_request(process: World) -> None:
     assert works(process)
 
 
+@pytest.mark.thorough
 def test_many_at_once_are_answered_or_told_to_wait(process: World) -> None:
     """One is served and eight wait; of one visitor, one waits."""
     said: list[str] = []
@@ -144,6 +147,7 @@ def test_many_at_once_are_answered_or_told_to_wait(process: World) -> None:
     assert works(process)
 
 
+@pytest.mark.thorough
 def test_it_is_started_on_demand_and_starts_again_after_a_kill(world: World, sockets: Path) -> None:
     kept(world, sockets)
     assert works(world)
@@ -181,6 +185,7 @@ def kill_process(world: World) -> int:
     return pid
 
 
+@pytest.mark.thorough
 def test_a_model_that_is_not_found_is_one_line_and_ends_the_process(world: World, sockets: Path) -> None:
     with atlas.open(world.atlas) as a, pytest.raises(AtlasError, match=r"model tiny-llama was not found; start `atlas live` with --model") as caught:
         a.live().trace("x")
@@ -190,6 +195,7 @@ def test_a_model_that_is_not_found_is_one_line_and_ends_the_process(world: World
         assert works(world)
 
 
+@pytest.mark.thorough
 def test_a_model_of_other_weights_is_refused(world: World, sockets: Path, tmp_path: Path) -> None:
     other = World(make(tmp_path, "gpt2"), world.atlas)
     told = r"the weights of .* have SHA-256 .*; the atlas was made from tiny-llama with"
@@ -228,6 +234,7 @@ def test_it_ends_when_nobody_asks(world: World, sockets: Path) -> None:
     assert not socket_path(world.atlas).exists()
 
 
+@pytest.mark.thorough
 def test_what_a_killed_process_left_is_taken_over(world: World, sockets: Path) -> None:
     with live_process(world) as process:
         process.kill()

@@ -123,6 +123,7 @@ def greedy(hf: torch.nn.Module, ids: torch.Tensor, n_new: int) -> list[int]:
     return ids[0, -n_new:].tolist()
 
 
+@pytest.mark.thorough
 def test_continuations_are_those_of_plain_transformers(process: World, opened: atlas.api.Atlas) -> None:
     said: list[dict[str, Any]] = []
     found = opened.live().trace(PROMPT, [[ZEROED]], n_new=40, progress=said.append)
@@ -169,6 +170,7 @@ def test_the_command_shows_the_prompt_and_the_arm(process: World, tmp_path: Path
     assert "kl_from_base" in done.output
 
 
+@pytest.mark.thorough
 def test_what_is_saved_is_what_the_trace_said(process: World, tmp_path: Path) -> None:
     """On a copy, whose process is the same."""
     copy = tmp_path / "copy.duckdb"
@@ -203,6 +205,7 @@ def all_of(found: LiveTrace) -> list[pl.DataFrame]:
     return [found.positions, found.compare(), found.continuations, *(found.ask(name, at, *arguments) for name, arguments in asked.items())]
 
 
+@pytest.mark.thorough
 def test_a_trace_that_was_kept_is_asked_again_without_the_model(process: World, tmp_path: Path) -> None:
     copy = tmp_path / "copy.duckdb"
     shutil.copy(process.atlas, copy)

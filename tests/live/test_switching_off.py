@@ -65,6 +65,7 @@ def ids_of(process: World, text: str) -> torch.Tensor:
     return torch.tensor([process.tiny.tokenizer(text)["input_ids"]])
 
 
+@pytest.mark.thorough
 def test_scores_and_effects_are_those_of_plain_transformers(process: World, switched: SwitchedOff) -> None:
     hf = process.tiny.hf.double()
     expected = []
@@ -87,6 +88,7 @@ def test_scores_and_effects_are_those_of_plain_transformers(process: World, swit
     np.testing.assert_allclose([row[3:] for row in switched.frame.rows()], [row[3:] for row in expected], rtol=2e-4, atol=2e-5)
 
 
+@pytest.mark.thorough
 def test_the_question_answers_for_what_was_kept(atlas_copy: Path, switched: SwitchedOff) -> None:
     number = switched.save("scores")
     with atlas.open(atlas_copy) as a:
@@ -118,6 +120,7 @@ def test_more_arms_than_one_request_takes_are_several(atlas_copy: Path) -> None:
     assert found.tables["outcome"].num_rows == 121
 
 
+@pytest.mark.thorough
 def test_scores_are_null_where_no_coefficient_is_changed(atlas_copy: Path) -> None:
     with atlas.open(atlas_copy) as a:
         found: LiveTrace = a.live().trace(PROMPT, ["L1N3=0@2", "L1H1=0"])

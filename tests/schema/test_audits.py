@@ -133,6 +133,7 @@ def tiny_copy(opened: duckdb.DuckDBPyConnection) -> Iterator[Uncommitted]:
     opened.rollback()
 
 
+@pytest.mark.thorough
 def test_a_good_atlas_keeps_every_rule(a: atlas.Atlas, tiny_copy: Uncommitted) -> None:
     for con in (a.con, tiny_copy):
         assert [f for f in run_audits(con) if f.n_rows] == []
@@ -335,6 +336,7 @@ def test_nulls_are_seen_where_the_metadata_allows_none(tiny_copy: Uncommitted) -
     assert run_audit(tiny_copy, audit).n_rows == 2
 
 
+@pytest.mark.thorough
 def test_an_empty_atlas_breaks_no_rule(empty_atlas: duckdb.DuckDBPyConnection) -> None:
     assert [f.audit.name for f in run_audits(empty_atlas) if f.n_rows] == []
 

@@ -49,6 +49,7 @@ def test_there_are_four_kinds_of_our_own() -> None:
     assert kinds() == (ANNOTATIONS, COLLECTIONS, EXPERIMENTS, RETRIEVALS)
 
 
+@pytest.mark.thorough
 def test_without_a_file_its_tables_are_there_and_empty(path: Path) -> None:
     with atlas.open(path) as a:
         assert a.sql("FROM trials.trial").columns == ["trial_id", "layer", "effect"]
@@ -59,6 +60,7 @@ def test_without_a_file_its_tables_are_there_and_empty(path: Path) -> None:
     assert ran.stderr == "note: no rows, because this atlas has no trials that it counts (atlas try status)\n"
 
 
+@pytest.mark.thorough
 def test_what_is_kept_is_read_beside_the_annotations(tried: Path) -> None:
     write_tiny_annotations(tried)
     with atlas.open(tried) as a:
@@ -71,6 +73,7 @@ def test_what_is_kept_is_read_beside_the_annotations(tried: Path) -> None:
     assert TRIALS.path(tried) == tried.with_name("tiny.trials.duckdb")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("own_process", [False, True])
 def test_a_typed_statement_reads_it_and_cannot_write_it(tried: Path, own_process: bool) -> None:
     before = TRIALS.path(tried).read_bytes()
@@ -87,6 +90,7 @@ def test_a_typed_statement_reads_it_and_cannot_write_it(tried: Path, own_process
     assert TRIALS.path(tried).read_bytes() == before
 
 
+@pytest.mark.thorough
 def test_an_open_atlas_keeps_what_it_attached_and_a_change_that_fails_leaves_nothing(tried: Path) -> None:
     before = TRIALS.path(tried).read_bytes()
     with pytest.raises(duckdb.Error), changing(TRIALS, tried) as con:
@@ -101,6 +105,7 @@ def test_an_open_atlas_keeps_what_it_attached_and_a_change_that_fails_leaves_not
     assert sorted(p.name for p in tried.parent.glob("tiny*")) == ["tiny.duckdb", "tiny.trials.duckdb"]
 
 
+@pytest.mark.thorough
 def test_two_changes_at_once_are_refused(tried: Path) -> None:
     code = (
         "from schema.beside_change import changing\nfrom tests.schema.noise.trials import TRIALS\n"
@@ -122,6 +127,7 @@ def rewritten(path: Path, statement: str) -> None:
         con.execute(f"ATTACH '{TRIALS.path(path)}' AS trials; {statement}")
 
 
+@pytest.mark.thorough
 def test_the_rows_of_another_release_are_read_with_the_questions_of_this(tried: Path) -> None:
     rewritten(tried, "UPDATE trials.trial_schema SET derived_sha256 = 'older'; DROP MACRO TABLE trials.largest_effects; ALTER TABLE trials.trial DROP layer")
     rewritten(tried, "ALTER TABLE trials.trial ADD COLUMN layer SMALLINT; UPDATE trials.trial SET layer = 1")
@@ -137,6 +143,7 @@ def test_a_file_of_another_version_is_refused(tried: Path) -> None:
         atlas.open(tried)
 
 
+@pytest.mark.thorough
 def test_a_file_that_is_none_is_refused_with_what_to_do_and_found_by_the_doctor(path: Path) -> None:
     TRIALS.path(path).write_text("no database")
     with pytest.raises(AtlasError, match=r"cannot read the trials in .*tiny\.trials\.duckdb.*Move the file away"):
@@ -146,6 +153,7 @@ def test_a_file_that_is_none_is_refused_with_what_to_do_and_found_by_the_doctor(
     ]
 
 
+@pytest.mark.thorough
 def test_its_name_is_taken_and_its_file_no_atlas(tried: Path) -> None:
     renamed = tried.with_name("trials.duckdb")
     renamed.write_bytes(tried.read_bytes())
@@ -167,6 +175,7 @@ ADDITIONS = [
 ]
 
 
+@pytest.mark.first_cases(4)
 @pytest.mark.parametrize("addition", ADDITIONS)
 def test_what_a_later_release_keeps_is_read_without_and_not_dropped_by_a_change(tried: Path, addition: str) -> None:
     target = TRIALS.path(tried)
@@ -185,6 +194,7 @@ def test_what_a_later_release_keeps_is_read_without_and_not_dropped_by_a_change(
     assert not list(tried.parent.glob("*.tmp*"))
 
 
+@pytest.mark.thorough
 def test_rows_of_other_types_are_one_line(tried: Path) -> None:
     with closing(duckdb.connect(TRIALS.path(tried))) as con:
         con.execute("ALTER TABLE trial ALTER effect TYPE VARCHAR")
@@ -194,6 +204,7 @@ def test_rows_of_other_types_are_one_line(tried: Path) -> None:
         atlas.open(tried)
 
 
+@pytest.mark.thorough
 def test_a_draft_that_is_a_link_is_not_followed_and_what_is_left_in_one_is_not_kept(tried: Path, tmp_path: Path) -> None:
     other, draft = tmp_path / "other.duckdb", Path(f"{TRIALS.path(tried)}.tmp")
     with closing(duckdb.connect(other)) as con:
@@ -212,6 +223,7 @@ def test_a_draft_that_is_a_link_is_not_followed_and_what_is_left_in_one_is_not_k
         assert con.execute("SELECT count(*) FROM trial").fetchall() == [(4,)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n_bytes", [0, 1, 100, 4096, 12288])
 def test_a_draft_that_broke_off_as_on_a_full_disk_is_begun_anew(tried: Path, n_bytes: int) -> None:
     draft = Path(f"{TRIALS.path(tried)}.tmp")
@@ -222,6 +234,7 @@ def test_a_draft_that_broke_off_as_on_a_full_disk_is_begun_anew(tried: Path, n_b
         assert a.sql("SELECT count(*) AS n FROM trials.trial").item() == 3
 
 
+@pytest.mark.thorough
 def test_of_two_changes_that_find_what_a_killed_one_left_one_is_refused(tried: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     draft, discard = Path(f"{TRIALS.path(tried)}.tmp"), beside_change.discard
     draft.write_bytes(TRIALS.path(tried).read_bytes())
@@ -245,6 +258,7 @@ def test_of_two_changes_that_find_what_a_killed_one_left_one_is_refused(tried: P
     assert sorted(p.name for p in tried.parent.glob("tiny*")) == ["tiny.duckdb", "tiny.trials.duckdb"]
 
 
+@pytest.mark.thorough
 def test_who_opens_an_atlas_while_a_change_gets_its_name_finds_it_free(tried: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = f"import atlas\nwith atlas.open({str(tried)!r}) as a:\n    print(a.sql('SELECT count(*) AS n FROM collections.collection').item())"
     rename, said = Path.rename, []

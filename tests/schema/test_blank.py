@@ -43,6 +43,7 @@ def shown(path: Path) -> tuple[set[bool], list[list[tuple]]]:
     return {is_file for (is_file,) in databases}, said
 
 
+@pytest.mark.thorough
 def test_the_cache_says_what_memory_does(alone: Path, kept: Path) -> None:
     files, said = shown(alone)
     assert files == {True}
@@ -93,6 +94,7 @@ def n_annotations(path: Path) -> int:
     return n
 
 
+@pytest.mark.thorough
 def test_several_at_once_make_each_file_whole(alone: Path, kept: Path) -> None:
     with ThreadPoolExecutor(6) as pool:
         found = list(pool.map(lambda _: shown(alone)[1], range(6)))
@@ -100,6 +102,7 @@ def test_several_at_once_make_each_file_whole(alone: Path, kept: Path) -> None:
     assert sorted(file.name.split("-")[0] for file in kept.iterdir() if "definitions" not in file.name) == ["blank"] * len(kinds())
 
 
+@pytest.mark.thorough
 def test_what_a_killed_maker_left_goes_after_an_hour(alone: Path, kept: Path) -> None:
     for name, age in (("new", 0), ("left", 2 * LEFT_S)):
         (kept / f".blank-{name}").mkdir(parents=True)
@@ -114,6 +117,7 @@ def test_a_cache_that_cannot_be_used_is_done_without(alone: Path, tmp_path: Path
     assert shown(alone)[0] == {False}
 
 
+@pytest.mark.thorough
 def test_a_full_disk_is_no_hindrance(alone: Path, kept: Path) -> None:
     """The system sends a signal as well, which ends a process that does not ignore it; Python does."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -126,6 +130,7 @@ def test_a_full_disk_is_no_hindrance(alone: Path, kept: Path) -> None:
     assert shown(alone) == ({True}, said)
 
 
+@pytest.mark.thorough
 def test_where_nothing_can_be_kept_it_is_done_without(alone: Path, kept: Path) -> None:
     kept.write_text("a file where the folder should be")
     assert shown(alone)[0] == {False}
@@ -138,11 +143,13 @@ def read_only(alone: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return alone
 
 
+@pytest.mark.thorough
 def test_an_atlas_without_a_second_name_opens_again(read_only: Path, kept: Path) -> None:
     with atlas.open(read_only):
         assert n_annotations(read_only) == 0
 
 
+@pytest.mark.thorough
 def test_a_thread_finds_nothing_before_it_is_filled(read_only: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept.write_text("a file where the folder should be")
     filling = beside.filling
@@ -156,6 +163,7 @@ def test_a_thread_finds_nothing_before_it_is_filled(read_only: Path, kept: Path,
         assert list(pool.map(n_annotations, [read_only] * 3)) == [0] * 3
 
 
+@pytest.mark.thorough
 def test_a_relative_cache_folder_is_none(alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "cache")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -164,6 +172,7 @@ def test_a_relative_cache_folder_is_none(alone: Path, tmp_path: Path, monkeypatc
     assert [file.name for file in tmp_path.iterdir()] == ["home"]
 
 
+@pytest.mark.thorough
 def test_a_file_that_is_no_atlas_is_named_by_its_own_tables(kept: Path, tmp_path: Path) -> None:
     with duckdb.connect(tmp_path / "other.duckdb") as con:
         con.execute("CREATE TABLE weather (day DATE)")

@@ -16,6 +16,7 @@ def of_file(path: Path) -> str:
         return opened.sql("SELECT current_database() AS name").item()
 
 
+@pytest.mark.thorough
 def test_it_is_built_once(kept: Path, tiny_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert of_file(tiny_path) == "tiny"
     (before,) = [(p.name, p.read_text()) for p in kept.iterdir() if "definitions" in p.name and len(p.read_text()) == 64]
@@ -51,6 +52,7 @@ def test_what_is_kept_may_be_anything(kept: Path, tiny_path: Path, damage: str) 
     assert of_file(tiny_path) == ("memory" if damage == "other text" else "tiny")
 
 
+@pytest.mark.thorough
 def test_a_file_without_text_is_written_again(kept: Path, tiny_path: Path) -> None:
     """As a machine that went down leaves one: else every opening would build what it lacks."""
     of_file(tiny_path)

@@ -117,6 +117,7 @@ def test_an_atlas_does_not_pass_for_what_lies_beside_it(tiny_path: Path, tmp_pat
         atlas.open(path)
 
 
+@pytest.mark.thorough
 def test_nor_is_what_a_stranger_defined_in_a_file_beside_it(tmp_path: Path) -> None:
     path = write_tiny_atlas(tmp_path / "sent.duckdb")
     write_tiny_annotations(path)
@@ -286,6 +287,7 @@ def test_a_model_that_says_no_version_is_of_no_atlas(tmp_path: Path, statement: 
         atlas.open(path)
 
 
+@pytest.mark.thorough
 def test_a_tour_prints_no_escapes_of_a_strangers(tmp_path: Path) -> None:
     path = write_tiny_atlas(tmp_path / "sent.duckdb")
     spoiled(path, "UPDATE run SET device = 'cpu' || chr(27) || ']0;x' || chr(7)", "UPDATE model SET dtype = chr(27) || '[31mfloat32'")
@@ -328,6 +330,7 @@ def test_a_pipe_in_the_place_of_a_draft_is_waited_for_by_nobody(tiny_path: Path,
     assert pipe.is_fifo()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("version", ["'garbage'", "99", "NULL"])
 def test_a_doctor_says_which_annotations_are_not_read(tiny_path: Path, tmp_path: Path, version: str) -> None:
     path = Path(shutil.copy(tiny_path, tmp_path / "a.duckdb"))

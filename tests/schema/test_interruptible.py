@@ -50,6 +50,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.thorough
 def test_an_interrupt_stops_it_and_leaves_the_connection_usable() -> None:
     """In a process of its own, whose handler of the signal nothing else has changed."""
     done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])

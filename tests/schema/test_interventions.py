@@ -153,6 +153,7 @@ def test_brackets_within_text_are_no_nesting() -> None:
         parse_arm(json.dumps([{"site": "[[[[[[[[[[" * 3 + '\\"[[[[[[[[', "op": "set"}]))
 
 
+@pytest.mark.first_cases(11)
 @pytest.mark.parametrize(
     ("item", "shape", "message"),
     [

@@ -146,6 +146,7 @@ def test_its_own_columns_are_as_they_were_and_those_it_lacks_are_null(path: Path
             assert old.sql(f"SELECT {', '.join(f'count({name})' for name in added)} FROM {table}").row(0) == (0,) * len(added)
 
 
+@pytest.mark.thorough
 def test_every_rule_is_kept(old: atlas.Atlas) -> None:
     assert [f for f in run_audits(old.con) if f.n_rows] == []
 
@@ -162,6 +163,7 @@ def test_a_question_says_which_run_fills_what_it_lacks(path: Path) -> None:
     assert "older than" not in of_old.stderr
 
 
+@pytest.mark.thorough
 def test_a_statement_of_ones_own_reads_it(path: Path) -> None:
     sql = "SELECT count(*) AS n, count(final_frozen_score) AS filled FROM sub_update; "
     ran = CliRunner().invoke(cli, ["sql", sql, "--db", str(path), "--format", "csv"])
@@ -176,6 +178,7 @@ def test_an_item_of_a_paper_says_so_and_the_other_projection_is_there(old: atlas
     assert old.ask("geva2021_fig8", projection="final_norm")["n_positions"].to_list() == [12, 12, 12]
 
 
+@pytest.mark.thorough
 def test_the_next_trace_brings_the_columns_for_what_it_adds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = unpacked(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -196,6 +199,7 @@ def test_the_next_trace_brings_the_columns_for_what_it_adds(tmp_path: Path, monk
         assert a.geva2021_fig8(projection="final_norm")["n_positions"].to_list() == [n] * 3
 
 
+@pytest.mark.thorough
 def test_what_a_stopped_run_of_the_old_release_left_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = unpacked(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -207,6 +211,7 @@ def test_what_a_stopped_run_of_the_old_release_left_goes_on(tmp_path: Path, monk
         assert a.sql("SELECT count(candidate_frozen_score) FROM sub_update").item() > 0
 
 
+@pytest.mark.thorough
 def test_a_table_that_is_not_there_reads_as_empty_and_is_added(tmp_path: Path) -> None:
     path = write_tiny_atlas(tmp_path / "a.duckdb")
     with closing(store.open_writer(path)) as con:
@@ -220,6 +225,7 @@ def test_a_table_that_is_not_there_reads_as_empty_and_is_added(tmp_path: Path) -
         assert con.execute("SELECT count(*) FROM map_point").fetchall() == [(0,)]
 
 
+@pytest.mark.thorough
 def test_probes_may_be_of_what_the_text_says_after_the_next_ingest_and_all_rows_stay(tmp_path: Path) -> None:
     """The three tables as the release before had them: tasks were four, and a probe said no rank."""
     path, names = write_tiny_atlas(tmp_path / "a.duckdb"), ("probe_task", "probe", "probe_prediction")
@@ -265,6 +271,7 @@ def test_a_column_that_is_added_says_what_it_is(tmp_path: Path) -> None:
         assert con.execute(comment).fetchall() == [(said,)] != [(None,)]
 
 
+@pytest.mark.thorough
 def test_a_run_may_be_of_any_pass_after_the_next_ingest_and_all_rows_stay(tmp_path: Path) -> None:
     path = unpacked(tmp_path)
     insert = "INSERT INTO run SELECT * REPLACE (9 AS run_id, 'noise' AS kind) FROM run WHERE run_id = 0"
@@ -291,6 +298,7 @@ def test_a_run_may_be_of_any_pass_after_the_next_ingest_and_all_rows_stay(tmp_pa
         assert not [name for (name,) in there if name.startswith("former")]
 
 
+@pytest.mark.thorough
 def test_a_change_that_dies_in_the_middle_leaves_the_atlas_as_it_was(tmp_path: Path) -> None:
     path = unpacked(tmp_path)
     code = (
@@ -330,6 +338,7 @@ def test_a_former_run_counts_as_the_passes_that_it_was(old: atlas.Atlas) -> None
     assert missing_run(old.con, "FROM map_point") == "map"
 
 
+@pytest.mark.thorough
 def test_annotations_of_that_time_are_read_and_added_to(tmp_path: Path) -> None:
     path = unpacked(tmp_path, "annotations1")
     key, value = Address("key", 0, 1, 0), Address("value", None, 2, 3)

@@ -27,6 +27,7 @@ def ctrl_c() -> int:
     return 42
 
 
+@pytest.mark.thorough
 def test_a_query_is_stopped_and_the_next_is_answered(con: duckdb.DuckDBPyConnection) -> None:
     def answer() -> None:
         once_it_computes(ctrl_c)

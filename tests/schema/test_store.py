@@ -22,6 +22,7 @@ def names(con) -> list[tuple]:
     return con.execute("SELECT name FROM model").fetchall()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("is_linked", [True, False], ids=["by another path", "by its path"])
 def test_each_opening_sees_the_snapshot_of_its_time(tmp_path: Path, is_linked: bool) -> None:
     path = tmp_path / "a.duckdb"
@@ -39,6 +40,7 @@ def test_each_opening_sees_the_snapshot_of_its_time(tmp_path: Path, is_linked: b
     assert [p.name for p in shown.parent.iterdir() if p.name.startswith(".")] == []
 
 
+@pytest.mark.thorough
 def test_a_log_beside_the_file_is_read_with_it(tmp_path: Path) -> None:
     """A file that somebody wrote to and left without closing: what is in its log belongs to it."""
     path = tmp_path / "a.duckdb"

@@ -99,6 +99,7 @@ def test_an_argument_takes_the_words_that_its_columns_may_hold() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_status_and_an_empty_answer_wait_for_no_sqlalchemy(tmp_path: Path) -> None:
     path = write_tiny_atlas(tmp_path / "a.duckdb")
     code = f"import atlas, sys\nfrom atlas.cli.ask import reason\nfrom atlas.questions import question\na = atlas.open({str(path)!r})\na.status()\n"
@@ -134,6 +135,7 @@ def test_its_table_is_one_of_an_atlas_and_audited(tmp_path: Path) -> None:
     assert list(metadata(2).tables)[-1] == "noise_level"
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("noise")
 def test_its_question_is_asked_and_says_which_pass_fills_an_empty_table(tmp_path: Path) -> None:
     path = write_tiny_atlas(tmp_path / "a.duckdb")
@@ -149,6 +151,7 @@ def test_its_question_is_asked_and_says_which_pass_fills_an_empty_table(tmp_path
         assert a.sql(comments).item() == "How much noise does each layer stand"
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("noise")
 def test_an_atlas_from_before_reads_it_as_empty_and_the_next_ingest_makes_it(before: Path) -> None:
     with atlas.open(before) as a:
@@ -161,6 +164,7 @@ def test_an_atlas_from_before_reads_it_as_empty_and_the_next_ingest_makes_it(bef
         con.execute("INSERT INTO noise_level VALUES (1, 2.5, 0.5)")
 
 
+@pytest.mark.thorough
 def test_an_atlas_with_a_table_of_a_distribution_that_is_not_installed_is_read_without_it(tmp_path: Path) -> None:
     with installed(tmp_path / "site", GROUPS):
         digest, path = release_digest(), write_tiny_atlas(tmp_path / "a.duckdb")
@@ -189,6 +193,7 @@ def test_an_entry_point_that_names_no_module_is_an_error_that_says_so(tmp_path: 
         release_digest()
 
 
+@pytest.mark.thorough
 def test_a_run_that_is_older_than_a_table_is_named(before: Path) -> None:
     """A table that a later release added to a pass which this atlas has: no shard counts it."""
     with closing(store.open_writer(before)) as con:
@@ -200,6 +205,7 @@ def test_a_run_that_is_older_than_a_table_is_named(before: Path) -> None:
         assert unknown_tables(a.con, "FROM trigger") == {}
 
 
+@pytest.mark.thorough
 def test_the_audits_of_an_atlas_are_those_of_its_tables() -> None:
     assert release.added_modules() == []
     assert not any("noise" in audit.name for audit in audits(2))

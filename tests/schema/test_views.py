@@ -14,6 +14,7 @@ from tests.atlas.tiny_atlas import LENS, STATES
 VIEWS = sorted(view_files())
 
 
+@pytest.mark.thorough
 def test_saturation_is_before_the_last_layer_and_for_good(a: atlas.Atlas) -> None:
     # position 2, layer 2 also lifts w to the top, but is the last layer; position 8 has '.' on top in layer 0 and loses it in layer 1
     found = a.sql("SELECT * FROM saturation ORDER BY position_id, layer").rows()
@@ -115,6 +116,7 @@ def test_prefix_is_the_text_read_so_far(a: atlas.Atlas) -> None:
     ]
 
 
+@pytest.mark.first_cases(19)
 @pytest.mark.parametrize("name", VIEWS)
 def test_view_has_one_row_per_grain(suites_path: Path, name: str) -> None:
     grain = re.search(r"^-- grain:\s+(.+)$", view_files()[name], re.MULTILINE)

@@ -36,6 +36,7 @@ def groups(visit: Visit, path: Path, typed: str) -> dict[str, list[str]]:
     return dict(zip([h.value.partition(":")[0] for h in app.header], shown, strict=False))
 
 
+@pytest.mark.thorough
 def test_a_token_is_answered_in_groups_and_no_neuron_is_repeated(visit: Visit, tiny: Path) -> None:
     found = groups(visit, tiny, "sat")
     # neuron 1 of each layer promotes ' sat', score 4 + layer
@@ -45,6 +46,7 @@ def test_a_token_is_answered_in_groups_and_no_neuron_is_repeated(visit: Visit, t
         assert len(set(addresses)) == len(addresses) > 0
 
 
+@pytest.mark.thorough
 def test_a_row_says_what_the_neuron_does(visit: Visit, tiny: Path) -> None:
     app = visit(tiny, "search", q="sat")
     row = next(html for html in htmls(app) if html.startswith('<div class="previews"')).split('<div class="row"')[3]
@@ -59,6 +61,7 @@ def test_a_row_says_what_the_neuron_does(visit: Visit, tiny: Path) -> None:
     assert "<rect x='34' y='0.0' width='1' height='22.0'/>" in drawn
 
 
+@pytest.mark.thorough
 def test_an_empty_group_says_where_the_word_is(visit: Visit, tiny: Path) -> None:
     assert "None. It is found under: triggered by it, followed by it, in the texts." in text_of(visit(tiny, "search", q="The"))
     app = visit(tiny, "search", q="the dog")
@@ -93,6 +96,7 @@ def test_without_a_sweep_values_are_found_and_the_rest_says_what_to_run(visit: V
     assert "No text has been swept yet" in text_of(app) and "atlas ingest tiny.duckdb --model … --corpus …" in text_of(app)
 
 
+@pytest.mark.thorough
 def test_a_token_that_looks_like_markup_is_text(visit: Visit, nasty: Path) -> None:
     app = visit(nasty, "search", q='"q",')
     assert '␣"q",' in text_of(app)

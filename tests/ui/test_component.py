@@ -16,6 +16,7 @@ def glance(app: AppTest) -> str:
     return next(html for html in htmls(app) if html.startswith('<div class="front"'))
 
 
+@pytest.mark.first_cases(4)
 @pytest.mark.parametrize(
     ("at", "places"),
     [
@@ -46,6 +47,7 @@ def test_a_neuron_answers_at_a_glance(visit: Visit, tiny: Path) -> None:
     assert re.findall(r'class="gutter">([^<]+)<', smallest) == ["−3.000", "−2.000", "−1.500"]
 
 
+@pytest.mark.thorough
 def test_a_trigger_leads_to_its_prediction_or_is_a_prompt(visit: Visit, tiny: Path) -> None:
     # of L0N0 the largest is at position 2, which is traced, ' cat' after '<s>' and 'The'; that of corpus 1 at 101 too
     said = [html for html in htmls(visit(tiny, "component", at="L0N0")) if html.startswith('<div class="trigger"')]
@@ -56,6 +58,7 @@ def test_a_trigger_leads_to_its_prediction_or_is_a_prompt(visit: Visit, tiny: Pa
     assert not {f"position={i}&" for i in (2, 8, 101)} & {to.partition("?")[2] for to, name in leads if name == "as a prompt"}
 
 
+@pytest.mark.first_cases(4)
 @pytest.mark.parametrize("tab", neuron.TABS)
 def test_every_tab_of_a_neuron_opens(visit: Visit, tiny: Path, tab: str) -> None:
     app = visit(tiny, "component", at="L1N2", tab=tab)
@@ -66,6 +69,7 @@ def test_every_tab_of_a_neuron_opens(visit: Visit, tiny: Path, tab: str) -> None
     assert ("tab=" in chosen[1]) == (tab != next(iter(neuron.TABS)))
 
 
+@pytest.mark.thorough
 def test_what_a_neuron_reads_and_writes_leads_to_other_neurons(visit: Visit, tiny: Path) -> None:
     app = visit(tiny, "component", at="L1N2", tab="circuits")
     assert [h.value for h in app.header] == ["Reads from", "Writes to"]
@@ -73,12 +77,14 @@ def test_what_a_neuron_reads_and_writes_leads_to_other_neurons(visit: Visit, tin
     assert set(reads["layer"]) == {0} and set(writes["layer"]) == {2}
 
 
+@pytest.mark.thorough
 def test_where_a_neuron_mattered_are_predictions(visit: Visit, tiny: Path) -> None:
     app = visit(tiny, "component", at="L2N0", tab="positions")
     (found,) = tables(app)
     assert found[["position_id", "final_logit"]].values.tolist() == [[101, -4.0], [2, -2.0], [8, -1.0]]
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("tab", head.TABS)
 def test_every_tab_of_a_head_opens(visit: Visit, tiny: Path, tab: str) -> None:
     app = visit(tiny, "component", at="L2H0", tab=tab)
@@ -106,6 +112,7 @@ def test_a_head_has_the_heads_like_it_at_a_glance_and_under_a_tab(visit: Visit, 
     assert found[["layer", "head", "differs_most"]].values.tolist() == [[2, 0, "self"], [0, 0, "induction"]]
 
 
+@pytest.mark.thorough
 def test_a_head_leads_to_the_heads_that_it_reads(visit: Visit, tiny: Path) -> None:
     (reads,) = tables(visit(tiny, "component", at="L2H0", tab="circuits"))
     assert reads[["layer", "head"]].values.tolist() == [[1, 0], [0, 0]]

@@ -65,6 +65,7 @@ SAID = {
 """Topic → what its sentences say of the tiny atlas."""
 
 
+@pytest.mark.first_cases(6)
 @pytest.mark.parametrize("name", TOPICS)
 def test_every_topic_answers_its_questions_in_sentences(visit: Visit, whole: Path, name: str) -> None:
     app = visit(whole, "evidence", show=name)
@@ -106,6 +107,7 @@ def test_what_carries_a_difference_is_told_by_token_and_layer() -> None:
     assert json.loads(pictures.patched(both).to_json())["height"] >= 2 * 11
 
 
+@pytest.mark.thorough
 def test_what_a_stranger_kept_of_a_patching_is_drawn_as_far_as_it_can_be() -> None:
     """The file's rules allow other sites, a prompt whose tokens are missing, and numbers that are none; a prompt may be long and a token longer."""
     cells = pl.DataFrame({"site": ["resid_post", "ffn_out", "attn_out"]}).join(pl.DataFrame({"layer": [0, 1, 2, 3, 4, 5, 6]}), how="cross")
@@ -141,6 +143,7 @@ def test_of_saliency_what_takes_away_and_a_sum_that_is_far_off_are_said() -> Non
     assert drawn.data["name"].to_list() == ["0 ␣t0", "1 ␣t1", "2 ␣t2"]
 
 
+@pytest.mark.thorough
 def test_the_prompt_of_a_saliency_is_chosen_and_stands_in_the_address(visit: Visit, whole: Path) -> None:
     assert "FROM experiments.saliency(4, 0)" in text_of(visit(whole, "evidence", show="experiments", saliency="4", saliency_prompt="0"))
     assert "no saliency_prompt 1; they are 0" in text_of(visit(whole, "evidence", show="experiments", saliency="4", saliency_prompt="1"))
@@ -166,6 +169,7 @@ def test_a_panel_that_there_is_not_is_said(visit: Visit, tiny: Path) -> None:
     assert "no panel pictures; they are events, heads, circuits" in text_of(visit(tiny, "evidence", show="pictures"))
 
 
+@pytest.mark.first_cases(5)
 @pytest.mark.parametrize(
     ("name", "said", "command"),
     [
@@ -190,6 +194,7 @@ def test_what_an_atlas_lacks_is_said_with_the_command_that_fills_it(visit: Visit
     assert not app.exception and not app.error
 
 
+@pytest.mark.thorough
 def test_eliminations_of_the_input_token_are_left_out_if_so_asked(visit: Visit, tiny: Path) -> None:
     # of position 2 alone the candidate is the token read there
     assert tables(visit(tiny, "evidence"))[0][["token", "candidate", "is_input_token"]].values.tolist() == [
@@ -202,6 +207,7 @@ def test_eliminations_of_the_input_token_are_left_out_if_so_asked(visit: Visit, 
     assert "FROM elimination_events(n := 200, input_token := 'no')" in text_of(others)
 
 
+@pytest.mark.thorough
 def test_the_address_restores_what_is_chosen(visit: Visit, tiny: Path) -> None:
     said = text_of(visit(tiny, "evidence", event_layer="1", corpus="0"))
     assert "FROM elimination_events(layer := 1, n := 200, corpus := 0)" in said

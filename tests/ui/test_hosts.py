@@ -212,6 +212,7 @@ def test_only_what_other_machines_reach_is_said_to_be_reached(tiny: Path, starte
     assert (socket.gethostname().lower() not in started["ATLAS_HOSTS"].split()) == is_alone
 
 
+@pytest.mark.thorough
 def test_a_browser_is_opened_where_the_pages_are(tiny: Path, tmp_path: Path) -> None:
     note, script = tmp_path / "opened", tmp_path / "browser.sh"
     script.write_text(f'#!/bin/sh\necho "$1" >> {note}\n')

@@ -14,6 +14,7 @@ from ui.map.labels import Area
 from ui.tray import collecting
 
 
+@pytest.mark.thorough
 def test_few_points_are_shown_one_by_one_and_open_their_neuron(visit: Visit, tiny: Path) -> None:
     app = visit(tiny, "map", area="-1,4,-2,4")
     assert "12 values. Draw a rectangle" in text_of(app)
@@ -36,6 +37,7 @@ def test_a_link_restores_layout_layer_and_area(visit: Visit, tiny: Path) -> None
     assert shown["position_id"].tolist() == [2, 8]
 
 
+@pytest.mark.thorough
 def test_the_whole_map_and_many_points_are_shown_as_cells(visit: Visit, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     app = visit(tiny, "map")
     assert [t.value for t in app.title] == ["Map of values"]
@@ -49,6 +51,7 @@ def test_the_whole_map_and_many_points_are_shown_as_cells(visit: Visit, tiny: Pa
     assert "3 values in 3 cells. Draw" in text_of(visit(tiny, "map", area="1,4,2,4"))
 
 
+@pytest.mark.thorough
 def test_a_region_becomes_a_collection_from_near_and_from_afar(visit: Visit, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The form that it opens is tested in test_tray.py."""
     opened: list[list[str]] = []
@@ -158,6 +161,7 @@ def test_a_token_or_a_neuron_is_found_on_the_map(visit: Visit, tiny: Path, find:
     assert not app.exception and not app.error
 
 
+@pytest.mark.thorough
 def test_what_is_found_elsewhere_is_counted(visit: Visit, tiny: Path) -> None:
     # of dog's six L1N2 and L2N3's neighbours: (1, 2) lies here alone
     assert "6 found, ringed in green; 5 of them lie outside this area." in text_of(visit(tiny, "map", find="dog", area="0.5,4,1.5,4"))

@@ -56,6 +56,7 @@ def test_a_probe_whose_numbers_are_missing_is_not_the_best() -> None:
     assert measured.probes(pl.DataFrame([lost, lost], schema=pl.DataFrame([known]).schema)).startswith("Best at resid_post of layer 0: – of – words;")
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize(
     ("column", "page", "query", "kept"),
     [

@@ -13,6 +13,7 @@ from ui import data
 PAGES = sorted(path.stem for path in (Path(__file__).parents[2] / "ui" / "app_pages").glob("*.py"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_shows_the_tiny_atlas(visit: Visit, tiny: Path, page: str) -> None:
     app = visit(tiny, page)
@@ -22,6 +23,7 @@ def test_a_page_shows_the_tiny_atlas(visit: Visit, tiny: Path, page: str) -> Non
     assert "tiny.duckdb, published less than a minute ago" in text_of(app)
 
 
+@pytest.mark.first_cases(4)
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_of_an_empty_atlas_says_what_to_run(visit: Visit, empty: Path, page: str) -> None:
     app = visit(empty, page)
@@ -29,6 +31,7 @@ def test_a_page_of_an_empty_atlas_says_what_to_run(visit: Visit, empty: Path, pa
     assert "empty" in text_of(app) or "atlas ingest" in text_of(app)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_of_another_schema_version_says_so(visit: Visit, older: Path, page: str) -> None:
     app = visit(older, page)
@@ -36,6 +39,7 @@ def test_a_page_of_another_schema_version_says_so(visit: Visit, older: Path, pag
     assert f"has schema version 1; this is activation-atlas for version {SCHEMA_VERSION}" in text_of(app)
 
 
+@pytest.mark.thorough
 def test_the_overview_counts_what_was_read(visit: Visit, tiny: Path) -> None:
     facts = {metric.label: metric.value for metric in visit(tiny).metric}
     assert facts["Layers"] == "3"
@@ -44,6 +48,7 @@ def test_the_overview_counts_what_was_read(visit: Visit, tiny: Path) -> None:
     assert facts["Positions traced"] == "3"
 
 
+@pytest.mark.thorough
 def test_a_name_of_an_activation_is_no_markdown(visit: Visit, tiny: Path) -> None:
     con = store.open_writer(tiny)
     con.execute("UPDATE model SET activation = '![x](https://example.org/x.png)gelu_new'")
@@ -52,6 +57,7 @@ def test_a_name_of_an_activation_is_no_markdown(visit: Visit, tiny: Path) -> Non
     assert facts["FFN"] == "??x??https???example?org?x?png?gelu_new, gated"
 
 
+@pytest.mark.thorough
 def test_a_link_restores_the_neuron(visit: Visit, tiny: Path) -> None:
     app = visit(tiny, "component", at="L1N2", context="narrow")
     assert [t.value for t in app.title] == ["L1N2"]
@@ -66,10 +72,12 @@ def test_an_address_that_does_not_exist_is_said_and_kept_and_no_other_is_shown(v
     assert app.query_params["at"] == at
 
 
+@pytest.mark.thorough
 def test_a_width_of_the_text_that_there_is_not_is_said(visit: Visit, tiny: Path) -> None:
     assert "no context huge; they are narrow, snippet, wide" in text_of(visit(tiny, "component", at="L0N0", context="huge"))
 
 
+@pytest.mark.thorough
 def test_a_link_of_another_model_shows_nothing_of_this_one(visit: Visit, tiny: Path) -> None:
     assert [t.value for t in visit(tiny, "component", at="L1N2", of="ww").title] == ["L1N2"]
     app = visit(tiny, "component", at="L1N2", of="217a624a")
@@ -77,6 +85,7 @@ def test_a_link_of_another_model_shows_nothing_of_this_one(visit: Visit, tiny: P
     assert "this link is of a model whose weights begin with 217a624a, and tiny.duckdb is of tiny @ r0 (ww…)" in text_of(app)
 
 
+@pytest.mark.thorough
 def test_a_newer_snapshot_is_offered_and_shown_when_asked_for(visit: Visit, tiny: Path) -> None:
     app = visit(tiny)
     draft = tiny.with_name("draft.duckdb")

@@ -44,6 +44,7 @@ def shown(visit: Visit, path: Path, name: str, **query: str) -> AppTest:
     return visit(path, "evidence", show="papers", paper=paper, item=name.removeprefix(f"{paper}_"), threshold="1.5", **query)
 
 
+@pytest.mark.thorough
 def test_a_table_of_more_rows_than_are_printed_shows_those_that_are(visit: Visit, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = tables(shown(visit, tiny, "geva2021_top_values"))[0]["neuron"]
     monkeypatch.setattr(printed, "ROWS", 2)
@@ -74,6 +75,7 @@ def test_every_item_is_shown_as_it_is_printed(visit: Visit, tiny: Path, name: st
         assert f"{PAPERS[ITEMS[name]].authors} report, for {item.model or PAPERS[ITEMS[name]].model}: {item.headline}" in text_of(app)
 
 
+@pytest.mark.thorough
 def test_the_numbers_are_those_of_the_question(visit: Visit, tiny: Path) -> None:
     # tests/atlas/questions/geva2021_fig11.json has the shares
     app = shown(visit, tiny, "geva2021_fig11")
@@ -101,6 +103,7 @@ def test_the_list_names_every_item_and_says_which_are_not_here(visit: Visit, tin
     assert [c for c in captions if c.endswith("(not here)")] == [captions[1], captions[2]]
 
 
+@pytest.mark.thorough
 def test_another_paper_begins_with_its_own_first_item(visit: Visit, tiny: Path) -> None:
     app = shown(visit, tiny, "geva2021_fig11")
     app.button_group(key="paper").set_value("geva2022").run()
@@ -110,6 +113,7 @@ def test_another_paper_begins_with_its_own_first_item(visit: Visit, tiny: Path) 
     assert "Table 4 · geva2022_table4" in text_of(app)
 
 
+@pytest.mark.thorough
 def test_a_threshold_is_the_readers(visit: Visit, tiny: Path) -> None:
     # scores of layer 1: -2, 1, -4, 0, 0, 0
     app = shown(visit, tiny, "geva2022_extreme")
@@ -121,6 +125,7 @@ def test_a_threshold_is_the_readers(visit: Visit, tiny: Path) -> None:
     assert "FROM geva2022_extreme()" in text_of(app)
 
 
+@pytest.mark.thorough
 def test_what_an_item_waits_for_is_said_with_what_to_run(visit: Visit, tiny: Path) -> None:
     app = shown(visit, tiny, "geva2021_patterns")
     assert "Not here yet: no annotated keys." in text_of(app)
@@ -133,6 +138,7 @@ def test_what_an_item_waits_for_is_said_with_what_to_run(visit: Visit, tiny: Pat
     assert "atlas ingest tiny.duckdb --model … --corpus … --trace 4000" in text_of(untraced)
 
 
+@pytest.mark.thorough
 def test_the_files_are_those_that_atlas_paper_writes(visit: Visit, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offered: list[blocks.Files] = []
     monkeypatch.setattr(blocks, "offer", lambda files, key: offered.append(files))
@@ -148,6 +154,7 @@ def test_the_files_are_those_that_atlas_paper_writes(visit: Visit, tiny: Path, m
     assert {run["kind"] for run in provenance["runs"]} == {"weights", "trace"}
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     ("query", "said"),
     [

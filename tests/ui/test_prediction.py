@@ -88,6 +88,7 @@ def positions_linked(app: AppTest) -> list[str]:
     return re.findall(r'href="[^"]*prediction\?position=(\d+)[^"]*"', html_of(app))
 
 
+@pytest.mark.thorough
 def test_a_position_shows_its_text_who_made_it_and_its_grid(visit: Visit, tiny: Path) -> None:
     app = visit(tiny, "prediction", position="2")
     assert not app.exception and not app.error
@@ -120,6 +121,7 @@ def test_an_opened_layer_shows_its_parts_its_neurons_and_its_sub_updates(visit: 
     assert '<tr class="opened"><th scope="row"><a' in html
 
 
+@pytest.mark.thorough
 def test_a_head_shows_where_it_looks(visit: Visit, tiny: Path) -> None:
     app = visit(tiny, "prediction", position="8", head="L1H0")
     assert headers(app)[0] == "Where does L1H0 look from here?"
@@ -127,6 +129,7 @@ def test_a_head_shows_where_it_looks(visit: Visit, tiny: Path) -> None:
     assert f'<bdi class="" style="background:{shade(0.75, 1.0)}">The</bdi><sup>75%</sup>' in html_of(app)
 
 
+@pytest.mark.thorough
 def test_surprisal_and_similar_states_stand_beneath(visit: Visit, tiny: Path) -> None:
     app = visit(tiny, "prediction", position="8")
     assert "How surprising was each token?" in headers(app)
@@ -135,6 +138,7 @@ def test_surprisal_and_similar_states_stand_beneath(visit: Visit, tiny: Path) ->
     assert re.findall(r'<td class="number">(0\.\d+)</td><td><a href="[^"]*position=(\d+)', html_of(app)) == [("0.707", "2"), ("0.707", "101")]
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     ("query", "said"),
     [
@@ -153,6 +157,7 @@ def test_what_does_not_exist_is_said_and_no_other_is_shown(visit: Visit, tiny: P
     assert not app.exception
 
 
+@pytest.mark.thorough
 def test_a_token_that_looks_like_markup_is_text(visit: Visit, tiny: Path) -> None:
     con = store.open_writer(tiny)
     con.execute("UPDATE token SET text = ? WHERE token_id = 5", [NASTY])
@@ -178,6 +183,7 @@ def test_an_atlas_that_has_not_taken_predictions_apart_ranks_sub_updates_and_say
     assert "Rows of attention are not in this atlas." in text_of(app)
 
 
+@pytest.mark.thorough
 def test_an_atlas_without_a_trace_says_what_to_run(visit: Visit, tiny: Path) -> None:
     con = store.open_writer(tiny)
     con.execute("DELETE FROM trace")

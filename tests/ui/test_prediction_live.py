@@ -37,6 +37,7 @@ def press(app: AppTest, label: str) -> AppTest:
     return next(button for button in app.button if button.label == label).click().run(timeout=120)
 
 
+@pytest.mark.thorough
 def test_a_link_starts_no_process_and_run_shows_before_and_after_as_the_model_says(visit: Visit, world: World) -> None:
     app = visit(world.atlas, "prediction", prompt=PROMPT, off=OFF)
     assert "This prompt has not been run" in text_of(app)

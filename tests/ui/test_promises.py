@@ -60,18 +60,21 @@ def test_every_panel_of_evidence_has_a_picture_or_rows() -> None:
     assert [panel.question for panel in panels if panel.picture is None and panel.rows == 0] == []
 
 
+@pytest.mark.thorough
 def test_behind_the_atlas_name_lie_its_model_and_two_pages(visit: Visit, tiny: Path) -> None:
     menu = next(html for html in htmls(visit(tiny, "map")) if 'class="atlas"' in html).partition("</details>")[0]
     assert "<summary><b>tiny.duckdb</b> · tiny @ r0</summary>" in menu
     assert re.findall(r'href="([^"?]+)[^"]*">([^<]+)<', menu) == [("/", "Overview"), ("/sql", "SQL")]
 
 
+@pytest.mark.thorough
 def test_the_overview_has_corpora_layers_and_runs(visit: Visit, tiny: Path) -> None:
     app = visit(tiny, "overview")
     assert [h.value for h in app.header] == ["Corpora", "Layers", "Runs"]
     assert len(app.get("vega_lite_chart")) == 10
 
 
+@pytest.mark.thorough
 def test_a_neuron_that_was_found_has_five_tokens_that_it_promotes(visit: Visit, nasty: Path) -> None:
     found = next(html for html in htmls(visit(nasty, "search", q="=1+1")) if html.startswith('<div class="previews"'))
     first = found.split('<div class="row"')[1]
@@ -87,6 +90,7 @@ def test_what_the_box_found_goes_to_a_collection(visit: Visit, tiny: Path) -> No
     assert "neurons_promoting-collection" in [field.key for field in app.text_input]
 
 
+@pytest.mark.thorough
 def test_both_tails_of_a_neuron_have_one_scale(visit: Visit, tiny: Path) -> None:
     # of L0N1 the largest is 4 and the smallest −3: 0.05 + 0.95 · log10(1 + 9 · 3/4) = 0.895
     drawn = "".join(html for html in htmls(visit(tiny, "component", at="L0N1")) if html.startswith('<div class="trigger"'))
@@ -102,6 +106,7 @@ def test_tabs_of_a_head_have_both_directions_its_distances_and_its_predictions(v
     assert head.TABS["numbers"] == "Numbers"
 
 
+@pytest.mark.thorough
 def test_similar_states_are_those_of_the_opened_layer_else_of_the_last(visit: Visit, tiny: Path) -> None:
     assert "By cosine of resid_post in layer 2." in text_of(visit(tiny, "prediction", position="8"))
     assert "By cosine of resid_post in layer 1." in text_of(visit(tiny, "prediction", position="8", open="L1"))
@@ -127,6 +132,7 @@ def test_of_many_pairs_of_heads_the_first_thirty_are_drawn() -> None:
     assert pictures.edges(pairs).layer[0].data["head"].to_list() == list(range(30))
 
 
+@pytest.mark.thorough
 def test_a_full_tray_takes_no_more(visit: Visit, tiny: Path) -> None:
     app = visit(tiny, "component", at="L0N0", tab="numbers")
     assert not app.button(key="histogram-to-figure").disabled
@@ -162,6 +168,7 @@ def test_a_statement_is_drawn_as_the_address_says(visit: Visit, tiny: Path) -> N
     assert [app.selectbox(key=key).value for key in ("kind", "x", "y")] == ["line", "layer", "n_saturations"]
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.usefixtures("answered")
 @pytest.mark.parametrize(
     ("query", "said"),
@@ -189,6 +196,7 @@ def test_what_is_looked_up_beside_a_statement_does_not_stand_in_the_address(visi
     assert dict(app.query_params) == {"sql": "FROM range(250)"}
 
 
+@pytest.mark.thorough
 def test_looking_at_every_room_writes_nothing(visit: Visit, tiny: Path) -> None:
     def lying() -> dict[str, tuple[int, int]]:
         return {path.name: (path.stat().st_size, path.stat().st_mtime_ns) for path in tiny.parent.iterdir()}

@@ -24,6 +24,7 @@ def test_nothing_is_looked_for_until_something_is_typed(visit: Visit, tiny: Path
     assert len(rows(app, "layer")) == 9
 
 
+@pytest.mark.thorough
 def test_values_that_promote_a_token(visit: Visit, tiny: Path) -> None:
     app = visit(tiny, "search", term="sat")
     # rank 1 of neuron 1 of each layer, score 4 + layer
@@ -32,6 +33,7 @@ def test_values_that_promote_a_token(visit: Visit, tiny: Path) -> None:
     assert "FROM neurons_promoting('sat', n := 1000000000)\nLIMIT 50 OFFSET 0" in text_of(app)
 
 
+@pytest.mark.thorough
 def test_values_that_suppress_a_token(visit: Visit, tiny: Path) -> None:
     app = visit(tiny, "search", by="suppressed token", term="|")
     assert rows(app, "layer", "neuron", "score") == [(layer, neuron, -1.0) for layer in range(3) for neuron in range(4)]
@@ -39,6 +41,7 @@ def test_values_that_suppress_a_token(visit: Visit, tiny: Path) -> None:
     assert "No value has this token among those that it suppresses most." in text_of(none)
 
 
+@pytest.mark.thorough
 def test_keys_triggered_at_and_before_a_token(visit: Visit, tiny: Path) -> None:
     # ' sat' is read at 3 and 9, where L0N1 alone has a largest coefficient, and follows 2 and 8
     app = visit(tiny, "search", by="trigger", term="sat", tail="largest")
@@ -55,6 +58,7 @@ def test_keys_triggered_at_and_before_a_token(visit: Visit, tiny: Path) -> None:
     assert len(rows(smallest, "layer")) == 11
 
 
+@pytest.mark.thorough
 def test_keys_with_words_in_their_triggers(visit: Visit, tiny: Path) -> None:
     app = visit(tiny, "search", by="words", term="THE DOG", corpus="0")
     assert rows(app, "layer", "neuron", "text")[:2] == [(0, 0, "The dog"), (0, 1, "The dog sat")]
@@ -67,6 +71,7 @@ def test_a_token_that_is_none_is_said_with_those_near_it(visit: Visit, tiny: Pat
     assert not app.exception and not tables(app)
 
 
+@pytest.mark.thorough
 def test_neurons_by_range(visit: Visit, tiny: Path) -> None:
     # norms 1 1 √2 2 | 2 1 √5 5 | 1 2 √2 5
     link = {"by": "ranges", "columns": "value_norm", "value_norm_from": "2", "value_norm_to": "2.3", "order": "value_norm", "corpus": "0"}
@@ -85,12 +90,14 @@ def test_neurons_by_range(visit: Visit, tiny: Path) -> None:
     assert rows(app, "layer", "neuron", "mean") == [(0, 1, 0.75)]
 
 
+@pytest.mark.thorough
 def test_without_ranges_every_neuron_of_every_corpus_is_listed(visit: Visit, tiny: Path) -> None:
     app = visit(tiny, "search", by="ranges", order="max")
     assert rows(app, "corpus_id", "layer", "neuron", "max")[:2] == [(0, 0, 1, 4.0), (0, 0, 0, 3.0)]
     assert "24 found" in text_of(app)
 
 
+@pytest.mark.thorough
 def test_pages_are_read_one_at_a_time_and_begin_anew_with_another_search(visit: Visit, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "ROWS", 10)
     app = visit(tiny, "search", by="ranges", order="max", results="3")
@@ -117,6 +124,7 @@ def test_files_hold_every_page(visit: Visit, tiny: Path, monkeypatch: pytest.Mon
     assert "LIMIT" in answer.sql and "LIMIT" not in answer.filed.sql
 
 
+@pytest.mark.first_cases(5)
 @pytest.mark.parametrize(
     ("query", "said"),
     [
@@ -146,6 +154,7 @@ def test_without_a_sweep_the_weights_can_be_searched_and_the_rest_says_what_to_r
     assert len(rows(visit(tiny, "search", by="ranges"), "layer")) == 12
 
 
+@pytest.mark.thorough
 def test_tokens_that_mean_something_elsewhere_are_looked_for_and_shown_as_they_are(visit: Visit, nasty: Path) -> None:
     assert rows(visit(nasty, "search", term='"q",'), "layer", "neuron", "token") == [(0, 0, '␣"q",')]
     assert rows(visit(nasty, "search", term="\t"), "layer", "neuron", "token") == [(0, 0, "→")]

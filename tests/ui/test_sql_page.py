@@ -45,10 +45,12 @@ def rows(app: AppTest) -> pl.DataFrame:
     return pl.from_pandas(found[0] if len(found) > len(app.dataframe) else found[-1])
 
 
+@pytest.mark.thorough
 def test_what_was_meant_is_said_as_elsewhere(visit: Visit, tiny: Path) -> None:
     assert "No question is called so; did you mean top_triggers?" in text_of(send(visit(tiny, "sql"), "FROM toptriggers(0, 1)"))
 
 
+@pytest.mark.thorough
 def test_a_statement_in_the_address_waits_for_run(visit: Visit, tiny: Path, statements: list[str]) -> None:
     app = visit(tiny, "sql", sql="SELECT 6 * 7 AS answer", chart="true")
     assert app.text_area(key="sql").value == "SELECT 6 * 7 AS answer"
@@ -62,12 +64,14 @@ def test_a_statement_in_the_address_waits_for_run(visit: Visit, tiny: Path, stat
     assert "press Run" not in text_of(app)
 
 
+@pytest.mark.thorough
 def test_a_page_without_a_statement_shows_ours(visit: Visit, tiny: Path, statements: list[str]) -> None:
     app = visit(tiny, "sql")
     assert statements == ["FROM layer_summary()"]
     assert rows(app)["layer"].to_list() == [0, 1, 2]
 
 
+@pytest.mark.thorough
 def test_statements_are_remembered_and_asked_again_by_a_button(visit: Visit, tiny: Path, statements: list[str]) -> None:
     app = send(visit(tiny, "sql", sql="SELECT 6 * 7 AS answer"))
     send(app, "SELECT no_such_column FROM model")
@@ -102,6 +106,7 @@ def test_an_attack_is_refused_on_the_page(visit: Visit, tiny: Path, tmp_path: Pa
     assert not out.exists()
 
 
+@pytest.mark.thorough
 def test_bounds_are_those_that_the_page_names(visit: Visit, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, Any] = {}
 
@@ -121,6 +126,7 @@ def shown(app: AppTest) -> list[int]:
     return found
 
 
+@pytest.mark.thorough
 def test_a_process_waits_for_the_next_statement_and_answers_no_other(visit: Visit, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[running.Process | None] = []
     run = running.run
@@ -156,6 +162,7 @@ def test_few_results_are_kept_however_many_are_asked_for(visit: Visit, tiny: Pat
     assert statements[10:] == [asked[0]], "and no more"
 
 
+@pytest.mark.thorough
 def test_a_statement_waits_for_a_turn_and_says_so_where_none_comes(visit: Visit, tiny: Path, statements: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "PATIENCE", 0.2)
     app = visit(tiny, "sql")
@@ -171,6 +178,7 @@ def test_a_statement_waits_for_a_turn_and_says_so_where_none_comes(visit: Visit,
     assert statements == [query.FIRST, "SELECT 1 AS one", "SELECT 2 AS two"]
 
 
+@pytest.mark.thorough
 def test_a_turn_is_given_back_by_a_statement_that_fails(visit: Visit, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "PATIENCE", 0.2)
     app = visit(tiny, "sql")
@@ -179,6 +187,7 @@ def test_a_turn_is_given_back_by_a_statement_that_fails(visit: Visit, tiny: Path
         assert "nowhere" in text_of(app)
 
 
+@pytest.mark.thorough
 def test_what_was_read_of_another_snapshot_is_not_shown(visit: Visit, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     app = visit(tiny, "sql")
     newer = Path(tiny.with_name("newer.duckdb"))

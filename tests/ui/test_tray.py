@@ -69,6 +69,7 @@ def test_of_a_file_that_was_sent_no_more_is_listed_than_one_may_hold(tiny: Path,
         assert not app.exception and said in text_of(app)
 
 
+@pytest.mark.thorough
 def test_a_collection_that_is_larger_than_one_may_be_is_not_drawn(tiny: Path, visit: Visit) -> None:
     collect(tiny, "cats", "L0N1")
     with duckdb.connect(tiny.with_name("tiny.collections.duckdb")) as con:
@@ -77,6 +78,7 @@ def test_a_collection_that_is_larger_than_one_may_be_is_not_drawn(tiny: Path, vi
     assert not app.exception and "has 100,001 members in 'cats', and 100,000 is the most that is read" in text_of(app)
 
 
+@pytest.mark.thorough
 def test_of_many_members_the_first_are_drawn(tiny: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
     collect(tiny, "cats", "L0N1")
     with duckdb.connect(tiny.with_name("tiny.collections.duckdb")) as con:
@@ -101,6 +103,7 @@ def test_a_collection_that_does_not_exist_is_said(tiny: Path, visit: Visit) -> N
     assert "no collection '<x>'; there are none yet" in text_of(app)
 
 
+@pytest.mark.thorough
 def test_a_search_is_narrowed_to_a_collection_and_its_address_says_so(tiny: Path, visit: Visit) -> None:
     collect(tiny, "cats", "L0N1", "L2N3")
     everything, narrowed = (visit(tiny, "search", by="promoted token", term="sat", **more) for more in ({}, {"collection": "cats"}))
@@ -123,6 +126,7 @@ def form(tiny: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> AppTest:
     return AppTest.from_function(offered, default_timeout=60).run()
 
 
+@pytest.mark.thorough
 def test_a_list_offers_its_rows_and_what_names_nothing_offers_none(tiny: Path, visit: Visit) -> None:
     app = visit(tiny, "search", by="promoted token", term="sat")
     assert "found-collection" not in [t.key for t in app.text_input]

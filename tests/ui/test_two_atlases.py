@@ -32,6 +32,7 @@ def serve(monkeypatch: pytest.MonkeyPatch, *paths: Path) -> None:
     monkeypatch.setenv("ATLAS_SERVED", json.dumps(list(map(str, paths))))
 
 
+@pytest.mark.thorough
 def test_a_link_chooses_its_atlas_and_the_menu_has_the_other(tiny: Path, other: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
     serve(monkeypatch, tiny, other)
     first, second = visit(tiny, "component", at="L0N1"), visit(tiny, "component", at="L0N1", of="xyz")
@@ -49,6 +50,7 @@ def test_a_link_of_a_model_that_is_not_served_shows_nothing_of_another(tiny: Pat
     assert "What triggers the key" not in text_of(app)
 
 
+@pytest.mark.thorough
 def test_of_two_atlases_of_the_same_weights_the_second_is_called_by_its_file(tiny: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
     twin = Path(shutil.copy(tiny, tiny.with_name("twin.duckdb")))
     serve(monkeypatch, tiny, twin)
@@ -63,6 +65,7 @@ def test_one_that_has_gone_is_no_hindrance(tiny: Path, other: Path, visit: Visit
     assert not app.exception and "other.duckdb" not in "".join(htmls(app))
 
 
+@pytest.mark.thorough
 def test_beside_each_other_what_differs_stands_first(tiny: Path, other: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
     serve(monkeypatch, tiny, other)
     app = visit(tiny, "component", at="L0N1", vs="xyz")
@@ -91,6 +94,7 @@ def test_of_a_head_beside_itself_tokens_and_where_it_looks_are_told(tiny: Path, 
     assert "None of its numbers differs." in text_of(same) and "in both" in text_of(same)
 
 
+@pytest.mark.thorough
 def test_a_head_of_atlases_that_know_nothing_of_heads_is_compared_all_the_same(tiny: Path, other: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
     for path in (tiny, other):
         con = store.open_writer(path)
@@ -101,6 +105,7 @@ def test_a_head_of_atlases_that_know_nothing_of_heads_is_compared_all_the_same(t
     assert not app.exception and "None of its numbers differs." in text_of(app)
 
 
+@pytest.mark.thorough
 def test_where_the_bar_leads_back_to_is_of_the_atlas_that_is_shown(tiny: Path, other: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
     serve(monkeypatch, tiny, other)
     app = visit(tiny, "component", at="L2N3")
@@ -111,6 +116,7 @@ def test_where_the_bar_leads_back_to_is_of_the_atlas_that_is_shown(tiny: Path, o
         assert kept in "".join(htmls(app))
 
 
+@pytest.mark.thorough
 def test_an_address_may_have_parameters_of_any_name(tiny: Path, other: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
     serve(monkeypatch, tiny, other)
     alone, both = (visit(tiny, "component", at="L0N1", room="1", query="2", **more) for more in ({}, {"vs": "xyz"}))

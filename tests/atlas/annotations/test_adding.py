@@ -21,6 +21,7 @@ def kept(path: Path) -> list[tuple]:
         return a.sql(f"SELECT subject, layer, item, corpus_id, annotator, kind, description, n_matches, n_items {FOUND}").rows()
 
 
+@pytest.mark.thorough
 def test_patterns_of_several_looks_stand_side_by_side(nasty_path: Path) -> None:
     for n, (annotator, pattern) in enumerate(
         [("anna", Pattern("shallow", "one", (1, 2, 3))), ("anna", Pattern("semantic", "two", (2, 3, 4, 5))), ("bert", Pattern("shallow", "three", (6, 7, 8)))]

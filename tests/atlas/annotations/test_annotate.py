@@ -39,6 +39,7 @@ def fill_in(path: Path, explained: tuple[int, ...]) -> None:
         csv.writer(file).writerows(rows)
 
 
+@pytest.mark.thorough
 def test_from_the_sheet_to_the_figure(call: Call, tmp_path: Path) -> None:
     for name, explained in (("anna", (1, 2, 3)), ("bert", (2, 3, 4))):
         sheet = tmp_path / f"{name}.csv"

@@ -22,6 +22,7 @@ def test_an_apostrophe_that_a_person_types_stays() -> None:
     assert unguarded("'tis") == "'tis"
 
 
+@pytest.mark.thorough
 @settings(deadline=None)
 @given(st.text())
 def test_any_cell_comes_back(cell: str) -> None:

@@ -68,6 +68,7 @@ def kept(path: Path, annotator: str = "anna") -> dict[Address, tuple[Pattern, ..
         return patterns_of(a.con, annotator)
 
 
+@pytest.mark.thorough
 def test_a_good_sheet_is_kept(path: Path, load_sheet) -> None:
     assert load_sheet(GOOD) == (2, 0)
     assert kept(path) == {KEY: (Pattern("shallow", "first", (1, 2, 3)),), VALUE: (Pattern("names", "of things", (1, 2, 3, 8)),)}
@@ -86,6 +87,7 @@ def test_a_good_sheet_is_kept(path: Path, load_sheet) -> None:
         assert joined.rows() == [(200, "first"), (201, "first"), (202, "first")]
 
 
+@pytest.mark.thorough
 def test_empty_blocks_were_not_looked_at_and_none_means_that_they_were(path: Path, load_sheet) -> None:
     of_key = {place: cell for place, cell in GOOD.items() if place[0] < 16}
     assert load_sheet(of_key) == (1, 1)
@@ -137,6 +139,7 @@ def test_rows_must_be_there_once(load_sheet) -> None:
         load_sheet(GOOD, twice=(9,))
 
 
+@pytest.mark.thorough
 def test_every_fault_is_named(load_sheet) -> None:
     with pytest.raises(AtlasError) as error:
         load_sheet({**GOOD, (10, "explained_by"): "", (24, "explained_by"): "", (20, "kind"): "odd"})
@@ -149,11 +152,13 @@ def test_every_fault_is_named(load_sheet) -> None:
     assert (len(lines), lines[-1].strip()) == (22, "and 12 more")
 
 
+@pytest.mark.thorough
 def test_the_order_of_rows_is_no_matter(path: Path, load_sheet) -> None:
     assert load_sheet(GOOD, without=(8,), twice=(8,)) == (2, 0)
     assert kept(path)[KEY] == (Pattern("shallow", "first", (1, 2, 3)),)
 
 
+@pytest.mark.thorough
 def test_the_same_annotator_replaces_only_when_asked(path: Path, load_sheet) -> None:
     load_sheet(GOOD)
     load_sheet(GOOD, annotator="bert")
@@ -192,6 +197,7 @@ def test_an_address_and_names_of_people_are_names_of_annotators(path: Path, load
     assert kept(path, name)[KEY][0].description == "first"
 
 
+@pytest.mark.thorough
 def test_whoever_has_annotated_under_a_name_that_is_allowed_no_longer_goes_on_under_it(path: Path, load_sheet) -> None:
     load_sheet(GOOD)
     with changing(path) as writer:

@@ -57,6 +57,7 @@ def test_chance(k: int, n: int, p: float, expected: float) -> None:
     assert chance(k, n, p) == pytest.approx(expected)
 
 
+@pytest.mark.thorough
 def test_shares_are_of_positions(a: atlas.Atlas, nasty_path: Path) -> None:
     assert metadata_shares(a.con, 0) == {("year", "1790"): 1.0}
     assert metadata_shares(a.con, 1) == {}
@@ -93,6 +94,7 @@ def test_proposals_are_kept_as_proposed_in_the_place_of_earlier_ones(path: Path)
         assert a.sql("SELECT DISTINCT is_proposed FROM annotations.annotation").rows() == [(True,)]
 
 
+@pytest.mark.thorough
 def test_proposals_are_counted_only_until_a_person_has_annotated(path: Path, tmp_path: Path) -> None:
     propose_for(path, 4)
     columns = ["layer", "annotator_kind", "n_keys", "n_prefixes", "shallow", "uncovered"]

@@ -21,6 +21,7 @@ def cells_of(data: bytes) -> list[list[str]]:
     return list(csv.reader(io.StringIO(data.decode("utf-8-sig"), newline="")))
 
 
+@pytest.mark.thorough
 def test_a_sheet_of_keys_shows_their_texts(a: atlas.Atlas) -> None:
     rows = cells_of(make_sheet(a.con, "key", 4, 0, 0, None))
     assert [row[0][:2] for row in rows[:6]] == ["# "] * 6
@@ -79,6 +80,7 @@ def test_no_cell_can_run(nasty_path: Path) -> None:
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_nasty_cells_come_back_exactly(nasty_path: Path, separator: str) -> None:
     """As a spreadsheet program saves it: other quoting, its own separator, a pattern with every nasty character."""

@@ -107,6 +107,7 @@ def test_annotations_survive_a_new_atlas(path: Path) -> None:
     assert stale == []
 
 
+@pytest.mark.thorough
 def test_what_the_atlas_no_longer_shows_is_reported_and_kept(path: Path) -> None:
     annotate_l0n1(path)
     con = store.open_writer(path)
@@ -143,6 +144,7 @@ def test_a_change_that_fails_leaves_nothing(path: Path) -> None:
     assert sorted(p.name for p in path.parent.glob("tiny*")) == ["tiny.annotations.duckdb", "tiny.duckdb"]
 
 
+@pytest.mark.thorough
 def test_what_a_change_that_died_left_behind_is_no_hindrance(path: Path) -> None:
     code = f"import os\nfrom atlas.annotations.store import changing\nwith changing({str(path)!r}) as con:\n    con.execute({LOOK!r})\n    os._exit(9)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
@@ -165,6 +167,7 @@ def test_two_changes_at_once_are_refused(path: Path) -> None:
     annotate_l0n1(path)
 
 
+@pytest.mark.thorough
 def test_of_two_threads_that_change_them_the_second_waits(path: Path) -> None:
     """Both insert a row that counts from those there are, so that one who began too early would lose the other's."""
     counted = "INSERT INTO annotations.pattern SELECT count(*), 0, 'names', 'by a thread' FROM annotations.pattern"
@@ -181,6 +184,7 @@ def test_of_two_threads_that_change_them_the_second_waits(path: Path) -> None:
         assert a.sql("SELECT pattern_id FROM annotations.pattern ORDER BY 1")["pattern_id"].to_list() == [0, 1, 2, 3]
 
 
+@pytest.mark.thorough
 def test_an_open_atlas_is_no_hindrance_and_keeps_what_it_has(annotated_path: Path) -> None:
     with atlas.open(annotated_path) as a:
         n = a.sql("SELECT count(*) FROM annotations.annotation").item()
@@ -241,6 +245,7 @@ def test_the_dictionary_explains_annotations_too(path: Path) -> None:
     assert dictionary["meaning"].null_count() == 0
 
 
+@pytest.mark.thorough
 def test_the_tiny_annotations_are_read_back_as_written(annotated_path: Path) -> None:
     write_tiny_annotations(annotated_path.with_name("second.duckdb"))
     with atlas.open(annotated_path) as a:

@@ -36,6 +36,7 @@ def test_from_the_first_member_to_the_last(path: Path, tmp_path: Path) -> None:
     assert run(path, "remove", "dogs", "--whole").stderr == "dogs: 4 removed, and the collection with them\n"
 
 
+@pytest.mark.first_cases(10)
 @pytest.mark.parametrize(
     ("words", "why"),
     [

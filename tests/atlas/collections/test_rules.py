@@ -31,11 +31,13 @@ def path(tmp_path: Path) -> Path:
     return made
 
 
+@pytest.mark.thorough
 def test_every_file_of_audits_is_broken_here(path: Path) -> None:
     assert BREAKS.keys() == read_folder(COLLECTIONS.folder / "audits").keys()
     assert broken(path) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", BREAKS)
 def test_a_rule_finds_what_breaks_it(path: Path, name: str) -> None:
     with changing(COLLECTIONS, path) as con:
@@ -43,6 +45,7 @@ def test_a_rule_finds_what_breaks_it(path: Path, name: str) -> None:
     assert broken(path) == [f"collections: {name}"]
 
 
+@pytest.mark.first_cases(4)
 @pytest.mark.parametrize("name", ["a'b", " a", "a" * 61, "a\tb", "-a", ""])
 def test_a_name_that_could_not_be_given_breaks_the_rule(path: Path, name: str) -> None:
     with changing(COLLECTIONS, path) as con:
@@ -50,6 +53,7 @@ def test_a_name_that_could_not_be_given_breaks_the_rule(path: Path, name: str) -
     assert broken(path) == ["collections: names_bounded"]
 
 
+@pytest.mark.thorough
 def test_members_of_another_model_are_not_held_against_this_one(path: Path) -> None:
     with changing(COLLECTIONS, path) as con:
         con.execute("UPDATE collections.collection_member SET neuron = 4, weights_sha256 = 'other' WHERE number = 0")

@@ -65,6 +65,7 @@ def test_rows_of_an_answer_are_collected_as_what_they_are_of(path: Path) -> None
     assert sorted(rows_of(path, "promoting", "layer, neuron")) == [(0, 1), (1, 1), (2, 1)]
 
 
+@pytest.mark.thorough
 def test_a_collection_is_a_table_that_joins_with_the_atlas(path: Path) -> None:
     add(path, "two", "L0N1", "L2N3", "L1H0")
     with atlas.open(path) as a:
@@ -119,6 +120,7 @@ def test_a_name_is_short_and_plain(path: Path, name: str) -> None:
         add(path, name, "L0N1")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["money", "a" * 60, "Été 2 (v1.0), a+b_c-d:e", "金錢", "पैसा"])
 def test_a_name_in_any_script_is_found_in_either_case(path: Path, name: str) -> None:
     add(path, f" {name} ", "L0N1")
@@ -158,6 +160,7 @@ def test_a_note_is_never_lost_by_adding(path: Path) -> None:
         assert a.collections().select("n_members", "note").rows() == [(2, "second")]
 
 
+@pytest.mark.thorough
 def test_removing_and_renaming(path: Path) -> None:
     add(path, "a", "L0N0", "L0N1", "L0N2")
     add(path, "b", "L1N0")
@@ -176,6 +179,7 @@ def test_removing_and_renaming(path: Path) -> None:
             a.in_collection("a")
 
 
+@pytest.mark.thorough
 def test_collections_survive_a_new_atlas(path: Path) -> None:
     add(path, "x", "L0N1")
     path.unlink()
@@ -183,6 +187,7 @@ def test_collections_survive_a_new_atlas(path: Path) -> None:
     assert len(rows_of(path, "x")) == 1
 
 
+@pytest.mark.thorough
 def test_what_a_change_that_died_left_behind_is_no_hindrance(path: Path) -> None:
     add(path, "x", "L0N1")
     code = (
@@ -197,6 +202,7 @@ def test_what_a_change_that_died_left_behind_is_no_hindrance(path: Path) -> None
     assert sorted(p.name for p in path.parent.glob("tiny*")) == ["tiny.collections.duckdb", "tiny.duckdb"]
 
 
+@pytest.mark.thorough
 def test_of_two_processes_the_second_is_refused_and_of_two_threads_it_waits(path: Path) -> None:
     code = (
         "from pathlib import Path\nfrom atlas.collections.kind import COLLECTIONS\nfrom schema.beside_change import changing\n"
@@ -214,6 +220,7 @@ def test_of_two_processes_the_second_is_refused_and_of_two_threads_it_waits(path
     assert {row[0] for row in rows_of(path, "x", "neuron")} == {0, 1, 2, 3}
 
 
+@pytest.mark.thorough
 def test_an_open_reader_is_no_hindrance_and_keeps_what_it_has(path: Path) -> None:
     add(path, "x", "L0N1")
     with atlas.open(path) as a:
@@ -222,6 +229,7 @@ def test_an_open_reader_is_no_hindrance_and_keeps_what_it_has(path: Path) -> Non
     assert len(rows_of(path, "x")) == 2
 
 
+@pytest.mark.thorough
 def test_a_file_of_another_release_is_read_and_one_of_another_version_refused(path: Path) -> None:
     add(path, "x", "L0N1")
     con = duckdb.connect()

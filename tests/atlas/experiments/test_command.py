@@ -15,6 +15,7 @@ def ran(*arguments: object) -> Result:
     return CliRunner().invoke(cli, ["experiment", *map(str, arguments)])
 
 
+@pytest.mark.thorough
 def test_they_are_listed(full_path: Path) -> None:
     found = ran("list", "--db", full_path, "--format", "json", "--columns", "experiment,kind,n_arms")
     assert json.loads(found.stdout)[0] == {"experiment": 0, "kind": "live", "n_arms": 5}

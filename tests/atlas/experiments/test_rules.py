@@ -96,6 +96,7 @@ def test_what_breaks_a_rule_is_not_saved(model: Model, name: str, made: Callable
             put(con, 0, arrow(rows), model)
 
 
+@pytest.mark.thorough
 def test_what_is_not_saved_leaves_no_file(path: Path) -> None:
     rows = live()
     rows["outcome"][0].update(kl_from_base=1e-9)
@@ -109,6 +110,7 @@ def test_every_written_rule_is_broken_above() -> None:
     assert written == {name for name, _, _ in BROKEN if name.startswith("experiments: ")}
 
 
+@pytest.mark.thorough
 def test_a_value_may_be_as_bfloat16_rounds_it(path: Path) -> None:
     rows = live()
     rows["arm_change"][3].update(value=2.0 * (1 + 2**-9))
@@ -122,6 +124,7 @@ def test_a_value_near_zero_may_be_what_float16_has_next_to_it() -> None:
     assert fault(canonical_json(asked), arm_sha256(asked), [row | {"value": 2.0**-24}]) == "rank 1 of arm_change is not its intervention"
 
 
+@pytest.mark.thorough
 def test_a_former_experiment_that_breaks_a_rule_hinders_no_other_and_verify_finds_it(full_path: Path) -> None:
     rewritten(full_path, "UPDATE experiments.outcome SET top_prob = 2 WHERE experiment_id = 0 AND arm_id = 1")
     assert save(full_path, arrow(tracing())) == 6

@@ -44,6 +44,7 @@ def test_an_atlas_without_experiments_answers_with_no_rows(path: Path) -> None:
     assert not EXPERIMENTS.path(path).exists()
 
 
+@pytest.mark.thorough
 def test_both_files_beside_one_atlas(full_path: Path, tiny_path: Path) -> None:
     shutil.copy(ANNOTATIONS.path(tiny_path), ANNOTATIONS.path(full_path))
     with atlas.open(full_path) as a:
@@ -99,6 +100,7 @@ def test_what_a_stranger_defined_in_the_file_is_not_run(full_path: Path, tmp_pat
     assert not logs.exists()
 
 
+@pytest.mark.thorough
 def test_an_experiment_is_begun_and_added_to_arm_by_arm(path: Path) -> None:
     number = begun(path)
     rows = live()
@@ -125,6 +127,7 @@ def test_what_is_added_twice_is_refused(path: Path) -> None:
     assert EXPERIMENTS.path(path).read_bytes() == before
 
 
+@pytest.mark.thorough
 def test_a_removed_experiment_leaves_the_others_and_no_texts_of_its_own(path: Path) -> None:
     for made in (tracing, suppression):
         save(path, arrow(made()))
@@ -172,6 +175,7 @@ def test_a_file_that_would_grow_too_large_is_refused(path: Path, monkeypatch: py
     assert ids(path) == [0]
 
 
+@pytest.mark.thorough
 def test_an_open_atlas_is_no_hindrance_and_keeps_what_it_has(full_path: Path) -> None:
     with atlas.open(full_path) as a:
         assert save(full_path, arrow(tracing())) == 6
@@ -303,6 +307,7 @@ def test_arms_that_were_done_are_told_apart_by_their_hash(full_path: Path) -> No
     assert len(set(found)) == len(found)
 
 
+@pytest.mark.thorough
 def test_what_experiments_are_called_is_said_on_one_line(path: Path) -> None:
     save(path, arrow(tables(experiment("live", "a\r\n\x1b[31mb \u2028" + "c" * 60), [CAT], **with_arms([BASE]))))
     with atlas.open(path) as a, pytest.raises(AtlasError, match=r"no experiment 9; they are 0: a \x1b\[31mb c+…") as said:
@@ -336,6 +341,7 @@ def test_columns_of_other_types_that_somebody_sent_are_refused_when_the_file_is_
     assert len(str(said.value).splitlines()) == 1
 
 
+@pytest.mark.thorough
 def test_a_column_that_somebody_added_is_not_there(full_path: Path) -> None:
     spoiled(full_path, 'ALTER TABLE arm ADD COLUMN "\x1b[31m" INTEGER')
     with atlas.open(full_path) as a:

@@ -72,6 +72,7 @@ def test_the_text_of_an_svg_is_text(drawn: Callable[[str], Any], name: str) -> N
     assert named and named <= set(texts)
 
 
+@pytest.mark.thorough
 def test_svg_and_png_are_the_same_bytes_every_time_and_png_is_fit_for_print(a: atlas.Atlas) -> None:
     chart = ITEMS["geva2022_table4"].chart
     assert chart is not None

@@ -46,6 +46,7 @@ def test_several_texts_make_one_label() -> None:
     assert labels([]) == ""
 
 
+@pytest.mark.thorough
 def test_every_character_said_to_be_safe_is_drawn_in_the_bundled_font(tmp_path: Path) -> None:
     """A character that it lacks would be taken from some other font of the machine, or be blank."""
     characters = [chr(c) for low, high in SAFE for c in range(low, high + 1) if c != 0x20]

@@ -152,6 +152,7 @@ def test_the_page_shows_nasty_tokens_as_they_are(page: Page) -> None:
     assert "\u202e" not in page.text and "\x07" not in page.text
 
 
+@pytest.mark.thorough
 def test_a_second_paper_and_a_second_call_leave_the_rest_of_the_page(call: Call, out: Path, nasty: Path, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     assert call("geva2022", nasty, "-o", folder, "--only", "fig3")[0] == 0
@@ -162,6 +163,7 @@ def test_a_second_paper_and_a_second_call_leave_the_rest_of_the_page(call: Call,
     assert len(list(folder.glob("figures/*.pdf"))) == 4
 
 
+@pytest.mark.thorough
 def test_latex_of_all_items_compiles_and_prints_the_tokens(out: Path, page_text: Callable[[str], str]) -> None:
     sources = [path.read_text(encoding="utf-8") for path in sorted((out / "tables").glob("*.tex"))]
     assert len(sources) == sum(MADE_HERE.values())
@@ -200,6 +202,7 @@ def at_one_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("at_one_time")
 def test_twice_gives_the_same_bytes(call: Call, nasty: Path, tmp_path: Path) -> None:
     contents = []
@@ -211,6 +214,7 @@ def test_twice_gives_the_same_bytes(call: Call, nasty: Path, tmp_path: Path) -> 
     assert len(contents[0]) == 27
 
 
+@pytest.mark.thorough
 def test_what_an_atlas_lacks_is_listed_with_the_command_that_would_provide_it(call: Call, empty_path: Path, tmp_path: Path) -> None:
     for paper in PAPERS.values():
         code, shown, told = call(paper.name, empty_path, "-o", tmp_path / "out")
@@ -237,6 +241,7 @@ def test_an_item_without_rows_says_so(call: Call, tiny_path: Path, tmp_path: Pat
     assert "no rows: no dominant sub-update scores its candidate beyond the threshold; --threshold sets another" in shown
 
 
+@pytest.mark.thorough
 def test_a_file_that_lacks_a_question_answers_it_all_the_same(call: Call, tiny_path: Path, tmp_path: Path) -> None:
     old = Path(shutil.copy(tiny_path, tmp_path / "old.duckdb"))
     with duckdb.connect(str(old)) as con:
@@ -260,6 +265,7 @@ def test_an_item_that_fails_does_not_stop_the_others_and_fails_the_call(call: Ca
     assert (tmp_path / "out" / "figures" / "geva2021_fig10.pdf").exists()
 
 
+@pytest.mark.thorough
 def test_one_corpus_can_be_chosen(call: Call, tiny_path: Path, tmp_path: Path) -> None:
     assert call("geva2021", tiny_path, "-o", tmp_path, "--only", "fig9", "--corpus", "1")[0] == 0
     assert pl.read_parquet(tmp_path / "tables" / "geva2021_fig9.parquet")["n_positions"].to_list() == [1, 1, 1]
@@ -269,6 +275,7 @@ def test_one_corpus_can_be_chosen(call: Call, tiny_path: Path, tmp_path: Path) -
     assert code == 1 and "no corpus 7" in told
 
 
+@pytest.mark.thorough
 def test_one_retrieval_can_be_chosen(call: Call, tiny_path: Path, tmp_path: Path) -> None:
     for chosen in ([], ["--retrieval", "0"]):
         assert call("khandelwal2020", tiny_path, "-o", tmp_path, "--only", "fig7", *chosen)[0] == 0

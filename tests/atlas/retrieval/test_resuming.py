@@ -133,6 +133,7 @@ def test_a_retrieval_that_is_killed_goes_on_where_it_was(path: Path, whole: dict
     assert not work(path).exists()
 
 
+@pytest.mark.thorough
 def test_another_retrieval_takes_nothing_of_it(path: Path, searched: list[int]) -> None:
     killed_after(path, 2)
     assert retrieve(path, "--seed", "1").exit_code == 0
@@ -145,6 +146,7 @@ def test_another_retrieval_takes_nothing_of_it(path: Path, searched: list[int]) 
     assert not work(path).exists()
 
 
+@pytest.mark.thorough
 def test_what_was_kept_is_no_more_once_the_retrieval_is(path: Path, searched: list[int]) -> None:
     """Killed after the retrieval was kept, before its neighbours were removed."""
     killed_after(path, 3)
@@ -159,6 +161,7 @@ def test_what_was_kept_is_no_more_once_the_retrieval_is(path: Path, searched: li
     assert searched == [] and not work(path).exists()
 
 
+@pytest.mark.thorough
 def test_a_refused_retrieval_leaves_nothing(tmp_path: Path) -> None:
     """Every query is a copy of an entry."""
     tune = replace(text(0), texts=[f"another {i}" for i in range(N_DOCUMENTS)])

@@ -102,6 +102,7 @@ def loop() -> Loop:
     return Loop()
 
 
+@pytest.mark.thorough
 def test_neighbours_shares_and_choice_are_those_of_a_loop(done: Path, loop: Loop) -> None:
     with atlas.open(done) as a:
         queries = a.sql("FROM retrievals.knn_query ORDER BY position_id").to_dicts()
@@ -185,6 +186,7 @@ def test_the_answer_shows_near_copies_and_indices_beside_the_gain(done: Path) ->
         assert word in again.stdout
 
 
+@pytest.mark.thorough
 def test_a_second_look_at_the_test_says_so(path: Path) -> None:
     assert "scored" not in retrieve(path).stderr
     second = retrieve(path, "--seed", "5")
@@ -195,6 +197,7 @@ def test_a_second_look_at_the_test_says_so(path: Path) -> None:
         assert [(f.audit.name, f.example) for f in findings(a.con) if f.n_rows] == []
 
 
+@pytest.mark.thorough
 def test_a_compressed_search_says_that_it_is_one(path: Path, done: Path) -> None:
     assert retrieve(path, "--compressed").exit_code == 0
     with atlas.open(path) as a, atlas.open(done) as b:
@@ -301,6 +304,7 @@ def test_planted_sizes_are_refused_before_anything_is_held(path: Path, monkeypat
     assert "row groups of" in str(retrieve(path).exception)
 
 
+@pytest.mark.thorough
 def test_keys_without_predictions_are_refused(tmp_path: Path) -> None:
     path = write_atlas(tmp_path / "a.duckdb", corpora())
     with duckdb.connect(str(path)) as con:
@@ -310,6 +314,7 @@ def test_keys_without_predictions_are_refused(tmp_path: Path) -> None:
     assert not RETRIEVALS.path(path).exists()
 
 
+@pytest.mark.thorough
 def test_retrievals_of_another_ingest_are_refused_by_their_digest(done: Path, tmp_path: Path) -> None:
     """The atlas of that name is made anew over another text: positions of the same ids are other tokens."""
     other = write_atlas(tmp_path / "done.duckdb", [text(7), text(8), text(9)])

@@ -38,6 +38,7 @@ def test_every_file_of_audits_is_broken_here(path: Path) -> None:
     assert broken(path) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", BREAKS)
 def test_a_rule_finds_what_breaks_it(path: Path, name: str) -> None:
     with changing(RETRIEVALS, path) as con:
