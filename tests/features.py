@@ -37,7 +37,7 @@ def watch() -> None:
     wrap("atlas.guard", "run_select", lambda _answer, _con, sql, *_, **__: note("question", *questions_in(sql)))
     wrap("atlas.export.formats", "render", lambda _bytes, _frame, format, _style: note("export", format))
     wrap("atlas.export.figures", "render_figure", lambda _bytes, _chart, format: note("export", format))
-    wrap("atlas.papers.write", "write_item", lambda made, *_: note("item", *([] if made.frame is None else [made.item.name])))
+    wrap("atlas.papers.make", "make_item", lambda made, *_: note("item", *([] if made.frame is None else [made.item.name])))
     wrap("ingest.store.register", "finish_run", note_run)
     wrap("ingest.experiments.driver", "carry_out", lambda _ran, _world, spec, *_: note("kind", spec.kind))
     wrap("ingest.model.checks", "check_identities", lambda _errors, model: note("family", model.model_type))
@@ -85,11 +85,9 @@ def command_id(command: click.Command) -> str:
 
     The commands of `atlas ask` are one, since each question is a feature by itself.
     """
-    from atlas.questions import questions
-
     assert command.callback is not None
     written = f"{command.callback.__module__}.{command.callback.__qualname__}"
-    return written if command.name in questions() or "<locals>" not in written else f"{written} {command.name}"
+    return f"{written} {command.name}" if "<locals>" in written and command.callback.__module__ != "atlas.cli.ask" else written
 
 
 def commands() -> Iterable[str]:

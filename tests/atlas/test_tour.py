@@ -2,9 +2,20 @@
 
 from pathlib import Path
 
+import click
+import pytest
+
 import atlas
+from atlas.cli.main import run
 from atlas.cli.tour import tour
 from tests.atlas.tiny_atlas import write_tiny_atlas
+
+
+def test_the_command_prints_it(tiny_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["tour", str(tiny_path)], False) == 0
+    said = capfd.readouterr()
+    with atlas.open(tiny_path) as a:
+        assert (said.out.splitlines()[0], said.err) == (click.unstyle(next(iter(tour(a)))), "")
 
 
 def test_the_tour_of_an_atlas_with_every_kind_of_run(tmp_path: Path) -> None:

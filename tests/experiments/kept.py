@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import torch
 
 import atlas
@@ -36,6 +37,16 @@ def foil(world: World, text: str, corrupted: str, answer: str) -> str:
     found = [token for token in apart.argsort(descending=True).tolist() if ids(corrupted + tokenizer.decode([token])) == [*ids(corrupted), token]]
     assert apart[found[0]] > 0.5
     return tokenizer.decode([found[0]])
+
+
+def word_lists(con: duckdb.DuckDBPyConnection) -> tuple[list[str], list[str]]:
+    """Words that one value promotes, for the concept of a suppression, and those of another, which are unwanted."""
+    found = con.execute(
+        "SELECT list(trim(text) ORDER BY rank) AS words FROM value_token INNER JOIN token USING (token_id) "
+        "WHERE direction = 'promoted' AND regexp_matches(text, '^ [a-z]+$') GROUP BY layer, neuron ORDER BY len(words) DESC, layer, neuron LIMIT 2"
+    ).fetchall()
+    (unwanted,), (concept,) = found
+    return [word for word in concept if word not in unwanted], unwanted
 
 
 def specs(world: World) -> dict[str, dict[str, Any]]:

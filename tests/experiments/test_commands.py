@@ -9,10 +9,10 @@ from atlas.cli.main import run
 from atlas.experiments.kind import EXPERIMENTS
 from atlas.experiments.store import save
 from ingest.experiments.repeating import spec_in
-from ingest.experiments.spec import of_toml
+from ingest.experiments.spec import of_toml, spec_of, to_toml
 from tests.atlas.experiments.tiny_experiments import BASE, arrow, experiment, prompt, tables, with_arms
 from tests.experiments.conftest import World
-from tests.experiments.kept import kept
+from tests.experiments.kept import kept, specs, word_lists
 
 
 def called(world: World, *arguments: str) -> int:
@@ -40,6 +40,38 @@ def test_options_a_file_and_python_ask_for_the_same(world: World, tmp_path: Path
     assert kept(world.atlas, 0) == kept(world.atlas, 1)
     assert called(world, "show", "1") == 0
     assert "two" in capsys.readouterr().out
+
+
+def test_the_command_of_each_kind_tells_what_its_file_would_cost(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By options and by a file the same parts; nothing is kept."""
+    with atlas.open(world.atlas) as a:
+        concept, unwanted = word_lists(a.con)
+    settings = {
+        "concept": concept,
+        "unwanted": unwanted,
+        "values": 2,
+        "min_tokens": 2,
+        "samples": 1,
+        "new_tokens": 2,
+        "text_tokens": 60,
+        "descriptions": ["the the:"],
+    }
+    prompts = [{"text": text, "cluster": text} for text in ("The first", "The people")]
+    suppression = {"kind": "suppression", "title": "s", "settings": settings | {"scorers": ["unwanted-words"]}, "prompts": prompts}
+    for kind, asked in (specs(world) | {"suppression": suppression}).items():
+        first, *others = asked["prompts"][0]
+        settings = [(name, one) for name, value in asked["settings"].items() for one in (value if isinstance(value, list) else [value])]
+        options = [(name, given[name]) for given in asked["prompts"] for name in others] + settings
+        by_options = [kind, *(given[first] for given in asked["prompts"])]
+        by_options += [word for name, value in options for word in (f"--{name.replace('_', '-')}", str(value))]
+        file = tmp_path / f"{kind}.toml"
+        file.write_text(to_toml(spec_of(asked)))
+        said = []
+        for command in (by_options, ["run", str(file)]):
+            assert called(world, *command, "--dry-run", "--model", str(world.tiny.folder)) == 0, capsys.readouterr().err
+            said.append(capsys.readouterr().out)
+        assert " parts, " in said[0] and said[0].partition(" parts, ")[0] == said[1].partition(" parts, ")[0]
+    assert not EXPERIMENTS.path(world.atlas).exists()
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from ingest.experiments.driver import carry_out, planned, quiet, world_of
 from ingest.experiments.spec import Spec, of_toml, spec_of, to_toml
 from schema.errors import AtlasError
 from tests.experiments.conftest import World
-from tests.experiments.kept import kept
+from tests.experiments.kept import kept, word_lists
 
 torch.set_num_threads(1)
 
@@ -39,12 +39,7 @@ def loaded(made: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lo
 @pytest.fixture(scope="module")
 def spec(loaded: Loaded) -> Spec:
     """The concept is what one value promotes, and what is unwanted another."""
-    found = loaded.con.execute(
-        "SELECT list(trim(text) ORDER BY rank) AS words FROM value_token INNER JOIN token USING (token_id) "
-        "WHERE direction = 'promoted' AND regexp_matches(text, '^ [a-z]+$') GROUP BY layer, neuron ORDER BY len(words) DESC, layer, neuron LIMIT 2"
-    ).fetchall()
-    (unwanted,), (concept,) = found
-    concept = [word for word in concept if word not in unwanted]
+    concept, unwanted = word_lists(loaded.con)
     settings = {
         "concept": concept, "unwanted": unwanted, "values": 2, "min_tokens": 2, "strengths": [0.5, 2.0], "samples": 2, "new_tokens": N_NEW, "text_tokens": 60,
         "scorers": ["unwanted-words"], "debiasing": 500.0, "descriptions": list(DESCRIPTIONS),

@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 import atlas
+from atlas.cli.main import run
 from atlas.live.asking import ask_process
 from atlas.live.process import started
 from ingest.live import server
@@ -213,6 +214,11 @@ def test_one_process_an_atlas_and_stop_ends_it(world: World, sockets: Path) -> N
         process.wait(STARTED)
     assert not socket_path(world.atlas).exists()
     assert "no process answers" in subprocess.run([*command, "--stop"], capture_output=True, text=True).stderr
+
+
+def test_stop_says_where_there_is_no_process_to_end(tiny_path: Path, sockets: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["live", str(tiny_path), "--stop"], False) == 0
+    assert capsys.readouterr().err == f"no process answers for {tiny_path}\n"
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ import pytest
 import atlas
 from atlas.cli.paper import PAPERS as OFFERED
 from atlas.papers.catalogue import PAPERS
+from atlas.papers.make import make_item
 from atlas.papers.needs import NEEDS, missing
 from atlas.papers.printed import caption, comparison
-from tests.atlas.papers.rows import CHOICES, ITEMS, rows_of
+from tests.atlas.papers.rows import ANNOTATED, CHOICES, ITEMS, rows_of
 
 PLACES = {
     # what the issue asks for, by where the paper has it
@@ -33,6 +34,14 @@ PLACES = {
         "Two-layer models: how induction heads arise",
     },
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ANNOTATED)
+def test_what_people_say_of_an_atlas_makes_its_items(a: atlas.Atlas, name: str) -> None:
+    """With the columns that the other tests draw and print by hand."""
+    made = make_item(a, ITEMS[name], CHOICES)
+    assert made.reason is None and made.frame is not None
+    assert made.frame.height > 0 and set(ANNOTATED[name]) <= set(made.frame.columns)
 
 
 def test_every_place_of_both_papers_is_there() -> None:
