@@ -95,7 +95,7 @@ def test_what_dead_workers_left_is_named_and_removed(request_lake: Callable[...,
     path = run(request_lake(trace=0, paper=False))
     with opened_lake(path) as opened:
         system, root = opened.staging.opened()
-        with system.open_output_stream(f"{root}/009-00000-dead/trigger.parquet") as stream:
+        with system.open_output_stream(f"{root}/009-00000-0000dead0000/trigger.parquet") as stream:
             stream.write(b"half")
         rows = pa.table({"space": ["value"], "layer": pa.array([0], pa.int16()), "neuron": pa.array([1], pa.int32()), "cluster": pa.array([0], pa.int32())})
         opened.staging.write(0, 0, 70, {"value_cluster": rows})
@@ -103,7 +103,7 @@ def test_what_dead_workers_left_is_named_and_removed(request_lake: Callable[...,
     assert code == 1
     assert "shards that wait to be loaded: 1\n" in out
     assert "1 files in s3://" in out
-    assert "009-00000-dead/trigger.parquet" in out
+    assert "009-00000-0000dead0000/trigger.parquet" in out
     assert call("doctor", path, "--repair")[0] == 0
     with opened_lake(path) as opened:
         assert opened.con.execute("SELECT run_id, shard_id FROM shard WHERE shard_id = 70").fetchall() == [(0, 70)]
