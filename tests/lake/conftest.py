@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from atlas.cli.main import run as atlas_command
 from ingest.request import Request
 from tests.exact.published import Published
 from tests.exact.tiny import Tiny, make, run
@@ -37,6 +38,18 @@ def request_lake(tiny: Tiny, servers: Servers, tmp_path: Path) -> Callable[..., 
         return tiny.request(tmp_path / f"{name}.lake", lake=servers.catalogue(number), data=servers.data(number), **changes)
 
     return asked
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture) -> Callable[..., tuple[int, str, str]]:
+    """Exit code, output and errors of one `atlas` command."""
+
+    def called(*arguments: object) -> tuple[int, str, str]:
+        code = atlas_command([str(a) for a in arguments], is_debug=False)
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return called
 
 
 def sums(path: Path) -> dict[str, tuple]:

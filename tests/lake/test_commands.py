@@ -8,24 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from atlas.cli.main import run as atlas_command
 from ingest.request import Request
 from ingest.store.lake.store import opened_lake
 from schema.store import open_reader
 from tests.exact.tiny import run
 from tests.lake.conftest import sums
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture) -> Callable[..., tuple[int, str, str]]:
-    """Exit code, output and errors of one `atlas` command."""
-
-    def called(*arguments: object) -> tuple[int, str, str]:
-        code = atlas_command([str(a) for a in arguments], is_debug=False)
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return called
 
 
 @pytest.mark.thorough

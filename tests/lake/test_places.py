@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs
 
-from atlas.cli.main import run as atlas_command
 from ingest.store.committer import recover
 from ingest.store.lake import doctor
 from ingest.store.lake.compact import compact, old_files, orphans
@@ -102,18 +101,6 @@ def world(request: pytest.FixtureRequest, servers: Servers, tmp_path_factory: py
     folder, name = tmp_path_factory.mktemp("places"), f"places{next(NUMBERS)}"
     data = servers.data(f"{name}/one") if request.param == "s3" else str(folder / "files" / "one")
     return World(folder, servers.catalogue(name), servers.catalogue(f"{name}empty"), data)
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture) -> Callable[..., tuple[int, str, str]]:
-    """Exit code, output and errors of one `atlas` command."""
-
-    def called(*arguments: object) -> tuple[int, str, str]:
-        code = atlas_command([str(a) for a in arguments], is_debug=False)
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return called
 
 
 @pytest.fixture
