@@ -12,7 +12,7 @@ import torch
 
 from tests.exact.checks import Case
 from tests.exact.reference import Cut, Reference, cut_texts
-from tests.exact.tiny import CONTEXT, D_FFN, Tiny, make, run
+from tests.exact.tiny import CONTEXT, D_FFN, TWIN_TOKENS, Tiny, make, run
 
 TEXTS = [
     "The first of the people of the world speaks to the union, and the world is silent for a while.",
@@ -37,8 +37,8 @@ def craft(tiny: Tiny, cut: Cut) -> None:
     to the embedding of what follows its key's top trigger, layer by layer: those above read the change."""
     head = tiny.hf.get_output_embeddings().weight
     with torch.no_grad():
-        # the twins of make() would tie everywhere
-        head[299] = head[298].flip(0)
+        # the twins would tie everywhere
+        head[TWIN_TOKENS[0]] = head[TWIN_TOKENS[0] - 1].flip(0)
         for name, parameter in tiny.hf.named_parameters():
             if "layer_norm.weight" in name:
                 parameter.mul_(0.5).add_(1)
