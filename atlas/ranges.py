@@ -8,6 +8,7 @@ from math import isnan
 import duckdb
 
 from atlas.cursors import fetch_rows
+from atlas.left_out import left_out
 from atlas.reads import relations
 from atlas.statement import argument, literal
 from schema.errors import AtlasError, what_there_is
@@ -37,15 +38,6 @@ WORDS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "worst": {"scored_query": ("no", "yes")},
 }
 """Name of an argument → view, or table of a file beside an atlas → the words that its column may hold."""
-
-KEYS = """
-SELECT r.retrieval_id
-FROM retrievals.retrieval AS r
-INNER JOIN datastore AS s ON r.store_corpus_id = s.corpus_id AND r.store_sha256 = s.sha256
-INNER JOIN datastore AS v ON r.tune_corpus_id = v.corpus_id AND r.tune_sha256 = v.sha256
-INNER JOIN datastore AS t ON r.test_corpus_id = t.corpus_id AND r.test_sha256 = t.sha256
-"""
-"""Retrievals of keys that the atlas has."""
 
 LARGEST = 2**63 - 1
 """Of what DuckDB takes as a number of rows or an identifier."""
@@ -177,12 +169,11 @@ def check_collection(con: duckdb.DuckDBPyConnection, collection: object) -> None
 
 
 def check_retrieval(con: duckdb.DuckDBPyConnection, retrieval: object) -> None:
-    """A retrieval that there is, over keys that the atlas still has: after another ingest of its name position_ids are of other tokens."""
+    """A retrieval that there is, of this model and over keys that this atlas has."""
     ids = [i for (i,) in fetch_rows(con, "SELECT retrieval_id FROM retrievals.retrieval ORDER BY retrieval_id")]
     if retrieval not in ids:
-        raise AtlasError(f"no retrieval {retrieval}; {what_there_is(', '.join(map(str, ids)), ': `atlas retrieve` makes one')}")
-    if (retrieval,) not in fetch_rows(con, KEYS):
-        raise AtlasError(f"retrieval {retrieval} is of keys that this atlas has not: it was ingested anew since. `atlas retrieve` makes another")
+        others = left_out(con, "retrievals")
+        raise AtlasError(f"no retrieval {retrieval}; {what_there_is(', '.join(map(str, ids)), ': `atlas retrieve` makes one')}{others and f' ({others})'}")
 
 
 def check_experiment(con: duckdb.DuckDBPyConnection, given: Mapping[str, object]) -> None:
@@ -190,7 +181,8 @@ def check_experiment(con: duckdb.DuckDBPyConnection, given: Mapping[str, object]
     asked = given["experiment"]
     titles = dict(fetch_rows(con, "SELECT experiment_id, title FROM experiments.experiment ORDER BY experiment_id"))
     if asked not in titles:
-        raise AtlasError(f"no experiment {asked}; {what_there_is(named(titles))} (atlas experiment list)")
+        others = left_out(con, "experiments")
+        raise AtlasError(f"no experiment {asked}; {what_there_is(named(titles))} (atlas experiment list{others and f'; {others}'})")
     for name, text in (("arm", "name"), ("prompt", "text")):
         sql = f"SELECT {name}_id, {text} FROM experiments.{name} WHERE experiment_id = {literal(asked)} ORDER BY {name}_id"
         if name in given and given[name] not in (found := dict(fetch_rows(con, sql))):

@@ -1,4 +1,5 @@
-"""What somebody who looks at an atlas may not know of it: texts in pieces, one text twice, an ingest that was not finished."""
+"""What somebody who looks at an atlas may not know of it: texts in pieces, one text twice, what lies beside it and is of another, an ingest
+that was not finished."""
 
 import json
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ import duckdb
 
 from atlas.cursors import fetch_rows
 from atlas.export.visible import visible_line
+from atlas.left_out import all_left_out
 
 PIECES = """
 SELECT d.corpus_id, count(*)
@@ -39,7 +41,7 @@ def unfinished(path: Path) -> str | None:
 
 def notes(con: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
     found = [f"{n:,} documents of corpus {corpus} are pieces of longer text files" for corpus, n in fetch_rows(con, PIECES)]
-    return [*found, *twice(con), *filter(None, [unfinished(path)])]
+    return [*found, *twice(con), *all_left_out(con), *filter(None, [unfinished(path)])]
 
 
 def twice(con: duckdb.DuckDBPyConnection) -> Iterator[str]:

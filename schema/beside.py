@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from threading import Lock
 from types import MappingProxyType
@@ -22,6 +22,7 @@ from schema.definitions import digest, released
 from schema.errors import AtlasError, Locked
 from schema.installed import points
 from schema.lake import is_lake, quoted
+from schema.others import Others, find_others
 from schema.release import commented, stored_tables
 from schema.store import LOCKED, OPENING, is_sqlite, lock_holder, open_reader, open_writer, own_name
 
@@ -39,8 +40,8 @@ class Beside:
 
     `name` is the database's, what messages call what is in it, and part of the file's. `tables` is a file of SQL that creates its tables in that database,
     `label` among them, of one row (version, derived_sha256). `folder` has its views and questions, a file each. `changed_by` and `told_by` are the
-    commands that change it and say what is in it; `again` is how to come by it where it is lost. `of_model` is the table whose weights_sha256 must be the
-    atlas's; '' where what lies there may be of another model.
+    commands that change it and say what is in it; `again` is how to come by it where it is lost. `hanging` is as in
+    schema/others.py.
     """
 
     name: str
@@ -51,7 +52,7 @@ class Beside:
     changed_by: str
     told_by: str
     again: str
-    of_model: str = ""
+    hanging: tuple[tuple[str, str, str], ...] = ()
 
     def path(self, atlas: Path | str) -> Path:
         """Where the file of the atlas at that path is."""
@@ -65,6 +66,12 @@ class Beside:
         if not path.exists():
             raise AtlasError(f"{path} leads to {path.readlink()}, and there is nothing: bring back what was there, or remove the link")
         return path.resolve()
+
+    @property
+    def others(self) -> str:
+        """SQL of the rows that are of another model or text than the atlas; '' for a kind that belongs to no atlas (schema/others.py)."""
+        path = self.folder / "others.sql"
+        return path.read_text(encoding="utf-8") if path.exists() else ""
 
     def questions(self) -> dict[str, str]:
         """Name → SQL of each, in the order of names."""
@@ -87,42 +94,43 @@ def kind_of(path: Path) -> Beside | None:
 
 
 def open_with_beside(path: Path | str, *, memory: str = "4GB", config: Mapping[str, object] = MappingProxyType({})) -> duckdb.DuckDBPyConnection:
-    """Open an atlas as `open_reader` does, with what lies beside it attached. Raises AtlasError where that is of another model's weights."""
+    """Open an atlas as `open_reader` does, with what lies beside it attached, but for what there is of another model or text."""
     # connections to one file may share what is attached, and another thread is not to find it before it is filled; a lake may be waited for
     with nullcontext() if is_lake(path) else ONE_AT_A_TIME:
         con = open_reader(path, memory=memory, attach=attach_beside, config=config)
-    try:
-        for kind in kinds():
-            require_same_model(con, Path(path), kind)
-    except BaseException:
+        others = found_others(con, Path(path))
+        if not others:
+            return con
+        # which rows are whose can be asked only of a connection that is locked down, and that attaches no more
         con.close()
-        raise
-    return con
+        return open_reader(path, memory=memory, attach=partial(attach_beside, others=others), config=config)
 
 
-def require_same_model(con: duckdb.DuckDBPyConnection, path: Path, kind: Beside) -> None:
-    if not kind.of_model:
-        return
-    others = f"FROM {kind.name}.{kind.of_model} AS o WHERE o.weights_sha256 NOT IN (SELECT m.weights_sha256 FROM model AS m)"
-    try:
-        found = con.execute(f"SELECT o.weights_sha256 {others} LIMIT 1").fetchall()
-    except duckdb.Error as error:
-        raise unreadable(kind.path(path), kind, error) from error
-    if found:
-        raise AtlasError(
-            f"{kind.path(path)} holds {kind.name} with another model, whose weights begin with {str(found[0][0])[:12]}, than that of {path}. "
-            "Move the file away to go on without them."
-        )
+def found_others(con: duckdb.DuckDBPyConnection, path: Path) -> dict[str, Others]:
+    """Kind → its rows of another model or text. Closes the connection if they cannot be read."""
+    found = {}
+    for kind in kinds():
+        try:
+            if kind.others and kind.path(path).exists() and (others := find_others(con, kind.others)):
+                found[kind.name] = others
+        except duckdb.Error as error:
+            con.close()
+            raise unreadable(kind.path(path), kind, error) from error
+        except BaseException:
+            con.close()
+            raise
+    return found
 
 
-def attach_beside(con: duckdb.DuckDBPyConnection, path: Path) -> Callable[[], None]:
-    """Attach what lies beside the atlas at `path` read-only; where there is no file, empty tables. Where the user's cache keeps none of those either,
-    a database in memory is attached, which what is returned fills.
+def attach_beside(con: duckdb.DuckDBPyConnection, path: Path, others: Mapping[str, Others] = MappingProxyType({})) -> Callable[[], None]:
+    """Attach what lies beside the atlas at `path` read-only, without `others`; where there is no file, empty tables.
+
+    Where the user's cache keeps none of those either, a database in memory is attached, which what is returned fills.
 
     The atlas may be a stranger's and is not locked down yet, so this runs ATTACH on its connection and nothing else.
     Connections of one process to one atlas share what is attached. Raises AtlasError if a file cannot be read or is of another version.
     """
-    blank = [kind for kind in kinds() if attach_kind(con, path, kind)]
+    blank = [kind for kind in kinds() if attach_kind(con, path, kind, others.get(kind.name))]
 
     def fill() -> None:
         for kind in blank:
@@ -131,7 +139,7 @@ def attach_beside(con: duckdb.DuckDBPyConnection, path: Path) -> Callable[[], No
     return fill
 
 
-def attach_kind(con: duckdb.DuckDBPyConnection, path: Path, kind: Beside) -> bool:
+def attach_kind(con: duckdb.DuckDBPyConnection, path: Path, kind: Beside, others: Others | None) -> bool:
     """Whether what was attached is still to be filled."""
     # for DuckDB names that differ in case are one, and what is in the atlas would be read as what lies beside it
     if not is_lake(path) and path.name.partition(".")[0].lower() == kind.name:
@@ -139,7 +147,7 @@ def attach_kind(con: duckdb.DuckDBPyConnection, path: Path, kind: Beside) -> boo
     target = kind.file(path)
     if not target.exists():
         return not attach_kept(con, kind) and attach(con, ":memory:", kind.name, "READ_WRITE")
-    with as_of_this_release(target, kind) as file:
+    with as_of_this_release(target, kind, others) as file:
         attach(con, quoted(file), kind.name, "READ_ONLY")
     return False
 
@@ -194,8 +202,11 @@ def attach_blank(con: duckdb.DuckDBPyConnection, kind: Beside) -> None:
 
 
 @contextmanager
-def as_of_this_release(target: Path, kind: Beside) -> Iterator[Path]:
-    """The file under another name, or, where its views and questions are not this release's, a copy of its rows with those. Looked at apart from any atlas."""
+def as_of_this_release(target: Path, kind: Beside, others: Others | None = None) -> Iterator[Path]:
+    """The file under another name, or, where its views and questions are not this release's, a copy of its rows with those, without `others`.
+
+    It is looked at apart from any atlas.
+    """
     with closing(open_writer(":memory:")) as con:
         attach_file(con, target, kind)
         try:
@@ -203,7 +214,7 @@ def as_of_this_release(target: Path, kind: Beside) -> Iterator[Path]:
             is_current = is_current and defined(con, kind) == released(sources_sha256(kind), lambda: defined_of_release(kind))
         except duckdb.Error as error:
             raise unreadable(target, kind, error) from error
-    if is_current:
+    if is_current and others is None:
         with own_name(target) as own:
             yield own
         return
@@ -211,7 +222,7 @@ def as_of_this_release(target: Path, kind: Beside) -> Iterator[Path]:
 
     with tempfile.TemporaryDirectory(prefix="atlas-") as folder:
         copy = Path(folder) / target.name
-        write_file(copy, target, kind)
+        write_file(copy, target, kind, others)
         yield copy
 
 

@@ -18,6 +18,7 @@ from schema.errors import AtlasError
 from schema.lake import quoted
 from schema.locks import alone
 from schema.logs import check_log, refuse_strange
+from schema.others import Others, leave_out
 from schema.release import stored_tables
 from schema.store import STORAGE_VERSION, open_writer
 
@@ -127,10 +128,12 @@ def fill(con: duckdb.DuckDBPyConnection, former: Path, kind: Beside) -> None:
         con.execute("DETACH former")
 
 
-def write_file(target: Path, former: Path, kind: Beside) -> None:
-    """Write a new file with the rows of a former one, if that exists."""
+def write_file(target: Path, former: Path, kind: Beside, others: Others | None = None) -> None:
+    """Write a new file with the rows of a former one, if that exists, but for `others`."""
     with closing(open_writer(":memory:")) as con:
         attach_draft(con, target, kind)
         fill(con, former, kind)
+        if others:
+            leave_out(con, kind.name, others, kind.hanging)
         con.execute(f"CHECKPOINT {kind.name}")
         con.execute(f"DETACH {kind.name}")

@@ -63,6 +63,9 @@ PROBES = ("repeat", "olsson2022")
 SUBJECTS = ("key", "value", *CONTROLS)
 """What people annotate: the texts that trigger a key, or the tokens that a value, a random vector or an FFN update promotes."""
 
+LEFT_OUT = ("model", "text")
+"""Of what kind another thing is than the atlas's, for rows beside it that it is not asked about."""
+
 PATTERN_KINDS = ("shallow", "semantic", "syntactic", "names")
 """Kinds of patterns: shallow or semantic of keys (Geva et al. 2021); semantic, syntactic or names of values (Geva et al. 2022)."""
 

@@ -14,6 +14,7 @@ from atlas.export.figures import FIGURE_FORMATS, figure_svg, render_figure
 from atlas.export.formats import Style, render
 from atlas.export.latex import tex
 from atlas.export.visible import visible
+from atlas.left_out import left_out
 from atlas.notes import notes
 from atlas.nulls import without_value
 from atlas.questions import question
@@ -158,8 +159,10 @@ Files = Mapping[str, tuple[str, Callable[[], bytes]]]
 
 def take_away(answer: Answer, key: str, chart: charts.AnyChart | None = None, drawn: figures.Made | None = None) -> None:
     """What to read the rows with; the SQL behind them, their files, the way to a collection and to the figure tray. `drawn`: the view as a drawing."""
-    for note in notes(question(answer.question), answer.frame, answer.arguments) if answer.question else []:
-        st.text(f"Note: {note}")
+    if answer.question:
+        q = question(answer.question)
+        for note in filter(None, [*notes(q, answer.frame, answer.arguments), left_out(data.atlas().con, q.catalog)]):
+            st.text(f"Note: {note}")
     with st.container(horizontal=True, gap="small"):
         behind(answer.sql, key)
         offer(files(answer, chart), key, "Every page of it:" if answer.whole else "")

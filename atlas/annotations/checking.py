@@ -1,13 +1,15 @@
 """A filled-in sheet against the atlas and the papers' rules: annotations, or what is wrong in which row."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from atlas.annotations.cells import marked
 from atlas.annotations.reading import Row
-from atlas.annotations.sheet import NONE
+from atlas.annotations.sheet import NONE, POSITION
 from atlas.annotations.subjects import SUBJECTS, Address, Annotation, Pattern, Shown
+from atlas.export.visible import visible_line
 from schema.errors import AtlasError
 
 NUMBERS = ("layer", "item", "rank", "id")
@@ -15,8 +17,10 @@ DIGITS = {"layer": 9, "item": 9, "corpus": 9, "rank": 9, "id": 18}
 """Column → the most digits of a number there: those of DuckDB's INTEGER, and of BIGINT."""
 LONGEST_SHOWN = 40
 """Characters of a cell that is refused."""
-SEPARATORS = " ,;.+/"
+BETWEEN = re.compile(r"\s+and\s+|[\s,;.+/&]+")
 """What people put between letters."""
+ROUNDED = re.compile(r"\d(?:[.,]\d+)?E\+\d\d", re.IGNORECASE)
+"""A position as Excel saves it where it stands as a number."""
 
 
 @dataclass
@@ -26,17 +30,17 @@ class Faults:
     found: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, row: Row, why: str) -> None:
-        self.found.append((row.number, why))
+        self.found.append((row.number, visible_line(why)))
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One row, its address and rank read."""
+    """One row, its address and rank read; `id` is None where a spreadsheet has rounded it, and rank and text alone say what is meant."""
 
     row: Row
     address: Address
     rank: int
-    id: int
+    id: int | None
 
 
 def entries(rows: Iterable[Row], faults: Faults) -> dict[Address, list[Entry]]:
@@ -55,20 +59,27 @@ def read_entry(row: Row, faults: Faults) -> Entry | None:
         faults.add(row, f"no subject {row['subject']!r}; they are {', '.join(SUBJECTS)}")
         return None
     names = [*NUMBERS, "corpus"] if subject.has_corpus else list(NUMBERS)
-    if wrong := next(filter(None, (no_number(name, row[name]) for name in names)), None):
+    cells = {name: row[name].strip().removeprefix(POSITION) for name in names}
+    is_rounded = ROUNDED.fullmatch(cells["id"]) is not None
+    if is_rounded:
+        del cells["id"]
+    digits = DIGITS | ({"item": DIGITS["id"]} if subject.name == "ffn_update" else {})
+    if wrong := next(filter(None, (no_number(name, cell, digits[name]) for name, cell in cells.items())), None):
         faults.add(row, wrong)
         return None
-    number = {name: int(row[name]) for name in names}
+    number = {name: int(cell) for name, cell in cells.items()}
     address = Address(subject.name, number.get("corpus"), number["layer"], number["item"])
-    return Entry(row, address, number["rank"], number["id"])
+    return Entry(row, address, number["rank"], number.get("id"))
 
 
-def no_number(column: str, cell: str) -> str | None:
+def no_number(column: str, cell: str, most_digits: int) -> str | None:
     """Why a cell is no number of its column; None if it is one."""
-    is_whole = cell.strip().isdecimal()
-    if is_whole and len(cell.strip()) <= DIGITS[column]:
+    is_whole = cell.isdecimal()
+    if is_whole and len(cell) <= most_digits:
         return None
-    return f"{column} must be a whole number{f' of at most {DIGITS[column]} digits' if is_whole else ''}, not {cell[:LONGEST_SHOWN]!r}"
+    if ROUNDED.fullmatch(cell):
+        return f"{column} is {cell}: a spreadsheet has rounded the position. Make the sheet anew, where positions are text"
+    return f"{column} must be a whole number{f' of at most {most_digits} digits' if is_whole else ''}, not {cell[:LONGEST_SHOWN]!r}"
 
 
 def annotations(blocks: Mapping[Address, list[Entry]], atlas_items: Mapping[Address, tuple[Shown, ...]], faults: Faults) -> list[Annotation]:
@@ -91,7 +102,7 @@ def check_block(address: Address, block: list[Entry], items: Mapping[int, Shown]
     seen: dict[int, Entry] = {}
     for entry in block:
         item = items.get(entry.rank)
-        if item is None or entry.id != item.id or entry.row["text"] != marked(item.token, item.text_before or ""):
+        if item is None or entry.id not in (item.id, None) or entry.row["text"] != marked(item.token, item.text_before or ""):
             now = f"it shows {item.id}, {marked(item.token, (item.text_before or '')[-20:])}" if item else "it shows nothing there"
             faults.add(entry.row, f"rank {entry.rank} of {address} is not what this atlas shows: {now}")
         elif entry.rank in seen:
@@ -157,7 +168,7 @@ def kind_of(entry: Entry) -> str:
 
 
 def letters_of(cell: str) -> set[str]:
-    return {character for character in cell.lower() if character not in SEPARATORS}
+    return set(BETWEEN.sub("", cell.lower()))
 
 
 MOST_SHOWN = 20

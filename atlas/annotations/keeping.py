@@ -35,6 +35,22 @@ def patterns_of(con: duckdb.DuckDBPyConnection, annotator: str) -> dict[Address,
     return {address: tuple(by_id.get(i, ())) for address, i in annotated(con, annotator).items()}
 
 
+EXPLAINED = """
+SELECT i.annotation_id, i.rank, coalesce(i.position_id, i.token_id)
+FROM annotations.annotation_item AS i
+INNER JOIN annotations.annotation AS a ON i.annotation_id = a.annotation_id
+WHERE a.annotator = $annotator
+"""
+
+
+def ids_shown(con: duckdb.DuckDBPyConnection, annotator: str) -> dict[Address, dict[int, int]]:
+    """What `annotator` was shown of each address: rank → what stood there, as `Shown.id`."""
+    by_id: dict[int, dict[int, int]] = {}
+    for annotation_id, rank, item_id in fetch_rows(con, EXPLAINED, {"annotator": annotator}):
+        by_id.setdefault(annotation_id, {})[rank] = item_id
+    return {address: by_id.get(i, {}) for address, i in annotated(con, annotator).items()}
+
+
 def remove(con: duckdb.DuckDBPyConnection, annotation_ids: Iterable[int]) -> None:
     """Delete annotations with everything that hangs on them."""
     ids = ", ".join(str(i) for i in annotation_ids) or "NULL"

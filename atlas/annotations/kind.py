@@ -16,4 +16,5 @@ ANNOTATIONS = Beside(
     changed_by="atlas annotate",
     told_by="atlas annotate status",
     again="load its sheets again",
+    hanging=(("pattern_match", "pattern_id", "pattern"),),
 )

@@ -55,13 +55,13 @@ def check_file(path: Path) -> None:
 
 def parse(text: str, path: Path) -> list[Row]:
     """Rows of the CSV text, whatever separator the spreadsheet program chose."""
-    heading = next((line for line in text.splitlines() if not line.lstrip('"').startswith("#")), "")
+    heading = next((line for line in text.splitlines() if not is_remark(line.lstrip('"'))), "")
     separator = max(SEPARATORS, key=heading.count)
     rows = enumerate(csv.reader(io.StringIO(text, newline=""), delimiter=separator), start=1)
     columns: list[str] | None = None
     found = []
     for number, cells in rows:
-        if not any(cells) or (columns is None and cells[0].startswith("#")):
+        if not any(cells) or (columns is None and is_remark(cells[0])):
             continue
         if columns is None:
             columns = [cell.strip().lower() for cell in cells]
@@ -71,6 +71,11 @@ def parse(text: str, path: Path) -> list[Row]:
     if not found:
         raise AtlasError(f"{path} has no rows to load; `atlas annotate sheet` writes a sheet")
     return found
+
+
+def is_remark(line: str) -> bool:
+    """Whether a line over the heading is an instruction, or the one by which Excel is told the separator."""
+    return line.startswith(("#", "sep="))
 
 
 def check_heading(columns: list[str], path: Path) -> None:

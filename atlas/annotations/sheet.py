@@ -12,6 +12,9 @@ from atlas.annotations.subjects import SUBJECTS, Address, Pattern, Shown
 COLUMNS = ("subject", "layer", "item", "corpus", "rank", "id", "text", "next_token", "document", "metadata", "explained_by", "pattern", "kind", "description")
 """`item` is the neuron, or the number or position of a vector; `id` the position of a text, or the token. People fill in explained_by, kind, description."""
 
+POSITION = "p"
+"""Before a position: as a number of 13 digits, which positions of a second corpus have, Excel would save it rounded."""
+
 LETTERS = ascii_lowercase
 NONE = "none"
 
@@ -63,7 +66,10 @@ def block(address: Address, items: tuple[Shown, ...], patterns: tuple[Pattern, .
         words = [marked(item.token, item.text_before or ""), marked(item.next_token) if item.next_token is not None else "", item.document or ""]
         words += [facts(item.metadata), explained_by, letter, kind, own.description if own else ""]
         corpus = "" if address.corpus_id is None else address.corpus_id
-        yield [address.subject, address.layer, address.item, corpus, item.rank, item.id, *map(guarded, words)]
+        of_update = address.subject == "ffn_update"
+        item_cell = f"{POSITION}{address.item}" if of_update else address.item
+        id_cell = item.id if item.position_id is None else f"{POSITION}{item.id}"
+        yield [address.subject, address.layer, item_cell, corpus, item.rank, id_cell, *map(guarded, words)]
 
 
 def facts(metadata: str | None) -> str:

@@ -2,19 +2,20 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import duckdb
 import polars as pl
 
 from atlas.annotations.checking import Faults, annotations, entries, refusal
-from atlas.annotations.keeping import MINER, annotated, insert, patterns_of, remove
+from atlas.annotations.keeping import MINER, annotated, ids_shown, insert, patterns_of, remove
 from atlas.annotations.mining import metadata_shares, proposals
 from atlas.annotations.reading import read_sheet
 from atlas.annotations.sheet import sheet
 from atlas.annotations.store import changing
-from atlas.annotations.subjects import SUBJECTS, Address, Annotation, Shown, batches, sample, shown
+from atlas.annotations.subjects import SUBJECTS, Address, Annotation, Pattern, Shown, Subject, batches, sample, shown
 from atlas.cursors import fetch_rows
 from atlas.frames import fetch
 from atlas.naming import checked
@@ -52,17 +53,60 @@ ORDER BY a.annotation_id, i.rank
 """
 
 
-def make_sheet(con: duckdb.DuckDBPyConnection, subject: str, per_layer: int, seed: int, corpus: int | None, annotator: str | None) -> bytes:
-    """A sheet of a seeded sample; what `annotator` has annotated of it already is filled in."""
-    addresses = sample(con, SUBJECTS[subject], per_layer, seed, corpus)
+def make_sheet(con: duckdb.DuckDBPyConnection, subject: str, per_layer: int, seed: int, corpus: int | None, annotator: str | None) -> tuple[bytes, list[str]]:
+    """A sheet of a seeded sample; what `annotator` has annotated of it already is filled in, beside the texts and tokens that it was said of.
+
+    The second is what of it stands at another place than when it was said, or nowhere, a sentence each.
+    """
+    found = shown(con, sample(con, SUBJECTS[subject], per_layer, seed, corpus))
     former = patterns_of(con, annotator) if annotator else {}
-    return sheet(subject, shown(con, addresses), former)
+    before = ids_shown(con, annotator) if annotator else {}
+    moves = [moved(patterns, before[address], found[address]) for address, patterns in former.items() if address in found]
+    placed = {address: move.patterns for address, move in zip((a for a in former if a in found), moves, strict=True)}
+    return sheet(subject, found, placed), list(said_of_moves(moves, SUBJECTS[subject]))
 
 
-def load(con: duckdb.DuckDBPyConnection, path: Path, sheet_path: Path, annotator: str, *, is_replacing: bool) -> tuple[int, int]:
+class Moved(NamedTuple):
+    """Patterns of one address with the ranks that what they explain has now; how many of its items have another rank, and how many are shown no more."""
+
+    patterns: tuple[Pattern, ...]
+    n_moved: int
+    n_gone: int
+
+
+def moved(patterns: Sequence[Pattern], before: Mapping[int, int], items: Iterable[Shown]) -> Moved:
+    """before: rank → id when the patterns were found; items: what the atlas shows now."""
+    now = {item.rank: item.id for item in items}
+    ranks = {item_id: rank for rank, item_id in reversed(now.items())}
+    explained = {rank for pattern in patterns for rank in pattern.ranks}
+    to = {rank: rank if now.get(rank) == before[rank] else ranks.get(before[rank]) for rank in explained if rank in before}
+    placed = [Pattern(p.kind, p.description, tuple(sorted(place for rank in p.ranks if (place := to.get(rank)) is not None))) for p in patterns]
+    return Moved(tuple(placed), sum(place not in (rank, None) for rank, place in to.items()), sum(place is None for place in to.values()))
+
+
+def said_of_moves(moves: Iterable[Moved], subject: Subject) -> Iterator[str]:
+    things = "texts" if subject.name == "key" else "tokens"
+    if n := sum(move.n_moved for move in moves):
+        yield f"{n} {things} that patterns explain have other ranks than when they were annotated: their letters stand beside them"
+    if n := sum(move.n_gone for move in moves):
+        yield f"{n} {things} that patterns explained are not shown any more, and the letters are gone with them"
+    n_short = sum(len(pattern.ranks) < subject.least for move in moves for pattern in move.patterns)
+    if n_short:
+        yield f"{n_short} patterns explain fewer than {subject.least} {things} of those left: complete them, or take their kind and description out"
+
+
+class Loaded(NamedTuple):
+    """How many keys or vectors were annotated, how many blocks were left empty, and how many of those are annotated from before, and stay so."""
+
+    n: int
+    n_empty: int
+    n_stay: int
+
+
+def load(con: duckdb.DuckDBPyConnection, path: Path, sheet_path: Path, annotator: str, *, is_replacing: bool) -> Loaded:
     """Keep a filled-in sheet as the annotations of `annotator`, all of it or nothing. `con` has the atlas at `path` open.
 
-    Returns how many keys or vectors were annotated, and how many blocks were left empty. Raises AtlasError with every row that breaks a rule.
+    Raises AtlasError with every row that breaks a rule.
     """
     annotator = named(con, annotator)
     faults = Faults()
@@ -80,7 +124,8 @@ def load(con: duckdb.DuckDBPyConnection, path: Path, sheet_path: Path, annotator
             raise AtlasError(f"{sheet_path} has nothing filled in; its first rows say how")
         remove(writer, [former[address] for address in again])
         insert(writer, found, annotator, weights(con))
-    return len(found), len(blocks) - len(found)
+    empty = blocks.keys() - {a.address for a in found}
+    return Loaded(len(found), len(empty), len(empty & former.keys()))
 
 
 def named(con: duckdb.DuckDBPyConnection, annotator: str) -> str:

@@ -59,8 +59,10 @@ def sheet_command(subject: str, per_layer: int, seed: int, corpus: int | None, a
     if output.exists():
         raise AtlasError(f"{output} exists and may hold somebody's work: name another file")
     with open_atlas(db) as a:
-        data = make_sheet(a.con, SUBJECTS[subject], per_layer, seed, corpus, annotator)
+        data, notes = make_sheet(a.con, SUBJECTS[subject], per_layer, seed, corpus, annotator)
     write_file(output, data)
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
     click.echo(f"{output}: its first rows say how to fill it in", err=True)
 
 
@@ -80,9 +82,14 @@ def load_command(sheet: Path, annotator: str, replace: bool, db: Path | None, **
     from atlas.export.visible import visible_line
 
     with open_atlas(db) as a:
-        n, n_empty = load(a.con, a.path, sheet, annotator, is_replacing=replace)
-    left = f"; {n_empty} blocks are empty and count as not looked at" if n_empty else ""
-    click.echo(f"{sheet}: {n} annotations by {visible_line(annotator)}{left}", err=True)
+        found = load(a.con, a.path, sheet, annotator, is_replacing=replace)
+    left = f"; {found.n_empty} blocks are empty and count as not looked at" if found.n_empty else ""
+    click.echo(f"{sheet}: {found.n} annotations by {visible_line(annotator)}{left}", err=True)
+    if found.n_stay:
+        said = (
+            f"{found.n_stay} of the empty blocks are annotated from before, and stay so; a block whose first row has the kind none says that nothing was found"
+        )
+        click.echo(f"note: {said}", err=True)
     print_status(db, out)
 
 
@@ -115,10 +122,13 @@ def print_status(db: Path | None, out: dict[str, Any]) -> None:
     with open_atlas(db) as a:
         from atlas.annotations.steps import status
         from atlas.export.provenance import provenance
+        from atlas.left_out import left_out
 
         frame, stale = status(a.con)
         if frame.is_empty():
             click.echo("note: no annotations yet; `atlas annotate sheet` begins", err=True)
+        if said := left_out(a.con, "annotations"):
+            click.echo(f"note: {said}", err=True)
         emit(frame, provenance=partial(provenance, a.con, a.path, sql="atlas annotate status", n_rows=frame.height), **out)
     if stale:
         from atlas.export.visible import visible_line

@@ -87,13 +87,14 @@ def answer(q: Question, arguments: dict[str, object], db: Path | None, **out: An
     """Ask, and print or write the rows."""
     with open_atlas(db) as a:
         from atlas.export.provenance import provenance
+        from atlas.left_out import left_out
         from atlas.notes import notes
         from atlas.ranges import unfilled
 
         frame = a.ask(q.name, **arguments)
         if frame.is_empty():
             click.echo(f"note: no rows{reason(a, q)}", err=True)
-        for note in notes(q, frame, arguments):
+        for note in filter(None, [*notes(q, frame, arguments), left_out(a.con, q.catalog)]):
             click.echo(f"note: {note}", err=True)
         if any(frame[c].is_null().all() for c in frame.columns) and (old := unfilled(a.con, q.sql)):
             runs = ", ".join(sorted(set(old.values())))

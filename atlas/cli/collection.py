@@ -46,21 +46,18 @@ def show_command(name: str, db: Path | None, **out: Any) -> None:
     """Print what is in NAME, or write it to the file of -o, in the order in which it was added."""
     with open_atlas(db) as a:
         answered(a, "in_collection", {"collection": name}, out)
-        if other := of_other_models(a, name):
-            click.echo(f"note: {other} were added from a model with other weights, where an address is another component", err=True)
 
 
 def answered(a: "Atlas", question: str, arguments: dict[str, object], out: dict[str, Any]) -> int:
     """Print or write the answer to a question; returns how many rows it has."""
     from atlas.export.provenance import provenance
+    from atlas.left_out import left_out
 
     frame = a.ask(question, **arguments)
+    if said := left_out(a.con, "collections"):
+        click.echo(f"note: {said}", err=True)
     emit(frame, provenance=partial(provenance, a.con, a.path, sql=question, n_rows=frame.height, question=question, parameters=arguments), **out)
     return frame.height
-
-
-def of_other_models(a: "Atlas", name: str) -> int:
-    return a.ask("in_collection", name).join(a.status().model, on="weights_sha256", how="anti").height
 
 
 def thing_options(command: Any) -> Any:

@@ -12,7 +12,7 @@ def within(sql: str, columns: list[str], collection: str) -> str:
     kind = next((kind for kind, joined in JOINS.items() if set(joined) <= set(columns)), None)
     if kind is None:
         raise AtlasError(f"a collection narrows rows with layer and neuron, layer and head, position_id or token_id; these have {', '.join(columns)}")
-    members = f"FROM collections.in_collection({literal(collection)}, kind := '{kind}') WHERE weights_sha256 IN (SELECT weights_sha256 FROM model)"
+    members = f"FROM collections.in_collection({literal(collection)}, kind := '{kind}')"
     rows = f"SELECT *, row_number() OVER () AS place_in_order FROM ({sql.strip().removesuffix(';')})"
     joined = ", ".join(JOINS[kind])
     return f"SELECT r.* EXCLUDE (place_in_order) FROM ({rows}) AS r SEMI JOIN ({members}) AS m USING ({joined}) ORDER BY r.place_in_order"

@@ -16,5 +16,4 @@ EXPERIMENTS = Beside(
     changed_by="atlas experiment",
     told_by="atlas experiment list",
     again="run them again",
-    of_model="experiment",
 )

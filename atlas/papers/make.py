@@ -8,6 +8,7 @@ from atlas.export.figures import PACKAGES as FIGURE_PACKAGES
 from atlas.export.formats import Style, render
 from atlas.export.latex import tex
 from atlas.export.provenance import provenance
+from atlas.left_out import left_out
 from atlas.papers.items import Item, Made
 from atlas.papers.needs import kinds, missing
 from atlas.papers.printed import active_of, caption, cut_note, printed, setting_of
@@ -27,8 +28,9 @@ def make_item(a: Atlas, item: Item, choices: Choices) -> Made:
     """The item without files, or the reason that there is none."""
     start = time.monotonic()
     reason = missing(a.con, str(a.path), item.needs, choices.get("corpus"))
+    others = left_out(a.con, item.asked.catalog) if item.asked else ""
     if reason:
-        return Made(item, reason=reason)
+        return Made(item, reason=f"{reason} ({others})" if others else reason)
     try:
         frame = item.ask(a, choices)
     except AtlasError as error:
@@ -36,7 +38,7 @@ def make_item(a: Atlas, item: Item, choices: Choices) -> Made:
     if frame.is_empty():
         return Made(item, time.monotonic() - start, reason=f"no rows: {item.if_empty}")
     arguments = item.arguments(choices)
-    words = caption(frame, item, arguments, setting_of(a.con, arguments.get("corpus")), active_of(a.con))
+    words = caption(frame, item, arguments, setting_of(a.con, arguments.get("corpus")), active_of(a.con), others)
     found = provenance(
         a.con,
         a.path,

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 import duckdb
 
 from atlas.cursors import fetch_rows
-from atlas.ranges import KEYS
 from schema.table_facts import command, facts, kinds_of
 from schema.terms import ANNOTATION_CATALOG as ANNOTATIONS
 from schema.terms import EXPERIMENT_CATALOG, RETRIEVAL_CATALOG
@@ -77,8 +76,7 @@ SUPPRESSION = Need(
 
 RETRIEVAL = Need(
     "retrieval over keys that this atlas has",
-    f"FROM {RETRIEVAL_CATALOG}.retrieval AS r WHERE r.retrieval_id IN ({KEYS}) "
-    "AND ($corpus IS NULL OR $corpus IN (r.store_corpus_id, r.tune_corpus_id, r.test_corpus_id))",
+    f"FROM {RETRIEVAL_CATALOG}.retrieval AS r WHERE $corpus IS NULL OR $corpus IN (r.store_corpus_id, r.tune_corpus_id, r.test_corpus_id)",
     "atlas retrieve {path} --store 0 --tune 1 --test 2",
 )
 

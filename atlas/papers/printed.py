@@ -40,12 +40,13 @@ def short(cells: pl.Series, *, at_start: bool) -> pl.Series:
     return pl.Series(cells.name, [one(cell) for cell in cells.to_list()])
 
 
-def caption(frame: pl.DataFrame, item: Item, arguments: Mapping[str, object], setting: str, active: str) -> str:
+def caption(frame: pl.DataFrame, item: Item, arguments: Mapping[str, object], setting: str, active: str, others: str = "") -> str:
     """What is shown, with which arguments, over how many, of which model and text; for definitions that rest on ReLU what active means in this model; and
-    whether any row averages over few."""
+    whether any row averages over few; and `others`, what is left out of the file beside the atlas that is asked."""
     given = ", ".join(f"{name} = {value}" for name, value in arguments.items() if value is not None and name != "corpus")
     said = f"Note: {note}" if item.asked and (note := few(item.asked, frame)) else ""
     parts = [item.caption(frame), f"Asked with {given}." if given else "", said, f"n: {item.n(frame)}.", setting, active if item.assumes_relu else ""]
+    parts.append(others and f"Note: {others}.")
     return " ".join(part for part in parts if part)
 
 

@@ -1,16 +1,16 @@
-"""Rows of items that show a retrieval: of the one that is asked for, or of the last over keys that the atlas has."""
+"""Rows of items that show a retrieval: of the one that is asked for, or of the last."""
 
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from atlas.ranges import KEYS, check_arguments
+from atlas.ranges import check_arguments
 from schema.errors import AtlasError
 
 if TYPE_CHECKING:
     from atlas.api import Atlas
 
-LAST = f"SELECT max(k.retrieval_id) AS last FROM ({KEYS}) AS k"
+LAST = "SELECT max(r.retrieval_id) AS last FROM retrievals.retrieval AS r"
 
 MIXTURES = """
 WITH

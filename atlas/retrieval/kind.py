@@ -16,5 +16,4 @@ RETRIEVALS = Beside(
     changed_by="atlas retrieve",
     told_by="atlas ask knn_result",
     again="run `atlas retrieve` again",
-    of_model="retrieval",
 )

@@ -60,6 +60,11 @@ def bert(_: Case, subject: str, ids: tuple[int, ...]) -> list[tuple[str, frozens
     return [] if ids[0] % 2 else [("shallow" if subject == "key" else "names", frozenset(ids[:6]))]
 
 
+def number(cell: str) -> int:
+    """Of a token, a neuron or a position, before which stands p."""
+    return int(cell.removeprefix("p"))
+
+
 def fill_in(c: Case, path: Path, finds: Callable[[Case, str, tuple[int, ...]], list[tuple[str, frozenset[int]]]]) -> Iterator[Look]:
     """Write what an annotator finds into a sheet."""
     with path.open(encoding="utf-8-sig", newline="") as file:
@@ -67,13 +72,13 @@ def fill_in(c: Case, path: Path, finds: Callable[[Case, str, tuple[int, ...]], l
     blocks: dict[tuple[str, int, int], list[list[str]]] = {}
     for row in rows:
         if row and row[0] in SUBJECTS:
-            blocks.setdefault((row[0], int(row[1]), int(row[2])), []).append(row)
+            blocks.setdefault((row[0], int(row[1]), number(row[2])), []).append(row)
     for (subject, layer, item), block in blocks.items():
-        ids = tuple(int(row[5]) for row in block)
+        ids = tuple(number(row[5]) for row in block)
         assert ids == shown_by_the_reference(c, subject, layer, item), f"{c.name} {subject} {layer} {item}"
         patterns = finds(c, subject, ids)
         for row in block:
-            row[10] = "".join("abc"[i] for i, (_, explained) in enumerate(patterns) if int(row[5]) in explained)
+            row[10] = "".join("abc"[i] for i, (_, explained) in enumerate(patterns) if number(row[5]) in explained)
         for row, (kind, _) in zip(block, patterns, strict=False):
             row[12:] = [kind, "…"]
         if not patterns:
@@ -91,7 +96,7 @@ def looks(c: Case, file: Path) -> list[Look]:
         for name, finds in (("anna", anna), ("bert", bert)):
             sheet = file.with_name(f"{subject}-{name}.csv")
             with atlas.open(file) as a:
-                sheet.write_bytes(make_sheet(a.con, subject, PER_LAYER, 0, None, None))
+                sheet.write_bytes(make_sheet(a.con, subject, PER_LAYER, 0, None, None)[0])
                 found += fill_in(c, sheet, finds)
                 load(a.con, file, sheet, name, is_replacing=False)
     assert len(found) == 2 * len(SUBJECTS) * PER_LAYER * c.n_layers

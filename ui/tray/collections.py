@@ -5,7 +5,7 @@ from html import escape
 import streamlit as st
 
 from atlas.collections.bounds import require_small
-from ui import blocks, data, frame, links, listing
+from ui import blocks, data, frame, links
 from ui.links import Link
 
 COLUMNS = ["name", "n_members", "note", "made_by", "changed_at"]
@@ -47,18 +47,11 @@ def one(name: str) -> None:
     require_small(data.atlas().con, name)
     found = data.ask("in_collection", collection=name)
     frame.named(name, 2)
-    here = data.status().model["weights_sha256"].to_list()
-    other = found.frame.filter(~found.frame["weights_sha256"].is_in(here)).height
-    said = f"{found.frame.height:,} members."
-    st.text(f"{said} {other:,} are of a model with other weights, and are no links here." if other else said)
-    for kind, (rows,) in ((kind, (found.frame.filter(kind=kind),)) for kind in ("neuron", "head", "position", "token")):
-        part = rows.filter(rows["weights_sha256"].is_in(here))
+    st.text(f"{found.frame.height:,} members.")
+    for kind in ("neuron", "head", "position", "token"):
+        part = found.frame.filter(kind=kind)
         if not part.is_empty():
             st.subheader(f"{kind.capitalize()}s", anchor=False)
             shown = [c for c in MEMBERS if c != "kind" and not part[c].is_null().all()]
             blocks.grid(part.select(shown), part.select(shown), f"members-{kind}", f"{kind}s of {name}", found.columns)
-    if other:
-        st.subheader("Of other models", anchor=False)
-        others = found.frame.filter(~found.frame["weights_sha256"].is_in(here)).head(listing.MOST)
-        st.dataframe(blocks.readable(others), hide_index=True, alt="Members of other models")
     blocks.take_away(found, "members")

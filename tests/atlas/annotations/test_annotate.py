@@ -27,11 +27,12 @@ def call(nasty_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> Call:
     return called
 
 
-def fill_in(path: Path, explained: tuple[int, ...]) -> None:
-    """One shallow pattern that explains these ranks."""
+def fill_in(path: Path, explained: tuple[int, ...], of: int = 0) -> None:
+    """One shallow pattern that explains these ranks, in this block."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.reader(file))
-    block = [row for row in rows if row[:1] == ["key"]]
+    keys = list(dict.fromkeys(tuple(row[1:3]) for row in rows if row[:1] == ["key"]))
+    block = [row for row in rows if tuple(row[1:3]) == keys[of]]
     block[0][12:] = ["shallow", "one"]
     for rank in explained:
         block[rank - 1][10] = "a"
@@ -102,6 +103,11 @@ def test_empty_blocks_stale_items_and_empty_figures_are_said(call: Call, tmp_pat
     call("annotate", "sheet", "--subject", "keys", "--corpus", "0", "--per-layer", "1", "-o", str(sheet))
     fill_in(sheet, (1, 2, 3))
     assert "; 1 blocks are empty and count as not looked at" in call("annotate", "load", str(sheet), "--annotator", "anna")[2]
+    again = tmp_path / "again.csv"
+    call("annotate", "sheet", "--subject", "keys", "--corpus", "0", "--per-layer", "1", "-o", str(again))
+    fill_in(again, (1, 2, 3), of=1)
+    err = call("annotate", "load", str(again), "--annotator", "anna", "--replace")[2]
+    assert "note: 1 of the empty blocks are annotated from before, and stay so; a block whose first row has the kind none" in err
 
 
 def test_the_offered_subjects_are_those_there_are() -> None:

@@ -9,6 +9,7 @@ The sheet of these tests, rows as a spreadsheet numbers them:
 
 import csv
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -70,7 +71,7 @@ def kept(path: Path, annotator: str = "anna") -> dict[Address, tuple[Pattern, ..
 
 @pytest.mark.thorough
 def test_a_good_sheet_is_kept(path: Path, load_sheet) -> None:
-    assert load_sheet(GOOD) == (2, 0)
+    assert load_sheet(GOOD) == (2, 0, 0)
     assert kept(path) == {KEY: (Pattern("shallow", "first", (1, 2, 3)),), VALUE: (Pattern("names", "of things", (1, 2, 3, 8)),)}
     with atlas.open(path) as a:
         look = a.sql(
@@ -90,11 +91,14 @@ def test_a_good_sheet_is_kept(path: Path, load_sheet) -> None:
 @pytest.mark.thorough
 def test_empty_blocks_were_not_looked_at_and_none_means_that_they_were(path: Path, load_sheet) -> None:
     of_key = {place: cell for place, cell in GOOD.items() if place[0] < 16}
-    assert load_sheet(of_key) == (1, 1)
+    assert load_sheet(of_key) == (1, 1, 0)
     assert set(kept(path)) == {KEY}
-    assert load_sheet({(17, "kind"): "none"}, annotator="bert") == (1, 1)
+    assert load_sheet({(17, "kind"): "none"}, annotator="bert") == (1, 1, 0)
     assert kept(path, "bert") == {VALUE: ()}
-    assert load_sheet(of_key, without=tuple(range(17, 25)), annotator="carl") == (1, 0)
+    assert load_sheet(of_key, without=tuple(range(17, 25)), annotator="carl") == (1, 0, 0)
+    # what anna said of the key stays
+    assert load_sheet({(17, "kind"): "none"}, is_replacing=True) == (1, 1, 1)
+    assert set(kept(path)) == {KEY, VALUE}
 
 
 REFUSALS: list[tuple[str, Change, str]] = [
@@ -139,6 +143,51 @@ def test_rows_must_be_there_once(load_sheet) -> None:
         load_sheet(GOOD, twice=(9,))
 
 
+AS_PEOPLE_EDIT = {
+    "positions as Excel rounds them": {(row, "id"): "1.09951E+12" for row in range(8, 16)},
+    "positions of sheets before they were text": {(row, "id"): str(192 + row) for row in range(8, 16)},
+    "words and signs between letters": {(8, "explained_by"): "a and b", (9, "explained_by"): "a & b", (10, "explained_by"): " A/b\n"}
+    | {(11, "kind"): "semantic", (11, "description"): "other", (11, "pattern"): "B"},
+}
+
+
+@pytest.mark.parametrize("cells", AS_PEOPLE_EDIT.values(), ids=AS_PEOPLE_EDIT)
+def test_a_sheet_is_read_as_people_and_spreadsheets_leave_it(path: Path, load_sheet, cells: Change) -> None:
+    assert load_sheet({**GOOD, **cells}) == (2, 0, 0)
+    assert {pattern.ranks for pattern in kept(path)[KEY]} == {(1, 2, 3)}
+    assert len(kept(path)[KEY]) == (2 if (11, "kind") in cells else 1)
+
+
+def test_a_line_that_tells_excel_the_separator_is_none_of_the_heading(path: Path, tmp_path: Path) -> None:
+    target = tmp_path / "sheet.csv"
+    with atlas.open(path) as a:
+        rows = list(csv.reader(sheet("key", shown(a.con, [KEY]), {}).decode("utf-8-sig").splitlines()))
+    rows[7][COLUMNS.index("kind")] = "none"
+    with target.open("w", encoding="utf-8-sig", newline="") as file:
+        file.write("sep=;\r\n")
+        csv.writer(file, delimiter=";").writerows(rows)
+    found = read_sheet(target)
+    assert [row["rank"] for row in found] == [str(rank) for rank in range(1, 9)]
+    assert (found[0].number, found[0]["kind"]) == (9, "none")
+
+
+def test_a_rounded_position_that_alone_says_which_update_is_meant_is_refused_in_a_line(load_sheet) -> None:
+    changed = {(row, "subject"): "ffn_update" for row in range(8, 16)} | {(row, "item"): "1,09951E+12" for row in range(8, 16)}
+    with pytest.raises(AtlasError) as error:
+        load_sheet({**GOOD, **changed})
+    said = "row 8: item is 1,09951E+12: a spreadsheet has rounded the position. Make the sheet anew, where positions are text"
+    assert str(error.value).splitlines()[1].strip() == said
+
+
+@pytest.mark.parametrize("column", ["subject", "layer", "rank", "id", "text", "explained_by", "kind"])
+def test_a_line_break_within_a_cell_breaks_no_line_of_an_error(load_sheet, column: str) -> None:
+    with pytest.raises(AtlasError) as error:
+        load_sheet({**GOOD, (9, column): "x\ny\r\nz"})
+    first, *lines = str(error.value).splitlines()
+    assert "was not loaded" in first and lines
+    assert all(re.match(r"  row \d+: ", line) for line in lines)
+
+
 @pytest.mark.thorough
 def test_every_fault_is_named(load_sheet) -> None:
     with pytest.raises(AtlasError) as error:
@@ -154,7 +203,7 @@ def test_every_fault_is_named(load_sheet) -> None:
 
 @pytest.mark.thorough
 def test_the_order_of_rows_is_no_matter(path: Path, load_sheet) -> None:
-    assert load_sheet(GOOD, without=(8,), twice=(8,)) == (2, 0)
+    assert load_sheet(GOOD, without=(8,), twice=(8,)) == (2, 0, 0)
     assert kept(path)[KEY] == (Pattern("shallow", "first", (1, 2, 3)),)
 
 
@@ -167,7 +216,7 @@ def test_the_same_annotator_replaces_only_when_asked(path: Path, load_sheet) -> 
     with pytest.raises(AtlasError, match="row 8: anna has annotated key L0N0 of corpus 2 already; --replace"):
         load_sheet(changed)
     assert ANNOTATIONS.path(path).read_bytes() == before
-    assert load_sheet(changed, without=tuple(range(17, 25)), is_replacing=True) == (1, 0)
+    assert load_sheet(changed, without=tuple(range(17, 25)), is_replacing=True) == (1, 0, 0)
     assert kept(path) == {KEY: (Pattern("shallow", "second", (1, 2, 3)),), VALUE: (Pattern("names", "of things", (1, 2, 3, 8)),)}
     assert kept(path, "bert")[KEY][0].description == "first"
     with atlas.open(path) as a:
@@ -193,7 +242,7 @@ def test_an_annotator_has_a_name_of_her_own(path: Path, load_sheet, name: str, m
 
 @pytest.mark.parametrize("name", ["anna@example.org", "Nuala O'Brien", "Zoë (2nd)"])
 def test_an_address_and_names_of_people_are_names_of_annotators(path: Path, load_sheet, name: str) -> None:
-    assert load_sheet(GOOD, annotator=name) == (2, 0)
+    assert load_sheet(GOOD, annotator=name) == (2, 0, 0)
     assert kept(path, name)[KEY][0].description == "first"
 
 
@@ -203,7 +252,7 @@ def test_whoever_has_annotated_under_a_name_that_is_allowed_no_longer_goes_on_un
     with changing(path) as writer:
         writer.execute("UPDATE annotations.annotation SET annotator = 'anna/bert'")
     assert kept(path, "anna/bert")[KEY][0].description == "first"
-    assert load_sheet({**GOOD, (8, "description"): "second"}, annotator="anna/bert", is_replacing=True) == (2, 0)
+    assert load_sheet({**GOOD, (8, "description"): "second"}, annotator="anna/bert", is_replacing=True) == (2, 0, 0)
     assert kept(path, "anna/bert")[KEY][0].description == "second"
 
 

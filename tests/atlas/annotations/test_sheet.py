@@ -2,17 +2,20 @@
 
 import csv
 import io
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import atlas
 from atlas import AtlasError
-from atlas.annotations.keeping import patterns_of
+from atlas.annotations.keeping import insert, patterns_of
 from atlas.annotations.reading import parse
 from atlas.annotations.sheet import COLUMNS
 from atlas.annotations.steps import load, make_sheet
-from atlas.annotations.subjects import SUBJECTS, Address, Pattern, sample
+from atlas.annotations.store import changing
+from atlas.annotations.subjects import SUBJECTS, Address, Annotation, Pattern, sample, shown
+from schema.store import open_writer
 
 KEY = Address("key", 2, 0, 0)
 
@@ -23,22 +26,22 @@ def cells_of(data: bytes) -> list[list[str]]:
 
 @pytest.mark.thorough
 def test_a_sheet_of_keys_shows_their_texts(a: atlas.Atlas) -> None:
-    rows = cells_of(make_sheet(a.con, "key", 4, 0, 0, None))
+    rows = cells_of(make_sheet(a.con, "key", 4, 0, 0, None)[0])
     assert [row[0][:2] for row in rows[:6]] == ["# "] * 6
     assert tuple(rows[6]) == COLUMNS
     of_l0n1 = [row for row in rows if row[:3] == ["key", "0", "1"]]
     assert of_l0n1 == [
-        ["key", "0", "1", "0", "1", "3", "The cat« sat»", "«.»", "first.txt", "year: 1790", "", "a", "", ""],
-        ["key", "0", "1", "0", "2", "9", "The dog« sat»", "", "first.txt", "year: 1790", "", "b", "", ""],
-        ["key", "0", "1", "0", "3", "2", "The« cat»", "« sat»", "first.txt", "year: 1790", "", "c", "", ""],
+        ["key", "0", "1", "0", "1", "p3", "The cat« sat»", "«.»", "first.txt", "year: 1790", "", "a", "", ""],
+        ["key", "0", "1", "0", "2", "p9", "The dog« sat»", "", "first.txt", "year: 1790", "", "b", "", ""],
+        ["key", "0", "1", "0", "3", "p2", "The« cat»", "« sat»", "first.txt", "year: 1790", "", "c", "", ""],
     ]
 
 
 def test_a_sheet_of_vectors_shows_their_tokens(a: atlas.Atlas) -> None:
-    found = {s: [row for row in cells_of(make_sheet(a.con, s, 4, 0, None, None)) if row[:3] == [s, "1", "0"]] for s in ("value", "random_vector")}
+    found = {s: [row for row in cells_of(make_sheet(a.con, s, 4, 0, None, None)[0]) if row[:3] == [s, "1", "0"]] for s in ("value", "random_vector")}
     assert [(row[4], row[5], row[6]) for row in found["value"]] == [("1", "2", "« cat»"), ("2", "10", "« dog»")]
     assert [(row[4], row[5], row[6]) for row in found["random_vector"]] == [("1", "4", "«cat»"), ("2", "7", "« *»")]
-    updates = [row for row in cells_of(make_sheet(a.con, "ffn_update", 4, 0, 0, None)) if row[:3] == ["ffn_update", "1", "8"]]
+    updates = [row for row in cells_of(make_sheet(a.con, "ffn_update", 4, 0, 0, None)[0]) if row[:3] == ["ffn_update", "1", "p8"]]
     assert [row[3:7] for row in updates] == [["0", "1", "5", "«.»"], ["0", "2", "9", "«↵»"]]
 
 
@@ -47,6 +50,33 @@ def test_the_sample_rests_on_seed_and_address_alone(a: atlas.Atlas) -> None:
     assert [(x.layer, x.item) for x in sample(a.con, SUBJECTS["value"], 1, 0, None)] == [(0, 1), (1, 0), (2, 0)]
     assert sample(a.con, SUBJECTS["key"], 2, 0, 0) != sample(a.con, SUBJECTS["key"], 2, 1, 0)
     assert [(x.layer, x.item) for x in sample(a.con, SUBJECTS["key"], 2, 3, 0)] == [(x.layer, x.item) for x in sample(a.con, SUBJECTS["value"], 2, 3, None)]
+
+
+def reordered(path: Path) -> None:
+    """Another sweep: of the 8 texts of L0N0 ranks 1 and 2 change places, 3 is gone, and a text that was not shown before is the fourth."""
+    with closing(open_writer(path)) as con:
+        con.execute(
+            "UPDATE trigger SET rank = CASE rank WHEN 1 THEN 2 WHEN 2 THEN 1 ELSE rank END WHERE corpus_id = 2 AND layer = 0 AND neuron = 0 AND tail = 'max'"
+        )
+        con.execute("UPDATE trigger SET position_id = 3 WHERE corpus_id = 2 AND layer = 0 AND neuron = 0 AND tail = 'max' AND rank = 3")
+
+
+def test_letters_stand_beside_the_texts_that_they_were_said_of_whatever_their_ranks_are_now(nasty_path: Path, tmp_path: Path) -> None:
+    with atlas.open(nasty_path) as a:
+        items = shown(a.con, [KEY])[KEY]
+        with changing(nasty_path) as writer:
+            insert(writer, [Annotation(KEY, items, (Pattern("shallow", "first", (1, 3, 4)), Pattern("semantic", "second", (2, 5, 6, 8))))], "anna", "ww")
+    reordered(nasty_path)
+    with atlas.open(nasty_path) as a:
+        data, notes = make_sheet(a.con, "key", 4, 0, 2, "anna")
+    letters = {row[5]: row[10] for row in cells_of(data) if row[:3] == ["key", "0", "0"]}
+    assert [letters[f"p{items[rank - 1].id}"] for rank in (1, 2, 4, 5, 6, 7, 8)] == ["a", "b", "a", "b", "b", "", "b"]
+    assert letters["p3"] == ""
+    assert notes == [
+        "2 texts that patterns explain have other ranks than when they were annotated: their letters stand beside them",
+        "1 texts that patterns explained are not shown any more, and the letters are gone with them",
+        "1 patterns explain fewer than 3 texts of those left: complete them, or take their kind and description out",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +95,7 @@ def test_an_atlas_without_triggers_says_what_makes_them(empty_path: Path) -> Non
 
 def test_no_cell_can_run(nasty_path: Path) -> None:
     with atlas.open(nasty_path) as a:
-        rows = cells_of(make_sheet(a.con, "key", 1, 0, 2, None))
+        rows = cells_of(make_sheet(a.con, "key", 1, 0, 2, None)[0])
     assert not [cell for row in rows for cell in row if cell.lstrip()[:1] in ("=", "+", "-", "@")]
     shown = [row[6] for row in rows if row[:1] == ["key"]]
     assert shown == [
@@ -87,20 +117,20 @@ def test_nasty_cells_come_back_exactly(nasty_path: Path, separator: str) -> None
     patterns = (Pattern("shallow", "=cmd|' /C calc'!A0", (1, 2, 3)), Pattern("semantic", 'two\nlines, "quoted"; 漢字 🙂 *', (3, 6, 8)))
     sheet = nasty_path.with_name("filled.csv")
     with atlas.open(nasty_path) as a:
-        rows = cells_of(make_sheet(a.con, "key", 1, 0, 2, None))
+        rows = cells_of(make_sheet(a.con, "key", 1, 0, 2, None)[0])
         fill(rows, ["a", "a", "ab", "", "", "B", "", "b"], [(p.kind, p.description) for p in patterns])
         out = io.StringIO()
         csv.writer(out, delimiter=separator, lineterminator="\n").writerows(rows)
         sheet.write_text(out.getvalue(), encoding="utf-8", newline="")
-        assert load(a.con, nasty_path, sheet, "anna", is_replacing=False) == (1, 0)
+        assert load(a.con, nasty_path, sheet, "anna", is_replacing=False) == (1, 0, 0)
     with atlas.open(nasty_path) as a:
         assert patterns_of(a.con, "anna") == {KEY: patterns}
         kept = a.sql("SELECT i.token, i.text_before FROM annotations.annotation_item AS i WHERE i.rank IN (1, 2, 3, 8) ORDER BY i.rank").rows()
         assert kept == [("=1+1", ""), (' "q",', "=1+1"), ("\t", '=1+1 "q",'), ("007", '=1+1 "q",\t漢🙂\n*x')]
         # and out again, filled in, and in again
         again = nasty_path.with_name("again.csv")
-        again.write_bytes(make_sheet(a.con, "key", 1, 0, 2, "anna"))
-        assert load(a.con, nasty_path, again, "bert", is_replacing=False) == (1, 0)
+        again.write_bytes(make_sheet(a.con, "key", 1, 0, 2, "anna")[0])
+        assert load(a.con, nasty_path, again, "bert", is_replacing=False) == (1, 0, 0)
     with atlas.open(nasty_path) as a:
         assert patterns_of(a.con, "bert") == {KEY: patterns}
 

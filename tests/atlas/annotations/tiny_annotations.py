@@ -1,4 +1,4 @@
-"""Annotations of the tiny atlas, small enough for a pencil: literal rows, of any size, whatever the tiny atlas shows.
+"""Annotations of the tiny atlas, small enough for a pencil: literal rows, of any size, over positions and tokens that the tiny atlas has.
 
 keys      anna   corpus 0: L0N0 5 texts, shallow 1-3, semantic 3-5 · L0N1 4 texts, none · L2N0 4 texts, shallow 1-3
           bert   corpus 0: L0N0 5 texts, shallow 1-4 · L0N1 4 texts, none · L2N0 4 texts, shallow 2-4
@@ -34,6 +34,10 @@ STOP_WORDS = {"key": (), "value": (2,), "random_vector": (), "ffn_update": (1, 2
 """Ranks of the stop words among the tokens shown of each."""
 
 
+TOKENS = {"key": (1, 2, 3, 5, 9), "value": (1, 2, 3, 4, 5), "random_vector": (4, 7, 4, 7, 4), "ffn_update": (3, 1, 3, 1)}
+"""token_ids of ranks 1 on: of positions 1 to 5, and those that the tiny atlas gives a vector, over again."""
+
+
 def write_tiny_annotations(atlas_path: Path) -> None:
     with changing(atlas_path) as con:
         pattern_id = 0
@@ -41,9 +45,9 @@ def write_tiny_annotations(atlas_path: Path) -> None:
             look = (i, subject, corpus, layer, item, n, annotator, annotator == "miner", "ww", WHEN)
             con.execute("INSERT INTO annotations.annotation VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", look)
             for rank in range(1, n + 1):
-                # the n-th text ends at position n, the n-th token is token n
+                # the n-th text ends at position n
                 place, text = (rank, "before") if subject == "key" else (None, None)
-                shown = (i, rank, place, rank, rank in STOP_WORDS[subject], text, f"t{rank}")
+                shown = (i, rank, place, TOKENS[subject][rank - 1], rank in STOP_WORDS[subject], text, f"t{rank}")
                 con.execute("INSERT INTO annotations.annotation_item VALUES (?, ?, ?, ?, ?, ?, ?)", shown)
             for kind, description, ranks in patterns:
                 con.execute("INSERT INTO annotations.pattern VALUES (?, ?, ?, ?)", (pattern_id, i, kind, description))

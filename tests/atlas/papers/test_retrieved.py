@@ -73,7 +73,7 @@ def test_a_retrieval_of_keys_that_the_atlas_has_no_more_is_not_shown(copy: Path)
         with pytest.raises(AtlasError, match="no retrieval of keys that this atlas has"):
             chosen(a, None)
         for name in ("khandelwal2020_fig4", "khandelwal2020_fig7"):
-            with pytest.raises(AtlasError, match="retrieval 0 is of keys that this atlas has not"):
+            with pytest.raises(AtlasError, match="no retrieval 0; .* of another text"):
                 ITEMS[name].ask(a, {"retrieval": 0})
 
 

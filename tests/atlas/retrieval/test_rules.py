@@ -17,7 +17,6 @@ BREAKS = {
     "queries_predicted": "INSERT INTO retrievals.knn_prediction SELECT * REPLACE (3 AS k) FROM retrievals.knn_prediction WHERE position_id = 8",
     "choice": "UPDATE retrievals.retrieval SET weight = 0.4",
     "texts_exist": "DELETE FROM retrievals.token_text WHERE token_id = 9",
-    "stores_exist": "UPDATE retrievals.retrieval SET tune_sha256 = 'other'",
 }
 
 

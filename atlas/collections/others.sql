@@ -1,0 +1,28 @@
+-- members that the atlas is not asked about: of another model's weights, or positions of a text that it does not hold
+-- earlier releases wrote pieces of characters otherwise, so what is none counts as one sign
+WITH
+position_there AS (
+    SELECT
+        m.collection_id,
+        m.number,
+        bool_or(
+            regexp_replace(m.text, '⟨[0-9A-F ]+⟩|\x{FFFD}+', '', 'g') = regexp_replace(replace(c.text_before || c.token, chr(0), ''), '⟨[0-9A-F ]+⟩|\x{FFFD}+', '', 'g')
+        ) AS is_there
+    FROM collections.collection_member AS m
+    LEFT JOIN token_context((
+        SELECT list(p.position_id)
+        FROM collections.collection_member AS p
+    )) AS c ON m.position_id = c.position_id
+    WHERE m.kind = 'position'
+    GROUP BY ALL
+)
+
+SELECT
+    m.collection_id,
+    m.number,
+    if(w.weights_sha256 IS NULL, 'model', 'text') AS reason
+FROM collections.collection_member AS m
+LEFT JOIN model AS w ON m.weights_sha256 = w.weights_sha256
+LEFT JOIN position_there AS t ON m.collection_id = t.collection_id AND m.number = t.number
+WHERE w.weights_sha256 IS NULL OR (m.kind = 'position' AND NOT coalesce(t.is_there, FALSE))
+ORDER BY m.collection_id, m.number;

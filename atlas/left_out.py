@@ -1,0 +1,20 @@
+"""What an open atlas leaves out of the files beside it (schema/others.py), in words."""
+
+import duckdb
+
+from atlas.cursors import fetch_rows
+from schema.beside import kinds
+
+
+def left_out(con: duckdb.DuckDBPyConnection, catalog: str) -> str:
+    """What is left out of the file that is attached by this name; '' where nothing is, and for the atlas itself."""
+    if not any(kind.name == catalog and kind.others for kind in kinds()):
+        return ""
+    rows = fetch_rows(con, f"SELECT l.reason, l.n FROM {catalog}.left_out AS l ORDER BY l.reason")
+    counts = " and ".join(f"{n:,} of another {reason}" for reason, n in rows)
+    return f"{catalog}: {counts} than this atlas's, left out here and kept in their file" if counts else ""
+
+
+def all_left_out(con: duckdb.DuckDBPyConnection) -> list[str]:
+    """The same of every kind that has any."""
+    return [said for kind in kinds() if (said := left_out(con, kind.name))]

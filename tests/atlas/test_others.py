@@ -1,0 +1,86 @@
+"""What lies beside an atlas and is of another model or text: no figure counts it, each says so, and the file keeps it."""
+
+import shutil
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import atlas
+from atlas.annotations.kind import ANNOTATIONS
+from atlas.cli.main import cli
+from atlas.collections.kind import COLLECTIONS
+from atlas.papers.make import make_item
+from schema.store import open_writer
+from tests.atlas.annotations.tiny_annotations import LOOKS
+from tests.atlas.collections.tiny_collections import MEMBERS, write_tiny_collections
+from tests.atlas.papers.rows import ITEMS
+
+FIGURES = ("geva2021_fig2", "geva2021_patterns", "geva2022_concepts", "geva2022_fig2", "annotated_patterns", "annotation_agreement")
+
+
+@pytest.fixture
+def path(tiny_path: Path, tmp_path: Path) -> Path:
+    """The tiny atlas with its annotations and collections."""
+    copy = Path(shutil.copy(tiny_path, tmp_path / "tiny.duckdb"))
+    shutil.copy(ANNOTATIONS.path(tiny_path), ANNOTATIONS.path(copy))
+    write_tiny_collections(copy)
+    return copy
+
+
+def change(path: Path, *statements: str) -> None:
+    with closing(open_writer(path)) as con:
+        for statement in statements:
+            con.execute(statement)
+
+
+def kept(path: Path) -> list[int]:
+    """Rows that the files beside it hold."""
+    found = []
+    for kind, tables in ((ANNOTATIONS, ("annotation", "annotation_item", "pattern", "pattern_match")), (COLLECTIONS, ("collection_member",))):
+        with closing(open_writer(kind.path(path))) as con:
+            found += [con.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0] for table in tables]
+            assert con.execute("SELECT count(*) FROM left_out").fetchall() == [(0,)]
+    return found
+
+
+def test_a_model_that_was_replaced_takes_nobodys_annotations_and_members(path: Path) -> None:
+    before = kept(path)
+    change(path, "UPDATE model SET weights_sha256 = 'other'")
+    said = f"annotations: {len(LOOKS)} of another model than this atlas's, left out here and kept in their file"
+    with atlas.open(path) as a:
+        assert [a.ask(name).height for name in FIGURES] == [0] * len(FIGURES)
+        assert a.in_collection("cats").is_empty()
+        assert said in make_item(a, ITEMS["geva2021_fig2"], {}).reason
+        assert {said, f"collections: {len(MEMBERS)} of another model than this atlas's, left out here and kept in their file"} <= {*a.status().notes}
+        # by whatever way it is asked
+        assert a.sql("SELECT count(*) FROM annotations.annotation_item", own_process=True).item() == 0
+        assert a.sql("SELECT count(*) FROM annotations.pattern_match").item() == 0
+    assert f"note: {said}\n" in CliRunner().invoke(cli, ["ask", "geva2021_fig2", "--db", str(path)]).stderr
+    assert f"note: {said}\n" in CliRunner().invoke(cli, ["annotate", "status", "--db", str(path)]).stderr
+    assert kept(path) == before
+
+
+def test_annotations_of_a_text_that_was_replaced_are_left_out_each_by_itself(path: Path) -> None:
+    """Position 5 ends a text of L0N0 alone, by anna, bert and the miner: those of the other keys are of four texts."""
+    change(path, "UPDATE position SET token_id = 10 WHERE position_id = 5", "UPDATE document SET text = replace(text, 'The cat', 'Our cat')")
+    said = "annotations: 3 of another text than this atlas's, left out here and kept in their file"
+    with atlas.open(path) as a:
+        assert a.geva2021_fig2().select("layer", "annotator_kind", "n_keys").rows() == [(0, "person", 2), (2, "person", 2)]
+        assert {said, "collections: 1 of another text than this atlas's, left out here and kept in their file"} <= {*a.status().notes}
+        assert a.in_collection("cats")["kind"].to_list() == ["neuron", "neuron", "head", "token"]
+        assert f"Note: {said}." in make_item(a, ITEMS["geva2021_fig2"], {}).caption
+
+
+def test_an_update_or_a_random_vector_of_another_draw_is_left_out(path: Path) -> None:
+    change(path, "UPDATE control_token SET token_id = 11 WHERE control = 'random_vector' AND layer = 0 AND item = 0 AND rank = 1")
+    with atlas.open(path) as a:
+        assert "annotations: 1 of another text than this atlas's, left out here and kept in their file" in a.status().notes
+        assert a.geva2022_concepts()["subject"].to_list() == ["value", "ffn_update"]
+
+
+def test_what_is_of_this_atlas_is_attached_as_it_lies_there(path: Path) -> None:
+    with atlas.open(path) as a:
+        assert a.sql("FROM annotations.left_out UNION ALL FROM collections.left_out").is_empty()
+        assert a.geva2021_fig2()["n_keys"].to_list() == [4, 2]
