@@ -44,7 +44,7 @@ def annotation_metadata() -> MetaData:
         PrimaryKeyConstraint("annotation_id"),
         one_of("subject", terms.SUBJECTS),
         comment="One annotator's look at one key, value, random vector or FFN update; with no patterns, the annotator found none.",
-        info={"grain": ("subject", "corpus_id", "layer", "item", "annotator")},
+        info={"grain": ("subject", "corpus_id", "layer", "item", "annotator", "weights_sha256")},
     )
     Table(
         "annotation_item",

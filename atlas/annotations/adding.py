@@ -27,12 +27,12 @@ def add(con: duckdb.DuckDBPyConnection, path: Path, address: Address, annotator:
     if pattern is not None:
         check(address, pattern, items)
     with changing(path) as writer:
-        former = annotated(writer, annotator)
+        former = annotated(writer, annotator, weights(con))
         earlier: tuple[Pattern, ...] = ()
         if address in former:
             if fetch_rows(writer, RANKS, {"id": former[address]}) != [(item.rank, item.id) for item in items]:
                 raise AtlasError(f"{annotator} annotated {address} when this atlas showed other texts: load a sheet with --replace")
-            earlier = patterns_of(writer, annotator)[address]
+            earlier = patterns_of(writer, annotator, weights(con))[address]
             remove(writer, [former[address]])
         found = (*earlier, pattern) if pattern else earlier
         insert(writer, [Annotation(address, items, found)], annotator, weights(con))

@@ -113,7 +113,7 @@ def load(con: duckdb.DuckDBPyConnection, path: Path, sheet_path: Path, annotator
     blocks = entries(read_sheet(sheet_path), faults)
     found = annotations(blocks, shown(con, blocks), faults)
     with changing(path) as writer:
-        former = annotated(writer, annotator)
+        former = annotated(writer, annotator, weights(con))
         again = [a.address for a in found if a.address in former]
         if not is_replacing:
             for address in again:
@@ -140,7 +140,7 @@ def propose(con: duckdb.DuckDBPyConnection, path: Path, per_layer: int, seed: in
     """Put proposals for a seeded sample of keys in the place of earlier ones; returns for how many keys."""
     addresses = sample(con, SUBJECTS["key"], per_layer, seed, corpus)
     with changing(path) as writer:
-        remove(writer, annotated(writer, MINER).values())
+        remove(writer, annotated(writer, MINER, weights(con)).values())
         for batch in batches(addresses):
             insert(writer, mined(con, shown(con, batch)), MINER, weights(con))
     return len(addresses)

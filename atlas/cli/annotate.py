@@ -125,9 +125,8 @@ def print_status(db: Path | None, out: dict[str, Any]) -> None:
         from atlas.left_out import left_out
 
         frame, stale = status(a.con)
-        if frame.is_empty():
-            click.echo("note: no annotations yet; `atlas annotate sheet` begins", err=True)
-        if said := left_out(a.con, "annotations"):
+        said = left_out(a.con, "annotations") or ("no annotations yet; `atlas annotate sheet` begins" if frame.is_empty() else "")
+        if said:
             click.echo(f"note: {said}", err=True)
         emit(frame, provenance=partial(provenance, a.con, a.path, sql="atlas annotate status", n_rows=frame.height), **out)
     if stale:

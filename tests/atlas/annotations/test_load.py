@@ -11,6 +11,7 @@ import csv
 import os
 import re
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from atlas.annotations.sheet import COLUMNS, sheet
 from atlas.annotations.steps import load
 from atlas.annotations.store import changing
 from atlas.annotations.subjects import Address, Pattern, shown
+from schema.store import open_writer
 
 KEY, VALUE = Address("key", 2, 0, 0), Address("value", None, 0, 0)
 GOOD = {
@@ -244,6 +246,19 @@ def test_an_annotator_has_a_name_of_her_own(path: Path, load_sheet, name: str, m
 def test_an_address_and_names_of_people_are_names_of_annotators(path: Path, load_sheet, name: str) -> None:
     assert load_sheet(GOOD, annotator=name) == (2, 0, 0)
     assert kept(path, name)[KEY][0].description == "first"
+
+
+def test_what_was_said_of_another_model_is_neither_in_the_way_nor_replaced(path: Path, load_sheet) -> None:
+    load_sheet(GOOD)
+    with changing(path) as writer:
+        writer.execute("UPDATE annotations.annotation SET weights_sha256 = 'other'")
+    assert kept(path) == {}
+    assert load_sheet({**GOOD, (8, "description"): "second"}) == (2, 0, 0)
+    assert load_sheet({**GOOD, (8, "description"): "third"}, is_replacing=True) == (2, 0, 0)
+    assert kept(path)[KEY][0].description == "third"
+    with closing(open_writer(ANNOTATIONS.path(path))) as con:
+        said = "SELECT a.weights_sha256, p.description FROM pattern AS p INNER JOIN annotation AS a USING (annotation_id) WHERE a.subject = 'key' ORDER BY ALL"
+        assert con.execute(said).fetchall() == [("other", "first"), ("ww", "third")]
 
 
 @pytest.mark.thorough
