@@ -2,20 +2,40 @@
 
 import asyncio
 import os
+import pkgutil
 import webbrowser
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from importlib import import_module
 
 import streamlit as st
 from starlette.middleware import Middleware
 
+import ui
 from ui.hosts import Gate
 from ui.redirects import Moved
 
+FIRST_USED = ("altair", "narwhals", "pandas", "polars", "pyarrow.pandas_compat", "pyarrow.parquet", "pyarrow.vendored.version")
+"""What pages and Streamlit import when they first need it."""
+
+SCRIPTS = ("ui.app", "ui.app_pages.", "ui.cli", "ui.server")
+"""What is run, and not imported by a page."""
+
+
+def import_pages() -> None:
+    """Import what pages import. Visitors are threads, and of two that begin to import pandas at once one finds it half made."""
+    altair, _, _, polars, *_ = map(import_module, FIRST_USED)
+    # the first chart has narwhals import its part for polars
+    altair.Chart(polars.DataFrame({"x": [0]})).mark_point().encode(x="x").to_dict()
+    for module in pkgutil.walk_packages(ui.__path__, "ui."):
+        if not module.name.startswith(SCRIPTS):
+            import_module(module.name)
+
 
 @asynccontextmanager
-async def window(_: st.App) -> AsyncGenerator[None]:
-    """Open one, if that was asked for: Streamlit does it only where it makes the app itself."""
+async def opened(_: st.App) -> AsyncGenerator[None]:
+    """Before anybody is answered: import what pages need, and open a window if that was asked for, which Streamlit does only where it makes the app itself."""
+    import_pages()
     if not st.get_option("server.headless"):
         address = st.get_option("server.address")
         shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(address, f"[{address}]" if ":" in address else address)
@@ -23,4 +43,4 @@ async def window(_: st.App) -> AsyncGenerator[None]:
     yield
 
 
-app = st.App("app.py", middleware=[Middleware(Gate, hosts=frozenset(os.environ["ATLAS_HOSTS"].split())), Middleware(Moved)], lifespan=window)
+app = st.App("app.py", middleware=[Middleware(Gate, hosts=frozenset(os.environ["ATLAS_HOSTS"].split())), Middleware(Moved)], lifespan=opened)
