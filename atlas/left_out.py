@@ -1,9 +1,13 @@
 """What an open atlas leaves out of the files beside it (schema/others.py), in words."""
 
+import shlex
+from pathlib import Path
+
 import duckdb
 
 from atlas.cursors import fetch_rows
-from schema.beside import kinds
+from schema.access import owner
+from schema.beside import kinds, unreadable_files
 
 
 def left_out(con: duckdb.DuckDBPyConnection, catalog: str) -> str:
@@ -15,6 +19,11 @@ def left_out(con: duckdb.DuckDBPyConnection, catalog: str) -> str:
     return f"{catalog}: {counts} than this atlas's, left out here and kept in their file" if counts else ""
 
 
-def all_left_out(con: duckdb.DuckDBPyConnection) -> list[str]:
-    """The same of every kind that has any."""
-    return [said for kind in kinds() if (said := left_out(con, kind.name))]
+def all_left_out(con: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
+    """The same of every kind that has any, and of files of the atlas at `path` that this user may not read."""
+    return [*shut_files(path), *(said for kind in kinds() if (said := left_out(con, kind.name)))]
+
+
+def shut_files(path: Path) -> list[str]:
+    said = "is left out, for it cannot be read by you: ask {} for `chmod --reference={} {}`"
+    return [f"{file.name} {said.format(owner(file), shlex.quote(path.name), shlex.quote(file.name))}" for file in unreadable_files(path)]

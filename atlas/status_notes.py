@@ -41,7 +41,7 @@ def unfinished(path: Path) -> str | None:
 
 def notes(con: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
     found = [f"{n:,} documents of corpus {corpus} are pieces of longer text files" for corpus, n in fetch_rows(con, PIECES)]
-    return [*found, *twice(con), *all_left_out(con), *filter(None, [unfinished(path)])]
+    return [*found, *twice(con), *all_left_out(con, path), *filter(None, [unfinished(path)])]
 
 
 def twice(con: duckdb.DuckDBPyConnection) -> Iterator[str]:

@@ -17,6 +17,7 @@ from types import MappingProxyType
 
 import duckdb
 
+from schema.access import is_readable
 from schema.blank import kept_blank
 from schema.definitions import digest, released
 from schema.errors import AtlasError, Locked
@@ -145,7 +146,7 @@ def attach_kind(con: duckdb.DuckDBPyConnection, path: Path, kind: Beside, others
     if not is_lake(path) and path.name.partition(".")[0].lower() == kind.name:
         raise AtlasError(f"an atlas cannot be called {kind.name}, as its {kind.name} are in SQL: rename {path}")
     target = kind.file(path)
-    if not target.exists():
+    if not target.exists() or not is_readable(target):
         return not attach_kept(con, kind) and attach(con, ":memory:", kind.name, "READ_WRITE")
     with as_of_this_release(target, kind, others) as file:
         attach(con, quoted(file), kind.name, "READ_ONLY")
@@ -199,6 +200,11 @@ def attach_blank(con: duckdb.DuckDBPyConnection, kind: Beside) -> None:
     """Attach tables and questions with no rows, in memory."""
     if attach(con, ":memory:", kind.name, "READ_WRITE"):
         con.execute(filling(kind))
+
+
+def unreadable_files(path: Path) -> list[Path]:
+    """Files beside the atlas at `path` that are somebody else's and shut to this user: they are left out."""
+    return [target for kind in kinds() if (target := kind.file(path)).exists() and not is_readable(target)]
 
 
 @contextmanager

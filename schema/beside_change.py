@@ -4,20 +4,23 @@ A change writes a new file and puts it in the old one's place, so an atlas that 
 A file answers in any DuckDB: ATTACH 'NAME.annotations.duckdb' AS annotations.
 """
 
+import re
+import secrets
+import shlex
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
-from stat import S_IMODE
 from threading import Lock
 
 import duckdb
 
+from schema.access import give_access, owner
 from schema.beside import Beside, attach_blank, attach_file, filling, unreadable
 from schema.errors import AtlasError
 from schema.lake import quoted
 from schema.locks import alone
-from schema.logs import check_log, refuse_strange
+from schema.logs import check_log
 from schema.others import Others, leave_out
 from schema.release import stored_tables
 from schema.store import STORAGE_VERSION, open_writer
@@ -39,15 +42,16 @@ ONE_AT_A_TIME = Lock()
 def changing(kind: Beside, path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection with the file beside the atlas at `path` as the database of its kind, to be changed; kept if the block ends well.
 
-    Waits for another thread that changes one. Raises Locked if another process is changing it, and AtlasError if it has a log, or DuckDB cannot write it.
+    Waits for whoever else changes one. Raises Locked if another process does so all the while, and AtlasError if it has a log, cannot be written or replaced.
     """
     target = kind.file(path)
     check_log(target)
-    draft, refusal = target.with_name(f"{target.name}.tmp"), f"{target.name} is in use: another process is changing the {kind.name}. Wait for it."
+    refusal = f"{target.name} is in use: another process is changing the {kind.name}. Wait for it."
     with ONE_AT_A_TIME, alone(target.with_name(f"{target.name}.lock"), refusal):
-        refuse_strange(draft)
-        # of a change that died
-        discard(draft)
+        # of changes that died
+        for left in drafts(target):
+            discard(left)
+        draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
         try:
             with closing(open_writer(":memory:")) as con:
                 attach_draft(con, draft, kind)
@@ -57,14 +61,33 @@ def changing(kind: Beside, path: Path | str) -> Iterator[duckdb.DuckDBPyConnecti
                 con.execute(f"CHECKPOINT {kind.name}")
                 # before it has its name: who opens the atlas then finds it free
                 con.execute(f"DETACH {kind.name}")
-            if target.exists():
-                draft.chmod(S_IMODE(target.stat().st_mode))
-            draft.rename(target)
+            with draft.open("rb") as file:
+                give_access(file.fileno(), (target if target.exists() else Path(path)).stat())
+            put_in_place(draft, target)
         except BaseException as error:
             discard(draft)
             if isinstance(error, duckdb.OperationalError):
                 raise AtlasError(f"{target} is as it was, for it cannot be written: {str(error).splitlines()[0]}") from error
             raise
+
+
+def drafts(target: Path) -> list[Path]:
+    """What changes that were killed left: names that nothing else gives."""
+    own = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{16}}\.tmp")
+    return [path for path in target.parent.iterdir() if own.fullmatch(path.name)]
+
+
+def put_in_place(draft: Path, target: Path) -> None:
+    """Give the whole new file its name. Where nobody but another may do that, as in a sticky folder, it is kept under a name of its own, and that is said."""
+    try:
+        draft.rename(target)
+    except OSError as error:
+        kept = target.with_name(f"{target.name}.changed-{secrets.token_hex(4)}")
+        draft.rename(kept)
+        raise AtlasError(
+            f"{target} is as it was: {owner(target)} alone may replace it here ({error.strerror}). The changed file is kept as {kept}: "
+            f"have it moved there, by `mv {shlex.quote(str(kept))} {shlex.quote(str(target))}`"
+        ) from error
 
 
 def attach_draft(con: duckdb.DuckDBPyConnection, draft: Path, kind: Beside) -> None:

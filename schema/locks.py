@@ -2,20 +2,34 @@
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from schema.errors import AtlasError, Locked
 
+PATIENCE = 60.0
+"""Seconds to wait for another process: a change takes less than one, and what is to be kept may have taken hours to compute."""
+
+AGAIN = 0.05
+"""Seconds between two tries."""
+
+ANYBODY = 0o666
+"""Mode of a lock: it holds nothing, and one that a killed change left must not shut out who may change what it guards."""
+
 
 @contextmanager
 def alone(path: Path, refusal: str) -> Iterator[None]:
     """Hold the file of that name for the block; it is removed in the end.
 
-    Raises Locked with `refusal` if another process holds it, AtlasError where no file can be made or locked.
+    Waits for another process that holds it. Raises Locked with `refusal` after PATIENCE seconds, AtlasError where no file can be made or locked.
     """
-    handle = taken(path, refusal)
+    end = time.monotonic() + PATIENCE
+    while (handle := taken(path)) is None:
+        if time.monotonic() > end:
+            raise Locked(refusal)
+        time.sleep(AGAIN)
     try:
         yield
     finally:
@@ -25,11 +39,11 @@ def alone(path: Path, refusal: str) -> Iterator[None]:
         os.close(handle)
 
 
-def taken(path: Path, refusal: str) -> int:
-    """The handle of a file that is made if there is none, and locked."""
+def taken(path: Path) -> int | None:
+    """The handle of a file that is made if there is none, and locked; None where another process holds it."""
     while True:
         try:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+            handle = opened(path)
         except OSError as error:
             raise AtlasError(f"cannot make {path}, which two changes at once cannot both hold: {error.strerror}") from error
         try:
@@ -37,7 +51,7 @@ def taken(path: Path, refusal: str) -> int:
         except OSError as error:
             os.close(handle)
             if isinstance(error, BlockingIOError):
-                raise Locked(refusal) from error
+                return None
             raise AtlasError(f"cannot lock {path}, without which two changes at once would lose one of them: {error.strerror}") from error
         if is_at(handle, path):
             if os.fstat(handle).st_size:
@@ -45,6 +59,19 @@ def taken(path: Path, refusal: str) -> int:
                 raise AtlasError(f"{path} holds something, as no lock does, and would be removed: move it away")
             return handle
         os.close(handle)
+
+
+def opened(path: Path) -> int:
+    """A handle of the file, made if there is none, for anybody who may enter the folder."""
+    while True:
+        try:
+            # O_CREAT beside O_EXCL alone: in a sticky folder Linux lets nobody open another's file with it
+            return os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            with suppress(FileExistsError):
+                handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, ANYBODY)
+                os.fchmod(handle, ANYBODY)
+                return handle
 
 
 def is_at(handle: int, path: Path) -> bool:

@@ -56,8 +56,12 @@ def open_atlas(db: Path | None) -> "Atlas":
     """The atlas of --db or ATLAS_DB. Raises UsageError if neither is given."""
     path = chosen(db)
     from atlas.api import Atlas
+    from atlas.left_out import shut_files
 
-    return Atlas(path)
+    atlas = Atlas(path)
+    for note in shut_files(atlas.path):
+        click.echo(f"note: {note}", err=True)
+    return atlas
 
 
 def emit(

@@ -1,7 +1,6 @@
 """NAME.experiments.duckdb, to be changed: an experiment is saved whole, or begun and added to arm by arm. What breaks a rule changes nothing."""
 
 import json
-import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -13,15 +12,12 @@ from atlas.experiments.inserting import Model, insert, keep_texts, model_of, req
 from atlas.experiments.kind import EXPERIMENTS
 from schema import beside_change
 from schema.beside import open_with_beside
-from schema.errors import AtlasError, Locked, what_there_is
+from schema.errors import AtlasError, what_there_is
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 T = TypeVar("T")
-
-PATIENCE = 60.0
-"""Seconds to wait for another process that changes the file, since what is to be saved took longer to compute."""
 
 FINISH = "UPDATE experiments.experiment SET status = 'finished', finished_at = now() WHERE experiment_id = $id"
 STATUS = "SELECT e.status FROM experiments.experiment AS e WHERE e.experiment_id = $id"
@@ -160,12 +156,5 @@ def require_status(con: duckdb.DuckDBPyConnection, experiment_id: int) -> str:
 
 def changed(path: Path | str, change: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
     """Change the file as a whole; what DuckDB cannot write leaves it as it was."""
-    until = time.monotonic() + PATIENCE
-    while True:
-        try:
-            with beside_change.changing(EXPERIMENTS, path) as con:
-                return change(con)
-        except Locked:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.05)
+    with beside_change.changing(EXPERIMENTS, path) as con:
+        return change(con)

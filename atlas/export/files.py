@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from atlas.export.kept import led_to, provenance_of, refuse_kept
+from schema.access import give_access
 from schema.errors import AtlasError
 
 
@@ -70,7 +71,7 @@ def write_draft(draft: Path, target: Path, content: bytes) -> None:
         target.open("ab").close()
     with new_file(draft, target) as file:
         if is_there:
-            keep_access(file.fileno(), target.stat())
+            give_access(file.fileno(), target.stat())
         file.write(content)
 
 
@@ -79,13 +80,6 @@ def new_file(draft: Path, target: Path) -> BinaryIO:
         return draft.open("xb")
     except PermissionError as error:
         raise AtlasError(f"cannot write {target}: answers are new files, and {target.parent} takes none; name a file in another folder") from error
-
-
-def keep_access(descriptor: int, former: os.stat_result) -> None:
-    # only root may give a file to somebody else
-    with suppress(PermissionError):
-        os.fchown(descriptor, former.st_uid, former.st_gid)
-    os.fchmod(descriptor, stat.S_IMODE(former.st_mode))
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from atlas.dictionary import describe_blank
 from atlas.experiments.kind import EXPERIMENTS
 from atlas.retrieval.kind import RETRIEVALS
 from ingest.store.doctor import findings
-from schema import beside_change
+from schema import locks
 from schema.beside import kind_of, kinds
 from schema.beside_change import changing
 from schema.errors import AtlasError, Locked, NotAnAtlas, QueryRefused
@@ -106,7 +106,8 @@ def test_an_open_atlas_keeps_what_it_attached_and_a_change_that_fails_leaves_not
 
 
 @pytest.mark.thorough
-def test_two_changes_at_once_are_refused(tried: Path) -> None:
+def test_who_waits_too_long_for_another_change_is_told(tried: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "PATIENCE", 0.2)
     code = (
         "from schema.beside_change import changing\nfrom tests.schema.noise.trials import TRIALS\n"
         f"with changing(TRIALS, {str(tried)!r}):\n    print(1, flush=True)\n    input()"
@@ -205,57 +206,17 @@ def test_rows_of_other_types_are_one_line(tried: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_draft_that_is_a_link_is_not_followed_and_what_is_left_in_one_is_not_kept(tried: Path, tmp_path: Path) -> None:
-    other, draft = tmp_path / "other.duckdb", Path(f"{TRIALS.path(tried)}.tmp")
-    with closing(duckdb.connect(other)) as con:
-        con.execute("CREATE SCHEMA s; CREATE TABLE s.t AS SELECT 1 AS i")
-    before = other.read_bytes()
-    draft.symlink_to(other)
-    with changing(TRIALS, tried):
-        pass
-    assert other.read_bytes() == before and not TRIALS.path(tried).is_symlink()
-    with closing(duckdb.connect(draft)) as con:
-        con.execute("CREATE VIEW left_over AS SELECT 1 AS i")
-    with changing(TRIALS, tried):
-        pass
-    with closing(duckdb.connect(TRIALS.path(tried), read_only=True)) as con:
-        assert con.execute("SELECT view_name FROM duckdb_views() WHERE view_name = 'left_over'").fetchall() == []
-        assert con.execute("SELECT count(*) FROM trial").fetchall() == [(4,)]
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("n_bytes", [0, 1, 100, 4096, 12288])
-def test_a_draft_that_broke_off_as_on_a_full_disk_is_begun_anew(tried: Path, n_bytes: int) -> None:
-    draft = Path(f"{TRIALS.path(tried)}.tmp")
-    draft.write_bytes(TRIALS.path(tried).read_bytes()[:n_bytes])
+def test_what_a_killed_change_left_goes_with_the_next_and_nothing_that_has_another_name(tried: Path) -> None:
+    target = TRIALS.path(tried)
+    left = [target.with_name(f".{target.name}.{'0af' * 5}0.tmp"), target.with_name(f".{target.name}.{'0af' * 5}0.tmp.wal")]
+    mine = [target.with_name(f"{target.name}.tmp"), target.with_name(f".{target.name}.mine.tmp"), target.with_name(f".{target.name}.{'0af' * 5}x.tmp")]
+    for path in [*left, *mine]:
+        path.write_bytes(target.read_bytes()[:4096])
     with changing(TRIALS, tried) as con:
         con.execute("DELETE FROM trials.trial WHERE trial_id = 0")
     with atlas.open(tried) as a:
         assert a.sql("SELECT count(*) AS n FROM trials.trial").item() == 3
-
-
-@pytest.mark.thorough
-def test_of_two_changes_that_find_what_a_killed_one_left_one_is_refused(tried: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    draft, discard = Path(f"{TRIALS.path(tried)}.tmp"), beside_change.discard
-    draft.write_bytes(TRIALS.path(tried).read_bytes())
-    code = (
-        "from schema.beside_change import changing\nfrom tests.schema.noise.trials import TRIALS\n"
-        f"with changing(TRIALS, {str(tried)!r}) as con:\n    con.execute('DELETE FROM trials.trial WHERE trial_id = 1')"
-    )
-    others: list[str] = []
-
-    def discarded_late(path: Path) -> None:
-        # the moment at which the other could take the draft that is left for his own to throw away
-        others.append(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2], timeout=60).stderr)
-        discard(path)
-
-    monkeypatch.setattr(beside_change, "discard", discarded_late)
-    with changing(TRIALS, tried) as con:
-        con.execute("DELETE FROM trials.trial WHERE trial_id = 0")
-    assert ["another process is changing the trials" in said for said in others] == [True]
-    with closing(duckdb.connect(TRIALS.path(tried), read_only=True)) as con:
-        assert con.execute("SELECT trial_id FROM trial ORDER BY ALL").fetchall() == [(1,), (2,), (3,)]
-    assert sorted(p.name for p in tried.parent.glob("tiny*")) == ["tiny.duckdb", "tiny.trials.duckdb"]
+    assert [path.exists() for path in [*left, *mine]] == [False, False, True, True, True]
 
 
 @pytest.mark.thorough

@@ -320,16 +320,6 @@ def test_a_pipe_in_the_place_of_a_log_is_waited_for_by_nobody_and_nothing_is_mov
             pass
 
 
-@pytest.mark.parametrize("end", [".tmp", ".tmp.wal"])
-def test_a_pipe_in_the_place_of_a_draft_is_waited_for_by_nobody(tiny_path: Path, tmp_path: Path, end: str) -> None:
-    path = Path(shutil.copy(tiny_path, tmp_path / "a.duckdb"))
-    pipe = Path(f"{ANNOTATIONS.path(path)}{end}")
-    os.mkfifo(pipe)
-    with pytest.raises(AtlasError, match=f"{re.escape(str(pipe))} is no file"), changing(ANNOTATIONS, path):
-        pass
-    assert pipe.is_fifo()
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("version", ["'garbage'", "99", "NULL"])
 def test_a_doctor_says_which_annotations_are_not_read(tiny_path: Path, tmp_path: Path, version: str) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import atlas
-from atlas import AtlasError, Locked
+from atlas import AtlasError
 from atlas.annotations.kind import ANNOTATIONS
 from atlas.annotations.store import changing as changing_annotations
 from atlas.experiments import inserting, store
@@ -213,18 +213,6 @@ def test_of_two_processes_that_save_neither_loses_an_experiment(path: Path) -> N
         said, _ = other.communicate()
     assert other.returncode == 0
     assert sorted([*ours, *map(int, said.split())]) == ids(path) == list(range(6))
-
-
-def test_who_waits_too_long_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "PATIENCE", 0.2)
-    imports = "from schema.beside_change import changing\nfrom atlas.experiments.kind import EXPERIMENTS\n"
-    code = f"{imports}with changing(EXPERIMENTS, {str(path)!r}):\n    print(1, flush=True)\n    input()"
-    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
-        assert other.stdout is not None
-        other.stdout.readline()
-        with pytest.raises(Locked, match="another process is changing the experiments"):
-            begun(path)
-        other.communicate("\n")
 
 
 KILLED = """

@@ -1,0 +1,157 @@
+"""Several people and processes at one atlas: nobody's file shuts it to others, nobody's change is lost."""
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import atlas
+from atlas import AtlasError
+from atlas.annotations.kind import ANNOTATIONS
+from atlas.cli.main import cli
+from atlas.collections.kind import COLLECTIONS
+from schema.beside_change import changing
+from tests.atlas.collections.tiny_collections import write_tiny_collections
+
+NOBODY = 65534
+EDIT = """
+import sys
+import atlas
+for i in range(6):
+    with atlas.open(sys.argv[1]) as a:
+        a.collect(f"of {sys.argv[2]}", [f"L{i % 3}N{i % 4}"], by="ada")
+"""
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root is two users")
+
+
+@pytest.fixture
+def path(tiny_path: Path, tmp_path: Path) -> Path:
+    """The tiny atlas with annotations and collections, in a folder where every user may write."""
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    copy = Path(shutil.copy(tiny_path, folder / "tiny.duckdb"))
+    copy.chmod(0o664)
+    shutil.copy(ANNOTATIONS.path(tiny_path), ANNOTATIONS.path(copy))
+    write_tiny_collections(copy)
+    for parent in (folder, *list(folder.parents)[:4]):
+        if parent.is_relative_to("/tmp/pytest-of-root"):
+            parent.chmod(0o755)
+    folder.chmod(0o777)
+    return copy
+
+
+@contextmanager
+def user(uid: int) -> Iterator[None]:
+    """This process as another user, what it has loaded included."""
+    os.setegid(uid)
+    os.seteuid(uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@as_root
+def test_a_private_file_beside_a_shared_atlas_is_left_out_and_said(path: Path) -> None:
+    COLLECTIONS.path(path).chmod(0o600)
+    said = "tiny.collections.duckdb is left out, for it cannot be read by you: ask root for `chmod --reference=tiny.duckdb tiny.collections.duckdb`"
+    with user(NOBODY), atlas.open(path) as a:
+        assert a.collections().is_empty()
+        assert a.geva2021_fig2().height > 0
+        assert said in a.status().notes
+    ask = ["ask", "geva2021_fig2", "--db", str(path)]
+    # what a command imports may lie where nobody else reads
+    notes = CliRunner().invoke(cli, ask).stderr
+    with user(NOBODY):
+        ran = CliRunner().invoke(cli, ask)
+    assert (ran.exit_code, ran.stderr) == (0, f"note: {said}\n{notes}")
+    with user(NOBODY), pytest.raises(AtlasError, match=r"cannot read the collections in .*tiny\.collections\.duckdb"), changing(COLLECTIONS, path):
+        pass
+    with atlas.open(path) as a:
+        assert a.collections().height == 2
+
+
+@as_root
+def test_what_is_made_beside_an_atlas_may_be_read_by_whom_it_may(path: Path) -> None:
+    os.chown(path, NOBODY, NOBODY)
+    before = os.umask(0o077)
+    try:
+        for file in (ANNOTATIONS.path(path), COLLECTIONS.path(path)):
+            file.unlink()
+        write_tiny_collections(path)
+        made = COLLECTIONS.path(path)
+        # root's work in somebody's folder
+        assert (mode(made), made.stat().st_uid, made.stat().st_gid) == (0o664, NOBODY, NOBODY)
+        made.chmod(0o640)
+        os.chown(made, 1234, 1234)
+        with changing(COLLECTIONS, path) as con:
+            con.execute("DELETE FROM collections.collection_member")
+        assert (mode(made), made.stat().st_uid, made.stat().st_gid) == (0o640, 1234, 1234)
+    finally:
+        os.umask(before)
+
+
+@as_root
+def test_the_rights_of_a_group_are_given_to_no_other(path: Path) -> None:
+    made = COLLECTIONS.path(path)
+    os.chown(made, NOBODY, 4321)
+    made.chmod(0o660)
+    with user(NOBODY), changing(COLLECTIONS, path) as con:
+        con.execute("DELETE FROM collections.collection_member")
+    assert (mode(made), made.stat().st_gid) == (0o600, NOBODY)
+
+
+@as_root
+def test_a_lock_that_a_killed_change_left_shuts_out_nobody(path: Path) -> None:
+    before = os.umask(0o077)
+    lock = path.with_name("tiny.collections.duckdb.lock")
+    code = "import os, sys\nfrom schema.locks import alone\nfrom pathlib import Path\nwith alone(Path(sys.argv[1]), ''):\n    os._exit(9)"
+    try:
+        assert subprocess.run([sys.executable, "-c", code, str(lock)], check=False).returncode == 9
+    finally:
+        os.umask(before)
+    assert lock.exists()
+    # what another keeps there stays, and is no hindrance
+    path.parent.chmod(0o1777)
+    COLLECTIONS.path(path).unlink()
+    with user(NOBODY):
+        write_tiny_collections(path)
+        assert lock.exists()
+        with atlas.open(path) as a:
+            assert a.collections().height == 2
+
+
+@as_root
+def test_a_change_in_a_sticky_folder_is_kept_where_the_file_is_anothers(path: Path) -> None:
+    path.parent.chmod(0o1777)
+    made = COLLECTIONS.path(path)
+    before = made.read_bytes()
+    said = r"is as it was: root alone may replace it here .* The changed file is kept as "
+    with user(NOBODY), pytest.raises(AtlasError, match=said) as refused, changing(COLLECTIONS, path) as con:
+        con.execute("DELETE FROM collections.collection WHERE name = 'cats'")
+    assert made.read_bytes() == before
+    # the command that is printed
+    assert subprocess.run(str(refused.value).rpartition("`mv ")[2].removesuffix("`").join(("mv ", "")), shell=True, check=True).returncode == 0
+    with atlas.open(path) as a:
+        assert a.collections()["name"].to_list() == ["Vidé (2)"]
+
+
+@pytest.mark.thorough
+def test_of_four_processes_that_edit_at_once_none_is_refused(path: Path) -> None:
+    others = [subprocess.Popen([sys.executable, "-c", EDIT, str(path), str(i)], stderr=subprocess.PIPE, text=True) for i in range(4)]
+    assert [(other.communicate()[1], other.returncode) for other in others] == [("", 0)] * 4
+    with atlas.open(path) as a:
+        assert dict(a.collections().select("name", "n_members").rows()) == {"cats": 5, "Vidé (2)": 0, **{f"of {i}": 6 for i in range(4)}}
