@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from atlas.text_types import cast_to_text, text_columns
-from schema.errors import AtlasError, QueryRefused
+from schema.errors import AtlasError, QueryRefused, Unreachable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,6 +67,9 @@ def translated() -> Iterator[None]:
         raise QueryRefused(f"refused: a question reads this atlas and nothing else ({first_line(error)})") from error
     except duckdb.OutOfMemoryException as error:
         raise AtlasError(f"this needs more memory than it may take: ask for fewer rows or columns ({first_line(error)})") from error
+    except duckdb.IOException as error:
+        said = " ".join(str(error).split())
+        raise Unreachable(f"the storage of this lake does not answer: {said}" if "HTTP" in said else f"DuckDB: {said}") from error
     except (duckdb.Error, RuntimeError) as error:
         if any(said in str(error) for said in NO_TEXT):
             raise AtlasError("a text among the parameters is no UTF-8: it has half a surrogate pair") from error

@@ -4,7 +4,6 @@ A change writes a new file and puts it in the old one's place, so an atlas that 
 A file answers in any DuckDB: ATTACH 'NAME.annotations.duckdb' AS annotations.
 """
 
-import re
 import secrets
 import shlex
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import duckdb
 
 from schema.access import give_access, owner
 from schema.beside import Beside, attach_blank, attach_file, filling, unreadable
+from schema.drafts import discard, left_drafts, new_draft
 from schema.errors import AtlasError
 from schema.lake import quoted
 from schema.locks import alone
@@ -49,9 +49,9 @@ def changing(kind: Beside, path: Path | str) -> Iterator[duckdb.DuckDBPyConnecti
     refusal = f"{target.name} is in use: another process is changing the {kind.name}. Wait for it."
     with ONE_AT_A_TIME, alone(target.with_name(f"{target.name}.lock"), refusal):
         # of changes that died
-        for left in drafts(target):
-            discard(left)
-        draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
+        for left in left_drafts(target):
+            left.unlink()
+        draft = new_draft(target)
         try:
             with closing(open_writer(":memory:")) as con:
                 attach_draft(con, draft, kind)
@@ -69,12 +69,6 @@ def changing(kind: Beside, path: Path | str) -> Iterator[duckdb.DuckDBPyConnecti
             if isinstance(error, duckdb.OperationalError):
                 raise AtlasError(f"{target} is as it was, for it cannot be written: {str(error).splitlines()[0]}") from error
             raise
-
-
-def drafts(target: Path) -> list[Path]:
-    """What changes that were killed left: names that nothing else gives."""
-    own = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{16}}\.tmp")
-    return [path for path in target.parent.iterdir() if own.fullmatch(path.name)]
 
 
 def put_in_place(draft: Path, target: Path) -> None:
@@ -100,11 +94,6 @@ def attach_draft(con: duckdb.DuckDBPyConnection, draft: Path, kind: Beside) -> N
 
 def tables(con: duckdb.DuckDBPyConnection, database: str) -> set[str]:
     return {table for name, table in stored_tables(con) if name == database}
-
-
-def discard(draft: Path) -> None:
-    for path in (draft, Path(f"{draft}.wal")):
-        path.unlink(missing_ok=True)
 
 
 def refuse_unknown(con: duckdb.DuckDBPyConnection, former: Path, kind: Beside) -> None:

@@ -3,6 +3,8 @@
 NAME.lake, a small file, says where both are; whatever takes the path of an atlas takes it too. Passwords are never in it: PostgreSQL's are read as
 libpq does (PGPASSWORD, ~/.pgpass), those of the storage from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION and AWS_ENDPOINT_URL.
 
+ATLAS_LAKE_TIMEOUT is how many seconds a server may be silent before it is given up.
+
     main    every table as readers see it; triggers and statistics merged
     parts   triggers and statistics as the shards brought them, and the one row of `committer`
 
@@ -32,6 +34,8 @@ SUFFIX = ".lake"
 CATALOG = "lake"
 PUBLISHED = "published"
 EXTENSIONS = ("httpfs", "postgres_scanner", "ducklake")
+TIMEOUT = "ATLAS_LAKE_TIMEOUT"
+TIMEOUT_S = 30
 LAKE_TYPES = {"JSON": "VARCHAR"}
 """Types that a lake knows by another name; vectors are lists there."""
 
@@ -121,6 +125,25 @@ def s3_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     return found
 
 
+def timeout_s(environment: Mapping[str, str] = os.environ) -> int:
+    """Seconds after which a silent server is given up. Raises AtlasError for what is no number of seconds."""
+    said = environment.get(TIMEOUT, str(TIMEOUT_S))
+    if not said.isdecimal() or not 0 < int(said) <= 86_400:
+        raise AtlasError(f"{TIMEOUT} is how many seconds a lake's servers may be silent, a whole number from 1 to 86400, not {said[:40]!r}")
+    return int(said)
+
+
+def limit_waiting(con: duckdb.DuckDBPyConnection) -> None:
+    """Have DuckDB give up a storage that is silent; a request is tried twice."""
+    con.execute(f"SET http_timeout = {-(-timeout_s() // 2)}")
+    con.execute("SET http_retries = 1")
+
+
+def limit_connecting() -> None:
+    """Have PostgreSQL's library, here and in DuckDB, give up a catalogue that is silent; an address or the environment may say otherwise."""
+    os.environ.setdefault("PGCONNECT_TIMEOUT", str(timeout_s()))
+
+
 def load_extensions(con: duckdb.DuckDBPyConnection) -> None:
     """From the packages of the extra `lake`, so that nothing is downloaded when it runs."""
     for name in EXTENSIONS:
@@ -166,10 +189,12 @@ def quoted(text: Path | str) -> str:
 
 def connect(lake: Lake, config: dict) -> duckdb.DuckDBPyConnection:
     """A connection that can attach lakes, with nothing attached."""
+    limit_connecting()
     con = duckdb.connect(":memory:", config=config)
     try:
         load_extensions(con)
         forget_environment(con)
+        limit_waiting(con)
         if lake.data.startswith("s3://"):
             create_secret(con)
     except BaseException:
@@ -185,11 +210,13 @@ def catalogue(lake: Lake, name: str = "atlas") -> Iterator["Connection"]:
         import psycopg
     except ImportError as error:
         raise AtlasError(f"a lake needs the extra `lake`: pip install 'activation-atlas[lake]' ({error})") from error
+    limit_connecting()
     try:
         with psycopg.connect(lake.catalogue, autocommit=True, application_name=name) as session:
             yield session
     except psycopg.Error as error:
-        raise Unreachable(f"the catalogue {lake.catalogue} of the lake does not answer: {' '.join(str(error).split())}") from error
+        silent = f" ({TIMEOUT} says how many seconds to wait)" if isinstance(error, psycopg.errors.ConnectionTimeout) else ""
+        raise Unreachable(f"the catalogue {lake.catalogue} of the lake does not answer: {' '.join(str(error).split())}{silent}") from error
 
 
 def has_catalogue(session: "Connection") -> bool:

@@ -20,12 +20,13 @@ ANYBODY = 0o666
 
 
 @contextmanager
-def alone(path: Path, refusal: str) -> Iterator[None]:
+def alone(path: Path, refusal: str, patience: float | None = None) -> Iterator[None]:
     """Hold the file of that name for the block; it is removed in the end.
 
-    Waits for another process that holds it. Raises Locked with `refusal` after PATIENCE seconds, AtlasError where no file can be made or locked.
+    Waits for another process that holds it, `patience` seconds at most (None: PATIENCE). Raises Locked with `refusal` then, AtlasError where no file can be
+    made or locked.
     """
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + (PATIENCE if patience is None else patience)
     while (handle := taken(path)) is None:
         if time.monotonic() > end:
             raise Locked(refusal)

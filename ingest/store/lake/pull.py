@@ -11,9 +11,10 @@ from sqlalchemy import Table
 from ingest.store.snapshot import put_in_place
 from schema.beside import kind_of
 from schema.build import create_tables, install_derived
+from schema.drafts import discard, left_drafts, new_draft
 from schema.errors import AtlasError
-from schema.lake import CATALOG, attach_published, connect, quoted, read_lake
-from schema.logs import log_of
+from schema.lake import CATALOG, Lake, attach_published, connect, quoted, read_lake
+from schema.locks import alone
 from schema.older import found_columns
 from schema.store import OFFLINE, STORAGE_VERSION
 
@@ -23,27 +24,41 @@ def pull(source: Path, target: Path, layers: Collection[int] | None, memory: str
 
     Raises AtlasError if there is something at `target`, or the model has no such layer; nothing is left there then.
     """
-    if target.exists():
-        raise AtlasError(f"{target} is there already: give another name, or remove it")
+    refuse_taken(target)
     if kind := kind_of(target):
         raise AtlasError(f"cannot make {target}: names that end in {kind.name}.duckdb are for the {kind.name} of an atlas; give another name")
     if not target.parent.is_dir():
         raise AtlasError(f"cannot make {target}: there is no folder {target.parent}")
-    lake, draft = read_lake(source), target.with_name(f"{target.name}.tmp")
-    if os.path.lexists(draft):
-        raise AtlasError(f"{draft} is there already, left by a pull that was killed, or yours: remove it, or give another name than {target.name}")
-    with closing(connect(lake, {**OFFLINE, "memory_limit": memory})) as con:
-        attach_published(con, lake, source)
-        d_model, n_layers = con.execute(f"SELECT m.d_model, m.n_layers FROM {CATALOG}.main.model AS m").fetchall()[0]
-        if wrong := sorted(set(layers or ()) - set(range(n_layers))):
-            raise AtlasError(f"the model of {source} has layers 0 to {n_layers - 1}, and no {', '.join(map(str, wrong))}")
+    lake, refusal = read_lake(source), f"another process is pulling into {target}: wait for it, or give another name"
+    with alone(target.with_name(f"{target.name}.lock"), refusal, patience=0):
+        # it may have come to its end meanwhile
+        refuse_taken(target)
+        for left in left_drafts(target):
+            left.unlink()
         try:
-            fill(con, draft, d_model, layers)
-            put_in_place(con, draft, target)
-        except BaseException:
-            for left in (draft, log_of(draft)):
-                left.unlink(missing_ok=True)
-            raise
+            with closing(connect(lake, {**OFFLINE, "memory_limit": memory})) as con:
+                copy(con, lake, source, target, layers)
+        except duckdb.Error as error:
+            raise AtlasError(f"{source} was not pulled, and nothing is at {target}: {' '.join(str(error).split())}") from error
+
+
+def refuse_taken(target: Path) -> None:
+    if os.path.lexists(target):
+        raise AtlasError(f"{target} is there already: give another name, or remove it")
+
+
+def copy(con: duckdb.DuckDBPyConnection, lake: Lake, source: Path, target: Path, layers: Collection[int] | None) -> None:
+    attach_published(con, lake, source)
+    d_model, n_layers = con.execute(f"SELECT m.d_model, m.n_layers FROM {CATALOG}.main.model AS m").fetchall()[0]
+    if wrong := sorted(set(layers or ()) - set(range(n_layers))):
+        raise AtlasError(f"the model of {source} has layers 0 to {n_layers - 1}, and no {', '.join(map(str, wrong))}")
+    draft = new_draft(target)
+    try:
+        fill(con, draft, d_model, layers)
+        put_in_place(con, draft, target)
+    except BaseException:
+        discard(draft)
+        raise
 
 
 def fill(con: duckdb.DuckDBPyConnection, draft: Path, d_model: int, layers: Collection[int] | None) -> None:

@@ -17,7 +17,7 @@ from atlas.annotations.steps import status
 from atlas.annotations.store import changing
 from atlas.annotations.subjects import Address
 from schema import store
-from schema.beside_change import drafts
+from schema.drafts import left_drafts
 from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
 from tests.atlas.tiny_atlas import write_tiny_atlas
 
@@ -149,7 +149,7 @@ def test_a_change_that_fails_leaves_nothing(path: Path) -> None:
 def test_what_a_change_that_died_left_behind_is_no_hindrance(path: Path) -> None:
     code = f"import os\nfrom atlas.annotations.store import changing\nwith changing({str(path)!r}) as con:\n    con.execute({LOOK!r})\n    os._exit(9)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
-    assert len(drafts(ANNOTATIONS.path(path))) == 1
+    assert len(left_drafts(ANNOTATIONS.path(path))) == 1
     assert n_annotations(path) == 0
     annotate_l0n1(path)
     assert n_annotations(path) == 1

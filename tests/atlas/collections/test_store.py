@@ -17,7 +17,8 @@ from atlas.collections import keeping, members
 from atlas.collections.filtering import within
 from atlas.collections.kind import COLLECTIONS
 from schema import store
-from schema.beside_change import changing, drafts
+from schema.beside_change import changing
+from schema.drafts import left_drafts
 from tests.atlas.tiny_atlas import write_tiny_atlas
 
 WHAT = "kind, layer, neuron, head, position_id, token_id, text, added_by"
@@ -199,7 +200,7 @@ def test_what_a_change_that_died_left_behind_is_no_hindrance(path: Path) -> None
         f"with changing(COLLECTIONS, Path({str(path)!r})) as con:\n    con.execute('DELETE FROM collections.collection_member')\n    os._exit(9)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
-    assert len(drafts(COLLECTIONS.path(path))) == 1
+    assert len(left_drafts(COLLECTIONS.path(path))) == 1
     assert len(rows_of(path, "x")) == 1
     add(path, "x", "L0N2")
     assert rows_of(path, "x", "neuron") == [(1,), (2,)]
