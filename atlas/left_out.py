@@ -7,7 +7,7 @@ import duckdb
 
 from atlas.cursors import fetch_rows
 from schema.access import owner
-from schema.beside import kinds, unreadable_files
+from schema.beside import kinds, orphans, unreadable_files
 
 
 def left_out(con: duckdb.DuckDBPyConnection, catalog: str) -> str:
@@ -20,8 +20,13 @@ def left_out(con: duckdb.DuckDBPyConnection, catalog: str) -> str:
 
 
 def all_left_out(con: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
-    """The same of every kind that has any, and of files of the atlas at `path` that this user may not read."""
-    return [*shut_files(path), *(said for kind in kinds() if (said := left_out(con, kind.name)))]
+    """The same of every kind that has any, of files of the atlas at `path` that this user may not read, and of those that no atlas has."""
+    return [*shut_files(path), *orphaned_files(path), *(said for kind in kinds() if (said := left_out(con, kind.name)))]
+
+
+def orphaned_files(path: Path) -> list[str]:
+    said = "{} belongs to no atlas here: if this one had that name, `mv {} {}` brings it along"
+    return [said.format(file.name, shlex.quote(file.name), shlex.quote(own.name)) for file, own in orphans(path)]
 
 
 def shut_files(path: Path) -> list[str]:

@@ -7,10 +7,9 @@ from pathlib import Path
 import duckdb
 
 from ingest.store.committer import work_folder
-from schema.errors import AtlasError
+from schema.errors import NO_SPACE, AtlasError
 from schema.lake import is_lake
 
-NO_SPACE = ("No space left", "File too large", "Disk quota", "Could not write all bytes")
 NO_PERMISSION = ("Permission denied", "Read-only file system", "Operation not permitted")
 
 

@@ -5,6 +5,7 @@ alone; it holds its own views and questions, because a macro of the atlas cannot
 """
 
 import hashlib
+import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +21,7 @@ import duckdb
 from schema.access import is_readable
 from schema.blank import kept_blank
 from schema.definitions import digest, released
-from schema.errors import AtlasError, Locked
+from schema.errors import NO_SPACE, AtlasError, Locked
 from schema.installed import points
 from schema.lake import is_lake, quoted
 from schema.others import Others, find_others
@@ -202,6 +203,17 @@ def attach_blank(con: duckdb.DuckDBPyConnection, kind: Beside) -> None:
         con.execute(filling(kind))
 
 
+def orphans(path: Path) -> list[tuple[Path, Path]]:
+    """Files beside the atlas at `path` that are of no atlas there is, each with the name that it would have to have to be of this one, where none has."""
+    found = []
+    for kind in kinds():
+        own, end = kind.path(path), f".{kind.name}.duckdb"
+        if not os.path.lexists(own):
+            others = sorted(path.parent.glob(f"*{end}"))
+            found += [(file, own) for file in others if not any(os.path.lexists(f"{str(file).removesuffix(end)}{suffix}") for suffix in (".duckdb", ".lake"))]
+    return found
+
+
 def unreadable_files(path: Path) -> list[Path]:
     """Files beside the atlas at `path` that are somebody else's and shut to this user: they are left out."""
     return [target for kind in kinds() if (target := kind.file(path)).exists() and not is_readable(target)]
@@ -267,6 +279,11 @@ def attach_file(con: duckdb.DuckDBPyConnection, target: Path, kind: Beside, name
 def unreadable(target: Path, kind: Beside, error: duckdb.Error) -> AtlasError:
     if LOCKED in str(error):
         return Locked(f"{target}, which holds the {kind.name}, is in use by another process: {lock_holder(error)}. Wait for it, or close it there.")
+    if any(text in str(error) for text in NO_SPACE):
+        # where its rows are written anew, for this release or for the atlas that is opened
+        return AtlasError(
+            f"no space left to write the {kind.name} of {target} anew: free some on its disk, or on that of {tempfile.gettempdir()}. It is as it was."
+        )
     said = re.sub(rf"[^\s\"]*/\.{re.escape(target.name)}\.{OPENING}[^/]*/", "", str(error).splitlines()[0])
     return AtlasError(f"cannot read the {kind.name} in {target}: {said}. Move the file away to go on without them.")
 

@@ -1,5 +1,8 @@
 """Errors that a user meets. Each message says what was asked, where, and what exists or what to do."""
 
+NO_SPACE = ("No space left", "File too large", "Disk quota", "Could not write all bytes")
+"""What the system and DuckDB say of a disk that is full, for this user or for all."""
+
 
 class AtlasError(Exception):
     """Something asked of an atlas cannot be done; the message is meant for people. Exit code 1."""

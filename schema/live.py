@@ -32,8 +32,11 @@ MOST_FORWARDS = 4096
 LONGEST = 600.0
 """Seconds that a request may take once it is its turn and the model is there."""
 
-QUEUE = 8
+QUEUE = 64
 """Requests that wait while one is answered; a visitor has one of them at most."""
+
+MOST_UNTAKEN = 8
+"""Answers that are held while they are sent."""
 
 TAKEN = 75
 """Exit status of a process that found another answering for its atlas."""

@@ -15,7 +15,7 @@ MINER = "miner"
 OF_ANNOTATOR = """
 SELECT a.subject, a.corpus_id, a.layer, a.item, a.annotation_id
 FROM annotations.annotation AS a
-WHERE a.annotator = $annotator AND ($weights IS NULL OR a.weights_sha256 = $weights)
+WHERE lower(a.annotator) = lower($annotator) AND ($weights IS NULL OR a.weights_sha256 = $weights)
 """
 PATTERNS = """
 SELECT p.annotation_id, p.kind, p.description, list(m.rank ORDER BY m.rank)
@@ -43,7 +43,7 @@ EXPLAINED = """
 SELECT i.annotation_id, i.rank, coalesce(i.position_id, i.token_id)
 FROM annotations.annotation_item AS i
 INNER JOIN annotations.annotation AS a ON i.annotation_id = a.annotation_id
-WHERE a.annotator = $annotator
+WHERE lower(a.annotator) = lower($annotator)
 """
 
 

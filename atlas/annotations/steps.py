@@ -53,6 +53,9 @@ ORDER BY a.annotation_id, i.rank
 """
 
 
+SPELT = "SELECT a.annotator FROM annotations.annotation AS a WHERE lower(a.annotator) = lower($name) ORDER BY a.annotator <> $name, a.annotation_id LIMIT 1"
+
+
 def make_sheet(con: duckdb.DuckDBPyConnection, subject: str, per_layer: int, seed: int, corpus: int | None, annotator: str | None) -> tuple[bytes, list[str]]:
     """A sheet of a seeded sample; what `annotator` has annotated of it already is filled in, beside the texts and tokens that it was said of.
 
@@ -129,11 +132,12 @@ def load(con: duckdb.DuckDBPyConnection, path: Path, sheet_path: Path, annotator
 
 
 def named(con: duckdb.DuckDBPyConnection, annotator: str) -> str:
-    """The name as it is kept. Whoever has annotated under a name that is allowed no longer goes on under it."""
+    """The name as it is kept: as it was first written, for names that differ in case alone are one person's, and as somebody has it already."""
     name = annotator.strip()
-    if name == MINER:
+    if name.lower() == MINER:
         raise AtlasError(f"{annotator!r} cannot be an annotator's name: it is that of proposals")
-    return name if annotated(con, name) else checked(annotator, "person")
+    known = fetch_rows(con, SPELT, {"name": name})
+    return str(known[0][0]) if known else checked(annotator, "person")
 
 
 def propose(con: duckdb.DuckDBPyConnection, path: Path, per_layer: int, seed: int, corpus: int | None) -> int:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from schema.errors import AtlasError
-from schema.live import QUEUE
+from schema.live import MOST_UNTAKEN, QUEUE
 
 HEARTBEAT = 1.0
 """Seconds after which whoever waits hears again where they are, so that one who has gone is noticed."""
@@ -68,7 +68,7 @@ class Ticket:
 
 
 class Jobs:
-    """A line of at most QUEUE tickets behind the one that is served, those whose answer is still being sent among them."""
+    """A line of at most QUEUE tickets behind the one that is served, while at most MOST_UNTAKEN answers, which are held whole, are still being sent."""
 
     def __init__(self) -> None:
         self.line: list[Ticket] = []
@@ -80,8 +80,9 @@ class Jobs:
         for ticket in self.line[1:]:
             if ticket.visitor == visitor:
                 self.drop(ticket)
-        if sum(not ticket.gone.is_set() for ticket in self.line) + self.n_untaken > QUEUE:
-            raise Busy(f"{QUEUE} requests are in line, and no more can wait: ask again in a moment")
+        n_waiting = sum(not ticket.gone.is_set() for ticket in self.line)
+        if n_waiting > QUEUE or self.n_untaken > MOST_UNTAKEN:
+            raise Busy(f"{n_waiting} requests are in line and {self.n_untaken} answers on their way, and no more can wait: ask again in a moment")
         self.line.append(ticket := Ticket(visitor))
         ticket.future = asyncio.ensure_future(self.served(ticket, job))
         ticket.future.add_done_callback(lambda done: self.leave(ticket, done))

@@ -93,7 +93,7 @@ def test_a_full_line_says_so() -> None:
     async def run() -> None:
         jobs = Jobs()
         tickets = [jobs.enter(str(i), lambda _: free.wait(HANG_S)) for i in range(QUEUE + 1)]
-        with pytest.raises(Busy, match=f"{QUEUE} requests are in line"):
+        with pytest.raises(Busy, match=f"{QUEUE + 1} requests are in line and 0 answers"):
             jobs.enter("late", lambda _: None)
         free.set()
         await asyncio.gather(*(ticket.future for ticket in tickets))

@@ -1,6 +1,7 @@
 """Several people and processes at one atlas: nobody's file shuts it to others, nobody's change is lost."""
 
 import os
+import resource
 import shutil
 import stat
 import subprocess
@@ -147,6 +148,44 @@ def test_a_change_in_a_sticky_folder_is_kept_where_the_file_is_anothers(path: Pa
     assert subprocess.run(str(refused.value).rpartition("`mv ")[2].removesuffix("`").join(("mv ", "")), shell=True, check=True).returncode == 0
     with atlas.open(path) as a:
         assert a.collections()["name"].to_list() == ["Vidé (2)"]
+
+
+def test_an_atlas_that_is_renamed_alone_is_told_what_it_left(path: Path) -> None:
+    renamed = path.rename(path.with_name("re named.duckdb"))
+    # of another atlas in the folder
+    shutil.copy(renamed, path.with_name("other.duckdb"))
+    shutil.copy(ANNOTATIONS.path(path), ANNOTATIONS.path(path.with_name("other.duckdb")))
+    notes = [
+        f"tiny.{kind}.duckdb belongs to no atlas here: if this one had that name, `mv tiny.{kind}.duckdb 're named.{kind}.duckdb'` brings it along"
+        for kind in ("annotations", "collections")
+    ]
+    with atlas.open(renamed) as a:
+        assert a.status().notes == notes
+        assert a.collections().is_empty()
+    for note in notes:
+        subprocess.run(note.split("`")[1], shell=True, cwd=path.parent, check=True)
+    with atlas.open(renamed) as a:
+        assert a.status().notes == []
+        assert a.collections().height == 2
+
+
+def test_a_full_disk_is_called_a_full_disk_and_not_a_file_that_cannot_be_read(path: Path) -> None:
+    """Where its rows are written anew, to be read by this release or to be changed."""
+    with changing(COLLECTIONS, path) as con:
+        con.execute("INSERT INTO collections.collection SELECT i, repeat(md5(i::TEXT), 9), '', 'eve', now() FROM range(10, 20_000) AS t (i)")
+        con.execute("UPDATE collections.collection_schema SET derived_sha256 = 'older'")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    said = r"no space left to write the collections of .*tiny\.collections\.duckdb anew: free some on its disk, or on that of "
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, limits[1]))
+        with pytest.raises(AtlasError, match=said):
+            atlas.open(path)
+        with pytest.raises(AtlasError, match=rf"{said}|is as it was, for it cannot be written"), changing(COLLECTIONS, path):
+            pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with atlas.open(path) as a:
+        assert a.collections().height == 19_992
 
 
 @pytest.mark.thorough

@@ -42,6 +42,6 @@ WHERE
     AND (layer IS NULL OR a.layer = layer)
     AND (item IS NULL OR a.item = item)
     AND (corpus IS NULL OR a.corpus_id IS NULL OR a.corpus_id = corpus)
-    AND (annotator IS NULL OR a.annotator = annotator)
+    AND (annotator IS NULL OR lower(a.annotator) = lower(annotator))
 GROUP BY a.subject, a.layer, a.item, a.corpus_id, a.annotator, a.is_proposed, p.kind, p.description, a.n_items, p.pattern_id
 ORDER BY a.subject, a.layer, a.item, a.is_proposed, a.annotator, p.pattern_id;

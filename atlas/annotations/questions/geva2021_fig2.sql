@@ -27,6 +27,6 @@ FROM annotations.annotated_item AS i
 WHERE
     i.subject = 'key'
     AND (corpus IS NULL OR i.corpus_id = corpus)
-    AND if(annotator IS NULL, i.is_counted, i.annotator = annotator)
+    AND if(annotator IS NULL, i.is_counted, lower(i.annotator) = lower(annotator))
 GROUP BY i.layer, i.annotator_kind
 ORDER BY i.layer;

@@ -27,7 +27,7 @@ shown AS (
     WHERE
         i.subject = 'key'
         AND (corpus IS NULL OR i.corpus_id = corpus)
-        AND if(annotator IS NULL, i.is_counted, i.annotator = annotator)
+        AND if(annotator IS NULL, i.is_counted, lower(i.annotator) = lower(annotator))
     GROUP BY i.annotation_id, i.annotator, i.annotator_kind
 ),
 

@@ -29,7 +29,7 @@ shown AS (
     WHERE
         i.subject <> 'key'
         AND (corpus IS NULL OR i.corpus_id IS NULL OR i.corpus_id = corpus)
-        AND if(annotator IS NULL, i.is_counted, i.annotator = annotator)
+        AND if(annotator IS NULL, i.is_counted, lower(i.annotator) = lower(annotator))
 ),
 
 found AS (

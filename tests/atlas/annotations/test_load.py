@@ -230,6 +230,7 @@ def test_the_same_annotator_replaces_only_when_asked(path: Path, load_sheet) -> 
     ("name", "message"),
     [
         ("miner", "it is that of proposals"),
+        ("MINER", "it is that of proposals"),
         (" ", "' ' cannot name a person: a name has 1 to 60 letters"),
         ("x" * 61, "cannot name a person"),
         ("anna\nbert", r"'anna\\nbert' cannot name a person"),
@@ -240,6 +241,17 @@ def test_an_annotator_has_a_name_of_her_own(path: Path, load_sheet, name: str, m
     with pytest.raises(AtlasError, match=message):
         load_sheet(GOOD, annotator=name)
     assert not ANNOTATIONS.path(path).exists()
+
+
+def test_names_that_differ_in_case_alone_are_one_persons(path: Path, load_sheet) -> None:
+    load_sheet(GOOD, annotator="Ada")
+    with pytest.raises(AtlasError, match="row 8: Ada has annotated key L0N0 of corpus 2 already"):
+        load_sheet(GOOD, annotator="ada")
+    assert load_sheet({**GOOD, (8, "description"): "second"}, annotator="ADA", is_replacing=True) == (2, 0, 0)
+    with atlas.open(path) as a:
+        assert a.sql("SELECT DISTINCT annotator FROM annotations.annotation").rows() == [("Ada",)]
+        assert a.geva2021_fig2(annotator="aDA")["n_keys"].to_list() == [1]
+        assert a.annotated_patterns(annotator="ada")["description"].to_list() == ["second", "of things"]
 
 
 @pytest.mark.parametrize("name", ["anna@example.org", "Nuala O'Brien", "Zoë (2nd)"])
