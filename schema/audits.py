@@ -83,7 +83,9 @@ def run_audits(con: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
 
 
 def run_audit(con: duckdb.DuckDBPyConnection, audit: Audit) -> Finding:
-    sql = f"SELECT count(*) OVER () AS n_bad_rows, b.* FROM (\n{audit.sql.rstrip().removesuffix(';')}\n) AS b LIMIT 1"
+    # not count(*) OVER (): DuckDB 1.5's threads race for a window over few rows, and one that loses shuts the database (duckdb/duckdb issue 25713)
+    bad = f"WITH bad AS MATERIALIZED (\n{audit.sql.rstrip().removesuffix(';')}\n)"
+    sql = f"{bad} SELECT (SELECT count(*) FROM bad) AS n_bad_rows, b.* FROM bad AS b LIMIT 1"
     cursor = con.cursor()
     try:
         rows = interruptible(cursor, lambda: cursor.execute(sql).fetchall())

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
@@ -254,6 +255,13 @@ def test_audit_sees_the_row_that_breaks_its_rule(tiny_copy: Uncommitted, name: s
 def test_audit_sees_other_breaks_of_its_rule_too(tiny_copy: Uncommitted, name: str, statement: str) -> None:
     tiny_copy.execute(statement)
     assert run_audit(tiny_copy, next(audit for audit in audits(2) if audit.name == name)).n_rows >= 1
+
+
+def test_an_audit_runs_however_many_threads_share_the_few_rows_that_it_finds(suites_path: Path, tmp_path: Path) -> None:
+    (audit,) = (audit for audit in file_audits() if audit.name == "direct_path_bigrams")
+    with closing(duckdb.connect(shutil.copy(suites_path, tmp_path), config={"threads": 8})) as con:
+        con.execute("DELETE FROM direct_path WHERE corpus_id = 1 AND token_id = 8")
+        assert {run_audit(con, audit).n_rows for _ in range(400)} == {1}
 
 
 def test_every_file_of_audits_is_shown_to_fail() -> None:
