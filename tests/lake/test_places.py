@@ -77,11 +77,14 @@ class World:
         for name in names:
             system.delete_file(f"{root}/{name}")
 
+    def names(self) -> list[str]:
+        system, root = self.storage
+        found = system.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True))
+        return [f.path.removeprefix(f"{root}/") for f in found if f.type == fs.FileType.File]
+
     def files(self) -> dict[str, bytes]:
         system, root = self.storage
-        found = system.get_file_info(fs.FileSelector(root, recursive=True))
-        names = [f.path for f in found if f.type == fs.FileType.File]
-        return {name.removeprefix(f"{root}/"): system.open_input_stream(name).read() for name in names}
+        return {name: system.open_input_stream(f"{root}/{name}").read() for name in self.names()}
 
     def marks(self) -> list[str]:
         return [name for name in self.files() if name.startswith("atlas-lake/")]

@@ -1,0 +1,116 @@
+"""Two lakes side by side with what a user keeps, on a disk and on S3: commands of the one are killed by SIGKILL, and every byte of the others is there."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from atlas.cli.main import run as atlas_command
+from ingest.request import Request
+from ingest.store.lake.place import Place
+from ingest.store.lake.store import opened_lake
+from schema.lake import Lake
+from tests.exact.published import Published
+from tests.exact.tiny import Tiny, run
+from tests.lake.servers import Servers
+from tests.lake.test_places import World
+from tests.preloaded import CONTEXT
+
+pytestmark = pytest.mark.thorough
+
+NUMBERS = count()
+MINE = ("measurements.parquet", "one/main/trigger/measurements.parquet", "two/shards/notes.parquet", "two/mine/deep/notes.txt")
+
+
+class Places(World):
+    """What lies in the folder or prefix in which both lakes have a place."""
+
+    def __init__(self, data: str) -> None:
+        self.lake = Lake("", data)
+
+    @property
+    def storage(self) -> tuple:
+        system, shards = super().storage
+        return system, shards
+
+
+def act(environment: dict[str, str], what: Request | tuple[str, ...]) -> None:
+    """An ingest or a command, in a process of its own."""
+    os.environ.update(environment)
+    if isinstance(what, tuple):
+        atlas_command(list(what), is_debug=False)
+    else:
+        run(what)
+
+
+def killed(what: Request | tuple[str, ...], reached: Callable[[], bool]) -> bool:
+    """Do it, and end it by SIGKILL once it has come so far; whether it had not ended by itself."""
+    process = CONTEXT.Process(target=act, args=(dict(os.environ), what))
+    process.start()
+    try:
+        while process.is_alive() and not reached():
+            time.sleep(0.005)
+    finally:
+        process.kill()
+        process.join()
+    return process.exitcode == -signal.SIGKILL
+
+
+def checksums(path: Path) -> dict[str, tuple]:
+    published = Published(path)
+    with closing(published.con):
+        return {name: found for name, found in published.checksums().items() if name != "shard"}
+
+
+@pytest.mark.parametrize("kind", ["disk", "s3"])
+def test_commands_of_one_lake_that_are_killed_leave_every_other_byte(servers: Servers, tiny: Tiny, file: Path, tmp_path: Path, kind: str) -> None:
+    name = f"killed{next(NUMBERS)}"
+    root = servers.data(name) if kind == "s3" else str(tmp_path / "files")
+    one, two = (tiny.request(tmp_path / f"{n}.lake", lake=servers.catalogue(f"{name}{n}"), data=f"{root}/{n}") for n in ("one", "two"))
+    run(one)
+    places = Places(root)
+    # a place that is not empty is refused: what a user keeps within it comes later
+    assert killed(two, lambda: any(n.startswith("two/atlas-lake/") for n in places.names()))
+    places.put(*MINE)
+    theirs = {n: data for n, data in places.files().items() if not n.startswith("two/") or n in MINE}
+    assert theirs.keys() > set(MINE)
+
+    def own() -> int:
+        """Files of the second lake."""
+        return sum(n.startswith("two/") for n in places.names())
+
+    def nothing_is_lost() -> None:
+        there = places.files()
+        assert {n: there.get(n) for n in theirs} == theirs
+
+    for more in (1, 8, 20):
+        before = own()
+        assert killed(two, lambda wanted=before + more: own() >= wanted), "an ingest is killed in its midst"
+        nothing_is_lost()
+    run(two)
+    nothing_is_lost()
+
+    # what a compaction removes is scheduled first; a repair has something to remove
+    target = tmp_path / "two.lake"
+    before = own()
+    is_compaction = killed(("compact", str(target), "--keep-hours", "0"), lambda: own() != before)
+    nothing_is_lost()
+    assert atlas_command(["compact", str(target), "--keep-hours", "0"], is_debug=False) == 0
+    nothing_is_lost()
+    left = [f"two/shards/00{i}-00000-0123456789ab/trigger.parquet" for i in range(8)]
+    places.put(*left)
+    before = own()
+    is_repair = killed(("doctor", str(target), "--repair"), lambda: own() < before)
+    nothing_is_lost()
+    assert (is_compaction, is_repair) == (True, True), "each is killed in its midst"
+    assert atlas_command(["doctor", str(target), "--repair"], is_debug=False) in (0, 1)
+    nothing_is_lost()
+    assert not set(left) & places.files().keys()
+    assert checksums(target) == checksums(tmp_path / "one.lake") == checksums(file)
+    with opened_lake(target) as store:
+        assert isinstance(store.place, Place)
