@@ -15,8 +15,8 @@ INSERT INTO document
 SELECT d.* REPLACE (100 + r.i AS document_id, 'a.TXT#' || r.i AS name) FROM document AS d CROSS JOIN range(3) AS r(i) WHERE d.document_id = 0;
 UPDATE document SET name = 'b.csv:1#2' WHERE document_id = 102;
 INSERT INTO corpus
-SELECT c.* REPLACE (9 AS corpus_id, '{"context": 12, "cut": "tokens"}' AS source) FROM corpus AS c WHERE c.corpus_id = 0;
-UPDATE corpus SET source = '{"context": 16, "cut": "tokens"}' WHERE corpus_id = 0
+SELECT c.* REPLACE (9 AS corpus_id, '{"context": 12, "cut": "tokens", "documents": 5}' AS source) FROM corpus AS c WHERE c.corpus_id = 0;
+UPDATE corpus SET source = '{"context": 16, "cut": "tokens", "documents": 7}' WHERE corpus_id = 0
 """
 
 
@@ -35,7 +35,7 @@ def test_pieces_a_text_twice_and_an_unfinished_ingest_are_noted(
     (tmp_path / "copy.duckdb.work").mkdir()
     expected = [
         "2 documents of corpus 0 are pieces of longer text files",
-        "corpora 0 and 9 are tales, cut in two ways (context 16 and 12): questions take both unless they are given one",
+        "corpora 0 and 9 are tales, cut in two ways (context 16 and 12, documents 7 and 5): questions take both unless they are given one",
         f"an ingest is running or was interrupted ({path}.work): the same `atlas ingest {path} …` again goes on where it stopped",
     ]
     assert run(["status", str(path)], False) == 0

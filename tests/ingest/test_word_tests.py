@@ -10,11 +10,12 @@ from scipy.stats import rankdata
 
 import atlas
 from ingest.passes.base import Probe
-from ingest.passes.word_test import N_SECTIONS, PASS
+from ingest.passes.word_test import N_SECTIONS, PASS, compute
 from ingest.recorders.token_vectors import Space
 from ingest.recorders.word_tests import Words, analogy_rows, answered, similarity_row
 from ingest.text import word_tests
 from ingest.text.word_tests import analogies, folder, similarities, similarity_file
+from ingest.workers.worker import Worker
 from schema.audits import run_audits
 from schema.errors import AtlasError
 from schema.store import open_reader
@@ -108,6 +109,14 @@ def test_an_ingest_of_a_vocabulary_without_these_words_leaves_all_out(tmp_path: 
         assert not [found.audit.name for found in run_audits(con) if found.n_rows]
     with atlas.open(target) as a:
         assert a.analogy_accuracy().is_empty() and a.word_similarity().height == 2
+
+
+def test_a_space_with_fewer_rows_than_there_are_tokens_is_asked_for_the_words_of_its_rows() -> None:
+    model = eager_model("gpt2")
+    ids = np.array([0, 1, model.n_embeddings, model.n_embeddings + 1])
+    found = compute(Worker(model), lambda _: None, space="input", token_ids=ids, texts=[" old", " new", " smart", " intelligent"])["similarity_score"]
+    # SimLex-999 has "old new" and "smart intelligent"
+    assert dict(zip(found["suite"].to_pylist(), found["n_pairs"].to_pylist(), strict=True)) == {"wordsim353": 0, "simlex999": 1}
 
 
 def test_a_dry_run_says_rows_and_seconds() -> None:

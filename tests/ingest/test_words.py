@@ -127,6 +127,12 @@ def test_a_word_s_label_sits_where_its_last_character_has_been_read() -> None:
     assert 0 < n_none < len(words)
 
 
+def test_a_tagger_reads_whole_sentences_of_about_one_length_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tagger, "STRETCH", 40)
+    # six sentences of 15 characters: three of them are the fewest that have 40
+    assert tagger.stretches("One two three. " * 6, 90) == [(0, 45), (45, 90)]
+
+
 @pytest.mark.thorough
 def test_a_tagger_s_words_are_its_own_whatever_it_reads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tagger, "STRETCH", 40)

@@ -124,6 +124,10 @@ def test_what_cannot_be_is_refused_in_one_line(item: object, message: str) -> No
     assert "\n" not in str(refused.value) and "\x1b" not in str(refused.value)
 
 
+def test_noise_may_have_a_standard_deviation_of_0() -> None:
+    assert arm_of([change("resid_post", "noise", value=0)])[0].value == 0
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -139,6 +139,7 @@ def test_of_saliency_what_takes_away_and_a_sum_that_is_far_off_are_said() -> Non
     said = acted.saliency(frame)
     assert "␣t1 adds most (+2.50) and ␣t2 takes away most (−2.00); all sum to +1.50 of the +3.00" in said
     assert said.endswith("The sum is off by 50.0%, too much to go by.")
+    assert "to the log probability of the answer no token adds any; all sum" in acted.saliency(frame.with_columns(attribution=pl.lit(0.0)))
     drawn = pictures.attributions(frame)
     assert drawn.data["name"].to_list() == ["0 ␣t0", "1 ␣t1", "2 ␣t2"]
 

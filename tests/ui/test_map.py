@@ -90,7 +90,7 @@ def test_what_is_drawn_becomes_the_area(monkeypatch: pytest.MonkeyPatch) -> None
     assert page.query_params == {"area": "1.25,2.5,0.123457,3"}
 
 
-@pytest.mark.parametrize("area", ["1,2,3", "a,b,c,d", "2,1,0,1", "0,inf,0,1", "0,1,nan,1"])
+@pytest.mark.parametrize("area", ["1,2,3", "a,b,c,d", "2,1,0,1", "1,1,0,1", "0,inf,0,1", "0,1,nan,1"])
 def test_an_area_that_is_none_is_said(visit: Visit, tiny: Path, area: str) -> None:
     app = visit(tiny, "map", area=area)
     assert f"the address asks for area {area}; an area is x_min,x_max,y_min,y_max" in text_of(app)

@@ -26,6 +26,11 @@ def test_a_table_of_links_has_its_counts_alike() -> None:
     assert rows[-1][-1] == "45,819"
 
 
+def test_a_table_of_links_has_the_first_300_rows() -> None:
+    rows = read(listing.table(pl.DataFrame({"n_texts": range(301)}), [None] * 301, "Rows", {}, None)).rows
+    assert [row[-1] for row in rows[1:]] == [str(n) for n in range(300)]
+
+
 def test_lists_of_numbers_are_rounded_and_cut() -> None:
     frame = pl.DataFrame({"scores": [[0.12345678901234567, 1.0], None], "vector": pl.Series([[1.0, 2.0], [3.0, 4.0]], dtype=pl.Array(pl.Float32, 2))})
     assert blocks.readable(frame)["scores"].to_list() == ["0.1235 · 1", None]

@@ -1,6 +1,7 @@
 """`atlas experiment`: list, show, remove."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,11 @@ def test_they_are_listed(full_path: Path) -> None:
     found = ran("list", "--db", full_path, "--format", "json", "--columns", "experiment,kind,n_arms")
     assert json.loads(found.stdout)[0] == {"experiment": 0, "kind": "live", "n_arms": 5}
     assert len(json.loads(found.stdout)) == 6
+
+
+def test_commands_that_run_a_model_stand_among_the_others_in_the_order_of_the_alphabet() -> None:
+    names = re.findall(r"^  ([a-z]+) ", ran("--help").stdout.partition("Commands:")[2], re.MULTILINE)
+    assert [name for name in names if name in ("list", "remove", "run", "show", "tracing")] == ["list", "remove", "run", "show", "tracing"]
 
 
 def test_where_there_are_none_it_says_so(path: Path) -> None:

@@ -119,5 +119,10 @@ def test_a_compressed_index_proposes_nearly_all_and_its_distances_are_exact(tmp_
         np.testing.assert_allclose(coarse.distances[row], wanted, rtol=1e-5)
 
 
+def test_an_index_has_a_list_for_every_forty_entries(tmp_path: Path) -> None:
+    store = store_of(tmp_path, np.random.default_rng(0).normal(size=(120, 2)), np.arange(120), np.arange(120))
+    assert compressed.built(store, Progress(disable=True)).nlist == 3
+
+
 def test_codes_have_the_most_bytes_that_divide_a_key() -> None:
     assert [compressed.code_bytes(d) for d in (576, 768, 4096, 128, 30, 97)] == [64, 64, 64, 64, 30, 1]
