@@ -95,3 +95,9 @@ def test_prefixes_of_one_token_are_left_out():
     rows = removal_rows(model, 0, 0, triggers, 0, 64, lambda _: None).to_pylist()
     assert [(row["neuron"], row["rank"], row["removed"]) for row in rows] == [(3, 2, "first"), (3, 2, "last"), (3, 2, "random")]
     assert removal_rows(model, 0, 0, triggers[:1], 0, 64, lambda _: None).num_rows == 0
+
+
+def test_what_says_shares_of_itself_comes_to_all_of_its_cost_whatever_it_left_unsaid() -> None:
+    reported: list[float] = []
+    assert report_shares(lambda say: [say(0.25), say(0.5), "rows"][-1], reported.append, 8.0) == "rows"
+    assert reported == [2.0, 4.0, 2.0]
