@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ingest.model.hooks import coefficients, listen, read_layer
 from ingest.recorders import removal
 from ingest.recorders.removal import Trigger, batches, hosts, random_places, read_ends, removal_rows, shortened
+from ingest.workers.worker import report_shares
 from schema.errors import AtlasError
 from tests.ingest.tiny_models import tiny_model, token_batch
 
