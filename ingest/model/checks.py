@@ -1,6 +1,6 @@
 """The identities that hold in a model the atlas understands, checked on its real weights before anything is stored.
 
-Three are of every model. Those of attention are asked by the passes that read heads, so that the FFNs of other models can be recorded all the same.
+Five are of every model. Those of attention are asked by the passes that read heads, so that the FFNs of other models can be recorded all the same.
 """
 
 from collections.abc import Iterator
@@ -8,10 +8,13 @@ from contextlib import contextmanager
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
+from transformers.activations import ACT2FN
 
 from ingest.model.embedding import position_rows, token_rows
+from ingest.model.folding import ffn_norm, gain_of, is_centring, norm_scale, zeros_or_bias
 from ingest.model.heads import attention_input, for_each_head, layer_heads, pattern, projected
-from ingest.model.hooks import ATTENDED, RECORDED, LayerRecord, record_layers
+from ingest.model.hooks import ATTENDED, KEY, RECORDED, LayerRecord, record_layers
 from ingest.model.models import Model
 from ingest.model.parts import constants, layer_parts, logits
 from schema.errors import AtlasError
@@ -20,6 +23,8 @@ TOLERANCE = {torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 3e-2}
 """Largest relative error for rounding alone: float32 for sums over d_ffn of both signs, the others a few units in the last place."""
 
 RESIDUAL = "resid_pre + attn_out = resid_mid, resid_mid + ffn_out = resid_post"
+NORM = "norm of the state that the FFN reads = what its keys read"
+KEYS = "activation(keys @ what they read) = coefficients"
 FFN = "coefficients @ values + bias = ffn_out"
 LOGITS = "lens(last resid_post) = logits"
 HEADS = "heads + attention bias = attn_out"
@@ -56,6 +61,25 @@ def ffn_error(model: Model, record: LayerRecord, layer: int) -> float:
     return relative_error(total * record["ffn_scale"].unsqueeze(-1), record["ffn_out"])
 
 
+def norm_error(model: Model, record: LayerRecord, layer: int) -> float:
+    """Of what the entry says stands between the stream and the keys: which norm, over which state, with which gain."""
+    state, norm = record["resid_pre" if model.is_parallel else "resid_mid"].float(), ffn_norm(model, layer)
+    if norm is not None:
+        centred = state - state.mean(-1, keepdim=True) if is_centring(norm) else state
+        state = centred / norm_scale(state, norm) * gain_of(model, norm) + zeros_or_bias(model, norm)
+    return relative_error(state, record[KEY])
+
+
+def keys_error(model: Model, record: LayerRecord, layer: int) -> float:
+    """Of the keys themselves: each coefficient rebuilt from what they read, with the activation by its name and not by the module that the model calls."""
+    ffn, activation, read = model.architecture.ffn, ACT2FN[model.activation], record[KEY].float()
+    up = F.linear(read, model.keys(layer), model.bias(layer, ffn.up))
+    if ffn.gate is None:
+        return relative_error(record["coefficient"], activation(up))
+    gate = F.linear(read, model.rows(layer, ffn.gate), model.bias(layer, ffn.gate))
+    return relative_error(record["coefficient"], activation(gate) * up)
+
+
 def max_error(*errors: float) -> float:
     """The largest; nan if one is."""
     return float(torch.tensor(errors, dtype=torch.float64).max())
@@ -89,18 +113,22 @@ def require_small(model: Model, identity: str, errors: dict[int, float], slack: 
 
 
 def check_identities(model: Model) -> dict[str, float]:
-    """Largest relative error of each identity (DEFINITIONS, section 1) over layers and positions: {"residual", "ffn", "logits"}.
+    """Largest relative error of each identity over layers and positions: {"residual", "norm", "keys", "ffn", "logits"}.
 
+    Sums of coefficients times values hold whatever the keys are: a coefficient is read at the down projection. That it is what its key says of what
+    the FFN reads, and that this is the stream behind the norm of the entry, are identities of their own (Geva et al. 2021, equation 2; gated: Shazeer 2020).
     In a parallel block resid_mid is defined as resid_pre + attn_out, so there only the second half of the first identity can fail.
     Raises AtlasError, with the numbers and the layer, if one exceeds the tolerance of the dtype or is not a number, and, naming the
     parameter, for weights that are not finite.
     """
     require_finite_weights(model)
-    with torch.inference_mode(), record_layers(model, lambda x: x.to(model.device)) as records:
+    with torch.inference_mode(), record_layers(model, lambda x: x.to(model.device), (*RECORDED, KEY)) as records:
         with said_of(model):
             logits = model.hf(input_ids=probe_tokens(model).to(model.input_device), use_cache=False).logits.to(model.device)
         return {
             "residual": require_small(model, RESIDUAL, {layer: residual_error(record) for layer, record in enumerate(records)}),
+            "norm": require_small(model, NORM, {layer: norm_error(model, record, layer) for layer, record in enumerate(records)}),
+            "keys": require_small(model, KEYS, {layer: keys_error(model, record, layer) for layer, record in enumerate(records)}),
             "ffn": require_small(model, FFN, {layer: ffn_error(model, record, layer) for layer, record in enumerate(records)}),
             "logits": require_small(model, LOGITS, {model.n_layers - 1: relative_error(model.lens(records[-1]["resid_post"]), logits)}),
         }

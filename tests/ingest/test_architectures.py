@@ -103,7 +103,7 @@ def ffn_inputs(hf: PreTrainedModel, token_ids: Tensor) -> dict[int, Tensor]:
 
 @pytest.mark.parametrize(("model_type", "changes"), VARIANTS, ids=IDS)
 @pytest.mark.parametrize("tied", [True, False])
-def test_the_three_identities_hold(model_type: str, changes: dict, tied: bool) -> None:
+def test_the_identities_hold(model_type: str, changes: dict, tied: bool) -> None:
     model = tiny_model(model_type, tie_word_embeddings=tied, **changes)
     assert model.is_tied is tied
     assert max(check_identities(model).values()) < 2e-6
@@ -111,7 +111,7 @@ def test_the_three_identities_hold(model_type: str, changes: dict, tied: bool) -
 
 @every_architecture
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_the_three_identities_hold_in_half_precision(model_type: str, dtype: torch.dtype) -> None:
+def test_the_identities_hold_in_half_precision(model_type: str, dtype: torch.dtype) -> None:
     check_identities(tiny_model(model_type, dtype=dtype))
 
 

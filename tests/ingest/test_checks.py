@@ -29,7 +29,7 @@ def test_relative_error_of_two_zero_updates_is_zero_and_of_nan_is_nan() -> None:
 
 def test_the_report_has_one_error_for_each_identity() -> None:
     report = check_identities(tiny_model("granite"))
-    assert set(report) == {"residual", "ffn", "logits"}
+    assert set(report) == {"residual", "norm", "keys", "ffn", "logits"}
     assert all(0 <= error < 1e-6 for error in report.values())
 
 
@@ -45,7 +45,7 @@ def test_the_report_has_one_error_for_each_identity() -> None:
         ("gpt2", {"ffn__write": "ln_2"}, r"resid_mid \+ ffn_out = resid_post fails at layer 0"),
         ("gemma2", {"attention__write": "self_attn"}, r"resid_pre \+ attn_out"),
         ("gemma2", {"ffn__write": "mlp"}, r"resid_mid \+ ffn_out"),
-        ("gemma2", {"norm_gain_offset": 0.0}, r"coefficients @ values \+ bias = ffn_out fails at layer 0"),
+        ("gemma2", {"norm_gain_offset": 0.0}, r"norm of the state that the FFN reads = what its keys read fails at layer 0"),
         ("olmo2", {"norm_gain_offset": 1.0}, r"coefficients @ values \+ bias = ffn_out"),
         ("granite", {"stream__residual_multiplier": always(1.0)}, r"resid_pre \+ attn_out"),
         ("granite", {"stream__logit_divisor": always(1.0)}, r"lens\(last resid_post\) = logits fails at layer 1"),
@@ -53,6 +53,16 @@ def test_the_report_has_one_error_for_each_identity() -> None:
         ("gpt_neox", {"stream__is_parallel": always(False)}, r"resid_pre \+ attn_out"),
         ("bloom", {"attention__write": "self_attention"}, r"resid_pre \+ attn_out"),
         ("bloom", {"ffn__write": "mlp"}, r"resid_mid \+ ffn_out"),
+        ("llama", {"ffn__gate": "mlp.up_proj", "ffn__up": "mlp.gate_proj"}, r"activation\(keys @ what they read\) = coefficients fails at layer 0"),
+        ("llama", {"ffn__gate": None}, r"activation\(keys @"),
+        ("llama", {"ffn__up": "mlp.gate_proj"}, r"activation\(keys @"),
+        ("llama", {"ffn__activation": always("relu")}, r"activation\(keys @"),
+        ("gpt2", {"ffn__activation": always("relu")}, r"activation\(keys @"),
+        ("gpt2", {"ffn__activation": always("gelu")}, r"activation\(keys @"),
+        ("gpt_neox", {"ffn__read": "input_layernorm"}, r"norm of the state that the FFN reads = what its keys read fails at layer 0"),
+        ("gemma", {"norm_gain_offset": 0.0}, r"norm of the state"),
+        ("phi", {"ffn__read": "mlp"}, r"norm of the state"),
+        ("gptj", {"ffn__read": "mlp"}, r"norm of the state"),
     ],
 )
 def test_a_wrong_fact_fails_its_identity_with_numbers(model_type: str, changes: dict, message: str) -> None:
