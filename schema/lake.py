@@ -108,7 +108,12 @@ def storage(data: str) -> str:
     if "://" in data and not data.startswith("s3://"):
         raise AtlasError(f"the files of a lake are in a folder or on S3-compatible storage: --data s3://bucket/prefix, not {data.partition('://')[0]}://…")
     if "://" in data:
-        return data.rstrip("/")
+        place = data.rstrip("/")
+        if strange := {"", ".", ".."} & {*place.removeprefix("s3://").split("/")}:
+            raise AtlasError(
+                f"--data s3://bucket/prefix has names between its slashes, and {data} has {min(strange)!r}, which one client reads otherwise than another"
+            )
+        return place
     folder = Path(data).resolve()
     if folder == folder.parent:
         raise AtlasError("the files of a lake are in a folder of their own: --data FOLDER, not the root of all files")

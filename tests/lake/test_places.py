@@ -9,6 +9,7 @@ from uuid import uuid4
 import psycopg
 import pyarrow as pa
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 from pyarrow import fs
 
 from ingest.store.committer import recover
@@ -35,6 +36,8 @@ THEIRS = (
     "main/trigger/ducklake-notes.parquet",
     "main/trigger/deeper/" + DUCKLAKE,
     "shards/notes.parquet",
+    "shards/notes/manifest.json",
+    "shards/mine/000-00000-0123456789ab/manifest.json",
     "shards/000-00001-of-mine/trigger.parquet",
     "shards/000-00001-0123456789ab/notes/trigger.parquet",
     f"two/atlas-lake/{uuid4()}.json",
@@ -70,7 +73,8 @@ class World:
         for name in names:
             system.create_dir(f"{root}/{name}".rpartition("/")[0], recursive=True)
             with system.open_output_stream(f"{root}/{name}") as stream:
-                stream.write(name.encode())
+                # the lake's own mark as an earlier release wrote it, without a database
+                stream.write(b"{}" if name.startswith("atlas-lake/") else name.encode())
 
     def take(self, *names: str) -> None:
         system, root = self.storage
@@ -251,7 +255,7 @@ def test_of_two_that_mark_a_place_at_once_the_second_takes_its_mark_back(world: 
     before, place = world.files(), Place(world.lake.data)
     for data in (world.lake.data, f"{world.lake.data}/two"):
         with pytest.raises(AtlasError, match="place of another lake"):
-            Place(data).mark(str(uuid4()), world.lake)
+            Place(data).mark(str(uuid4()), world.lake, "a database")
     assert world.files() == before
     with pytest.raises(AtlasError, match="place of another lake"):
         place.remove(str(uuid4()), list(before)[:0])
@@ -265,3 +269,54 @@ def test_of_two_that_mark_a_place_at_once_the_second_takes_its_mark_back(world: 
         place.remove(own, [name for name in before if name.startswith("main/")])
     world.put(mark)
     assert world.files().keys() == before.keys()
+
+
+def test_a_catalogue_that_was_copied_or_forged_removes_nothing_of_the_one_that_made_the_mark(
+    world: World, servers: Servers, unread: None, tmp_path: Path, call: Callable
+) -> None:
+    """As a dump that is restored: the copy has the identity, and does not know what the first has written since."""
+    (mark,) = world.marks()
+    name = f"copied{next(NUMBERS)}"
+    servers.postgres.psql(f"CREATE DATABASE {name} TEMPLATE {conninfo_to_dict(world.lake.catalogue)['dbname']};")
+    copy = tmp_path / "copy.lake"
+    describe(copy, Lake(servers.postgres.get_uri(name), world.lake.data))
+    with opened_lake(world.path) as store:
+        store.con.execute("INSERT INTO value_cluster (space, layer, neuron, cluster) SELECT 'value', 9, range, 0 FROM range(20)")
+    before = world.files()
+    for command in (("compact", copy, "--keep-hours", "0"), ("doctor", copy, "--repair")):
+        code, _, err = call(*command)
+        assert code == 1
+        assert f"two catalogues say that the files in {world.lake.data} are theirs: the database of {copy}, and another" in " ".join(err.split())
+        assert world.files() == before
+    # whoever says so takes the place, and is refused to the other
+    with opened_lake(copy, claims=True):
+        pass
+    with pytest.raises(AtlasError, match="two catalogues say"), opened_lake(world.path):
+        pass
+    with opened_lake(world.path, claims=True):
+        pass
+    assert {**world.files(), mark: b""} == {**before, mark: b""}
+
+
+def test_a_claim_takes_no_place_in_which_anothers_lies(world: World) -> None:
+    (mark,) = world.marks()
+    inner = f"two/atlas-lake/{uuid4()}.json"
+    world.take(mark)
+    world.put(inner)
+    with pytest.raises(AtlasError, match=rf"the place of another lake lies in .*{inner}: move that lake out of it first"), opened_lake(world.path, claims=True):
+        pass
+    world.take(inner)
+    with opened_lake(world.path, claims=True):
+        pass
+    assert world.marks() == [mark]
+
+
+def test_a_mark_of_an_earlier_release_is_completed(world: World) -> None:
+    (mark,) = world.marks()
+    whole = world.files()[mark]
+    system, root = world.storage
+    with system.open_output_stream(f"{root}/{mark}") as stream:
+        stream.write(b'{"identity": "x"}')
+    with opened_lake(world.path):
+        pass
+    assert world.files()[mark] == whole

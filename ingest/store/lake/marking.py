@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from ingest.store.lake.place import OWN, Place, identity
+from ingest.store.lake.place import MARK, MARKS, OWN, Place, database, identity
 from schema.errors import AtlasError
 from schema.lake import CATALOG, Lake
 
@@ -46,7 +46,16 @@ def mark_place(session: "Connection", con: duckdb.DuckDBPyConnection, lake: Lake
                 f"{path} ({shown}): they may be another lake's, yours, or left by an ingest that was killed. Nothing was changed. Move away what is not this "
                 f"lake's; then `atlas doctor {path} --claim` marks the place as its own"
             )
-        place.mark(own, lake)
+        if claims and (inner := [name for name in place.files() if MARK.fullmatch(name) and not name.startswith(f"{MARKS}/")]):
+            raise AtlasError(f"the place of another lake lies in {lake.data}, its mark is {lake.data}/{inner[0]}: move that lake out of it first")
+        place.mark(own, lake, database(session))
+    elif (there := place.marked_by(own)) != (here := database(session)):
+        if there is not None and not claims:
+            raise AtlasError(
+                f"two catalogues say that the files in {lake.data} are theirs: the database of {path}, and another, which made the mark there, as after a dump "
+                f"that was restored. What the one removes the other may need. If the other is gone, `atlas doctor {path} --claim` makes this one's of them"
+            )
+        place.mark(own, lake, here)
     return own
 
 

@@ -4,8 +4,9 @@ DATA/atlas-lake/IDENTITY.json     the mark: all that follows is of the lake that
 DATA/main/TABLE/ducklake-….parquet, and DATA/parts/…     by DuckLake
 DATA/shards/RUN-SHARD-…/          by workers, see ingest/store/lake/staging.py
 
-An identity is given by DuckLake when it makes a catalogue, and no two have one. Marks are named by it, so that of two lakes that begin in one place at once
-neither writes over the other's: each writes its own first and looks for others then.
+An identity is given by DuckLake when it makes a catalogue, and no two have one but where a database was copied, or somebody forged it: so the mark says
+in which database the catalogue is, and from another nothing is removed. Marks are named by the identity, so that of two lakes that begin in one place at
+once neither writes over the other's: each writes its own first and looks for others then.
 """
 
 import json
@@ -46,6 +47,18 @@ def identity(session: "Connection") -> str | None:
         return None
     ((found,),) = session.execute("SELECT s.schema_uuid FROM ducklake_schema AS s WHERE s.schema_name = 'main' AND s.end_snapshot IS NULL").fetchall()
     return str(found)
+
+
+def database(session: "Connection") -> str:
+    """Which database of which PostgreSQL a catalogue is: a dump of it that is restored has the same identity, and is another."""
+    import psycopg
+
+    try:
+        ((system,),) = session.execute("SELECT c.system_identifier FROM pg_control_system() AS c").fetchall()
+    except psycopg.errors.InsufficientPrivilege:
+        system = "a server that does not say which"
+    ((oid,),) = session.execute("SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database()").fetchall()
+    return f"{system}/{oid}"
 
 
 @dataclass(frozen=True)
@@ -104,13 +117,23 @@ class Place:
         with self.reached() as (system, root):
             return f"{root}/{mark_of(own)}" in marks(system, root)
 
-    def mark(self, own: str, lake: Lake) -> None:
+    def marked_by(self, own: str) -> str | None:
+        """The database that a lake's mark names; None where an earlier release wrote it."""
+        with self.reached() as (system, root), system.open_input_stream(f"{root}/{mark_of(own)}") as stream:
+            try:
+                found = json.loads(stream.read())
+            except ValueError as error:
+                raise AtlasError(f"the mark {self.data}/{mark_of(own)} is none that a lake writes: move it away, and run the command again") from error
+        return str(found["database"]) if isinstance(found, dict) and "database" in found else None
+
+    def mark(self, own: str, lake: Lake, database: str) -> None:
         """Say in the place whose it is. Raises AtlasError, with no mark left, where another lake has done so meanwhile."""
-        text = {"identity": own, "catalogue": lake.catalogue, "is": "the mark of a lake of activation-atlas, to which the files in this folder belong"}
+        said = {"identity": own, "catalogue": lake.catalogue, "database": database}
+        said |= {"is": "the mark of a lake of activation-atlas, to which the files in this folder belong"}
         with self.reached() as (system, root):
             system.create_dir(f"{root}/{MARKS}", recursive=True)
             with system.open_output_stream(f"{root}/{mark_of(own)}") as stream:
-                stream.write(json.dumps(text, indent=2).encode())
+                stream.write(json.dumps(said, indent=2).encode())
             if self.others(own):
                 system.delete_file(f"{root}/{mark_of(own)}")
         self.refuse_others(own)

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
-from ingest.store.lake.place import Place
+from ingest.store.lake.place import OWN, Place
 from ingest.store.lake.typed import typed
 from ingest.store.shards import WORDS, Shard, damaged, shard_of
 from schema.lake import Lake
@@ -67,7 +67,9 @@ class Storage:
         with self.place.reached():
             system, root = self.opened()
             found = system.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True))
-            return [self.read(system, root, path) for path in sorted(f.path for f in found if f.base_name == "manifest.json")]
+            manifests = sorted(f.path for f in found if f.base_name == "manifest.json")
+            # others may keep what is called so deeper, or beside
+            return [self.read(system, root, path) for path in manifests if OWN.fullmatch(f"shards{path.removeprefix(root)}")]
 
     def read(self, system: fs.FileSystem, root: str, manifest: str) -> Shard:
         path = f"{self.lake.data}/shards/{manifest.removeprefix(root + '/').removesuffix('/manifest.json')}"
