@@ -6,6 +6,7 @@ from pathlib import Path
 import duckdb
 
 from atlas.cursors import fetch_rows
+from atlas.export.visible import visible_line
 from schema.access import owner
 from schema.beside import kinds, orphans, unreadable_files
 
@@ -26,9 +27,9 @@ def all_left_out(con: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
 
 def orphaned_files(path: Path) -> list[str]:
     said = "{} belongs to no atlas here: if this one had that name, `mv {} {}` brings it along"
-    return [said.format(file.name, shlex.quote(file.name), shlex.quote(own.name)) for file, own in orphans(path)]
+    return [visible_line(said.format(file.name, shlex.quote(file.name), shlex.quote(own.name))) for file, own in orphans(path)]
 
 
 def shut_files(path: Path) -> list[str]:
     said = "is left out, for it cannot be read by you: ask {} for `chmod --reference={} {}`"
-    return [f"{file.name} {said.format(owner(file), shlex.quote(path.name), shlex.quote(file.name))}" for file in unreadable_files(path)]
+    return [visible_line(f"{file.name} {said.format(owner(file), shlex.quote(path.name), shlex.quote(file.name))}") for file in unreadable_files(path)]

@@ -33,6 +33,9 @@ GROUP = "activation_atlas.beside"
 
 ONE_AT_A_TIME = Lock()
 
+TRIES = 8
+"""Openings until what is attached is the atlas's own: two, where nobody changes it meanwhile."""
+
 TABLES = "SELECT t.sql FROM system.main.duckdb_tables() AS t WHERE t.database_name = '{}' ORDER BY t.schema_name, t.table_name"
 
 
@@ -99,13 +102,16 @@ def open_with_beside(path: Path | str, *, memory: str = "4GB", config: Mapping[s
     """Open an atlas as `open_reader` does, with what lies beside it attached, but for what there is of another model or text."""
     # connections to one file may share what is attached, and another thread is not to find it before it is filled; a lake may be waited for
     with nullcontext() if is_lake(path) else ONE_AT_A_TIME:
-        con = open_reader(path, memory=memory, attach=attach_beside, config=config)
-        others = found_others(con, Path(path))
-        if not others:
-            return con
-        # which rows are whose can be asked only of a connection that is locked down, and that attaches no more
-        con.close()
-        return open_reader(path, memory=memory, attach=partial(attach_beside, others=others), config=config)
+        others: dict[str, Others] = {}
+        for _ in range(TRIES):
+            con = open_reader(path, memory=memory, attach=partial(attach_beside, others=others), config=config)
+            # which rows are whose can be asked only of a connection that is locked down, and that attaches no more
+            if not (found := found_others(con, Path(path))):
+                return con
+            con.close()
+            # of whatever was changed in between, all is asked anew
+            others = {} if others else found
+        raise Locked(f"the files beside {path} are changed again and again while it is opened: try again in a moment")
 
 
 def found_others(con: duckdb.DuckDBPyConnection, path: Path) -> dict[str, Others]:
@@ -229,6 +235,7 @@ def as_of_this_release(target: Path, kind: Beside, others: Others | None = None)
         attach_file(con, target, kind)
         try:
             is_current = con.execute(f"SELECT derived_sha256 FROM {kind.name}.{kind.label} LIMIT 2").fetchall() == [(derived_sha256(kind),)]
+            is_current = is_current and not (kind.others and con.execute(f"FROM {kind.name}.left_out LIMIT 1").fetchall())
             is_current = is_current and defined(con, kind) == released(sources_sha256(kind), lambda: defined_of_release(kind))
         except duckdb.Error as error:
             raise unreadable(target, kind, error) from error

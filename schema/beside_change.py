@@ -7,7 +7,7 @@ A file answers in any DuckDB: ATTACH 'NAME.annotations.duckdb' AS annotations.
 import secrets
 import shlex
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -15,7 +15,7 @@ from threading import Lock
 import duckdb
 
 from schema.access import give_access, owner
-from schema.beside import Beside, attach_blank, attach_file, filling, unreadable
+from schema.beside import Beside, attach_blank, attach_file, filling, open_with_beside, unreadable
 from schema.drafts import discard, left_drafts, new_draft
 from schema.errors import AtlasError
 from schema.lake import quoted
@@ -50,7 +50,9 @@ def changing(kind: Beside, path: Path | str) -> Iterator[duckdb.DuckDBPyConnecti
     with ONE_AT_A_TIME, alone(target.with_name(f"{target.name}.lock"), refusal):
         # of changes that died
         for left in left_drafts(target):
-            left.unlink()
+            # in a sticky folder nobody removes another's, and it is in nobody's way
+            with suppress(OSError):
+                left.unlink()
         draft = new_draft(target)
         try:
             with closing(open_writer(":memory:")) as con:
@@ -69,6 +71,13 @@ def changing(kind: Beside, path: Path | str) -> Iterator[duckdb.DuckDBPyConnecti
             if isinstance(error, duckdb.OperationalError):
                 raise AtlasError(f"{target} is as it was, for it cannot be written: {str(error).splitlines()[0]}") from error
             raise
+
+
+@contextmanager
+def changing_own(kind: Beside, path: Path | str) -> Iterator[tuple[duckdb.DuckDBPyConnection, duckdb.DuckDBPyConnection]]:
+    """As `changing`, and beside it the atlas opened anew: of the same rows that shows its own, and what is of another model or text is not to be changed."""
+    with changing(kind, path) as writer, closing(open_with_beside(path)) as own:
+        yield writer, own
 
 
 def put_in_place(draft: Path, target: Path) -> None:
@@ -133,7 +142,8 @@ def fill(con: duckdb.DuckDBPyConnection, former: Path, kind: Beside) -> None:
             both.setdefault(table, []).append(f'"{column}"')
         try:
             for table, names in both.items():
-                if table != kind.label:
+                # what is left out is found anew for whoever opens it
+                if table not in (kind.label, "left_out"):
                     con.execute(f"INSERT INTO {kind.name}.{table} BY NAME SELECT {', '.join(names)} FROM former.{table}")
         except duckdb.Error as error:
             raise unreadable(former, kind, error) from error

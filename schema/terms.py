@@ -63,6 +63,9 @@ PROBES = ("repeat", "olsson2022")
 SUBJECTS = ("key", "value", *CONTROLS)
 """What people annotate: the texts that trigger a key, or the tokens that a value, a random vector or an FFN update promotes."""
 
+PIECE = r"⟨[0-9A-F ]+⟩|\x{FFFD}+"
+"""Pieces of characters in stored texts, as a pattern of DuckDB's: this release spells their bytes out, earlier ones wrote a sign for each."""
+
 LEFT_OUT = ("model", "text")
 """Of what kind another thing is than the atlas's, for rows beside it that it is not asked about."""
 

@@ -6,7 +6,7 @@ import duckdb
 
 from atlas.annotations.keeping import annotated, insert, patterns_of, remove
 from atlas.annotations.steps import named, weights
-from atlas.annotations.store import changing
+from atlas.annotations.store import changing_own
 from atlas.annotations.subjects import SUBJECTS, Address, Annotation, Pattern, Shown, shown
 from atlas.cursors import fetch_rows
 from schema.errors import AtlasError
@@ -26,13 +26,13 @@ def add(con: duckdb.DuckDBPyConnection, path: Path, address: Address, annotator:
         raise AtlasError(f"this atlas has no {address}")
     if pattern is not None:
         check(address, pattern, items)
-    with changing(path) as writer:
-        former = annotated(writer, annotator, weights(con))
+    with changing_own(path) as (writer, own):
+        former = annotated(own, annotator)
         earlier: tuple[Pattern, ...] = ()
         if address in former:
             if fetch_rows(writer, RANKS, {"id": former[address]}) != [(item.rank, item.id) for item in items]:
                 raise AtlasError(f"{annotator} annotated {address} when this atlas showed other texts: load a sheet with --replace")
-            earlier = patterns_of(writer, annotator, weights(con))[address]
+            earlier = patterns_of(own, annotator)[address]
             remove(writer, [former[address]])
         found = (*earlier, pattern) if pattern else earlier
         insert(writer, [Annotation(address, items, found)], annotator, weights(con))

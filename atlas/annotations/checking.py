@@ -17,7 +17,7 @@ DIGITS = {"layer": 9, "item": 9, "corpus": 9, "rank": 9, "id": 18}
 """Column → the most digits of a number there: those of DuckDB's INTEGER, and of BIGINT."""
 LONGEST_SHOWN = 40
 """Characters of a cell that is refused."""
-BETWEEN = re.compile(r"\s+and\s+|[\s,;.+/&]+")
+BETWEEN = re.compile(r"(?:(?<=[\s,;.+/&])and(?=[\s,;.+/&])|[\s,;.+/&])+")
 """What people put between letters."""
 ROUNDED = re.compile(r"\d(?:[.,]\d+)?E\+\d\d", re.IGNORECASE)
 """A position as Excel saves it where it stands as a number."""

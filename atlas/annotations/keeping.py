@@ -15,7 +15,7 @@ MINER = "miner"
 OF_ANNOTATOR = """
 SELECT a.subject, a.corpus_id, a.layer, a.item, a.annotation_id
 FROM annotations.annotation AS a
-WHERE lower(a.annotator) = lower($annotator) AND ($weights IS NULL OR a.weights_sha256 = $weights)
+WHERE lower(a.annotator) = lower($annotator)
 """
 PATTERNS = """
 SELECT p.annotation_id, p.kind, p.description, list(m.rank ORDER BY m.rank)
@@ -26,17 +26,17 @@ ORDER BY p.pattern_id
 """
 
 
-def annotated(con: duckdb.DuckDBPyConnection, annotator: str, weights: str | None = None) -> dict[Address, int]:
-    """What `annotator` has looked at, with its annotation_id; in a whole file, where other models may have the same addresses, of these weights."""
-    return {Address(*row[:4]): row[4] for row in fetch_rows(con, OF_ANNOTATOR, {"annotator": annotator, "weights": weights})}
+def annotated(con: duckdb.DuckDBPyConnection, annotator: str) -> dict[Address, int]:
+    """What `annotator` has looked at, with its annotation_id. `con` has the atlas open: a whole file may hold the same addresses of other models and texts."""
+    return {Address(*row[:4]): row[4] for row in fetch_rows(con, OF_ANNOTATOR, {"annotator": annotator})}
 
 
-def patterns_of(con: duckdb.DuckDBPyConnection, annotator: str, weights: str | None = None) -> dict[Address, tuple[Pattern, ...]]:
-    """The patterns `annotator` found, by what she looked at; none where she found none. `weights`: as of `annotated`."""
+def patterns_of(con: duckdb.DuckDBPyConnection, annotator: str) -> dict[Address, tuple[Pattern, ...]]:
+    """The patterns `annotator` found, by what she looked at; none where she found none."""
     by_id: dict[int, list[Pattern]] = {}
     for annotation_id, kind, description, ranks in fetch_rows(con, PATTERNS):
         by_id.setdefault(annotation_id, []).append(Pattern(kind, description, tuple(ranks)))
-    return {address: tuple(by_id.get(i, ())) for address, i in annotated(con, annotator, weights).items()}
+    return {address: tuple(by_id.get(i, ())) for address, i in annotated(con, annotator).items()}
 
 
 EXPLAINED = """

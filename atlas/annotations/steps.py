@@ -14,7 +14,7 @@ from atlas.annotations.keeping import MINER, annotated, ids_shown, insert, patte
 from atlas.annotations.mining import metadata_shares, proposals
 from atlas.annotations.reading import read_sheet
 from atlas.annotations.sheet import sheet
-from atlas.annotations.store import changing
+from atlas.annotations.store import changing_own
 from atlas.annotations.subjects import SUBJECTS, Address, Annotation, Pattern, Shown, Subject, batches, sample, shown
 from atlas.cursors import fetch_rows
 from atlas.frames import fetch
@@ -115,8 +115,8 @@ def load(con: duckdb.DuckDBPyConnection, path: Path, sheet_path: Path, annotator
     faults = Faults()
     blocks = entries(read_sheet(sheet_path), faults)
     found = annotations(blocks, shown(con, blocks), faults)
-    with changing(path) as writer:
-        former = annotated(writer, annotator, weights(con))
+    with changing_own(path) as (writer, own):
+        former = annotated(own, annotator)
         again = [a.address for a in found if a.address in former]
         if not is_replacing:
             for address in again:
@@ -143,8 +143,8 @@ def named(con: duckdb.DuckDBPyConnection, annotator: str) -> str:
 def propose(con: duckdb.DuckDBPyConnection, path: Path, per_layer: int, seed: int, corpus: int | None) -> int:
     """Put proposals for a seeded sample of keys in the place of earlier ones; returns for how many keys."""
     addresses = sample(con, SUBJECTS["key"], per_layer, seed, corpus)
-    with changing(path) as writer:
-        remove(writer, annotated(writer, MINER, weights(con)).values())
+    with changing_own(path) as (writer, own):
+        remove(writer, annotated(own, MINER).values())
         for batch in batches(addresses):
             insert(writer, mined(con, shown(con, batch)), MINER, weights(con))
     return len(addresses)

@@ -115,7 +115,7 @@ def remove_command(name: str, whole: bool, db: Path | None, **things: Any) -> No
     if whole == any(things.values()):
         raise click.UsageError("name what is to be taken out, or give --whole, which removes the collection")
     with open_atlas(db) as a:
-        n = keeping.remove_whole(a.path, name) if whole else keeping.remove(a.con, a.path, name, members(a, **things))
+        n = keeping.remove_whole(a.path, name) if whole else keeping.remove(a.path, name, members(a, **things))
     click.echo(f"{name}: {n:,} removed{', and the collection with them' if whole else ''}", err=True)
 
 

@@ -53,11 +53,12 @@ def list_command(db: Path | None, **out: Any) -> None:
     """List experiments: what was done, with how many prompts and arms, by whom and when."""
     with open_atlas(db) as a:
         from atlas.export.provenance import provenance
+        from atlas.left_out import left_out
         from atlas.questions import question
 
         frame = a.ask("experiment_summary")
-        if frame.is_empty():
-            click.echo("note: no experiments yet", err=True)
+        if said := left_out(a.con, "experiments") or ("no experiments yet" if frame.is_empty() else ""):
+            click.echo(f"note: {said}", err=True)
         sql = question("experiment_summary").sql
         emit(frame, provenance=partial(provenance, a.con, a.path, sql=sql, n_rows=frame.height, question="experiment_summary"), **out)
 

@@ -24,7 +24,7 @@ THERE = "SELECT c.collection_id, c.name, c.note FROM collections.collection AS c
 MEMBERS = """
 SELECT m.kind, m.layer, coalesce(m.neuron, m.head, m.position_id, m.token_id), m.number
 FROM collections.collection_member AS m
-WHERE m.collection_id = $id AND m.weights_sha256 = $weights
+WHERE m.collection_id = $id
 """
 
 
@@ -46,9 +46,9 @@ def add(con: duckdb.DuckDBPyConnection, path: Path, name: str, members: Sequence
     if len(wanted) > MOST_MEMBERS:
         raise too_many(len(wanted))
     shown, sha256 = texts(con, wanted), weights(con)
-    with beside_change.changing(COLLECTIONS, path) as writer:
+    with beside_change.changing_own(COLLECTIONS, path) as (writer, own):
         collection_id = made(writer, name, note, by)
-        there = {Member(*row[:3]) for row in fetch_rows(writer, MEMBERS, {"id": collection_id, "weights": sha256})}
+        there = {Member(*row[:3]) for row in fetch_rows(own, MEMBERS, {"id": collection_id})}
         fresh = [m for m in wanted if m not in there]
         of_it = "FROM collections.collection_member WHERE collection_id = $id"
         ((n, last),) = fetch_rows(writer, f"SELECT count(*), coalesce(max(number), -1) {of_it}", {"id": collection_id})
@@ -95,15 +95,14 @@ def insert(writer: duckdb.DuckDBPyConnection, collection_id: int, first: int, me
     writer.unregister("new_rows")
 
 
-def remove(con: duckdb.DuckDBPyConnection, path: Path, name: str, members: Iterable[Member]) -> int:
+def remove(path: Path, name: str, members: Iterable[Member]) -> int:
     """Take members of the open atlas's model out of a collection; returns how many. Raises AtlasError, with nothing changed, for what is not in it."""
-    sha256 = weights(con)
-    with beside_change.changing(COLLECTIONS, path) as writer:
+    with beside_change.changing_own(COLLECTIONS, path) as (writer, own):
         collection_id = existing(writer, name)
-        numbers = {Member(*row[:3]): row[3] for row in fetch_rows(writer, MEMBERS, {"id": collection_id, "weights": sha256})}
+        numbers = {Member(*row[:3]): row[3] for row in fetch_rows(own, MEMBERS, {"id": collection_id})}
         wanted = list(dict.fromkeys(members))
         if missing := [m for m in wanted if m not in numbers]:
-            raise AtlasError(f"{', '.join(map(str, missing[:5]))}: not in {name}, from this model")
+            raise AtlasError(f"{', '.join(map(str, missing[:5]))}: not in {name}, from this model and text")
         chosen = [numbers[m] for m in wanted]
         writer.execute("DELETE FROM collections.collection_member WHERE collection_id = ? AND list_contains(?::INTEGER[], number)", [collection_id, chosen])
     return len(chosen)
@@ -111,8 +110,15 @@ def remove(con: duckdb.DuckDBPyConnection, path: Path, name: str, members: Itera
 
 def remove_whole(path: Path, name: str) -> int:
     """Remove a collection with its members; returns how many those were."""
-    with beside_change.changing(COLLECTIONS, path) as writer:
+    with beside_change.changing_own(COLLECTIONS, path) as (writer, own):
         collection_id = existing(writer, name)
+        of_it = "SELECT count(*) FROM collections.collection_member AS m WHERE m.collection_id = $id"
+        ((n_all,),), ((n_own,),) = (fetch_rows(con, of_it, {"id": collection_id}) for con in (writer, own))
+        if n_all > n_own:
+            raise AtlasError(
+                f"{name} holds {n_all - n_own} members of another model or text, which would go with it: take its own out by their addresses, or remove it "
+                "with the atlas that they are of"
+            )
         n = len(writer.execute("DELETE FROM collections.collection_member WHERE collection_id = ? RETURNING number", [collection_id]).fetchall())
         writer.execute("DELETE FROM collections.collection WHERE collection_id = ?", [collection_id])
     return n

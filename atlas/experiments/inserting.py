@@ -10,6 +10,7 @@ import duckdb
 
 from schema.errors import AtlasError
 from schema.store import open_reader
+from schema.terms import PIECE
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,6 +34,17 @@ WHERE
     t.token_id IN (SELECT n.token_id FROM experiments.named_token AS n WHERE n.experiment_id = $id AND n.token_id IS NOT NULL)
     AND t.token_id NOT IN (SELECT k.token_id FROM experiments.token_text AS k)
 """
+
+
+OTHER_TEXTS = """
+SELECT k.token_id, k.text, t.text
+FROM experiments.token_text AS k
+INNER JOIN token AS t ON k.token_id = t.token_id
+WHERE regexp_replace(k.text, $piece, '', 'g') <> regexp_replace(t.text, $piece, '', 'g')
+ORDER BY k.token_id
+LIMIT 1
+"""
+"""Of a file with experiments of a model of another vocabulary; earlier releases wrote pieces of characters otherwise."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +93,12 @@ def keep_texts(con: duckdb.DuckDBPyConnection, experiment_id: int, model: Model)
         con.register("of_atlas", rows)
         con.execute(f"CREATE TABLE {name} AS FROM of_atlas")
         con.unregister("of_atlas")
+    if other := con.execute(OTHER_TEXTS, {"piece": PIECE}).fetchall():
+        token_id, there, here = other[0]
+        raise AtlasError(
+            f"the experiments beside this atlas are of a model whose token {token_id} is {there!r}, and of this one it is {here!r}: the file cannot hold both. "
+            "Move it away, and run this again; nothing of it was changed"
+        )
     con.execute(KEEP_TEXTS, {"id": experiment_id})
 
 

@@ -97,7 +97,10 @@ def begun_alike(con: duckdb.DuckDBPyConnection, row: Mapping[str, Any]) -> list[
 
 def remove(path: Path | str, experiment_id: int) -> None:
     """Remove an experiment with everything that is of it. Raises AtlasError if there is none of that id."""
-    changed(path, lambda con: take_out(con, experiment_id))
+    with beside_change.changing_own(EXPERIMENTS, path) as (con, own):
+        # another model's is not to go by the number
+        require_status(own, experiment_id)
+        take_out(con, experiment_id)
 
 
 def remove_if_bare(path: Path | str, experiment_id: int) -> bool:

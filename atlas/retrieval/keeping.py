@@ -10,6 +10,8 @@ import pyarrow as pa
 
 from atlas.retrieval.kind import RETRIEVALS
 from schema import beside_change
+from schema.errors import AtlasError
+from schema.terms import PIECE
 
 SAME = (
     "store_sha256", "tune_sha256", "test_sha256", "weights_sha256", "search", "n_queries", "most_neighbours", "seed", "is_training_text",
@@ -24,6 +26,9 @@ EARLIER = "SELECT count(*) FROM retrievals.retrieval AS r WHERE r.store_sha256 =
 NEXT = "SELECT coalesce(max(r.retrieval_id) + 1, 0) FROM retrievals.retrieval AS r"
 SHARED = {"position_text": "position_id", "token_text": "token_id"}
 """Tables whose rows several retrievals share, by what they are of."""
+
+TEXT = {"position_text": "text_before", "token_text": "text"}
+"""Their columns that hold the text."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,21 @@ def keep(path: Path, row: Mapping[str, object], tables: Mapping[str, pa.Table]) 
 def insert(con: duckdb.DuckDBPyConnection, name: str, rows: pa.Table, retrieval_id: int) -> None:
     con.register("new_rows", rows)
     if name in SHARED:
+        refuse_other_texts(con, name)
         con.execute(f"INSERT INTO retrievals.{name} BY NAME SELECT r.* FROM new_rows AS r ANTI JOIN retrievals.{name} AS k USING ({SHARED[name]})")
     else:
         con.execute(f"INSERT INTO retrievals.{name} BY NAME SELECT {retrieval_id:d} AS retrieval_id, r.* FROM new_rows AS r")
     con.unregister("new_rows")
+
+
+def refuse_other_texts(con: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Raise AtlasError where the file has another text of something: of an atlas whose model or text was replaced."""
+    key = SHARED[name]
+    there, here = (f"regexp_replace({table}.{TEXT[name]}, $piece, '', 'g')" for table in ("k", "r"))
+    differs = f"FROM retrievals.{name} AS k INNER JOIN new_rows AS r ON k.{key} = r.{key} WHERE {there} <> {here}"
+    if other := con.execute(f"SELECT k.{key} {differs} ORDER BY 1 LIMIT 1", {"piece": PIECE}).fetchall():
+        con.unregister("new_rows")
+        raise AtlasError(
+            f"the retrievals beside this atlas are of another model or text, in which {key} {other[0][0]} is something else: the file cannot hold both. "
+            "Move it away, and run this again; nothing of it was changed"
+        )

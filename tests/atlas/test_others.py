@@ -8,8 +8,12 @@ import pytest
 from click.testing import CliRunner
 
 import atlas
+from atlas import AtlasError
+from atlas.annotations.adding import add
 from atlas.annotations.kind import ANNOTATIONS
+from atlas.annotations.subjects import Address, Pattern, shown
 from atlas.cli.main import cli
+from atlas.collections import keeping, members
 from atlas.collections.kind import COLLECTIONS
 from atlas.papers.make import make_item
 from schema.store import open_writer
@@ -84,3 +88,39 @@ def test_what_is_of_this_atlas_is_attached_as_it_lies_there(path: Path) -> None:
     with atlas.open(path) as a:
         assert a.sql("FROM annotations.left_out UNION ALL FROM collections.left_out").is_empty()
         assert a.geva2021_fig2()["n_keys"].to_list() == [4, 2]
+
+
+def test_a_change_neither_sees_nor_takes_what_is_of_another_text(path: Path) -> None:
+    """A member of the same position is added beside the other, and removed alone; so is a look at the same key."""
+    change(path, "UPDATE document SET text = replace(text, 'The cat', 'Our cat')", "UPDATE position SET token_id = 10 WHERE position_id = 5")
+    before = kept(path)
+    with atlas.open(path) as a:
+        assert keeping.add(a.con, path, "cats", [members.position(2)], by="bea") == (1, 0)
+        assert keeping.add(a.con, path, "cats", [members.position(2)], by="bea") == (0, 1)
+        assert keeping.remove(path, "cats", [members.position(2)]) == 1
+        with pytest.raises(AtlasError, match="position 2: not in cats"):
+            keeping.remove(path, "cats", [members.position(2)])
+        with pytest.raises(AtlasError, match="cats holds 1 members of another model or text, which would go with it"):
+            keeping.remove_whole(path, "cats")
+        key = Address("key", 0, 0, 0)
+        ranks = tuple(item.rank for item in shown(a.con, [key])[key])
+        assert add(a.con, path, key, "anna", Pattern("shallow", "of the new text", ranks)) == 1
+        assert add(a.con, path, key, "anna", Pattern("shallow", "of the new text too", ranks)) == 2
+    # the look at the new text, its three items and two patterns of three
+    assert kept(path) == [n + more for n, more in zip(before, (1, len(ranks), 2, 2 * len(ranks), 0), strict=True)]
+    change(path, "UPDATE document SET text = replace(text, 'Our cat', 'The cat')", "UPDATE position SET token_id = 9 WHERE position_id = 5")
+    with atlas.open(path) as a:
+        assert [row[0] for row in a.annotated_patterns(annotator="anna", subject="key").select("description").rows()][:2] == ["ends with cat", "animals"]
+
+
+def test_what_a_file_says_that_was_left_out_is_not_believed(path: Path) -> None:
+    change(COLLECTIONS.path(path), "INSERT INTO left_out VALUES ('model', 777)")
+    with atlas.open(path) as a:
+        assert not [note for note in a.status().notes if "777" in note]
+    change(path, "UPDATE model SET weights_sha256 = 'other'")
+    with atlas.open(path) as a:
+        assert f"collections: {len(MEMBERS)} of another model than this atlas's, left out here and kept in their file" in a.status().notes
+    change(path, "UPDATE model SET weights_sha256 = 'ww'")
+    with atlas.open(path) as a:
+        a.collect("new", ["L0N1"], by="bea")
+    kept(path)

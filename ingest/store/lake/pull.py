@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import duckdb
@@ -34,7 +34,9 @@ def pull(source: Path, target: Path, layers: Collection[int] | None, memory: str
         # it may have come to its end meanwhile
         refuse_taken(target)
         for left in left_drafts(target):
-            left.unlink()
+            # in a sticky folder nobody removes another's, and it is in nobody's way
+            with suppress(OSError):
+                left.unlink()
         try:
             with closing(connect(lake, {**OFFLINE, "memory_limit": memory})) as con:
                 copy(con, lake, source, target, layers)

@@ -148,7 +148,7 @@ def test_rows_must_be_there_once(load_sheet) -> None:
 AS_PEOPLE_EDIT = {
     "positions as Excel rounds them": {(row, "id"): "1.09951E+12" for row in range(8, 16)},
     "positions of sheets before they were text": {(row, "id"): str(192 + row) for row in range(8, 16)},
-    "words and signs between letters": {(8, "explained_by"): "a and b", (9, "explained_by"): "a & b", (10, "explained_by"): " A/b\n"}
+    "words and signs between letters": {(8, "explained_by"): "a, and b", (9, "explained_by"): "a & b", (10, "explained_by"): " A and b\n"}
     | {(11, "kind"): "semantic", (11, "description"): "other", (11, "pattern"): "B"},
 }
 

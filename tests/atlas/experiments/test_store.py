@@ -11,11 +11,13 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
 import atlas
 from atlas import AtlasError
 from atlas.annotations.kind import ANNOTATIONS
 from atlas.annotations.store import changing as changing_annotations
+from atlas.cli.main import cli
 from atlas.experiments import inserting, store
 from atlas.experiments.kind import EXPERIMENTS
 from atlas.experiments.store import add, remove, save
@@ -82,8 +84,21 @@ def test_experiments_of_another_model_are_left_out_and_none_is_added(full_path: 
         assert a.sql("SELECT count(*) FROM experiments.outcome", own_process=True).item() == 0
     with pytest.raises(AtlasError, match="experiments are of the model of the atlas"):
         save(full_path, arrow(live()))
+    with pytest.raises(AtlasError, match="no experiment 0"):
+        remove(full_path, 0)
+    assert f"note: {said}\n" in CliRunner().invoke(cli, ["experiment", "list", "--db", str(full_path)]).stderr
     with closing(open_writer(EXPERIMENTS.path(full_path))) as con:
         assert con.execute("SELECT count(*) FROM experiment").fetchall() == [(n,)]
+
+
+def test_texts_of_another_vocabulary_do_not_stand_under_the_numbers_of_this_one(full_path: Path) -> None:
+    before = EXPERIMENTS.path(full_path).read_bytes()
+    con = open_writer(full_path)
+    con.execute("UPDATE token SET text = ' HUND' WHERE text = ' dog'; UPDATE token SET text = ' saß' WHERE text = ' sat'")
+    con.close()
+    with pytest.raises(AtlasError, match="are of a model whose token .* is ' .*', and of this one it is ' .*': the file cannot hold both. Move it away"):
+        save(full_path, arrow(live()))
+    assert EXPERIMENTS.path(full_path).read_bytes() == before
 
 
 def test_a_file_of_another_version_is_refused(full_path: Path) -> None:

@@ -324,9 +324,14 @@ def test_retrievals_of_another_ingest_are_left_out_by_their_digest(done: Path, t
             a.knn_curve(retrieval=0)
         assert a.sql("FROM retrievals.scored_query").is_empty()
         assert not [f.audit.name for f in findings(a.con) if f.n_rows]
+    before = RETRIEVALS.path(other).read_bytes()
+    said = "the retrievals beside this atlas are of another model or text, in which position_id"
+    assert said in str(retrieve(other).exception)
+    assert RETRIEVALS.path(other).read_bytes() == before
+    RETRIEVALS.path(other).rename(tmp_path / "moved away")
     assert retrieve(other).exit_code == 0
     with atlas.open(other) as a:
-        assert a.knn_curve(retrieval=1).height
+        assert a.knn_curve(retrieval=0).height
 
 
 def test_a_retrieval_that_there_is_not_is_answered_with_those_that_are(done: Path) -> None:
