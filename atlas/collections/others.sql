@@ -6,7 +6,8 @@ position_there AS (
         m.collection_id,
         m.number,
         bool_or(
-            regexp_replace(m.text, '⟨[0-9A-F ]+⟩|\x{FFFD}+', '', 'g') = regexp_replace(replace(c.text_before || c.token, chr(0), ''), '⟨[0-9A-F ]+⟩|\x{FFFD}+', '', 'g')
+            regexp_replace(m.text, '⟨[0-9A-F ]+⟩|\x{FFFD}+', '', 'g')
+            = regexp_replace(replace(c.text_before || c.token, chr(0), ''), '⟨[0-9A-F ]+⟩|\x{FFFD}+', '', 'g')
         ) AS is_there
     FROM collections.collection_member AS m
     LEFT JOIN token_context((
