@@ -6,6 +6,7 @@ A file answers in any DuckDB: ATTACH 'NAME.annotations.duckdb' AS annotations.
 
 import secrets
 import shlex
+import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import cache
@@ -57,6 +58,8 @@ def changing(kind: Beside, path: Path | str) -> Iterator[duckdb.DuckDBPyConnecti
         try:
             with closing(open_writer(":memory:")) as con:
                 attach_draft(con, draft, kind)
+                # who may read it is said when it is whole
+                draft.chmod(stat.S_IRUSR | stat.S_IWUSR)
                 refuse_unknown(con, target, kind)
                 fill(con, target, kind)
                 yield con

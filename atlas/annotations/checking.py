@@ -35,7 +35,7 @@ class Faults:
 
 @dataclass(frozen=True)
 class Entry:
-    """One row, its address and rank read; `id` is None where a spreadsheet has rounded it, and rank and text alone say what is meant."""
+    """One row, its address and rank read; `id` is None where a spreadsheet has rounded it or it is empty: rank and text say what is meant."""
 
     row: Row
     address: Address
@@ -59,8 +59,8 @@ def read_entry(row: Row, faults: Faults) -> Entry | None:
         faults.add(row, f"no subject {row['subject']!r}; they are {', '.join(SUBJECTS)}")
         return None
     names = [*NUMBERS, "corpus"] if subject.has_corpus else list(NUMBERS)
-    cells = {name: row[name].strip().removeprefix(POSITION) for name in names}
-    is_rounded = ROUNDED.fullmatch(cells["id"]) is not None
+    cells = {name: row[name].strip().removeprefix(POSITION).removeprefix(POSITION.upper()) for name in names}
+    is_rounded = ROUNDED.fullmatch(cells["id"]) is not None or not cells["id"]
     if is_rounded:
         del cells["id"]
     digits = DIGITS | ({"item": DIGITS["id"]} if subject.name == "ffn_update" else {})

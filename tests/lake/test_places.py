@@ -320,3 +320,21 @@ def test_a_mark_of_an_earlier_release_is_completed(world: World) -> None:
     with opened_lake(world.path):
         pass
     assert world.files()[mark] == whole
+
+
+def test_a_shard_that_cannot_be_loaded_is_removed_by_a_repair_as_its_error_says(world: World, unread: None, call: Callable) -> None:
+    """A compaction took files of a worker that was only thought dead, and its manifest came after that; another manifest is cut short."""
+    rows = pa.table({"space": ["value"], "layer": pa.array([0], pa.int16()), "neuron": pa.array([1], pa.int32()), "cluster": pa.array([0], pa.int32())})
+    storage = Storage(world.lake)
+    lost, cut = (world.files().keys() ^ (storage.write(0, 0, number, {"value_cluster": rows}) and world.files()).keys() for number in (80, 81))
+    world.take(*(name for name in lost if name.endswith(".parquet")))
+    (manifest,) = (name for name in cut if name.endswith("manifest.json"))
+    world.put(manifest)
+    code, out, _ = call("doctor", world.path)
+    assert code == 1
+    assert out.count("is damaged") == 2 and "value_cluster.parquet is gone" in out
+    code, out, err = call("doctor", world.path, "--repair")
+    assert (code, err) == (0, ""), out
+    assert not world.files().keys() & (lost | cut)
+    assert call("doctor", world.path)[:2] == (0, f"{world.path}: nothing to mend\n")
+    assert call("compact", world.path)[0] == 0

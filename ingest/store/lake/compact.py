@@ -65,7 +65,7 @@ def size(con: duckdb.DuckDBPyConnection) -> tuple[int, int]:
 
 def waiting_folders(store: LakeStore) -> list[str]:
     """Names of the folders of shards that wait."""
-    return [name for shard in store.staging.waiting() if (name := store.place.name(shard.path)) is not None]
+    return [name.removesuffix("/manifest.json") for name in store.staging.manifests()]
 
 
 def old_files(store: LakeStore) -> dict[str, str]:

@@ -9,7 +9,6 @@ from ingest.store.committer import recover
 from ingest.store.doctor import Finding, of_beside, waiting
 from ingest.store.lake.compact import orphans, remove_orphans, waiting_folders
 from ingest.store.lake.store import LakeStore, opened_lake
-from schema.errors import AtlasError
 from schema.lake import CATALOG
 
 TWICE = "SELECT s.run_id, s.shard_id, count(*) FROM shard AS s GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL"
@@ -52,10 +51,10 @@ def of_tables(store: LakeStore) -> Iterator[Finding]:
 
 
 def of_shards(store: LakeStore) -> Iterator[Finding]:
-    try:
-        there = store.staging.waiting()
-    except AtlasError as error:
-        yield Finding(str(error), "remove it from the storage")
-        return
-    if there:
-        yield waiting(len(there))
+    broken = store.staging.broken()
+    n_whole = len(store.staging.manifests()) - len(broken)
+    for name, why in broken:
+        # its files are nobody's then, and go with the others'
+        yield Finding(why, "remove its manifest", partial(store.remove, [name]), removes=(f"{store.lake.data}/{name}",))
+    if n_whole:
+        yield waiting(n_whole)

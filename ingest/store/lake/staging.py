@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from ingest.store.lake.place import OWN, Place
 from ingest.store.lake.typed import typed
 from ingest.store.shards import WORDS, Shard, damaged, shard_of
+from schema.errors import AtlasError
 from schema.lake import Lake
 
 
@@ -63,21 +64,40 @@ class Storage:
             put(system, f"{folder}/manifest.json", json.dumps(manifest).encode())
             return Shard(f"{self.lake.data}/shards/{folder.removeprefix(root + '/')}", **manifest)
 
-    def waiting(self) -> list[Shard]:
-        with self.place.reached():
-            system, root = self.opened()
-            found = system.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True))
-            manifests = sorted(f.path for f in found if f.base_name == "manifest.json")
-            # others may keep what is called so deeper, or beside
-            return [self.read(system, root, path) for path in manifests if OWN.fullmatch(f"shards{path.removeprefix(root)}")]
+    def manifests(self) -> list[str]:
+        """Names of all manifests, from the place on; what others call so deeper, or beside, is theirs."""
+        with self.place.reached() as (system, root):
+            found = system.get_file_info(fs.FileSelector(f"{root}/shards", recursive=True, allow_not_found=True))
+            names = (f.path.removeprefix(f"{root}/") for f in found if f.base_name == "manifest.json")
+            return sorted(name for name in names if OWN.fullmatch(name))
 
-    def read(self, system: fs.FileSystem, root: str, manifest: str) -> Shard:
-        path = f"{self.lake.data}/shards/{manifest.removeprefix(root + '/').removesuffix('/manifest.json')}"
+    def waiting(self) -> list[Shard]:
+        return [self.read(name) for name in self.manifests()]
+
+    def read(self, name: str) -> Shard:
+        """The shard of a manifest. Raises AtlasError for one that is damaged."""
+        path = f"{self.lake.data}/{name.removesuffix('/manifest.json')}"
         try:
-            with system.open_input_stream(manifest) as stream:
+            with self.place.reached() as (system, root), system.open_input_stream(f"{root}/{name}") as stream:
                 return shard_of(path, stream.read())
         except FileNotFoundError as error:
             raise damaged(path, "its manifest cannot be read") from error
+
+    def broken(self) -> list[tuple[str, str]]:
+        """Names of manifests of shards that cannot be loaded, each with why: what it says is no manifest, or files of it are gone."""
+        found = []
+        for name in self.manifests():
+            try:
+                shard = self.read(name)
+            except AtlasError as error:
+                found.append((name, str(error)))
+                continue
+            with self.place.reached() as (system, root):
+                folder = f"{root}/{name.removesuffix('/manifest.json')}"
+                there = {f.base_name for f in system.get_file_info(fs.FileSelector(folder))}
+            if gone := sorted({f"{table}.parquet" for table in shard.n_rows} - there):
+                found.append((name, str(damaged(shard.path, f"{gone[0]} is gone"))))
+        return found
 
     def discard(self, shard: Shard) -> None:
         """The manifest alone: its files may be the lake's by now."""
