@@ -87,6 +87,15 @@ def test_a_later_request_of_a_visitor_takes_the_place_of_the_one_that_waits() ->
     assert later[-1] == {"result": "third"}
 
 
+def test_twenty_visitors_who_ask_at_once_all_wait_and_are_served() -> None:
+    async def run() -> list[str]:
+        jobs = Jobs()
+        tickets = [jobs.enter(str(i), lambda _, i=i: f"answer {i}") for i in range(20)]
+        return await asyncio.gather(*(ticket.future for ticket in tickets))
+
+    assert asyncio.run(run()) == [f"answer {i}" for i in range(20)]
+
+
 def test_a_full_line_says_so() -> None:
     free = threading.Event()
 

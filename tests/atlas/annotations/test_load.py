@@ -22,7 +22,7 @@ from atlas.annotations.keeping import patterns_of
 from atlas.annotations.kind import ANNOTATIONS
 from atlas.annotations.reading import read_sheet
 from atlas.annotations.sheet import COLUMNS, sheet
-from atlas.annotations.steps import load
+from atlas.annotations.steps import load, make_sheet
 from atlas.annotations.store import changing
 from atlas.annotations.subjects import Address, Pattern, shown
 from schema.store import open_writer
@@ -190,6 +190,11 @@ def test_a_line_break_within_a_cell_breaks_no_line_of_an_error(load_sheet, colum
     assert all(re.match(r"  row \d+: ", line) for line in lines)
 
 
+def test_what_a_terminal_would_obey_is_shown(load_sheet) -> None:
+    with pytest.raises(AtlasError, match=r"row 9: explained_by has '\\x07, \\x1b'"):
+        load_sheet({**GOOD, (9, "explained_by"): "a\x1b\x07"})
+
+
 @pytest.mark.thorough
 def test_every_fault_is_named(load_sheet) -> None:
     with pytest.raises(AtlasError) as error:
@@ -251,6 +256,7 @@ def test_names_that_differ_in_case_alone_are_one_persons(path: Path, load_sheet)
     with atlas.open(path) as a:
         assert a.sql("SELECT DISTINCT annotator FROM annotations.annotation").rows() == [("Ada",)]
         assert a.geva2021_fig2(annotator="aDA")["n_keys"].to_list() == [1]
+        assert b"second" in make_sheet(a.con, "key", 1, 0, 2, "aDa")[0]
         assert a.annotated_patterns(annotator="ada")["description"].to_list() == ["second", "of things"]
 
 
