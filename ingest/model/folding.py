@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ingest.model.heads import for_each_head, layer_heads
 from ingest.model.models import Model
-from ingest.model.modules import bias_of, epsilon_of, tensor_of
+from ingest.model.modules import ModuleMissing, bias_of, epsilon_of, tensor_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +73,16 @@ def write_gain(model: Model, layer: int) -> Tensor | float:
 
 def ffn_norm(model: Model, layer: int) -> nn.Module | None:
     """The norm between the stream and the FFN's keys; None where the FFN reads the stream itself."""
-    ffn = model.architecture.ffn
-    return None if ffn.up.startswith(f"{ffn.read}.") else model.layer_module(layer, ffn.read)
+    ffn, shared = model.architecture.ffn, model.architecture.attention.norm
+    if ffn.up.startswith(f"{ffn.read}."):
+        return None
+    try:
+        return model.layer_module(layer, ffn.read)
+    except ModuleMissing:
+        # a family whose blocks have two norms where they run one after the other may have one for both where they run side by side
+        if not model.is_parallel or shared is None:
+            raise
+        return model.layer_module(layer, shared)
 
 
 def folded_heads(model: Model, layer: int) -> FoldedHeads:

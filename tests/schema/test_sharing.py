@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from click.testing import CliRunner
@@ -34,19 +35,16 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root is two users")
 
 
 @pytest.fixture
-def path(tiny_path: Path, tmp_path: Path) -> Path:
+def path(tiny_path: Path) -> Iterator[Path]:
     """The tiny atlas with annotations and collections, in a folder where every user may write."""
-    folder = tmp_path / "shared"
-    folder.mkdir()
-    copy = Path(shutil.copy(tiny_path, folder / "tiny.duckdb"))
-    copy.chmod(0o664)
-    shutil.copy(ANNOTATIONS.path(tiny_path), ANNOTATIONS.path(copy))
-    write_tiny_collections(copy)
-    for parent in (folder, *list(folder.parents)[:4]):
-        if parent.is_relative_to("/tmp/pytest-of-root"):
-            parent.chmod(0o755)
-    folder.chmod(0o777)
-    return copy
+    # not among pytest's folders: another session of it takes others' access from them
+    with TemporaryDirectory(prefix="shared-") as folder:
+        Path(folder).chmod(0o777)
+        copy = Path(shutil.copy(tiny_path, Path(folder) / "tiny.duckdb"))
+        copy.chmod(0o664)
+        shutil.copy(ANNOTATIONS.path(tiny_path), ANNOTATIONS.path(copy))
+        write_tiny_collections(copy)
+        yield copy
 
 
 @contextmanager
