@@ -1,5 +1,6 @@
-"""What an open atlas leaves out of the files beside it (schema/others.py), in words."""
+"""What an open atlas leaves out of the files beside it, and which of them it does not see at all, in words."""
 
+import os
 import shlex
 from pathlib import Path
 
@@ -7,17 +8,20 @@ import duckdb
 
 from atlas.cursors import fetch_rows
 from atlas.export.visible import visible_line
-from schema.access import owner
-from schema.beside import kinds, orphans, unreadable_files
+from schema.beside import kinds
+from schema.drafts import is_readable, owner
+from schema.others import LEFT_OUT
+
+HAS_ANY = "SELECT 1 FROM system.main.duckdb_tables() AS t WHERE t.database_name = $catalog AND t.table_name = $table"
 
 
 def left_out(con: duckdb.DuckDBPyConnection, catalog: str) -> str:
-    """What is left out of the file that is attached by this name; '' where nothing is, and for the atlas itself."""
-    if not any(kind.name == catalog and kind.others for kind in kinds()):
+    """What is left out of the file that is attached by this name (schema/others.py); '' where nothing is, and for the atlas itself."""
+    if not catalog or not fetch_rows(con, HAS_ANY, {"catalog": catalog, "table": LEFT_OUT}):
         return ""
-    rows = fetch_rows(con, f"SELECT l.reason, l.n FROM {catalog}.left_out AS l ORDER BY l.reason")
+    rows = fetch_rows(con, f"SELECT l.reason, l.n FROM {catalog}.{LEFT_OUT} AS l ORDER BY l.reason")
     counts = " and ".join(f"{n:,} of another {reason}" for reason, n in rows)
-    return f"{catalog}: {counts} than this atlas's, left out here and kept in their file" if counts else ""
+    return f"{catalog}: {counts} than this atlas's, left out here and kept in their file"
 
 
 def all_left_out(con: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
@@ -25,11 +29,24 @@ def all_left_out(con: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
     return [*shut_files(path), *orphaned_files(path), *(said for kind in kinds() if (said := left_out(con, kind.name)))]
 
 
-def orphaned_files(path: Path) -> list[str]:
-    said = "{} belongs to no atlas here: if this one had that name, `mv {} {}` brings it along"
-    return [visible_line(said.format(file.name, shlex.quote(file.name), shlex.quote(own.name))) for file, own in orphans(path)]
-
-
 def shut_files(path: Path) -> list[str]:
-    said = "is left out, for it cannot be read by you: ask {} for `chmod --reference={} {}`"
-    return [visible_line(f"{file.name} {said.format(owner(file), shlex.quote(path.name), shlex.quote(file.name))}") for file in unreadable_files(path)]
+    """Files beside the atlas that are somebody else's and shut to this user, each with what to ask for."""
+    files = (kind.file(path) for kind in kinds())
+    said = "{} is left out, for it cannot be read by you: ask {} for `chmod --reference={} {}`"
+    shut = [file for file in files if file.exists() and not is_readable(file)]
+    return [visible_line(said.format(file.name, owner(file), shlex.quote(path.name), shlex.quote(file.name))) for file in shut]
+
+
+def orphaned_files(path: Path) -> list[str]:
+    """Files in the folder that are of no atlas there, where this one has none of their kind: it may have been renamed without them."""
+    found = []
+    for kind in kinds():
+        own, end = kind.path(path), f".{kind.name}.duckdb"
+        if os.path.lexists(own):
+            continue
+        for file in sorted(path.parent.glob(f"*{end}")):
+            atlas = str(file).removesuffix(end)
+            if not os.path.lexists(f"{atlas}.duckdb") and not os.path.lexists(f"{atlas}.lake"):
+                move = f"`mv {shlex.quote(file.name)} {shlex.quote(own.name)}`"
+                found.append(visible_line(f"{file.name} belongs to no atlas here: if this one had that name, {move} brings it along"))
+    return found

@@ -5,7 +5,6 @@ It is no part of the snapshot, so that ingesting again leaves it alone; a row ca
 without the atlas, and a reference that no longer holds can be told.
 """
 
-from functools import partial
 from pathlib import Path
 
 from sqlalchemy import BigInteger, Boolean, DateTime, Integer, MetaData, PrimaryKeyConstraint, SmallInteger, String, Table
@@ -13,7 +12,6 @@ from sqlalchemy import BigInteger, Boolean, DateTime, Integer, MetaData, Primary
 from schema import terms
 from schema.build import table_ddl
 from schema.columns import column, layer, one_of
-from schema.experiments.declaring import declare_left_out, declared
 
 
 def annotation_metadata() -> MetaData:
@@ -27,7 +25,6 @@ def annotation_metadata() -> MetaData:
         comment="What wrote this file; one row.",
         info={"grain": ()},
     )
-    declare_left_out(partial(declared, m))
     Table(
         "annotation",
         m,

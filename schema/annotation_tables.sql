@@ -5,14 +5,6 @@ CREATE TABLE annotations.annotation_schema (
 COMMENT ON TABLE annotations.annotation_schema IS 'What wrote this file; one row.';
 COMMENT ON COLUMN annotations.annotation_schema.version IS 'Version of the tables in this file.';
 COMMENT ON COLUMN annotations.annotation_schema.derived_sha256 IS 'SHA-256 over the definitions of its views and questions.';
-CREATE TABLE annotations.left_out (
-	reason VARCHAR NOT NULL, 
-	n INTEGER NOT NULL, 
-	CHECK (reason IN ('model', 'text'))
-);
-COMMENT ON TABLE annotations.left_out IS 'What of this file an open atlas leaves out, since it is of another model or text. The file itself has no rows here.';
-COMMENT ON COLUMN annotations.left_out.reason IS 'Whether they are of another model than the atlas''s, or of another text.';
-COMMENT ON COLUMN annotations.left_out.n IS 'How many annotations, members of collections, experiments or retrievals.';
 CREATE TABLE annotations.annotation (
 	annotation_id INTEGER NOT NULL, 
 	subject VARCHAR NOT NULL, 

@@ -5,7 +5,6 @@ alone; it holds its own views and questions, because a macro of the atlas cannot
 """
 
 import hashlib
-import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -18,9 +17,9 @@ from types import MappingProxyType
 
 import duckdb
 
-from schema.access import is_readable
 from schema.blank import kept_blank
 from schema.definitions import digest, released
+from schema.drafts import is_readable
 from schema.errors import NO_SPACE, AtlasError, Locked
 from schema.installed import points
 from schema.lake import is_lake, quoted
@@ -105,8 +104,13 @@ def open_with_beside(path: Path | str, *, memory: str = "4GB", config: Mapping[s
         others: dict[str, Others] = {}
         for _ in range(TRIES):
             con = open_reader(path, memory=memory, attach=partial(attach_beside, others=others), config=config)
-            # which rows are whose can be asked only of a connection that is locked down, and that attaches no more
-            if not (found := found_others(con, Path(path))):
+            try:
+                # which rows are whose can be asked only of a connection that is locked down, and that attaches no more
+                found = others_by_kind(con, Path(path))
+            except BaseException:
+                con.close()
+                raise
+            if not found:
                 return con
             con.close()
             # of whatever was changed in between, all is asked anew
@@ -114,19 +118,15 @@ def open_with_beside(path: Path | str, *, memory: str = "4GB", config: Mapping[s
         raise Locked(f"the files beside {path} are changed again and again while it is opened: try again in a moment")
 
 
-def found_others(con: duckdb.DuckDBPyConnection, path: Path) -> dict[str, Others]:
-    """Kind → its rows of another model or text. Closes the connection if they cannot be read."""
+def others_by_kind(con: duckdb.DuckDBPyConnection, path: Path) -> dict[str, Others]:
+    """Kind → its rows of another model or text; kinds that have none are left out."""
     found = {}
     for kind in kinds():
         try:
             if kind.others and kind.path(path).exists() and (others := find_others(con, kind.others)):
                 found[kind.name] = others
         except duckdb.Error as error:
-            con.close()
             raise unreadable(kind.path(path), kind, error) from error
-        except BaseException:
-            con.close()
-            raise
     return found
 
 
@@ -209,22 +209,6 @@ def attach_blank(con: duckdb.DuckDBPyConnection, kind: Beside) -> None:
         con.execute(filling(kind))
 
 
-def orphans(path: Path) -> list[tuple[Path, Path]]:
-    """Files beside the atlas at `path` that are of no atlas there is, each with the name that it would have to have to be of this one, where none has."""
-    found = []
-    for kind in kinds():
-        own, end = kind.path(path), f".{kind.name}.duckdb"
-        if not os.path.lexists(own):
-            others = sorted(path.parent.glob(f"*{end}"))
-            found += [(file, own) for file in others if not any(os.path.lexists(f"{str(file).removesuffix(end)}{suffix}") for suffix in (".duckdb", ".lake"))]
-    return found
-
-
-def unreadable_files(path: Path) -> list[Path]:
-    """Files beside the atlas at `path` that are somebody else's and shut to this user: they are left out."""
-    return [target for kind in kinds() if (target := kind.file(path)).exists() and not is_readable(target)]
-
-
 @contextmanager
 def as_of_this_release(target: Path, kind: Beside, others: Others | None = None) -> Iterator[Path]:
     """The file under another name, or, where its views and questions are not this release's, a copy of its rows with those, without `others`.
@@ -235,7 +219,6 @@ def as_of_this_release(target: Path, kind: Beside, others: Others | None = None)
         attach_file(con, target, kind)
         try:
             is_current = con.execute(f"SELECT derived_sha256 FROM {kind.name}.{kind.label} LIMIT 2").fetchall() == [(derived_sha256(kind),)]
-            is_current = is_current and not (kind.others and con.execute(f"FROM {kind.name}.left_out LIMIT 1").fetchall())
             is_current = is_current and defined(con, kind) == released(sources_sha256(kind), lambda: defined_of_release(kind))
         except duckdb.Error as error:
             raise unreadable(target, kind, error) from error

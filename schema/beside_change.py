@@ -8,16 +8,15 @@ import secrets
 import shlex
 import stat
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 from threading import Lock
 
 import duckdb
 
-from schema.access import give_access, owner
 from schema.beside import Beside, attach_blank, attach_file, filling, open_with_beside, unreadable
-from schema.drafts import discard, left_drafts, new_draft
+from schema.drafts import discard, give_access, new_draft, owner, remove_left
 from schema.errors import AtlasError
 from schema.lake import quoted
 from schema.locks import alone
@@ -50,10 +49,7 @@ def changing(kind: Beside, path: Path | str) -> Iterator[duckdb.DuckDBPyConnecti
     refusal = f"{target.name} is in use: another process is changing the {kind.name}. Wait for it."
     with ONE_AT_A_TIME, alone(target.with_name(f"{target.name}.lock"), refusal):
         # of changes that died
-        for left in left_drafts(target):
-            # in a sticky folder nobody removes another's, and it is in nobody's way
-            with suppress(OSError):
-                left.unlink()
+        remove_left(target)
         draft = new_draft(target)
         try:
             with closing(open_writer(":memory:")) as con:
@@ -145,8 +141,7 @@ def fill(con: duckdb.DuckDBPyConnection, former: Path, kind: Beside) -> None:
             both.setdefault(table, []).append(f'"{column}"')
         try:
             for table, names in both.items():
-                # what is left out is found anew for whoever opens it
-                if table not in (kind.label, "left_out"):
+                if table != kind.label:
                     con.execute(f"INSERT INTO {kind.name}.{table} BY NAME SELECT {', '.join(names)} FROM former.{table}")
         except duckdb.Error as error:
             raise unreadable(former, kind, error) from error

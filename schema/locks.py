@@ -27,7 +27,7 @@ def alone(path: Path, refusal: str, patience: float | None = None) -> Iterator[N
     made or locked.
     """
     end = time.monotonic() + (PATIENCE if patience is None else patience)
-    while (handle := taken(path)) is None:
+    while (handle := try_lock(path)) is None:
         if time.monotonic() > end:
             raise Locked(refusal)
         time.sleep(AGAIN)
@@ -40,11 +40,11 @@ def alone(path: Path, refusal: str, patience: float | None = None) -> Iterator[N
         os.close(handle)
 
 
-def taken(path: Path) -> int | None:
+def try_lock(path: Path) -> int | None:
     """The handle of a file that is made if there is none, and locked; None where another process holds it."""
     while True:
         try:
-            handle = opened(path)
+            handle = open_or_make(path)
         except OSError as error:
             raise AtlasError(f"cannot make {path}, which two changes at once cannot both hold: {error.strerror}") from error
         try:
@@ -62,7 +62,7 @@ def taken(path: Path) -> int | None:
         os.close(handle)
 
 
-def opened(path: Path) -> int:
+def open_or_make(path: Path) -> int:
     """A handle of the file, made if there is none, for anybody who may enter the folder."""
     while True:
         try:

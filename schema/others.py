@@ -1,6 +1,7 @@
 """Rows of a file beside an atlas that are of another model or another text: found once the atlas is open, and left out of what is attached to it.
 
-The file keeps them, so that an atlas of that model or text has them again; `left_out` in the attached database says how many there are, and why.
+The file keeps them, so that an atlas of that model or text has them again. Where there are any, the attached database has a table LEFT_OUT, which no file has:
+reason, model or text, and n, how many of them there are.
 """
 
 from collections import Counter
@@ -10,6 +11,8 @@ from dataclasses import dataclass
 import duckdb
 
 from schema.release import stored_tables
+
+LEFT_OUT = "left_out"
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ def find_others(con: duckdb.DuckDBPyConnection, sql: str) -> Others | None:
 
 
 def leave_out(con: duckdb.DuckDBPyConnection, database: str, others: Others, hanging: Sequence[tuple[str, str, str]] = ()) -> None:
-    """Delete those rows, and what hangs on them, from an attached copy of the file, and say so in its `left_out`.
+    """Delete those rows, and what hangs on them, from an attached copy of the file, and say so in its table LEFT_OUT.
 
     hanging: each table without these keys, the column by which it hangs on another, and that other.
     """
@@ -42,7 +45,8 @@ def leave_out(con: duckdb.DuckDBPyConnection, database: str, others: Others, han
         con.execute(f"DELETE FROM {database}.{table} WHERE {column} NOT IN (SELECT r.{column} FROM {database}.{root} AS r)")
     con.execute("DROP TABLE temp.another")
     counts = Counter(reason for *_, reason in others.rows)
-    con.executemany(f"INSERT INTO {database}.left_out VALUES (?, ?)", sorted(counts.items()))
+    con.execute(f"CREATE TABLE {database}.{LEFT_OUT} (reason VARCHAR, n INTEGER)")
+    con.executemany(f"INSERT INTO {database}.{LEFT_OUT} VALUES (?, ?)", sorted(counts.items()))
 
 
 def tables_with(con: duckdb.DuckDBPyConnection, database: str, keys: Sequence[str]) -> list[str]:

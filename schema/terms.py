@@ -66,9 +66,6 @@ SUBJECTS = ("key", "value", *CONTROLS)
 PIECE = r"⟨[0-9A-F ]+⟩|\x{FFFD}+"
 """Pieces of characters in stored texts, as a pattern of DuckDB's: this release spells their bytes out, earlier ones wrote a sign for each."""
 
-LEFT_OUT = ("model", "text")
-"""Of what kind another thing is than the atlas's, for rows beside it that it is not asked about."""
-
 PATTERN_KINDS = ("shallow", "semantic", "syntactic", "names")
 """Kinds of patterns: shallow or semantic of keys (Geva et al. 2021); semantic, syntactic or names of values (Geva et al. 2022)."""
 

@@ -33,7 +33,7 @@ def import_pages() -> None:
 
 
 @asynccontextmanager
-async def opened(_: st.App) -> AsyncGenerator[None]:
+async def prepare(_: st.App) -> AsyncGenerator[None]:
     """Before anybody is answered: import what pages need, and open a window if that was asked for, which Streamlit does only where it makes the app itself."""
     import_pages()
     if not st.get_option("server.headless"):
@@ -43,4 +43,4 @@ async def opened(_: st.App) -> AsyncGenerator[None]:
     yield
 
 
-app = st.App("app.py", middleware=[Middleware(Gate, hosts=frozenset(os.environ["ATLAS_HOSTS"].split())), Middleware(Moved)], lifespan=opened)
+app = st.App("app.py", middleware=[Middleware(Gate, hosts=frozenset(os.environ["ATLAS_HOSTS"].split())), Middleware(Moved)], lifespan=prepare)

@@ -5,10 +5,11 @@ from pathlib import Path
 import duckdb
 
 from atlas.annotations.keeping import annotated, insert, patterns_of, remove
+from atlas.annotations.kind import ANNOTATIONS
 from atlas.annotations.steps import named, weights
-from atlas.annotations.store import changing_own
 from atlas.annotations.subjects import SUBJECTS, Address, Annotation, Pattern, Shown, shown
 from atlas.cursors import fetch_rows
+from schema.beside_change import changing_own
 from schema.errors import AtlasError
 
 RANKS = "SELECT i.rank, coalesce(i.position_id, i.token_id) FROM annotations.annotation_item AS i WHERE i.annotation_id = $id ORDER BY i.rank"
@@ -26,7 +27,7 @@ def add(con: duckdb.DuckDBPyConnection, path: Path, address: Address, annotator:
         raise AtlasError(f"this atlas has no {address}")
     if pattern is not None:
         check(address, pattern, items)
-    with changing_own(path) as (writer, own):
+    with changing_own(ANNOTATIONS, path) as (writer, own):
         former = annotated(own, annotator)
         earlier: tuple[Pattern, ...] = ()
         if address in former:

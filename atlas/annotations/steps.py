@@ -11,14 +11,15 @@ import polars as pl
 
 from atlas.annotations.checking import Faults, annotations, entries, refusal
 from atlas.annotations.keeping import MINER, annotated, ids_shown, insert, patterns_of, remove
+from atlas.annotations.kind import ANNOTATIONS
 from atlas.annotations.mining import metadata_shares, proposals
 from atlas.annotations.reading import read_sheet
 from atlas.annotations.sheet import sheet
-from atlas.annotations.store import changing_own
 from atlas.annotations.subjects import SUBJECTS, Address, Annotation, Pattern, Shown, Subject, batches, sample, shown
 from atlas.cursors import fetch_rows
 from atlas.frames import fetch
 from atlas.naming import checked
+from schema.beside_change import changing_own
 from schema.errors import AtlasError
 
 STATUS = """
@@ -64,9 +65,9 @@ def make_sheet(con: duckdb.DuckDBPyConnection, subject: str, per_layer: int, see
     found = shown(con, sample(con, SUBJECTS[subject], per_layer, seed, corpus))
     former = patterns_of(con, annotator) if annotator else {}
     before = ids_shown(con, annotator) if annotator else {}
-    moves = [moved(patterns, before[address], found[address]) for address, patterns in former.items() if address in found]
+    moves = [move_patterns(patterns, before[address], found[address]) for address, patterns in former.items() if address in found]
     placed = {address: move.patterns for address, move in zip((a for a in former if a in found), moves, strict=True)}
-    return sheet(subject, found, placed), list(said_of_moves(moves, SUBJECTS[subject]))
+    return sheet(subject, found, placed), list(describe_moves(moves, SUBJECTS[subject]))
 
 
 class Moved(NamedTuple):
@@ -77,7 +78,7 @@ class Moved(NamedTuple):
     n_gone: int
 
 
-def moved(patterns: Sequence[Pattern], before: Mapping[int, int], items: Iterable[Shown]) -> Moved:
+def move_patterns(patterns: Sequence[Pattern], before: Mapping[int, int], items: Iterable[Shown]) -> Moved:
     """before: rank → id when the patterns were found; items: what the atlas shows now."""
     now = {item.rank: item.id for item in items}
     ranks = {item_id: rank for rank, item_id in reversed(now.items())}
@@ -87,7 +88,7 @@ def moved(patterns: Sequence[Pattern], before: Mapping[int, int], items: Iterabl
     return Moved(tuple(placed), sum(place not in (rank, None) for rank, place in to.items()), sum(place is None for place in to.values()))
 
 
-def said_of_moves(moves: Iterable[Moved], subject: Subject) -> Iterator[str]:
+def describe_moves(moves: Iterable[Moved], subject: Subject) -> Iterator[str]:
     things = "texts" if subject.name == "key" else "tokens"
     if n := sum(move.n_moved for move in moves):
         yield f"{n} {things} that patterns explain have other ranks than when they were annotated: their letters stand beside them"
@@ -115,7 +116,7 @@ def load(con: duckdb.DuckDBPyConnection, path: Path, sheet_path: Path, annotator
     faults = Faults()
     blocks = entries(read_sheet(sheet_path), faults)
     found = annotations(blocks, shown(con, blocks), faults)
-    with changing_own(path) as (writer, own):
+    with changing_own(ANNOTATIONS, path) as (writer, own):
         former = annotated(own, annotator)
         again = [a.address for a in found if a.address in former]
         if not is_replacing:
@@ -143,7 +144,7 @@ def named(con: duckdb.DuckDBPyConnection, annotator: str) -> str:
 def propose(con: duckdb.DuckDBPyConnection, path: Path, per_layer: int, seed: int, corpus: int | None) -> int:
     """Put proposals for a seeded sample of keys in the place of earlier ones; returns for how many keys."""
     addresses = sample(con, SUBJECTS["key"], per_layer, seed, corpus)
-    with changing_own(path) as (writer, own):
+    with changing_own(ANNOTATIONS, path) as (writer, own):
         remove(writer, annotated(own, MINER).values())
         for batch in batches(addresses):
             insert(writer, mined(con, shown(con, batch)), MINER, weights(con))

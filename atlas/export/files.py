@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from atlas.export.kept import led_to, provenance_of, refuse_kept
-from schema.access import give_access
+from schema.drafts import give_access
 from schema.errors import AtlasError
 
 

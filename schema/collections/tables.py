@@ -8,7 +8,7 @@ from sqlalchemy import BigInteger, DateTime, Integer, MetaData, PrimaryKeyConstr
 from schema import terms
 from schema.build import table_ddl
 from schema.columns import column, one_of
-from schema.experiments.declaring import declare_left_out, declared
+from schema.experiments.declaring import declared
 
 THING = ("layer", "neuron", "head", "position_id", "token_id")
 """Columns of a member that say which thing it is."""
@@ -25,7 +25,6 @@ def collection_metadata() -> MetaData:
         comment="What wrote this file; one row.",
         grain=(),
     )
-    declare_left_out(declare)
     declare(
         "collection",
         column("collection_id", Integer, "Counted from 0."),

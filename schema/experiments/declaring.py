@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 
-from sqlalchemy import REAL, Column, Integer, MetaData, String, Table
+from sqlalchemy import REAL, Column, Integer, MetaData, Table
 from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeEngine
 
-from schema.columns import column, one_of
-from schema.terms import LEFT_OUT
+from schema.columns import column
 
 Declare = Callable[..., Table]
 """`declared`, its metadata given."""
@@ -16,18 +15,6 @@ Declare = Callable[..., Table]
 def declared(m: MetaData, name: str, *items: SchemaItem, comment: str, grain: tuple[str, ...]) -> Table:
     """A table, and what audits are made from. No pass fills it."""
     return Table(name, m, *items, comment=comment, info={"grain": grain, "filled_by": "", "is_merged": False})
-
-
-def declare_left_out(declare: Declare) -> None:
-    """The table that is filled when a file is attached to an atlas (schema/others.py)."""
-    declare(
-        "left_out",
-        column("reason", String, "Whether they are of another model than the atlas's, or of another text."),
-        column("n", Integer, "How many annotations, members of collections, experiments or retrievals."),
-        one_of("reason", LEFT_OUT),
-        comment="What of this file an open atlas leaves out, since it is of another model or text. The file itself has no rows here.",
-        grain=("reason",),
-    )
 
 
 def experiment_id() -> Column:

@@ -9,7 +9,7 @@ from schema import terms
 from schema.build import table_ddl
 from schema.columns import column
 from schema.experiments import answers, arms, asked, attributions, continuations, effects, outcomes
-from schema.experiments.declaring import declare_left_out, declared
+from schema.experiments.declaring import declared
 
 
 def experiment_metadata() -> MetaData:
@@ -23,7 +23,6 @@ def experiment_metadata() -> MetaData:
         comment="What wrote this file; one row.",
         grain=(),
     )
-    declare_left_out(declare)
     for part in (asked, arms, outcomes, continuations, effects, attributions, answers):
         part.declare_tables(declare)
     return m

@@ -5,14 +5,6 @@ CREATE TABLE experiments.experiment_schema (
 COMMENT ON TABLE experiments.experiment_schema IS 'What wrote this file; one row.';
 COMMENT ON COLUMN experiments.experiment_schema.version IS 'Version of the tables in this file.';
 COMMENT ON COLUMN experiments.experiment_schema.derived_sha256 IS 'SHA-256 over the definitions of its views and questions.';
-CREATE TABLE experiments.left_out (
-	reason VARCHAR NOT NULL, 
-	n INTEGER NOT NULL, 
-	CHECK (reason IN ('model', 'text'))
-);
-COMMENT ON TABLE experiments.left_out IS 'What of this file an open atlas leaves out, since it is of another model or text. The file itself has no rows here.';
-COMMENT ON COLUMN experiments.left_out.reason IS 'Whether they are of another model than the atlas''s, or of another text.';
-COMMENT ON COLUMN experiments.left_out.n IS 'How many annotations, members of collections, experiments or retrievals.';
 CREATE TABLE experiments.experiment (
 	experiment_id INTEGER NOT NULL, 
 	kind VARCHAR NOT NULL, 

@@ -8,7 +8,7 @@ from sqlalchemy import BigInteger, Boolean, Column, DateTime, Double, Integer, M
 from schema import terms
 from schema.build import table_ddl
 from schema.columns import Json, column, layer, nonnegative, one_of, probability
-from schema.experiments.declaring import Declare, declare_left_out, declared
+from schema.experiments.declaring import Declare, declared
 
 
 def retrieval_id() -> Column:
@@ -128,7 +128,6 @@ def retrieval_metadata() -> MetaData:
         comment="What wrote this file; one row.",
         grain=(),
     )
-    declare_left_out(declare)
     for part in (declare_asked, declare_queries, declare_texts):
         part(declare)
     return m

@@ -48,7 +48,7 @@ def act(environment: dict[str, str], what: Request | tuple[str, ...]) -> None:
         run(what)
 
 
-def killed(what: Request | tuple[str, ...], reached: Callable[[], bool]) -> bool:
+def kill_when(what: Request | tuple[str, ...], reached: Callable[[], bool]) -> bool:
     """Do it, and end it by SIGKILL once it has come so far; whether it had not ended by itself."""
     process = CONTEXT.Process(target=act, args=(dict(os.environ), what))
     process.start()
@@ -75,7 +75,7 @@ def test_commands_of_one_lake_that_are_killed_leave_every_other_byte(servers: Se
     run(one)
     places = Places(root)
     # a place that is not empty is refused: what a user keeps within it comes later
-    assert killed(two, lambda: any(n.startswith("two/atlas-lake/") for n in places.names()))
+    assert kill_when(two, lambda: any(n.startswith("two/atlas-lake/") for n in places.names()))
     places.put(*MINE)
     theirs = {n: data for n, data in places.files().items() if not n.startswith("two/") or n in MINE}
     assert theirs.keys() > set(MINE)
@@ -90,7 +90,7 @@ def test_commands_of_one_lake_that_are_killed_leave_every_other_byte(servers: Se
 
     for more in (1, 8, 20):
         before = own()
-        assert killed(two, lambda wanted=before + more: own() >= wanted), "an ingest is killed in its midst"
+        assert kill_when(two, lambda wanted=before + more: own() >= wanted), "an ingest is killed in its midst"
         nothing_is_lost()
     run(two)
     nothing_is_lost()
@@ -98,14 +98,14 @@ def test_commands_of_one_lake_that_are_killed_leave_every_other_byte(servers: Se
     # what a compaction removes is scheduled first; a repair has something to remove
     target = tmp_path / "two.lake"
     before = own()
-    is_compaction = killed(("compact", str(target), "--keep-hours", "0"), lambda: own() != before)
+    is_compaction = kill_when(("compact", str(target), "--keep-hours", "0"), lambda: own() != before)
     nothing_is_lost()
     assert atlas_command(["compact", str(target), "--keep-hours", "0"], is_debug=False) == 0
     nothing_is_lost()
     left = [f"two/shards/00{i}-00000-0123456789ab/trigger.parquet" for i in range(8)]
     places.put(*left)
     before = own()
-    is_repair = killed(("doctor", str(target), "--repair"), lambda: own() < before)
+    is_repair = kill_when(("doctor", str(target), "--repair"), lambda: own() < before)
     nothing_is_lost()
     assert (is_compaction, is_repair) == (True, True), "each is killed in its midst"
     assert atlas_command(["doctor", str(target), "--repair"], is_debug=False) in (0, 1)

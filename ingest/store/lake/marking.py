@@ -49,7 +49,7 @@ def mark_place(session: "Connection", con: duckdb.DuckDBPyConnection, lake: Lake
         if claims and (inner := [name for name in place.files() if MARK.fullmatch(name) and not name.startswith(f"{MARKS}/")]):
             raise AtlasError(f"the place of another lake lies in {lake.data}, its mark is {lake.data}/{inner[0]}: move that lake out of it first")
         place.mark(own, lake, database(session))
-    elif (there := place.marked_by(own)) != (here := database(session)):
+    elif (there := place.read_mark(own)) != (here := database(session)):
         if there is not None and not claims:
             raise AtlasError(
                 f"two catalogues say that the files in {lake.data} are theirs: the database of {path}, and another, which made the mark there, as after a dump "

@@ -117,7 +117,7 @@ class Place:
         with self.reached() as (system, root):
             return f"{root}/{mark_of(own)}" in marks(system, root)
 
-    def marked_by(self, own: str) -> str | None:
+    def read_mark(self, own: str) -> str | None:
         """The database that a lake's mark names; None where an earlier release wrote it."""
         with self.reached() as (system, root), system.open_input_stream(f"{root}/{mark_of(own)}") as stream:
             try:
@@ -128,8 +128,12 @@ class Place:
 
     def mark(self, own: str, lake: Lake, database: str) -> None:
         """Say in the place whose it is. Raises AtlasError, with no mark left, where another lake has done so meanwhile."""
-        said = {"identity": own, "catalogue": lake.catalogue, "database": database}
-        said |= {"is": "the mark of a lake of activation-atlas, to which the files in this folder belong"}
+        said = {
+            "identity": own,
+            "catalogue": lake.catalogue,
+            "database": database,
+            "is": "the mark of a lake of activation-atlas, to which the files in this folder belong",
+        }
         with self.reached() as (system, root):
             system.create_dir(f"{root}/{MARKS}", recursive=True)
             with system.open_output_stream(f"{root}/{mark_of(own)}") as stream:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
@@ -11,7 +11,7 @@ from sqlalchemy import Table
 from ingest.store.snapshot import put_in_place
 from schema.beside import kind_of
 from schema.build import create_tables, install_derived
-from schema.drafts import discard, left_drafts, new_draft
+from schema.drafts import discard, new_draft, remove_left
 from schema.errors import AtlasError
 from schema.lake import CATALOG, Lake, attach_published, connect, quoted, read_lake
 from schema.locks import alone
@@ -33,10 +33,7 @@ def pull(source: Path, target: Path, layers: Collection[int] | None, memory: str
     with alone(target.with_name(f"{target.name}.lock"), refusal, patience=0):
         # it may have come to its end meanwhile
         refuse_taken(target)
-        for left in left_drafts(target):
-            # in a sticky folder nobody removes another's, and it is in nobody's way
-            with suppress(OSError):
-                left.unlink()
+        remove_left(target)
         try:
             with closing(connect(lake, {**OFFLINE, "memory_limit": memory})) as con:
                 copy(con, lake, source, target, layers)

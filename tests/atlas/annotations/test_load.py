@@ -23,8 +23,8 @@ from atlas.annotations.kind import ANNOTATIONS
 from atlas.annotations.reading import read_sheet
 from atlas.annotations.sheet import COLUMNS, sheet
 from atlas.annotations.steps import load, make_sheet
-from atlas.annotations.store import changing
 from atlas.annotations.subjects import Address, Pattern, shown
+from schema.beside_change import changing
 from schema.store import open_writer
 
 KEY, VALUE = Address("key", 2, 0, 0), Address("value", None, 0, 0)
@@ -268,7 +268,7 @@ def test_an_address_and_names_of_people_are_names_of_annotators(path: Path, load
 
 def test_what_was_said_of_another_model_is_neither_in_the_way_nor_replaced(path: Path, load_sheet) -> None:
     load_sheet(GOOD)
-    with changing(path) as writer:
+    with changing(ANNOTATIONS, path) as writer:
         writer.execute("UPDATE annotations.annotation SET weights_sha256 = 'other'")
     assert kept(path) == {}
     assert load_sheet({**GOOD, (8, "description"): "second"}) == (2, 0, 0)
@@ -282,7 +282,7 @@ def test_what_was_said_of_another_model_is_neither_in_the_way_nor_replaced(path:
 @pytest.mark.thorough
 def test_whoever_has_annotated_under_a_name_that_is_allowed_no_longer_goes_on_under_it(path: Path, load_sheet) -> None:
     load_sheet(GOOD)
-    with changing(path) as writer:
+    with changing(ANNOTATIONS, path) as writer:
         writer.execute("UPDATE annotations.annotation SET annotator = 'anna/bert'")
     assert kept(path, "anna/bert")[KEY][0].description == "first"
     assert load_sheet({**GOOD, (8, "description"): "second"}, annotator="anna/bert", is_replacing=True) == (2, 0, 0)

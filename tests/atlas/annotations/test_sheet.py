@@ -10,11 +10,12 @@ import pytest
 import atlas
 from atlas import AtlasError
 from atlas.annotations.keeping import insert, patterns_of
+from atlas.annotations.kind import ANNOTATIONS
 from atlas.annotations.reading import parse
 from atlas.annotations.sheet import COLUMNS
 from atlas.annotations.steps import load, make_sheet
-from atlas.annotations.store import changing
 from atlas.annotations.subjects import SUBJECTS, Address, Annotation, Pattern, sample, shown
+from schema.beside_change import changing
 from schema.store import open_writer
 
 KEY = Address("key", 2, 0, 0)
@@ -52,7 +53,7 @@ def test_the_sample_rests_on_seed_and_address_alone(a: atlas.Atlas) -> None:
     assert [(x.layer, x.item) for x in sample(a.con, SUBJECTS["key"], 2, 3, 0)] == [(x.layer, x.item) for x in sample(a.con, SUBJECTS["value"], 2, 3, None)]
 
 
-def reordered(path: Path) -> None:
+def reorder_triggers(path: Path) -> None:
     """Another sweep: of the 8 texts of L0N0 ranks 1 and 2 change places, 3 is gone, and a text that was not shown before is the fourth."""
     with closing(open_writer(path)) as con:
         con.execute(
@@ -64,9 +65,9 @@ def reordered(path: Path) -> None:
 def test_letters_stand_beside_the_texts_that_they_were_said_of_whatever_their_ranks_are_now(nasty_path: Path, tmp_path: Path) -> None:
     with atlas.open(nasty_path) as a:
         items = shown(a.con, [KEY])[KEY]
-        with changing(nasty_path) as writer:
+        with changing(ANNOTATIONS, nasty_path) as writer:
             insert(writer, [Annotation(KEY, items, (Pattern("shallow", "first", (1, 3, 4)), Pattern("semantic", "second", (2, 5, 6, 8))))], "anna", "ww")
-    reordered(nasty_path)
+    reorder_triggers(nasty_path)
     with atlas.open(nasty_path) as a:
         data, notes = make_sheet(a.con, "key", 4, 0, 2, "anna")
     letters = {row[5]: row[10] for row in cells_of(data) if row[:3] == ["key", "0", "0"]}

@@ -14,9 +14,9 @@ import atlas
 from atlas import AtlasError, NotAnAtlas
 from atlas.annotations.kind import ANNOTATIONS
 from atlas.annotations.steps import status
-from atlas.annotations.store import changing
 from atlas.annotations.subjects import Address
 from schema import store
+from schema.beside_change import changing
 from schema.drafts import left_drafts
 from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
 from tests.atlas.tiny_atlas import write_tiny_atlas
@@ -38,7 +38,7 @@ def annotated_path(path: Path, tiny_path: Path) -> Path:
 
 def annotate_l0n1(path: Path) -> None:
     """Anna has looked at key L0N1 as the tiny atlas shows it."""
-    with changing(path) as con:
+    with changing(ANNOTATIONS, path) as con:
         con.execute(LOOK)
         for rank, position, token_id, before, token in ((1, 3, 3, "The cat", " sat"), (2, 9, 3, "The dog", " sat"), (3, 2, 2, "The", " cat")):
             con.execute("INSERT INTO annotations.annotation_item VALUES (0, ?, ?, ?, FALSE, ?, ?)", (rank, position, token_id, before, token))
@@ -139,7 +139,7 @@ def test_a_new_rank_alone_is_not_stale(path: Path) -> None:
 def test_a_change_that_fails_leaves_nothing(path: Path) -> None:
     annotate_l0n1(path)
     before = ANNOTATIONS.path(path).read_bytes()
-    with pytest.raises(duckdb.Error), changing(path) as con:
+    with pytest.raises(duckdb.Error), changing(ANNOTATIONS, path) as con:
         con.execute("DELETE FROM annotations.annotation; SELECT no_such_column")
     assert ANNOTATIONS.path(path).read_bytes() == before
     assert sorted(p.name for p in path.parent.glob("tiny*")) == ["tiny.annotations.duckdb", "tiny.duckdb"]
@@ -147,7 +147,8 @@ def test_a_change_that_fails_leaves_nothing(path: Path) -> None:
 
 @pytest.mark.thorough
 def test_what_a_change_that_died_left_behind_is_no_hindrance(path: Path) -> None:
-    code = f"import os\nfrom atlas.annotations.store import changing\nwith changing({str(path)!r}) as con:\n    con.execute({LOOK!r})\n    os._exit(9)"
+    imports = "import os\nfrom atlas.annotations.kind import ANNOTATIONS\nfrom schema.beside_change import changing\n"
+    code = f"{imports}with changing(ANNOTATIONS, {str(path)!r}) as con:\n    con.execute({LOOK!r})\n    os._exit(9)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
     assert left_drafts(ANNOTATIONS.path(path))
     assert n_annotations(path) == 0
@@ -164,7 +165,7 @@ def test_of_two_threads_that_change_them_the_second_waits(path: Path) -> None:
 
     def change(_: int) -> None:
         begun.wait(10)
-        with changing(path) as writer:
+        with changing(ANNOTATIONS, path) as writer:
             writer.execute(counted)
 
     with ThreadPoolExecutor(4) as threads:
@@ -177,7 +178,7 @@ def test_of_two_threads_that_change_them_the_second_waits(path: Path) -> None:
 def test_an_open_atlas_is_no_hindrance_and_keeps_what_it_has(annotated_path: Path) -> None:
     with atlas.open(annotated_path) as a:
         n = a.sql("SELECT count(*) FROM annotations.annotation").item()
-        with changing(annotated_path) as con:
+        with changing(ANNOTATIONS, annotated_path) as con:
             con.execute("DELETE FROM annotations.annotation")
         assert a.sql("SELECT count(*) FROM annotations.annotation").item() == n > 0
     assert n_annotations(annotated_path) == 0

@@ -10,7 +10,8 @@ updates   miner  update 2 of layer 0 (corpus 0), 4 tokens, syntactic 1-4, the fi
 
 from pathlib import Path
 
-from atlas.annotations.store import changing
+from atlas.annotations.kind import ANNOTATIONS
+from schema.beside_change import changing
 
 WHEN = "2026-01-02 03:04:05+00"
 
@@ -39,7 +40,7 @@ TOKENS = {"key": (1, 2, 3, 5, 9), "value": (1, 2, 3, 4, 5), "random_vector": (4,
 
 
 def write_tiny_annotations(atlas_path: Path) -> None:
-    with changing(atlas_path) as con:
+    with changing(ANNOTATIONS, atlas_path) as con:
         pattern_id = 0
         for i, (subject, corpus, layer, item, annotator, n, patterns) in enumerate(LOOKS):
             look = (i, subject, corpus, layer, item, n, annotator, annotator == "miner", "ww", WHEN)

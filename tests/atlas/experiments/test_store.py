@@ -16,12 +16,12 @@ from click.testing import CliRunner
 import atlas
 from atlas import AtlasError
 from atlas.annotations.kind import ANNOTATIONS
-from atlas.annotations.store import changing as changing_annotations
 from atlas.cli.main import cli
 from atlas.experiments import inserting, store
 from atlas.experiments.kind import EXPERIMENTS
 from atlas.experiments.store import add, remove, save
 from atlas.live.saving import save_answer
+from schema.beside_change import changing
 from schema.store import open_writer
 from tests.atlas.experiments.looking import ids, rewritten
 from tests.atlas.experiments.tiny_experiments import ARMS, BASE, arrow, experiment, live, suppression, tables, tracing, with_arms
@@ -58,7 +58,7 @@ def test_both_files_beside_one_atlas(full_path: Path, tiny_path: Path) -> None:
             a.sql("SELECT count(*) FROM experiments.arm AS e CROSS JOIN annotations.annotation AS a WHERE e.experiment_id = 0", own_process=True).item() == 60
         )
     assert save(full_path, arrow(live())) == 6
-    with changing_annotations(full_path) as con:
+    with changing(ANNOTATIONS, full_path) as con:
         con.execute("DELETE FROM annotations.pattern_match")
     assert ids(full_path) == list(range(7))
 
