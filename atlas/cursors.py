@@ -69,7 +69,9 @@ def translated() -> Iterator[None]:
         raise AtlasError(f"this needs more memory than it may take: ask for fewer rows or columns ({first_line(error)})") from error
     except duckdb.IOException as error:
         said = " ".join(str(error).split())
-        raise Unreachable(f"the storage of this lake does not answer: {said}" if "HTTP" in said else f"DuckDB: {said}") from error
+        if "HTTP" in said:
+            raise Unreachable(f"the storage of this lake does not answer: {said}") from error
+        raise AtlasError(f"DuckDB: {said}") from error
     except (duckdb.Error, RuntimeError) as error:
         if any(said in str(error) for said in NO_TEXT):
             raise AtlasError("a text among the parameters is no UTF-8: it has half a surrogate pair") from error

@@ -83,7 +83,7 @@ def put_in_place(draft: Path, target: Path) -> None:
     """Give the whole new file its name. Where nobody but another may do that, as in a sticky folder, it is kept under a name of its own, and that is said."""
     try:
         draft.rename(target)
-    except OSError as error:
+    except PermissionError as error:
         kept = target.with_name(f"{target.name}.changed-{secrets.token_hex(4)}")
         draft.rename(kept)
         raise AtlasError(
