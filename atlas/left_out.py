@@ -6,19 +6,19 @@ from pathlib import Path
 
 import duckdb
 
-from atlas.cursors import fetch_rows
+from atlas.cursors import fetch_rows, own_cursor
 from atlas.export.visible import visible_line
 from schema.beside import kinds
 from schema.drafts import is_readable, owner
 from schema.others import LEFT_OUT
-
-HAS_ANY = "SELECT 1 FROM system.main.duckdb_tables() AS t WHERE t.database_name = $catalog AND t.table_name = $table"
+from schema.release import stored_tables
 
 
 def left_out(con: duckdb.DuckDBPyConnection, catalog: str) -> str:
     """What is left out of the file that is attached by this name (schema/others.py); '' where nothing is, and for the atlas itself."""
-    if not catalog or not fetch_rows(con, HAS_ANY, {"catalog": catalog, "table": LEFT_OUT}):
-        return ""
+    with own_cursor(con) as cursor:
+        if (catalog, LEFT_OUT) not in stored_tables(cursor):
+            return ""
     rows = fetch_rows(con, f"SELECT l.reason, l.n FROM {catalog}.{LEFT_OUT} AS l ORDER BY l.reason")
     counts = " and ".join(f"{n:,} of another {reason}" for reason, n in rows)
     return f"{catalog}: {counts} than this atlas's, left out here and kept in their file"

@@ -14,6 +14,7 @@ from functools import cache, partial
 from pathlib import Path
 from threading import Lock
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import duckdb
 
@@ -23,17 +24,21 @@ from schema.drafts import is_readable
 from schema.errors import NO_SPACE, AtlasError, Locked
 from schema.installed import points
 from schema.lake import is_lake, quoted
-from schema.others import Others, find_others
+from schema.others import find_others
 from schema.release import commented, stored_tables
+from schema.stamps import stamps
 from schema.store import LOCKED, OPENING, is_sqlite, lock_holder, open_reader, open_writer, own_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 GROUP = "activation_atlas.beside"
 """Entry points that are a `Beside`."""
 
 ONE_AT_A_TIME = Lock()
 
-TRIES = 8
-"""Openings until what is attached is the atlas's own: two, where nobody changes it meanwhile."""
+TRIES = 4
+"""Times that what is attached is found to be of another atlas than the one that was asked."""
 
 TABLES = "SELECT t.sql FROM system.main.duckdb_tables() AS t WHERE t.database_name = '{}' ORDER BY t.schema_name, t.table_name"
 
@@ -60,7 +65,7 @@ class Beside:
 
     def path(self, atlas: Path | str) -> Path:
         """Where the file of the atlas at that path is."""
-        return Path(atlas).with_name(f"{Path(atlas).stem}.{self.name}.duckdb")
+        return Path(atlas).parent / f"{Path(atlas).stem}.{self.name}.duckdb"
 
     def file(self, atlas: Path | str) -> Path:
         """The same, or the file that a link there leads to. Raises AtlasError for a link to nothing, as where a disk is not mounted."""
@@ -101,36 +106,39 @@ def open_with_beside(path: Path | str, *, memory: str = "4GB", config: Mapping[s
     """Open an atlas as `open_reader` does, with what lies beside it attached, but for what there is of another model or text."""
     # connections to one file may share what is attached, and another thread is not to find it before it is filled; a lake may be waited for
     with nullcontext() if is_lake(path) else ONE_AT_A_TIME:
-        others: dict[str, Others] = {}
         for _ in range(TRIES):
-            con = open_reader(path, memory=memory, attach=partial(attach_beside, others=others), config=config)
+            before = stamps(Path(path), (kind.path(path) for kind in kinds()))
+            con = open_reader(path, memory=memory, attach=attach_beside, config=config)
             try:
                 # which rows are whose can be asked only of a connection that is locked down, and that attaches no more
-                found = others_by_kind(con, Path(path))
+                others = others_by_kind(con, Path(path))
             except BaseException:
                 con.close()
                 raise
-            if not found:
+            if not others:
                 return con
             con.close()
-            # of whatever was changed in between, all is asked anew
-            others = {} if others else found
-        raise Locked(f"the files beside {path} are changed again and again while it is opened: try again in a moment")
+            con = open_reader(path, memory=memory, attach=partial(attach_beside, others=others), config=config)
+            # of another atlas, or another file, they may be other rows
+            if stamps(Path(path), (kind.path(path) for kind in kinds())) == before:
+                return con
+            con.close()
+        raise Locked(f"the atlas {path}, or a file beside it, is changed again and again while it is opened: try again in a moment")
 
 
-def others_by_kind(con: duckdb.DuckDBPyConnection, path: Path) -> dict[str, Others]:
+def others_by_kind(con: duckdb.DuckDBPyConnection, path: Path) -> "dict[str, pa.Table]":
     """Kind → its rows of another model or text; kinds that have none are left out."""
     found = {}
     for kind in kinds():
         try:
-            if kind.others and kind.path(path).exists() and (others := find_others(con, kind.others)):
+            if kind.others and kind.path(path).exists() and (others := find_others(con, kind.others)) is not None:
                 found[kind.name] = others
         except duckdb.Error as error:
             raise unreadable(kind.path(path), kind, error) from error
     return found
 
 
-def attach_beside(con: duckdb.DuckDBPyConnection, path: Path, others: Mapping[str, Others] = MappingProxyType({})) -> Callable[[], None]:
+def attach_beside(con: duckdb.DuckDBPyConnection, path: Path, others: "Mapping[str, pa.Table]" = MappingProxyType({})) -> Callable[[], None]:
     """Attach what lies beside the atlas at `path` read-only, without `others`; where there is no file, empty tables.
 
     Where the user's cache keeps none of those either, a database in memory is attached, which what is returned fills.
@@ -147,7 +155,7 @@ def attach_beside(con: duckdb.DuckDBPyConnection, path: Path, others: Mapping[st
     return fill
 
 
-def attach_kind(con: duckdb.DuckDBPyConnection, path: Path, kind: Beside, others: Others | None) -> bool:
+def attach_kind(con: duckdb.DuckDBPyConnection, path: Path, kind: Beside, others: "pa.Table | None") -> bool:
     """Whether what was attached is still to be filled."""
     # for DuckDB names that differ in case are one, and what is in the atlas would be read as what lies beside it
     if not is_lake(path) and path.name.partition(".")[0].lower() == kind.name:
@@ -210,7 +218,7 @@ def attach_blank(con: duckdb.DuckDBPyConnection, kind: Beside) -> None:
 
 
 @contextmanager
-def as_of_this_release(target: Path, kind: Beside, others: Others | None = None) -> Iterator[Path]:
+def as_of_this_release(target: Path, kind: Beside, others: "pa.Table | None" = None) -> Iterator[Path]:
     """The file under another name, or, where its views and questions are not this release's, a copy of its rows with those, without `others`.
 
     It is looked at apart from any atlas.

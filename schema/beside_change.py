@@ -6,24 +6,27 @@ A file answers in any DuckDB: ATTACH 'NAME.annotations.duckdb' AS annotations.
 
 import secrets
 import shlex
-import stat
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import cache
 from pathlib import Path
 from threading import Lock
+from typing import TYPE_CHECKING
 
 import duckdb
 
 from schema.beside import Beside, attach_blank, attach_file, filling, open_with_beside, unreadable
-from schema.drafts import discard, give_access, new_draft, owner, remove_left
+from schema.drafts import discard, give_access, new_draft, owner, private, refuse_other, remove_left
 from schema.errors import AtlasError
 from schema.lake import quoted
 from schema.locks import alone
 from schema.logs import check_log
-from schema.others import Others, leave_out
+from schema.others import leave_out
 from schema.release import stored_tables
 from schema.store import STORAGE_VERSION, open_writer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 FORMER = """
 SELECT c.schema_name, c.table_name, c.column_name, t.sql LIKE '%GENERATED ALWAYS%'
@@ -52,18 +55,19 @@ def changing(kind: Beside, path: Path | str) -> Iterator[duckdb.DuckDBPyConnecti
         remove_left(target)
         draft = new_draft(target)
         try:
-            with closing(open_writer(":memory:")) as con:
-                attach_draft(con, draft, kind)
+            with ExitStack() as stack:
+                with closing(open_writer(":memory:")) as con:
+                    attach_draft(con, draft, kind)
+                    handle = stack.enter_context(private(draft))
+                    refuse_unknown(con, target, kind)
+                    fill(con, target, kind)
+                    yield con
+                    con.execute(f"CHECKPOINT {kind.name}")
+                    # before it has its name: who opens the atlas then finds it free
+                    con.execute(f"DETACH {kind.name}")
                 # who may read it is said when it is whole
-                draft.chmod(stat.S_IRUSR | stat.S_IWUSR)
-                refuse_unknown(con, target, kind)
-                fill(con, target, kind)
-                yield con
-                con.execute(f"CHECKPOINT {kind.name}")
-                # before it has its name: who opens the atlas then finds it free
-                con.execute(f"DETACH {kind.name}")
-            with draft.open("rb") as file:
-                give_access(file.fileno(), (target if target.exists() else Path(path)).stat())
+                give_access(handle, (target if target.exists() else Path(path)).stat())
+                refuse_other(handle, draft)
             put_in_place(draft, target)
         except BaseException as error:
             discard(draft)
@@ -148,12 +152,12 @@ def fill(con: duckdb.DuckDBPyConnection, former: Path, kind: Beside) -> None:
         con.execute("DETACH former")
 
 
-def write_file(target: Path, former: Path, kind: Beside, others: Others | None = None) -> None:
+def write_file(target: Path, former: Path, kind: Beside, others: "pa.Table | None" = None) -> None:
     """Write a new file with the rows of a former one, if that exists, but for `others`."""
     with closing(open_writer(":memory:")) as con:
         attach_draft(con, target, kind)
         fill(con, former, kind)
-        if others:
+        if others is not None:
             leave_out(con, kind.name, others, kind.hanging)
         con.execute(f"CHECKPOINT {kind.name}")
         con.execute(f"DETACH {kind.name}")

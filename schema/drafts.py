@@ -5,8 +5,11 @@ import pwd
 import re
 import secrets
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from schema.errors import AtlasError
 
 
 def new_draft(target: Path) -> Path:
@@ -30,6 +33,36 @@ def remove_left(target: Path) -> None:
 def discard(draft: Path) -> None:
     for path in (draft, Path(f"{draft}.wal")):
         path.unlink(missing_ok=True)
+
+
+@contextmanager
+def private(draft: Path) -> Iterator[int]:
+    """The descriptor of a draft that was just made, which nobody else may read from now on. Whatever else gets its name in a shared folder stays as it is.
+
+    Raises AtlasError where something else has got it already. Closing it gives up the locks that this process has on the file: not while DuckDB writes it.
+    """
+    try:
+        descriptor = os.open(draft, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        raise taken(draft) from error
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_nlink != 1:
+            raise taken(draft)
+        os.fchmod(descriptor, stat.S_IRUSR | stat.S_IWUSR)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def refuse_other(descriptor: int, draft: Path) -> None:
+    """Raise AtlasError where a draft's name is no more that of the open file."""
+    if not os.path.lexists(draft) or not os.path.samestat(os.fstat(descriptor), draft.lstat()):
+        raise taken(draft)
+
+
+def taken(draft: Path) -> AtlasError:
+    return AtlasError(f"{draft} was put in the place of what was being written, by somebody who may write to this folder too: nothing was changed")
 
 
 def give_access(descriptor: int, like: os.stat_result) -> None:

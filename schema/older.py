@@ -9,7 +9,6 @@ from pathlib import Path
 import duckdb
 from sqlalchemy import Table
 
-from schema import SCHEMA_VERSION
 from schema.build import column_types, install_derived, table_comments, table_ddl
 from schema.errors import NotAnAtlas
 from schema.lake import quoted
@@ -20,17 +19,6 @@ from schema.tables import metadata
 
 LONGEST_ARRAY = 100_000
 """Numbers, of DuckDB's arrays."""
-
-
-def is_of_this_version(con: duckdb.DuckDBPyConnection) -> bool:
-    """Whether the open file is an atlas of this schema version."""
-    if "model" not in {table for _, table in stored_tables(con)}:
-        return False
-    try:
-        versions = con.execute("SELECT m.schema_version FROM main.model AS m LIMIT 1").fetchall()
-    except duckdb.BinderException:
-        return False
-    return not versions or versions[0][0] == SCHEMA_VERSION
 
 
 def attach_older(con: duckdb.DuckDBPyConnection, file: Path) -> None:

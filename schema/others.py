@@ -4,49 +4,42 @@ The file keeps them, so that an atlas of that model or text has them again. Wher
 reason, model or text, and n, how many of them there are.
 """
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import duckdb
 
 from schema.release import stored_tables
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 LEFT_OUT = "left_out"
+REASON = "reason"
+"""The last column of others.sql: 'model' or 'text'. Those before it are the keys that name a row."""
 
 
-@dataclass(frozen=True)
-class Others:
-    """The rows of one file: `keys` are the columns that name one, `rows` their values, with 'model' or 'text' last."""
-
-    keys: tuple[str, ...]
-    rows: tuple[tuple, ...]
-
-
-def find_others(con: duckdb.DuckDBPyConnection, sql: str) -> Others | None:
+def find_others(con: duckdb.DuckDBPyConnection, sql: str) -> "pa.Table | None":
     """What others.sql of a kind finds in an atlas that is open with the whole file attached; None where all is the atlas's own."""
-    found = con.execute(sql)
-    *keys, _ = (column[0] for column in found.description)
-    rows = found.fetchall()
-    return Others(tuple(keys), tuple(rows)) if rows else None
+    # twice, because whoever has none need not wait for Arrow
+    if con.execute(sql).fetchone() is None:
+        return None
+    return con.execute(sql).to_arrow_table()
 
 
-def leave_out(con: duckdb.DuckDBPyConnection, database: str, others: Others, hanging: Sequence[tuple[str, str, str]] = ()) -> None:
+def leave_out(con: duckdb.DuckDBPyConnection, database: str, others: "pa.Table", hanging: Sequence[tuple[str, str, str]] = ()) -> None:
     """Delete those rows, and what hangs on them, from an attached copy of the file, and say so in its table LEFT_OUT.
 
     hanging: each table without these keys, the column by which it hangs on another, and that other.
     """
-    values = zip(*(row[:-1] for row in others.rows), strict=True)
-    columns = (f"unnest({list(column)}::BIGINT[]) AS {key}" for key, column in zip(others.keys, values, strict=True))
-    con.execute(f"CREATE TEMP TABLE another AS SELECT {', '.join(columns)}")
-    for table in tables_with(con, database, others.keys):
-        con.execute(f"DELETE FROM {database}.{table} AS t USING temp.another AS o WHERE {' AND '.join(f't.{key} = o.{key}' for key in others.keys)}")
+    keys = [name for name in others.column_names if name != REASON]
+    con.register("another", others)
+    for table in tables_with(con, database, keys):
+        con.execute(f"DELETE FROM {database}.{table} AS t USING another AS o WHERE {' AND '.join(f't.{key} = o.{key}' for key in keys)}")
     for table, column, root in hanging:
         con.execute(f"DELETE FROM {database}.{table} WHERE {column} NOT IN (SELECT r.{column} FROM {database}.{root} AS r)")
-    con.execute("DROP TABLE temp.another")
-    counts = Counter(reason for *_, reason in others.rows)
-    con.execute(f"CREATE TABLE {database}.{LEFT_OUT} (reason VARCHAR, n INTEGER)")
-    con.executemany(f"INSERT INTO {database}.{LEFT_OUT} VALUES (?, ?)", sorted(counts.items()))
+    con.execute(f"CREATE TABLE {database}.{LEFT_OUT} AS SELECT o.{REASON}, count(*)::INTEGER AS n FROM another AS o GROUP BY ALL ORDER BY ALL")
+    con.unregister("another")
 
 
 def tables_with(con: duckdb.DuckDBPyConnection, database: str, keys: Sequence[str]) -> list[str]:
@@ -54,3 +47,14 @@ def tables_with(con: duckdb.DuckDBPyConnection, database: str, keys: Sequence[st
     sql = "SELECT c.table_name, list(c.column_name) FROM duckdb_columns() AS c WHERE c.database_name = ? GROUP BY ALL ORDER BY ALL"
     stored = stored_tables(con)
     return [table for table, columns in con.execute(sql, [database]).fetchall() if (database, table) in stored and {*columns} >= {*keys}]
+
+
+def differ(there: str, here: str) -> str:
+    """SQL of whether two stored texts differ in more than how a release writes pieces of characters: this one their bytes, as ⟨E2 98⟩, earlier ones U+FFFD.
+
+    No pattern of DuckDB's: a text of a file may be long, and made to be slow.
+    """
+    return (
+        f"CASE WHEN contains({there}, chr(65533)) AND contains({here}, '⟨') "
+        f"THEN NOT starts_with({here}, split_part({there}, chr(65533), 1)) ELSE {there} <> {here} END"
+    )

@@ -86,27 +86,35 @@ def _open(path: Path, config: dict, attach: Attach) -> duckdb.DuckDBPyConnection
         raise NotAnAtlas(f"no atlas at {path}: it is a folder")
     refuse_device(path)
     with own_name(path) as name:
-        con = _connect(name, read_only=True, config=config, shown=path)
-        fill = _shut(con, path, attach)
-        if is_of_this_release(con) and is_as_released(con, open_writer):
-            fill()
-            return con
-        # imported here: SQLAlchemy takes longer to load than a file to open
-        from schema.older import attach_older, install_stand_ins, is_of_this_version
-
-        if not is_of_this_version(con):
-            return con
-        con.close()
-        con = duckdb.connect(":memory:", config=config)
-        try:
-            attach_older(con, name)
-            _shut(con, path, attach)()
-            with said_of(name, path):
-                install_stand_ins(con, OLDER)
-        except BaseException:
+        # by the name that everybody uses, DuckDB would hand out what another connection of this process has open, with its settings and what it has attached
+        if name != path:
+            con = _connect(name, read_only=True, config=config, shown=path)
+            fill = _shut(con, path, attach)
+            if is_of_this_release(con) and is_as_released(con, open_writer):
+                fill()
+                return con
             con.close()
-            raise
-        return con
+        return _open_apart(path, name, config, attach)
+
+
+def _open_apart(path: Path, name: Path, config: dict, attach: Attach) -> duckdb.DuckDBPyConnection:
+    """Open a file attached to a database of one's own, with this release's views and questions over its tables."""
+    # imported here: SQLAlchemy takes longer to load than a file to open
+    from schema.older import attach_older, install_stand_ins
+
+    refuse_foreign(name, path)
+    con = duckdb.connect(":memory:", config=config)
+    try:
+        with said_of(name, path):
+            attach_older(con, name)
+        _shut(con, path, attach)()
+        with said_of(name, path):
+            check_version(con, path, OLDER)
+            install_stand_ins(con, OLDER)
+    except BaseException:
+        con.close()
+        raise
+    return con
 
 
 def _shut(con: duckdb.DuckDBPyConnection, path: Path, attach: Attach) -> Callable[[], None]:
@@ -205,9 +213,7 @@ def beside_all(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     Raises as `open_reader` does.
     """
     refuse_device(path)
-    refuse_name(path)
-    if is_sqlite(path):
-        raise NotAnAtlas(f"{path} is not an atlas: it is a SQLite database")
+    refuse_foreign(path, path)
     con = duckdb.connect(":memory:", config={**OFFLINE})
     try:
         with own_name(path) as own:
@@ -227,9 +233,7 @@ def open_unchanged(path: Path) -> duckdb.DuckDBPyConnection:
 def _connect(path: Path, *, read_only: bool, config: dict, shown: Path | None = None) -> duckdb.DuckDBPyConnection:
     """shown: the name for errors, where the file has another."""
     shown = shown or path
-    refuse_name(shown)
-    if is_sqlite(path):
-        raise NotAnAtlas(f"{shown} is not an atlas: it is a SQLite database")
+    refuse_foreign(path, shown)
     with said_of(path, shown):
         return duckdb.connect(str(path), read_only=read_only, config=config)
 
@@ -262,8 +266,15 @@ def refuse_device(path: Path) -> None:
         raise NotAnAtlas(f"no atlas at {path}: it is no file")
 
 
+def refuse_foreign(path: Path, shown: Path) -> None:
+    """Raise NotAnAtlas for what DuckDB opens as something else, or not at all, whatever it holds. shown: the name for errors."""
+    refuse_name(shown)
+    if is_sqlite(path):
+        raise NotAnAtlas(f"{shown} is not an atlas: it is a SQLite database")
+
+
 def refuse_name(path: Path) -> None:
-    """Raise NotAnAtlas for a name that is no UTF-8, by which DuckDB opens nothing, whatever the file holds."""
+    """Raise NotAnAtlas for a name that is no UTF-8."""
     try:
         str(path).encode()
     except UnicodeEncodeError as error:
@@ -314,8 +325,8 @@ def lock_holder(error: duckdb.Error) -> str:
     return message[start + len("held in ") : end + 1] if 0 <= start < end else message.splitlines()[0]
 
 
-def check_version(con: duckdb.DuckDBPyConnection, path: Path | str) -> None:
-    """Raise NotAnAtlas unless the open file holds an atlas of this schema version."""
+def check_version(con: duckdb.DuckDBPyConnection, path: Path | str, database: str = "") -> None:
+    """Raise NotAnAtlas unless the open file holds an atlas of this schema version. database: the name under which it is attached; the current one else."""
     from schema.beside import kinds
 
     beside = {kind.name for kind in kinds()}
@@ -324,7 +335,7 @@ def check_version(con: duckdb.DuckDBPyConnection, path: Path | str) -> None:
         found = ", ".join(sorted(tables)[:5]) or "no tables"
         raise NotAnAtlas(f"{path} is not an atlas: it is a DuckDB file with {found}, and without the tables model, run and shard")
     try:
-        versions = con.execute("SELECT m.schema_version FROM model AS m LIMIT 1").fetchall()
+        versions = con.execute(f"SELECT m.schema_version FROM {database and f'{database}.'}main.model AS m LIMIT 1").fetchall()
     except duckdb.BinderException as error:
         raise NotAnAtlas(f"{path} is not an atlas: its table model has no schema_version") from error
     if versions and versions[0][0] != SCHEMA_VERSION:

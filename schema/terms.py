@@ -63,9 +63,6 @@ PROBES = ("repeat", "olsson2022")
 SUBJECTS = ("key", "value", *CONTROLS)
 """What people annotate: the texts that trigger a key, or the tokens that a value, a random vector or an FFN update promotes."""
 
-PIECE = r"⟨[0-9A-F ]+⟩|\x{FFFD}+"
-"""Pieces of characters in stored texts, as a pattern of DuckDB's: this release spells their bytes out, earlier ones wrote a sign for each."""
-
 PATTERN_KINDS = ("shallow", "semantic", "syntactic", "names")
 """Kinds of patterns: shallow or semantic of keys (Geva et al. 2021); semantic, syntactic or names of values (Geva et al. 2022)."""
 

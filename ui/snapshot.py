@@ -1,7 +1,4 @@
-"""Which published state of an atlas is shown.
-
-Ingest replaces a file as a whole, so its inode and time tell one state from another; a lake's snapshots are numbered.
-"""
+"""Which published state of an atlas is shown."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,7 +6,7 @@ from typing import NamedTuple
 
 from schema.beside import kinds
 from schema.errors import AtlasError, NotAnAtlas
-from schema.lake import is_lake, published_version, read_lake
+from schema.stamps import Stamp, stamps
 
 MOST_SERVED = 8
 """Atlases of one server: every link asks which there are, and each stays open."""
@@ -20,11 +17,11 @@ class Replaced(AtlasError):
 
 
 class Snapshot(NamedTuple):
-    """An atlas and what lies beside it as they were published: what all caches are keyed by. Stamps are (inode or number, time of change in ns)."""
+    """An atlas and what lies beside it as they were published: what all caches are keyed by."""
 
     path: str
-    atlas: tuple[int, int]
-    beside: tuple[tuple[int, int] | None, ...]
+    atlas: Stamp
+    beside: tuple[Stamp | None, ...]
 
     @property
     def published(self) -> datetime:
@@ -33,23 +30,10 @@ class Snapshot(NamedTuple):
 
 def latest(path: str) -> Snapshot:
     """What lies at the path now. Raises NotAnAtlas if nothing does."""
-    atlas = lake_stamp(Path(path)) if is_lake(path) else stamp(Path(path))
+    atlas, beside = stamps(Path(path), (kind.path(path) for kind in kinds()))
     if atlas is None:
         raise NotAnAtlas(f"no atlas at {path}: it has gone. `atlas ingest` makes one")
-    return Snapshot(path, atlas, tuple(stamp(kind.path(path)) for kind in kinds()))
-
-
-def stamp(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_ino, found.st_mtime_ns
-
-
-def lake_stamp(path: Path) -> tuple[int, int] | None:
-    published = published_version(read_lake(path))
-    return (published.snapshot_id, published.time * 1000) if published else None
+    return Snapshot(path, atlas, beside)
 
 
 def age(published: datetime, now: datetime) -> str:

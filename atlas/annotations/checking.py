@@ -17,6 +17,8 @@ DIGITS = {"layer": 9, "item": 9, "corpus": 9, "rank": 9, "id": 18}
 """Column → the most digits of a number there: those of DuckDB's INTEGER, and of BIGINT."""
 LONGEST_SHOWN = 40
 """Characters of a cell that is refused."""
+LONGEST_FAULT = 500
+"""Characters of what is said of a row."""
 BETWEEN = re.compile(r"(?:(?<=[\s,;.+/&])and(?=[\s,;.+/&])|[\s,;.+/&])+")
 """What people put between letters."""
 ROUNDED = re.compile(r"\d(?:[.,]\d+)?E\+\d\d", re.IGNORECASE)
@@ -30,7 +32,7 @@ class Faults:
     found: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, row: Row, why: str) -> None:
-        self.found.append((row.number, visible_line(why)))
+        self.found.append((row.number, visible_line(why[:LONGEST_FAULT])))
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ def parse(text: str, path: Path) -> list[Row]:
             columns = [cell.strip().lower() for cell in cells]
             check_heading(columns, path)
         else:
-            found.append(Row(number, {c: unguarded(cell) for c, cell in zip(columns, cells + [""] * len(columns), strict=False)}))
+            found.append(Row(number, {c: unguarded(cell) for c, cell in zip(columns, cells + [""] * len(columns), strict=False) if c in COLUMNS}))
     if not found:
         raise AtlasError(f"{path} has no rows to load; `atlas annotate sheet` writes a sheet")
     return found

@@ -1,13 +1,16 @@
 -- members that the atlas is not asked about: of another model's weights, or positions of a text that it does not hold
--- earlier releases wrote pieces of characters otherwise, so what is none counts as one sign
+-- earlier releases wrote U+FFFD for pieces of characters, whose bytes are spelled now: what comes before the first is the same
 WITH
 position_there AS (
     SELECT
         m.collection_id,
         m.number,
         bool_or(
-            regexp_replace(m.text, '⟨[0-9A-F ]+⟩|\x{FFFD}+', '', 'g')
-            = regexp_replace(replace(c.text_before || c.token, chr(0), ''), '⟨[0-9A-F ]+⟩|\x{FFFD}+', '', 'g')
+            CASE
+                WHEN contains(m.text, chr(65533)) AND contains(c.text_before || c.token, '⟨')
+                    THEN starts_with(replace(c.text_before || c.token, chr(0), ''), split_part(m.text, chr(65533), 1))
+                ELSE m.text = replace(c.text_before || c.token, chr(0), '')
+            END
         ) AS is_there
     FROM collections.collection_member AS m
     LEFT JOIN token_context((

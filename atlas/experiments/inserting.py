@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from schema.errors import AtlasError
+from schema.others import differ
 from schema.store import open_reader
-from schema.terms import PIECE
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,15 +36,15 @@ WHERE
 """
 
 
-OTHER_TEXTS = """
+OTHER_TEXTS = f"""
 SELECT k.token_id, k.text, t.text
 FROM experiments.token_text AS k
 INNER JOIN token AS t ON k.token_id = t.token_id
-WHERE regexp_replace(k.text, $piece, '', 'g') <> regexp_replace(t.text, $piece, '', 'g')
+WHERE {differ("k.text", "t.text")}
 ORDER BY k.token_id
 LIMIT 1
 """
-"""Of a file with experiments of a model of another vocabulary; earlier releases wrote pieces of characters otherwise."""
+"""Of a file with experiments of a model of another vocabulary."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def keep_texts(con: duckdb.DuckDBPyConnection, experiment_id: int, model: Model)
         con.register("of_atlas", rows)
         con.execute(f"CREATE TABLE {name} AS FROM of_atlas")
         con.unregister("of_atlas")
-    if other := con.execute(OTHER_TEXTS, {"piece": PIECE}).fetchall():
+    if other := con.execute(OTHER_TEXTS).fetchall():
         token_id, there, here = other[0]
         raise AtlasError(
             f"the experiments beside this atlas are of a model whose token {token_id} is {there!r}, and of this one it is {here!r}: the file cannot hold both. "

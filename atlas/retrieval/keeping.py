@@ -11,7 +11,7 @@ import pyarrow as pa
 from atlas.retrieval.kind import RETRIEVALS
 from schema import beside_change
 from schema.errors import AtlasError
-from schema.terms import PIECE
+from schema.others import differ
 
 SAME = (
     "store_sha256", "tune_sha256", "test_sha256", "weights_sha256", "search", "n_queries", "most_neighbours", "seed", "is_training_text",
@@ -71,9 +71,8 @@ def insert(con: duckdb.DuckDBPyConnection, name: str, rows: pa.Table, retrieval_
 def refuse_other_texts(con: duckdb.DuckDBPyConnection, name: str) -> None:
     """Raise AtlasError where the file has another text of something: of an atlas whose model or text was replaced."""
     key = SHARED[name]
-    there, here = (f"regexp_replace({table}.{TEXT[name]}, $piece, '', 'g')" for table in ("k", "r"))
-    differs = f"FROM retrievals.{name} AS k INNER JOIN new_rows AS r ON k.{key} = r.{key} WHERE {there} <> {here}"
-    if other := con.execute(f"SELECT k.{key} {differs} ORDER BY 1 LIMIT 1", {"piece": PIECE}).fetchall():
+    pairs = f"FROM retrievals.{name} AS k INNER JOIN new_rows AS r ON k.{key} = r.{key}"
+    if other := con.execute(f"SELECT k.{key} {pairs} WHERE {differ(f'k.{TEXT[name]}', f'r.{TEXT[name]}')} ORDER BY 1 LIMIT 1").fetchall():
         con.unregister("new_rows")
         raise AtlasError(
             f"the retrievals beside this atlas are of another model or text, in which {key} {other[0][0]} is something else: the file cannot hold both. "

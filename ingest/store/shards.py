@@ -122,8 +122,8 @@ def shard_of(path: str, manifest: bytes) -> Shard:
     except (ValueError, TypeError, RecursionError) as error:
         raise damaged(path, "its manifest cannot be read") from error
     is_one = (
-        is_number(found.run_id)
-        and is_number(found.shard_id)
+        is_number(found.run_id, 2**31)
+        and is_number(found.shard_id, 2**31)
         and isinstance(found.n_rows, dict)
         and found.n_rows.keys() <= facts().filled_by.keys()
         and all(map(is_number, found.n_rows.values()))
@@ -137,9 +137,9 @@ def shard_of(path: str, manifest: bytes) -> Shard:
     return found
 
 
-def is_number(x: object) -> bool:
+def is_number(x: object, end: int = 2**63) -> bool:
     """Whether it counts something, or numbers a run or a shard."""
-    return type(x) is int and 0 <= x < 2**63
+    return type(x) is int and 0 <= x < end
 
 
 def damaged(path: Path | str, what: str) -> AtlasError:

@@ -4,6 +4,7 @@ import shutil
 from contextlib import closing
 from pathlib import Path
 
+import duckdb
 import pytest
 from click.testing import CliRunner
 
@@ -16,6 +17,7 @@ from atlas.cli.main import cli
 from atlas.collections import keeping, members
 from atlas.collections.kind import COLLECTIONS
 from atlas.papers.make import make_item
+from schema.others import differ
 from schema.store import open_writer
 from tests.atlas.annotations.tiny_annotations import LOOKS
 from tests.atlas.collections.tiny_collections import MEMBERS, write_tiny_collections
@@ -122,3 +124,26 @@ def test_what_a_file_says_that_was_left_out_is_not_believed(path: Path) -> None:
     change(path, "UPDATE model SET weights_sha256 = 'ww'")
     with atlas.open(path) as a, pytest.raises(AtlasError, match=r"holds what this release does not know, and a change would drop it: left_out"):
         a.collect("new", ["L0N1"], by="bea")
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "is_other"),
+    [
+        (" cat", " cat", False),
+        (" cat", " dog", True),
+        ("a\ufffdb\ufffdc", "a⟨80 62 80⟩c", False),
+        ("\ufffd", "⟨F0 9F⟩", False),
+        ("a\ufffd", "b⟨80⟩", True),
+        ("a\ufffd", "ab", True),
+        ("\ufffd", "\ufffd", False),
+        ("⟨80⟩", "⟨81⟩", True),
+    ],
+)
+def test_texts_of_an_earlier_release_are_the_same_up_to_its_first_piece_of_a_character(path: Path, there: str, here: str, is_other: bool) -> None:
+    with duckdb.connect() as con:
+        assert con.execute(f"SELECT {differ('$there', '$here')}", {"there": there, "here": here}).fetchall() == [(is_other,)]
+    # the first of its document, with no text before it
+    change(COLLECTIONS.path(path), f"UPDATE collection_member SET text = '{there}', position_id = 0 WHERE kind = 'position'")
+    change(path, f"UPDATE token SET text = '{here}' WHERE token_id = (SELECT p.token_id FROM position AS p WHERE p.position_id = 0)")
+    with atlas.open(path) as a:
+        assert a.sql("SELECT m.text FROM collections.collection_member AS m WHERE m.kind = 'position'").height == (not is_other)

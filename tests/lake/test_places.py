@@ -1,5 +1,6 @@
 """A lake beside others and beside what a user keeps, on a disk and on S3: whatever is done to it, every byte that is not its own is there afterwards."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import count
@@ -8,6 +9,7 @@ from uuid import uuid4
 
 import psycopg
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 from pyarrow import fs
@@ -55,6 +57,7 @@ class World:
 
     def __init__(self, folder: Path, catalogue: str, empty: str, data: str) -> None:
         self.path, self.empty, self.lake = folder / "one.lake", empty, Lake(catalogue, data)
+        self.taken: dict[str, bytes] = {}
         describe(self.path, self.lake)
         with opened_lake(self.path) as store:
             for i in range(3):
@@ -67,18 +70,18 @@ class World:
         return system, shards.removesuffix("/shards")
 
     def put(self, *names: str, within: str = "") -> None:
-        """within: another folder than the lake's place."""
+        """Put what was taken back, and what is new there. within: another folder than the lake's place."""
         system, root = self.storage
         root = within.removeprefix("s3://") or root
         for name in names:
             system.create_dir(f"{root}/{name}".rpartition("/")[0], recursive=True)
             with system.open_output_stream(f"{root}/{name}") as stream:
-                # the lake's own mark as an earlier release wrote it, without a database
-                stream.write(b"{}" if name.startswith("atlas-lake/") else name.encode())
+                stream.write(self.taken.pop(name, name.encode()))
 
     def take(self, *names: str) -> None:
         system, root = self.storage
         for name in names:
+            self.taken[name] = self.read(name)
             system.delete_file(f"{root}/{name}")
 
     def names(self) -> list[str]:
@@ -86,12 +89,17 @@ class World:
         found = system.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True))
         return [f.path.removeprefix(f"{root}/") for f in found if f.type == fs.FileType.File]
 
-    def files(self) -> dict[str, bytes]:
+    def read(self, name: str) -> bytes:
         system, root = self.storage
-        return {name: system.open_input_stream(f"{root}/{name}").read() for name in self.names()}
+        with system.open_input_stream(f"{root}/{name}") as stream:
+            return stream.read()
+
+    def files(self) -> dict[str, bytes]:
+        """Name → content, but for the lake's own mark, which every opening renews."""
+        return {name: b"" if name.startswith("atlas-lake/") else self.read(name) for name in self.names()}
 
     def marks(self) -> list[str]:
-        return [name for name in self.files() if name.startswith("atlas-lake/")]
+        return [name for name in self.names() if name.startswith("atlas-lake/")]
 
     def refusal(self, data: str) -> str:
         """What an ingest that makes a new lake there is told; '' where it is let in."""
@@ -255,18 +263,20 @@ def test_of_two_that_mark_a_place_at_once_the_second_takes_its_mark_back(world: 
     before, place = world.files(), Place(world.lake.data)
     for data in (world.lake.data, f"{world.lake.data}/two"):
         with pytest.raises(AtlasError, match="place of another lake"):
-            Place(data).mark(str(uuid4()), world.lake, "a database")
+            Place(data).mark(str(uuid4()), world.lake, "a word")
     assert world.files() == before
     with pytest.raises(AtlasError, match="place of another lake"):
-        place.remove(str(uuid4()), list(before)[:0])
+        place.remove(str(uuid4()), "a word", list(before)[:0])
     (mark,) = world.marks()
     own = mark.removeprefix("atlas-lake/").removesuffix(".json")
     for name in THEIRS:
         with pytest.raises(AtlasError, match="is no name of a lake's"):
-            place.remove(own, [name])
+            place.remove(own, "a word", [name])
+    with pytest.raises(AtlasError, match="was written anew meanwhile, by a catalogue that is a copy of this one"):
+        place.remove(own, "a word", [name for name in before if name.startswith("main/")])
     world.take(mark)
     with pytest.raises(AtlasError, match="is gone, without which nothing in"):
-        place.remove(own, [name for name in before if name.startswith("main/")])
+        place.remove(own, "a word", [name for name in before if name.startswith("main/")])
     world.put(mark)
     assert world.files().keys() == before.keys()
 
@@ -275,7 +285,6 @@ def test_a_catalogue_that_was_copied_or_forged_removes_nothing_of_the_one_that_m
     world: World, servers: Servers, unread: None, tmp_path: Path, call: Callable
 ) -> None:
     """As a dump that is restored: the copy has the identity, and does not know what the first has written since."""
-    (mark,) = world.marks()
     name = f"copied{next(NUMBERS)}"
     servers.postgres.psql(f"CREATE DATABASE {name} TEMPLATE {conninfo_to_dict(world.lake.catalogue)['dbname']};")
     copy = tmp_path / "copy.lake"
@@ -286,7 +295,7 @@ def test_a_catalogue_that_was_copied_or_forged_removes_nothing_of_the_one_that_m
     for command in (("compact", copy, "--keep-hours", "0"), ("doctor", copy, "--repair")):
         code, _, err = call(*command)
         assert code == 1
-        assert f"two catalogues say that the files in {world.lake.data} are theirs: the database of {copy}, and another" in " ".join(err.split())
+        assert f"two catalogues say that the files in {world.lake.data} are theirs: that of {copy}, and a copy of it, which" in " ".join(err.split())
         assert world.files() == before
     # whoever says so takes the place, and is refused to the other
     with opened_lake(copy, claims=True):
@@ -295,7 +304,7 @@ def test_a_catalogue_that_was_copied_or_forged_removes_nothing_of_the_one_that_m
         pass
     with opened_lake(world.path, claims=True):
         pass
-    assert {**world.files(), mark: b""} == {**before, mark: b""}
+    assert world.files() == before
 
 
 def test_a_claim_takes_no_place_in_which_anothers_lies(world: World) -> None:
@@ -313,28 +322,66 @@ def test_a_claim_takes_no_place_in_which_anothers_lies(world: World) -> None:
 
 def test_a_mark_of_an_earlier_release_is_completed(world: World) -> None:
     (mark,) = world.marks()
-    whole = world.files()[mark]
-    system, root = world.storage
-    with system.open_output_stream(f"{root}/{mark}") as stream:
-        stream.write(b'{"identity": "x"}')
+    write(world, mark, b'{"identity": "x"}')
+    with opened_lake(world.path) as store:
+        assert json.loads(world.read(mark))["word"] == store.word
+
+
+def test_who_dies_while_the_mark_is_renewed_knows_it_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    (mark,) = world.marks()
+    before = world.read(mark)
+    with monkeypatch.context() as patched:
+        patched.setattr(Place, "mark", lambda *_: stop())
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt), opened_lake(world.path):
+                pass
+    assert world.read(mark) == before
     with opened_lake(world.path):
         pass
-    assert world.files()[mark] == whole
+    assert world.read(mark) != before
+
+
+@pytest.mark.parametrize("said", [b"", b"[" * 70_000, b'{"word": ' + b"9" * 5000 + b"}", b'{"word": "x"'], ids=["empty", "deep", "long", "cut"])
+def test_a_mark_that_no_lake_writes_is_refused(world: World, said: bytes) -> None:
+    (mark,) = world.marks()
+    world.take(mark)
+    write(world, mark, said)
+    with pytest.raises(AtlasError, match=rf"the mark .*{mark} is none that a lake writes: move it away"), opened_lake(world.path):
+        pass
+    world.put(mark)
+
+
+def write(world: World, name: str, content: bytes) -> None:
+    system, root = world.storage
+    with system.open_output_stream(f"{root}/{name}") as stream:
+        stream.write(content)
 
 
 def test_a_shard_that_cannot_be_loaded_is_removed_by_a_repair_as_its_error_says(world: World, unread: None, call: Callable) -> None:
     """A compaction took files of a worker that was only thought dead, and its manifest came after that; another manifest is cut short."""
     rows = pa.table({"space": ["value"], "layer": pa.array([0], pa.int16()), "neuron": pa.array([1], pa.int32()), "cluster": pa.array([0], pa.int32())})
     storage = Storage(world.lake)
-    lost, cut = (world.files().keys() ^ (storage.write(0, 0, number, {"value_cluster": rows}) and world.files()).keys() for number in (80, 81))
+    lost, cut, less, other = (
+        world.files().keys() ^ (storage.write(0, 0, number, {"value_cluster": rows}) and world.files()).keys() for number in range(80, 84)
+    )
     world.take(*(name for name in lost if name.endswith(".parquet")))
     (manifest,) = (name for name in cut if name.endswith("manifest.json"))
-    world.put(manifest)
+    write(world, manifest, b"{")
+    system, root = world.storage
+    for (name,), table in ((filter(is_parquet, less), rows[:0]), (filter(is_parquet, other), rows.append_column("more", rows["layer"]))):
+        with system.open_output_stream(f"{root}/{name}") as stream:
+            pq.write_table(table, stream)
     code, out, _ = call("doctor", world.path)
     assert code == 1
-    assert out.count("is damaged") == 2 and "value_cluster.parquet is gone" in out
+    assert out.count("is damaged") == 4
+    for said in ("value_cluster.parquet cannot be read", "has 0 rows where the manifest says 1", "has a column more, which the table has not"):
+        assert said in out
     code, out, err = call("doctor", world.path, "--repair")
     assert (code, err) == (0, ""), out
-    assert not world.files().keys() & (lost | cut)
+    assert not world.files().keys() & (lost | cut | less | other)
     assert call("doctor", world.path)[:2] == (0, f"{world.path}: nothing to mend\n")
     assert call("compact", world.path)[0] == 0
+
+
+def is_parquet(name: str) -> bool:
+    return name.endswith(".parquet")

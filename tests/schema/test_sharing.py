@@ -7,19 +7,27 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import duckdb
 import pytest
 from click.testing import CliRunner
 
 import atlas
 from atlas import AtlasError
+from atlas.annotations.adding import add
 from atlas.annotations.kind import ANNOTATIONS
+from atlas.annotations.steps import propose
+from atlas.annotations.subjects import Address, Pattern, shown
 from atlas.cli.main import cli
+from atlas.collections import keeping, members
 from atlas.collections.kind import COLLECTIONS
+from schema import beside
+from schema.beside import others_by_kind
 from schema.beside_change import changing
+from schema.store import open_reader, open_writer
 from tests.atlas.collections.tiny_collections import write_tiny_collections
 
 NOBODY = 65534
@@ -203,3 +211,69 @@ def test_of_four_processes_that_edit_at_once_none_is_refused(path: Path) -> None
     assert [(other.communicate()[1], other.returncode) for other in others] == [("", 0)] * 4
     with atlas.open(path) as a:
         assert dict(a.collections().select("name", "n_members").rows()) == {"cats": 5, "Vidé (2)": 0, **{f"of {i}": 6 for i in range(4)}}
+
+
+def test_what_of_no_second_name_can_be_made_is_opened_as_it_is_now(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a file of another's, to which Linux makes no second link: what an open atlas has attached is not what the next finds."""
+    monkeypatch.setattr(Path, "hardlink_to", lambda *_: refuse())
+    key = Address("key", 0, 0, 0)
+    with atlas.open(path) as a, closing(open_reader(path)):
+        ranks = tuple(item.rank for item in shown(a.con, [key])[key])
+        assert [add(a.con, path, key, "zoe", Pattern("shallow", "once more", ranks)) for _ in range(2)] == [1, 2]
+        assert [keeping.add(a.con, path, "cats", [members.position(3)], by="bea") for _ in range(2)] == [(1, 0), (0, 1)]
+        assert keeping.remove(path, "cats", [members.position(3)]) == 1
+        with atlas.open(path, memory="1GB") as other:
+            assert other.annotated_patterns(annotator="zoe")["description"].to_list() == ["once more", "once more"]
+            assert "zoe" not in a.annotated_patterns()["annotator"].to_list()
+        before = a.sql("SELECT a.annotation_id FROM annotations.annotation AS a WHERE a.annotator <> 'miner'").height
+        propose(a.con, path, 4, 0, 0)
+        propose(a.con, path, 1, 0, 0)
+        assert add(a.con, path, key, "carl", Pattern("shallow", "carl's", ranks)) == 1
+        propose(a.con, path, 1, 0, 0)
+    with atlas.open(path) as a:
+        assert a.sql("SELECT a.annotation_id FROM annotations.annotation AS a WHERE a.annotator <> 'miner'").height == before + 2
+
+
+def refuse() -> None:
+    raise PermissionError(1, "Operation not permitted")
+
+
+def test_a_link_in_the_place_of_a_draft_opens_nobodys_file(path: Path) -> None:
+    """Who may write to the folder may rename what lies there."""
+    secret = path.with_name("secret")
+    secret.write_text("key")
+    secret.chmod(0o600)
+    before = COLLECTIONS.path(path).read_bytes()
+
+    def replace() -> None:
+        with changing(COLLECTIONS, path):
+            (draft,) = path.parent.glob(".*.tmp")
+            draft.rename(path.with_name("taken"))
+            draft.symlink_to(secret)
+
+    with pytest.raises(AtlasError, match="was put in the place of what was being written, by somebody who may write to this folder too"):
+        replace()
+    assert (secret.read_text(), mode(secret), COLLECTIONS.path(path).read_bytes()) == ("key", 0o600, before)
+
+
+def test_an_atlas_that_is_replaced_while_it_is_opened_keeps_what_is_its_own(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def publish(weights: str) -> None:
+        draft = Path(shutil.copy(path, path.with_name("new.duckdb")))
+        with closing(open_writer(draft)) as con:
+            con.execute("UPDATE model SET weights_sha256 = ?", [weights])
+        draft.rename(path)
+
+    def asked(con: duckdb.DuckDBPyConnection, at: Path) -> dict:
+        found = others_by_kind(con, at)
+        if not n_asked:
+            publish("ww")
+        n_asked.append(len(found))
+        return found
+
+    n_asked: list[int] = []
+    publish("other")
+    monkeypatch.setattr(beside, "others_by_kind", asked)
+    with atlas.open(path) as a:
+        assert a.collections().height == 2
+        assert a.geva2021_fig2().height == 2
+    assert n_asked == [2, 0]

@@ -4,14 +4,16 @@ DATA/atlas-lake/IDENTITY.json     the mark: all that follows is of the lake that
 DATA/main/TABLE/ducklake-….parquet, and DATA/parts/…     by DuckLake
 DATA/shards/RUN-SHARD-…/          by workers, see ingest/store/lake/staging.py
 
-An identity is given by DuckLake when it makes a catalogue, and no two have one but where a database was copied, or somebody forged it: so the mark says
-in which database the catalogue is, and from another nothing is removed. Marks are named by the identity, so that of two lakes that begin in one place at
-once neither writes over the other's: each writes its own first and looks for others then.
+An identity is given by DuckLake when it makes a catalogue, and no two have one but where a database was copied, by whatever means, or forged. So the mark has
+a word that the catalogue has too, and both get another whenever the lake is opened for writing: of two copies one does not know it from then on, and removes
+nothing. Marks are named by the identity, so that of two lakes that begin in one place at once neither writes over the other's: each writes its own first and
+looks for others then.
 """
 
 import json
 import os
 import re
+import secrets
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -37,6 +39,9 @@ OWN = re.compile(
 )
 """Names, from the place on, that a lake's writers give. They begin there and nowhere deeper, so a lake within the place of another has none of them."""
 
+LONGEST_MARK = 1 << 16
+"""Bytes of a mark that are read."""
+
 AT_ONCE = 8
 """Files that are being removed."""
 
@@ -49,16 +54,18 @@ def identity(session: "Connection") -> str | None:
     return str(found)
 
 
-def database(session: "Connection") -> str:
-    """Which database of which PostgreSQL a catalogue is: a dump of it that is restored has the same identity, and is another."""
-    import psycopg
+def spell_anew(session: "Connection") -> tuple[str, set[str]]:
+    """A new word for the mark, which the catalogue keeps beside the former; and the words that a mark may have had from it until now."""
+    session.execute("CREATE TABLE IF NOT EXISTS atlas_mark (word TEXT, former TEXT)")
+    known = {word for row in session.execute("SELECT m.word, m.former FROM atlas_mark AS m").fetchall() for word in row if word is not None}
+    return secrets.token_hex(16), known
 
-    try:
-        ((system,),) = session.execute("SELECT c.system_identifier FROM pg_control_system() AS c").fetchall()
-    except psycopg.errors.InsufficientPrivilege:
-        system = "a server that does not say which"
-    ((oid,),) = session.execute("SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database()").fetchall()
-    return f"{system}/{oid}"
+
+def keep_word(session: "Connection", word: str, former: str | None) -> None:
+    """Keep the word of the next mark, and that of the one that lies there: who dies before it is written is known by either."""
+    with session.transaction():
+        session.execute("DELETE FROM atlas_mark")
+        session.execute("INSERT INTO atlas_mark VALUES (%s, %s)", [word, former])
 
 
 @dataclass(frozen=True)
@@ -94,14 +101,15 @@ class Place:
         """The name of a file by its whole path, None of one that lies elsewhere."""
         return path.removeprefix(f"{self.data}/") if path.startswith(f"{self.data}/") else None
 
-    def files(self) -> list[str]:
-        """The name of every file below."""
+    def files(self, folder: str = "") -> list[str]:
+        """The name of every file below, or below a folder of the place. What a link leads to is not below."""
         with self.reached() as (system, root):
+            top = f"{root}/{folder}" if folder else root
             if self.scheme:
                 # a request for a thousand files, and not one for every folder
-                found = system.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True))
+                found = system.get_file_info(fs.FileSelector(top, recursive=True, allow_not_found=True))
                 return sorted(f.path.removeprefix(f"{root}/") for f in found if f.type != fs.FileType.Directory)
-            return sorted(path.removeprefix(f"{root}/") for path in walk(system, root))
+            return sorted(path.removeprefix(f"{root}/") for path in walk(system, top))
 
     def first_file(self) -> str | None:
         """The name of a file below, found with few requests; None in an empty place."""
@@ -118,20 +126,20 @@ class Place:
             return f"{root}/{mark_of(own)}" in marks(system, root)
 
     def read_mark(self, own: str) -> str | None:
-        """The database that a lake's mark names; None where an earlier release wrote it."""
+        """The word in a lake's mark; None where an earlier release wrote it, without one."""
         with self.reached() as (system, root), system.open_input_stream(f"{root}/{mark_of(own)}") as stream:
             try:
-                found = json.loads(stream.read())
-            except ValueError as error:
+                found = json.loads(stream.read(LONGEST_MARK))
+            except (ValueError, RecursionError) as error:
                 raise AtlasError(f"the mark {self.data}/{mark_of(own)} is none that a lake writes: move it away, and run the command again") from error
-        return str(found["database"]) if isinstance(found, dict) and "database" in found else None
+        return str(found["word"]) if isinstance(found, dict) and "word" in found else None
 
-    def mark(self, own: str, lake: Lake, database: str) -> None:
+    def mark(self, own: str, lake: Lake, word: str) -> None:
         """Say in the place whose it is. Raises AtlasError, with no mark left, where another lake has done so meanwhile."""
         said = {
             "identity": own,
             "catalogue": lake.catalogue,
-            "database": database,
+            "word": word,
             "is": "the mark of a lake of activation-atlas, to which the files in this folder belong",
         }
         with self.reached() as (system, root):
@@ -161,13 +169,15 @@ class Place:
             raise AtlasError(f"another lake's place lies in {self.data}, its mark is {self.data}/{found}: {ELSEWHERE}")
         raise AtlasError(f"{self.data} is not empty, {found} lies there, and might be taken for the lake's: {ELSEWHERE}")
 
-    def remove(self, own: str, names: Collection[str]) -> None:
+    def remove(self, own: str, word: str, names: Collection[str]) -> None:
         """Remove files, those that are gone already too. Raises AtlasError for a name that no lake gives, and where the place is not marked as its own."""
         if strange := sorted(name for name in names if not OWN.fullmatch(name)):
             raise AtlasError(f"{self.data}/{strange[0]} is no name of a lake's: nothing was removed")
         self.refuse_others(own)
         if not self.is_marked(own):
             raise AtlasError(f"the mark {self.data}/{mark_of(own)} is gone, without which nothing in {self.data} is removed: run the command again")
+        if self.read_mark(own) != word:
+            raise AtlasError(f"the mark {self.data}/{mark_of(own)} was written anew meanwhile, by a catalogue that is a copy of this one: nothing was removed")
         with self.reached() as (system, root), ThreadPoolExecutor(AT_ONCE) as pool:
             list(pool.map(removing(system), [f"{root}/{name}" for name in names]))
 

@@ -25,6 +25,7 @@ from ingest.store.lake.typed import typed
 from ingest.store.shards import WORDS, Shard, damaged, shard_of
 from schema.errors import AtlasError
 from schema.lake import Lake
+from schema.tables import metadata
 
 
 @dataclass(frozen=True)
@@ -66,10 +67,7 @@ class Storage:
 
     def manifests(self) -> list[str]:
         """Names of all manifests, from the place on; what others call so deeper, or beside, is theirs."""
-        with self.place.reached() as (system, root):
-            found = system.get_file_info(fs.FileSelector(f"{root}/shards", recursive=True, allow_not_found=True))
-            names = (f.path.removeprefix(f"{root}/") for f in found if f.base_name == "manifest.json")
-            return sorted(name for name in names if OWN.fullmatch(name))
+        return [name for name in self.place.files("shards") if name.endswith("/manifest.json") and OWN.fullmatch(name)]
 
     def waiting(self) -> list[Shard]:
         return [self.read(name) for name in self.manifests()]
@@ -84,20 +82,28 @@ class Storage:
             raise damaged(path, "its manifest cannot be read") from error
 
     def broken(self) -> list[tuple[str, str]]:
-        """Names of manifests of shards that cannot be loaded, each with why: what it says is no manifest, or files of it are gone."""
+        """Names of manifests of shards that cannot be loaded, each with why."""
         found = []
         for name in self.manifests():
             try:
-                shard = self.read(name)
+                self.check(self.read(name), name.removesuffix("/manifest.json"))
             except AtlasError as error:
                 found.append((name, str(error)))
-                continue
-            with self.place.reached() as (system, root):
-                folder = f"{root}/{name.removesuffix('/manifest.json')}"
-                there = {f.base_name for f in system.get_file_info(fs.FileSelector(folder))}
-            if gone := sorted({f"{table}.parquet" for table in shard.n_rows} - there):
-                found.append((name, str(damaged(shard.path, f"{gone[0]} is gone"))))
         return found
+
+    def check(self, shard: Shard, folder: str) -> None:
+        """Raise AtlasError unless every file that a manifest promises is there, with its rows, and with columns that its table has."""
+        for table, n_rows in shard.n_rows.items():
+            try:
+                with self.place.reached() as (system, root), system.open_input_file(f"{root}/{folder}/{table}.parquet") as file:
+                    found = pq.ParquetFile(file)
+                    n_found, columns = found.metadata.num_rows, {*found.schema_arrow.names}
+            except (pa.ArrowException, FileNotFoundError, IsADirectoryError) as error:
+                raise damaged(shard.path, f"{table}.parquet cannot be read: {' '.join(str(error).split())}") from error
+            if n_found != n_rows:
+                raise damaged(shard.path, f"{table}.parquet has {n_found} rows where the manifest says {n_rows}")
+            if unknown := sorted(columns - {column.name for column in metadata(1).tables[table].columns}):
+                raise damaged(shard.path, f"{table}.parquet has a column {unknown[0]}, which the table has not")
 
     def discard(self, shard: Shard) -> None:
         """The manifest alone: its files may be the lake's by now."""

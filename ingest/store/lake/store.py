@@ -49,12 +49,16 @@ WHO = "SELECT a.application_name FROM pg_locks AS l INNER JOIN pg_stat_activity 
 
 @dataclass
 class LakeStore:
-    """An open lake in one term of its committer. identity: what tells it from other lakes. n_commits: transactions of it that were committed."""
+    """An open lake in one term of its committer.
+
+    identity: what tells it from other lakes; word: that of its mark. n_commits: transactions of it that were committed.
+    """
 
     con: duckdb.DuckDBPyConnection
     lake: Lake
     path: Path
     identity: str
+    word: str
     term: int
     n_commits: int = 0
 
@@ -68,7 +72,7 @@ class LakeStore:
 
     def remove(self, names: Collection[str]) -> None:
         """Remove files of the lake's own. Raises as `Place.remove`."""
-        self.place.remove(self.identity, names)
+        self.place.remove(self.identity, self.word, names)
 
     def load(self, shard: Shard) -> None:
         with self.transaction():
@@ -181,11 +185,11 @@ def opened_lake(path: Path, *, claims: bool = False) -> Iterator[LakeStore]:
         con = patient(opened)
         check_place(session, lake)
         attach(con, lake)
-        identity = mark_place(session, con, lake, path, claims=claims)
+        identity, word = mark_place(session, con, lake, path, claims=claims)
         con.execute("SET ducklake_max_retry_count = 100")
         create_tables(con)
         con.execute(f"SET search_path = '{CATALOG}.parts,{CATALOG}.main'")
-        yield LakeStore(con, lake, path, identity, begin_term(con))
+        yield LakeStore(con, lake, path, identity, word, begin_term(con))
 
 
 @contextmanager
