@@ -6,7 +6,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,6 +27,7 @@ from atlas.collections.kind import COLLECTIONS
 from schema import beside
 from schema.beside import others_by_kind
 from schema.beside_change import changing
+from schema.drafts import private
 from schema.store import open_reader, open_writer
 from tests.atlas.collections.tiny_collections import write_tiny_collections
 
@@ -254,6 +255,17 @@ def test_a_link_in_the_place_of_a_draft_opens_nobodys_file(path: Path) -> None:
     with pytest.raises(AtlasError, match="was put in the place of what was being written, by somebody who may write to this folder too"):
         replace()
     assert (secret.read_text(), mode(secret), COLLECTIONS.path(path).read_bytes()) == ("key", 0o600, before)
+
+
+@pytest.mark.parametrize("linked", [Path.symlink_to, Path.hardlink_to], ids=["symbolic", "hard"])
+def test_a_link_that_got_a_drafts_name_at_once_is_no_draft(tmp_path: Path, linked: Callable) -> None:
+    secret, draft = tmp_path / "secret", tmp_path / "draft"
+    secret.write_text("key")
+    secret.chmod(0o640)
+    linked(draft, secret)
+    with pytest.raises(AtlasError, match="was put in the place of what was being written"), private(draft):
+        pass
+    assert mode(secret) == 0o640
 
 
 def test_an_atlas_that_is_replaced_while_it_is_opened_keeps_what_is_its_own(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
