@@ -5,6 +5,7 @@ reason, model or text, and n, how many of them there are.
 """
 
 from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -21,10 +22,11 @@ REASON = "reason"
 
 def find_others(con: duckdb.DuckDBPyConnection, sql: str) -> "pa.Table | None":
     """What others.sql of a kind finds in an atlas that is open with the whole file attached; None where all is the atlas's own."""
-    # twice, because whoever has none need not wait for Arrow
-    if con.execute(sql).fetchone() is None:
-        return None
-    return con.execute(sql).to_arrow_table()
+    # twice, because whoever has none need not wait for Arrow; by a cursor, which lets the connection go with the rest unread
+    with closing(con.cursor()) as cursor:
+        if cursor.execute(sql).fetchone() is None:
+            return None
+    return con.sql(sql).to_arrow_table()
 
 
 def leave_out(con: duckdb.DuckDBPyConnection, database: str, others: "pa.Table", hanging: Sequence[tuple[str, str, str]] = ()) -> None:
