@@ -20,7 +20,7 @@ from ingest.drive import Drive, drive, say
 from ingest.faults import explained
 from ingest.model.device import enough_memory
 from ingest.model.models import Model, load_model
-from ingest.notes import another_corpus, cut_texts
+from ingest.notes import another_corpus, columns_left_out, cut_texts
 from ingest.passes.base import Basis, Text
 from ingest.placing import part_texts, place_workers, size_batches
 from ingest.refusals import check_fit, check_model, check_target, check_workers
@@ -137,6 +137,7 @@ def enter_corpus(con: duckdb.DuckDBPyConnection, corpus: Corpus, model: Model, r
     say(bar, another_corpus(con, corpus_id, corpus.name, corpus.split, source))
     seen = survey_corpus(corpus, model, request, corpus_id)
     say(bar, cut_texts(seen))
+    say(bar, columns_left_out(seen))
     register_corpus(con, corpus_id, corpus.name, corpus.split, source, corpus.revision, seen)
     return Text(corpus, corpus_id, seen, lambda: cut_corpus(corpus, model, request, corpus_id))
 

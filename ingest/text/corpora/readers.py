@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -89,7 +90,7 @@ def csv_documents(path: Path, name: str, column: str, delimiter: str = ",") -> I
 
 
 def parquet_documents(path: Path, name: str, column: str) -> Iterator[Document]:
-    """A Parquet file, PARQUET_ROWS rows at a time; nested and binary columns are left in the file. Rows count from 0."""
+    """A Parquet file, PARQUET_ROWS rows at a time; columns with bytes in them are left in the file. Rows count from 0."""
     try:
         # pre_buffer would load whole row groups, and a file may be one.
         with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as table:
@@ -97,14 +98,19 @@ def parquet_documents(path: Path, name: str, column: str) -> Iterator[Document]:
             check_names(str(path), names)
             if column not in names:
                 raise missing_column(str(path), column, names)
-            readable = [field.name for field in table.schema_arrow if field.name == column or not _is_nested_or_binary(field.type)]
+            left_out = tuple(field.name for field in table.schema_arrow if field.name != column and _holds_bytes(field.type))
+            readable = [name for name in names if name not in left_out]
+            nested = {field.name for field in table.schema_arrow if pa.types.is_nested(field.type)}
             rows = (row for batch in table.iter_batches(PARQUET_ROWS, columns=readable) for row in batch.to_pylist())
             for row_number, row in enumerate(rows):
-                yield row_document(f"{name}:{row_number}", row, column)
+                document = row_document(f"{name}:{row_number}", row, column, nested)
+                yield replace(document, left_out=(*left_out, *document.left_out))
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         # a time that Python's calendar does not have is one of these
         raise AtlasError(f"{path}: no readable Parquet file ({str(error).splitlines()[0]})") from error
 
 
-def _is_nested_or_binary(kind: pa.DataType) -> bool:
-    return pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+def _holds_bytes(kind: pa.DataType) -> bool:
+    if pa.types.is_nested(kind):
+        return any(_holds_bytes(kind.field(i).type) for i in range(kind.num_fields))
+    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
