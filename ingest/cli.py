@@ -46,6 +46,9 @@ def pass_options(command: Callable) -> Callable:
     type=click.Choice(["txt", "jsonl", "json", "csv", "tsv", "parquet"]),
     help="What files or standard input are.  [default: what names tell; for standard input what it begins with]",
 )
+@click.option(
+    "--chat", is_flag=True, help="Read special tokens that texts spell as these tokens: chats that were rendered. Rows of messages are rendered anyhow."
+)
 @click.option("--corpus-revision", help="Commit of a hub dataset.")
 @click.option("--every", type=click.IntRange(1), default=1, show_default=True, help="Take every n-th document.")
 @click.option("--max-documents", type=click.IntRange(1), help="Take at most so many documents.")

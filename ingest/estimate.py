@@ -49,7 +49,7 @@ def probe_of(model: Model, request: Request, spool: Path, notes: list[str]) -> P
         return Probe(model, request, None, [])
     corpus = request.open_corpus(spool)
     notes += [corpus.note] if corpus.note else []
-    return Probe(model, request, survey_corpus(corpus, model, request, 0), first_sequences(corpus, model, request))
+    return Probe(model, request, survey_corpus(corpus, model, request, 0, notes.append), first_sequences(corpus, model, request))
 
 
 def first_sequences(corpus: Corpus, model: Model, request: Request) -> list[Sequence]:

@@ -31,6 +31,7 @@ class Request:
     config: str | None
     column: str | None
     format: str | None
+    chat: bool
     corpus_revision: str | None
     every: int
     max_documents: int | None
@@ -70,7 +71,8 @@ class Request:
     def corpus_source(self, corpus: Corpus) -> dict[str, object]:
         """Where the text is and how it is cut: what makes a corpus another corpus."""
         cutting = {"context": self.context, "bos": self.bos, "cut": self.cut, "document_tokens": self.document_tokens}
-        return {**corpus.source, **cutting}
+        # said of chats alone, so that a text read before there were any is known again
+        return {**corpus.source, **cutting, **({"chat": True} if self.chat else {})}
 
     def weights_settings(self) -> dict[str, object]:
         return {"model": self.model, "revision": self.revision, "dtype": self.dtype}

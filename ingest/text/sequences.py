@@ -72,7 +72,7 @@ class Encoding:
 class Encoder:
     """A tokenizer's pipeline, set to tell exact offsets into the original text.
 
-    Text is text: a document that spells a control token, such as <|im_start|>, is read as those characters.
+    Text is text: a document that spells a control token, such as <|im_start|>, is read as those characters, unless it is a chat, which is made of them.
     Offsets are not trimmed: a token's leading space is part of what it covers, so that slices glue to the text.
     Where a normaliser merges or expands characters, tokens cover the original characters they come from.
     """
@@ -85,11 +85,11 @@ class Encoder:
         self.pipeline = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
         self.pipeline.no_truncation()
         self.pipeline.no_padding()
-        self.pipeline.encode_special_tokens = True
         # The tokenizer's own post-processor adds special tokens, which are not asked for, and may trim offsets.
         self.pipeline.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B")
 
-    def encode(self, text: str) -> Encoding:
+    def encode(self, text: str, *, is_chat: bool = False) -> Encoding:
+        self.pipeline.encode_special_tokens = not is_chat
         found = self.pipeline.encode(text, add_special_tokens=False)
         offsets = np.array(found.offsets, dtype=np.int32).reshape(-1, 2)
         starts, ends = offsets[:, 0].copy(), offsets[:, 1].copy()
@@ -97,20 +97,20 @@ class Encoder:
             ends[0] = 0  # the space that SentencePiece puts before a text is not in it, and what follows covers the first character
         return Encoding(np.array(found.ids, dtype=np.int32), starts, ends)
 
-    def encode_start(self, text: str, limit: int | None) -> tuple[str, Encoding]:
+    def encode_start(self, text: str, limit: int | None, *, is_chat: bool = False) -> tuple[str, Encoding]:
         """A start of the text that tells its first `limit` tokens and the one behind them, and that start's tokens; all of it where limit is None.
 
         What follows a cut bears on the tokens near it alone. So a start will do once another, twice as long, begins with the same tokens.
         """
         if limit is None:
-            return text, self.encode(text)
+            return text, self.encode(text, is_chat=is_chat)
         size, before = CHARS_PER_TOKEN * (limit + 1), self.encode("")
         while size < len(text):
-            found = self.encode(text[:size])
+            found = self.encode(text[:size], is_chat=is_chat)
             if before.begins_as(found, limit + 1):
                 return text[:size], found
             size, before = 2 * size, found
-        return text, self.encode(text)
+        return text, self.encode(text, is_chat=is_chat)
 
 
 def bos_token(tokenizer: PreTrainedTokenizerFast, rule: str) -> int | None:
@@ -149,21 +149,23 @@ def cut(
     room = context - (bos_id is not None)
     if room < 1:
         raise AtlasError(f"a context of {context} tokens leaves no room for text{' beside BOS' if bos_id is not None else ''}")
-    return _cut_all(documents, Encoder(tokenizer), corpus_id << ID_BITS, room, bos_id, by, document_tokens)
+    return _cut_all(documents, Encoder(tokenizer), corpus_id << ID_BITS, room, bos_id, bos, by, document_tokens)
 
 
 def _cut_all(
-    documents: Iterable[Document], encoder: Encoder, first_id: int, room: int, bos_id: int | None, by: str, limit: int | None
+    documents: Iterable[Document], encoder: Encoder, first_id: int, room: int, bos_id: int | None, rule: str, by: str, limit: int | None
 ) -> Iterator[CutDocument]:
     sequence_id = position_id = first_id
     for document_id, document in enumerate(documents, first_id):
         sequences = []
         if document.text and not document.text.isspace():
-            text, encoding = encoder.encode_start(document.text, limit)
+            text, encoding = encoder.encode_start(document.text, limit, is_chat=document.is_chat)
             edges = np.array([0]) if by == "tokens" else sentence_edges(text, encoding)
             n_tokens = len(encoding.token_ids) if limit is None else min(limit, len(encoding.token_ids))
             for start, end in spans(edges[edges < n_tokens], n_tokens, room):
-                sequences.append(_sequence(encoding, start, end, bos_id, sequence_id, document_id, position_id))
+                # a template writes its own, and where it writes none the tokenizer puts none before it
+                is_begun = document.is_chat and start == 0 and (rule == "auto" or encoding.token_ids[0] == bos_id)
+                sequences.append(_sequence(encoding, start, end, None if is_begun else bos_id, sequence_id, document_id, position_id))
                 sequence_id += 1
                 position_id += len(sequences[-1].token_ids)
         yield CutDocument(document_id, document, tuple(sequences))

@@ -2,14 +2,15 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, time
 from decimal import Decimal
+from typing import TypeGuard
 
 from schema.errors import AtlasError
 
-DEFAULT_COLUMN = "text"
+DEFAULT_COLUMN, MESSAGES = "text", "messages"
 MAX_DEPTH = 64
 """How deep lists and objects of metadata may lie in one another: DuckDB and every reader of JSON takes so much."""
 
@@ -20,6 +21,8 @@ class Document:
 
     nested: metadata of lists and objects. It is no part of what a document is known by (survey.py): atlases made before it was kept go on.
     left_out: columns whose values JSON cannot hold.
+    messages: of a chat that is yet to be rendered (chats.py); its text is empty until then.
+    is_chat: the text spells the tokenizer's special tokens, and is read so.
     """
 
     name: str
@@ -28,6 +31,8 @@ class Document:
     is_piece: bool = False
     nested: dict[str, object] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
+    messages: tuple[Mapping[str, object], ...] | None = None
+    is_chat: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,15 +56,19 @@ def row_document(name: str, row: Mapping[str, object], column: str, nested_colum
 
     nested_columns: those of lists or objects, also where this row has none.
     """
-    if column not in row:
+    if (held := text_column(row, column)) is None:
         raise missing_column(name, column, row)
-    text = row[column]
+    text: object = row[held]
+    messages = None
+    if held_messages(text):
+        messages = tuple({key: _plain(f"{name}, column {held!r}", value) for key, value in message.items()} for message in text)
+        text = ""
     if text is None:
         text = ""
     if not isinstance(text, str):
         raise AtlasError(f"{name}: column {column!r} holds {type(text).__name__}, not text; name the text column with --column")
-    metadata, nested, left_out = described(name, {key: value for key, value in row.items() if key != column}, nested_columns)
-    return Document(name, checked(name, text), metadata, nested=nested, left_out=left_out)
+    metadata, nested, left_out = described(name, {key: value for key, value in row.items() if key != held}, nested_columns)
+    return Document(name, checked(name, text), metadata, nested=nested, left_out=left_out, messages=messages)
 
 
 def described(name: str, row: Mapping[str, object], nested_columns: Collection[str]) -> tuple[dict[str, object], dict[str, object], tuple[str, ...]]:
@@ -74,6 +83,18 @@ def described(name: str, row: Mapping[str, object], nested_columns: Collection[s
         except TypeError:
             left_out.append(key)
     return metadata, nested, tuple(left_out)
+
+
+def text_column(columns: Container[str], column: str) -> str | None:
+    """The column that holds the text: that asked for, and where none was, and there is no text, the messages of chats; None where there is neither."""
+    if column in columns:
+        return column
+    return MESSAGES if column == DEFAULT_COLUMN and MESSAGES in columns else None
+
+
+def held_messages(value: object) -> TypeGuard[list[Mapping[str, object]]]:
+    """Whether a value is the messages of a chat: a list of objects of which each has a role."""
+    return isinstance(value, list) and bool(value) and all(isinstance(message, Mapping) and isinstance(message.get("role"), str) for message in value)
 
 
 def missing_column(where: str, column: str, columns: Iterable[str]) -> AtlasError:

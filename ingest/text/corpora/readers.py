@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.text.corpora.decoded import decoded_blocks, decoded_lines, first_character
-from ingest.text.corpora.document import Document, check_names, missing_column, row_document
+from ingest.text.corpora.document import Document, check_names, missing_column, row_document, text_column
 from ingest.text.corpora.json_rows import json_lines, json_list
 from schema.errors import AtlasError
 
@@ -67,7 +67,7 @@ def json_documents(path: Path, name: str, column: str) -> Iterator[Document]:
 
 
 def _row_document(where: str, name: str, row: dict, column: str) -> Document:
-    if column not in row:
+    if text_column(row, column) is None:
         raise missing_column(where, column, row)
     return row_document(name, row, column)
 
@@ -96,9 +96,9 @@ def parquet_documents(path: Path, name: str, column: str) -> Iterator[Document]:
         with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as table:
             names = table.schema_arrow.names
             check_names(str(path), names)
-            if column not in names:
+            if (text := text_column(names, column)) is None:
                 raise missing_column(str(path), column, names)
-            left_out = tuple(field.name for field in table.schema_arrow if field.name != column and _holds_bytes(field.type))
+            left_out = tuple(field.name for field in table.schema_arrow if field.name != text and _holds_bytes(field.type))
             readable = [name for name in names if name not in left_out]
             nested = {field.name for field in table.schema_arrow if pa.types.is_nested(field.type)}
             rows = (row for batch in table.iter_batches(PARQUET_ROWS, columns=readable) for row in batch.to_pylist())
