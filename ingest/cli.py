@@ -56,10 +56,11 @@ def pass_options(command: Callable) -> Callable:
 @click.option("--context", type=click.IntRange(2), default=256, show_default=True, help="Tokens the model reads at once.")
 @click.option(
     "--bos",
-    type=click.Choice(["auto", "always", "never", "start"]),
+    metavar="auto|always|never|start|TOKEN",
     default="auto",
     show_default=True,
-    help="BOS before every sequence; auto: as the tokenizer does; start: always, and where it has none its end-of-text token.",
+    help="What every sequence begins with: BOS always or never; auto: what the tokenizer puts there, such as [CLS]; start: BOS, and where there is none the "
+    "end-of-text token; or a token by its name.",
 )
 @click.option("--cut", type=click.Choice(["tokens", "sentences"]), default="tokens", show_default=True, help="How documents are cut into sequences.")
 @click.option(

@@ -31,7 +31,7 @@ from ingest.store.shards import Staging
 from ingest.store.work_file import leave, open_work_file
 from ingest.text.chats import ChatCounts, render_chats
 from ingest.text.corpora import Corpus
-from ingest.text.sequences import CutDocument, bos_token, cut, read_whole, within_vocabulary
+from ingest.text.sequences import CutDocument, bos_token, cut, note_start, read_whole, within_vocabulary
 from ingest.text.survey import Survey, survey
 from ingest.workers.pool import Alone, Pool
 from ingest.workers.worker import Worker
@@ -133,7 +133,8 @@ def pool_for(request: Request, model: Model, staging: Staging) -> Iterator[Pool]
 def enter_corpus(con: duckdb.DuckDBPyConnection, corpus: Corpus, model: Model, request: Request, bar: Progress) -> Text:
     """The request's corpus, entered with what it was found to hold."""
     say(bar, corpus.note)
-    source = request.corpus_source(corpus)
+    say(bar, note_start(model.tokenizer, request.bos))
+    source = request.corpus_source(corpus) | other_start(model, request)
     corpus_id = find_corpus(con, corpus.name, corpus.split, source)
     say(bar, another_corpus(con, corpus_id, corpus.name, corpus.split, source))
     seen = survey_corpus(corpus, model, request, corpus_id, partial(say, bar))
@@ -141,6 +142,12 @@ def enter_corpus(con: duckdb.DuckDBPyConnection, corpus: Corpus, model: Model, r
     say(bar, columns_left_out(seen))
     register_corpus(con, corpus_id, corpus.name, corpus.split, source, corpus.revision, seen)
     return Text(corpus, corpus_id, seen, lambda: cut_corpus(corpus, model, request, corpus_id))
+
+
+def other_start(model: Model, request: Request) -> dict[str, object]:
+    """What sequences begin with by the tokenizer's own rule where that is not BOS: a text that was read without it is another corpus."""
+    start = bos_token(model.tokenizer, request.bos)
+    return {} if request.bos != "auto" or start in (None, model.tokenizer.bos_token_id) else {"start": model.tokenizer.convert_ids_to_tokens(start)}
 
 
 def cut_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int, counts: ChatCounts | None = None) -> Iterator[CutDocument]:

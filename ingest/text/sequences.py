@@ -16,7 +16,7 @@ ID_BITS = 40
 
 BOS_RULES = ("auto", "always", "never", "start")
 """Whether every sequence begins with the BOS token: as the tokenizer itself does when it encodes a text; always; never; always, and where the tokenizer has
-none with its end-of-text token, so that the first token of a text is predicted too."""
+none with its end-of-text token, so that the first token of a text is predicted too. Any other rule is the name of the token."""
 
 CUTS = ("tokens", "sentences")
 """How a document is cut: into stretches of the context's length, or by sentence (a longer one is cut further)."""
@@ -114,9 +114,7 @@ class Encoder:
 
 
 def bos_token(tokenizer: PreTrainedTokenizerFast, rule: str) -> int | None:
-    """The token every sequence begins with under a rule of BOS_RULES, or None."""
-    if rule not in BOS_RULES:
-        raise AtlasError(f"no BOS rule {rule!r}; there are {', '.join(BOS_RULES)}")
+    """The token every sequence begins with under a rule of BOS_RULES, or that of this name; None for none."""
     bos = tokenizer.bos_token_id
     if rule == "never":
         return None
@@ -127,10 +125,35 @@ def bos_token(tokenizer: PreTrainedTokenizerFast, rule: str) -> int | None:
         return bos
     if rule == "always":
         if bos is None:
-            raise AtlasError(f"BOS rule 'always': the tokenizer of {tokenizer.name_or_path!r} has no BOS token; use 'auto' or 'never'")
+            raise AtlasError(
+                f"BOS rule 'always': the tokenizer of {tokenizer.name_or_path!r} has no BOS token; use 'auto' or 'never', or name a token that it has"
+            )
         return bos
-    with_special, bare = tokenizer("a").input_ids, tokenizer("a", add_special_tokens=False).input_ids
-    return bos if bos is not None and with_special[: 1 + len(bare)] == [bos, *bare] else None
+    if rule == "auto":
+        own = own_start(tokenizer)
+        return own[0] if len(own) == 1 else None
+    if (named := tokenizer.get_vocab().get(rule)) is None:
+        raise AtlasError(
+            f"no BOS rule {rule!r}, nor a token of that name; there are {', '.join(BOS_RULES)}, and the tokenizer's tokens as its vocabulary spells them"
+        )
+    return named
+
+
+def own_start(tokenizer: PreTrainedTokenizerFast) -> list[int]:
+    """The tokens that the tokenizer itself puts before a text."""
+    whole, bare = tokenizer("a").input_ids, tokenizer("a", add_special_tokens=False).input_ids
+    return next((whole[:i] for i in range(len(whole) - len(bare) + 1) if whole[i : i + len(bare)] == bare), [])
+
+
+def note_start(tokenizer: PreTrainedTokenizerFast, rule: str) -> str | None:
+    """What the user should know of how sequences begin where the tokenizer begins a text otherwise than with one BOS token, or None."""
+    own = own_start(tokenizer)
+    if rule != "auto" or own in ([], [tokenizer.bos_token_id]):
+        return None
+    names = tokenizer.convert_ids_to_tokens(own)
+    if len(own) == 1:
+        return f"note: every sequence begins with {names[0]}, as the tokenizer begins a text"
+    return f"note: the tokenizer begins a text with {' '.join(names)}, and a sequence begins with one token at most: none is put; --bos '{names[-1]}' puts it"
 
 
 def cut(
@@ -139,7 +162,7 @@ def cut(
     """Tokenise each document once and cut it into sequences of at most `context` tokens, BOS included; streaming.
 
     document_tokens: read only so many tokens of each document, from its start; its text stays whole.
-    bos: one of BOS_RULES. by: one of CUTS. Ids count from corpus_id · 2^40; position ids are consecutive over the whole corpus.
+    bos: one of BOS_RULES, or the name of a token. by: one of CUTS. Ids count from corpus_id · 2^40; position ids are consecutive over the whole corpus.
     Every document comes out, in order, also one without sequences.
     Raises AtlasError, before anything is read, for an unknown rule, a context that leaves no room for text, or a tokenizer without offsets.
     """
