@@ -241,7 +241,11 @@ def _sequence(encoding: Encoding, start: int, end: int, bos_id: int | None, sequ
     if len(following) < len(token_ids):
         following = np.append(following, np.int32(NO_NEXT_TOKEN))
     if bos_id is not None:
-        following = np.insert(following, 0, token_ids[0])
-        token_ids = np.insert(token_ids, 0, bos_id)
-        starts, ends = np.insert(starts, 0, starts[0]), np.insert(ends, 0, starts[0])
+        following, token_ids = behind(token_ids[0], following), behind(bos_id, token_ids)
+        starts, ends = behind(starts[0], starts), behind(starts[0], ends)
     return Sequence(sequence_id, document_id, position_id, token_ids, following, starts, ends)
+
+
+def behind(first: int, others: np.ndarray) -> np.ndarray:
+    """The others behind one more; np.insert takes ten times as long, which counts where documents are short."""
+    return np.concatenate([np.array([first], others.dtype), others])

@@ -119,12 +119,18 @@ def document_digest(cut: CutDocument) -> bytes:
 def draw(
     keys: np.ndarray, ids: np.ndarray, cut: CutDocument, identity: bytes, n: int, seed: int, one_from: int | None
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """Add a document's positions, or one of each of its sequences, to the sample and keep the n smallest hashes."""
+    """Add a document's positions, or one of each of its sequences, to the sample and keep the n smallest hashes. keys, ids: in the order of both."""
     here = np.concatenate([np.arange(s.first_position_id, s.first_position_id + len(s.token_ids)) for s in cut.sequences])
     hashed = position_hashes(seed, identity, len(here))
     if one_from is not None:
         chosen = one_of_each([len(s.token_ids) for s in cut.sequences], hashed, one_from)
         here, hashed = here[chosen], hashed[chosen]
+    if len(keys) == n:
+        # the sample is full, and most documents bring nothing to it: sorting it anew for each takes longer than all else
+        near = hashed <= keys[-1]
+        if not near.any():
+            return keys, ids
+        here, hashed = here[near], hashed[near]
     keys, ids = np.concatenate([keys, hashed]), np.concatenate([ids, here])
     kept = np.lexsort((ids, keys))[:n]
     return keys[kept], ids[kept]
