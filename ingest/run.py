@@ -7,7 +7,7 @@ manifest once it is, so a run that dies at any moment goes on with the first sha
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from ingest.drive import Drive, drive, say
 from ingest.faults import explained
 from ingest.model.device import enough_memory
 from ingest.model.models import Model, load_model
-from ingest.notes import another_corpus, cut_texts
+from ingest.notes import another_corpus, columns_left_out, cut_texts
 from ingest.passes.base import Basis, Text
 from ingest.placing import part_texts, place_workers, size_batches
 from ingest.refusals import check_fit, check_model, check_target, check_workers
@@ -29,8 +29,9 @@ from ingest.store.committer import Committer, FileStore, Store, check_free, held
 from ingest.store.register import find_corpus, forget, register_corpus, register_model
 from ingest.store.shards import Staging
 from ingest.store.work_file import leave, open_work_file
+from ingest.text.chats import ChatCounts, render_chats
 from ingest.text.corpora import Corpus
-from ingest.text.sequences import CutDocument, bos_token, cut, read_whole, within_vocabulary
+from ingest.text.sequences import CutDocument, bos_token, cut, note_start, read_whole, within_vocabulary
 from ingest.text.survey import Survey, survey
 from ingest.workers.pool import Alone, Pool
 from ingest.workers.worker import Worker
@@ -131,18 +132,28 @@ def pool_for(request: Request, model: Model, staging: Staging) -> Iterator[Pool]
 
 def enter_corpus(con: duckdb.DuckDBPyConnection, corpus: Corpus, model: Model, request: Request, bar: Progress) -> Text:
     """The request's corpus, entered with what it was found to hold."""
-    source = request.corpus_source(corpus)
+    say(bar, corpus.note)
+    say(bar, note_start(model.tokenizer, request.bos))
+    source = request.corpus_source(corpus) | other_start(model, request)
     corpus_id = find_corpus(con, corpus.name, corpus.split, source)
     say(bar, another_corpus(con, corpus_id, corpus.name, corpus.split, source))
-    seen = survey_corpus(corpus, model, request, corpus_id)
+    seen = survey_corpus(corpus, model, request, corpus_id, partial(say, bar))
     say(bar, cut_texts(seen))
+    say(bar, columns_left_out(seen))
     register_corpus(con, corpus_id, corpus.name, corpus.split, source, corpus.revision, seen)
     return Text(corpus, corpus_id, seen, lambda: cut_corpus(corpus, model, request, corpus_id))
 
 
-def cut_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int) -> Iterator[CutDocument]:
+def other_start(model: Model, request: Request) -> dict[str, object]:
+    """What sequences begin with by the tokenizer's own rule where that is not BOS: a text that was read without it is another corpus."""
+    start = bos_token(model.tokenizer, request.bos)
+    return {} if request.bos != "auto" or start in (None, model.tokenizer.bos_token_id) else {"start": model.tokenizer.convert_ids_to_tokens(start)}
+
+
+def cut_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int, counts: ChatCounts | None = None) -> Iterator[CutDocument]:
+    texts = render_chats(corpus.documents(), model.tokenizer, is_chat=request.chat)
     documents = cut(
-        corpus.documents(), model.tokenizer, corpus_id=corpus_id, context=request.context, bos=request.bos, by=request.cut,
+        counts.watch(texts) if counts else texts, model.tokenizer, corpus_id=corpus_id, context=request.context, bos=request.bos, by=request.cut,
         document_tokens=request.document_tokens,
     )  # fmt: skip
     if request.is_suite:
@@ -150,8 +161,10 @@ def cut_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int) -
     return within_vocabulary(documents, model.n_embeddings, model.name)
 
 
-def survey_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int) -> Survey:
-    documents = cut_corpus(corpus, model, request, corpus_id)
+def survey_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int, tell: Callable[[str], None]) -> Survey:
+    """What the corpus holds. tell: is called with what its user should know of it."""
+    counts = ChatCounts(model.tokenizer)
+    documents = cut_corpus(corpus, model, request, corpus_id, counts)
     # one prefix a sentence, and BOS alone is none
     one_from = int(bos_token(model.tokenizer, request.bos) is not None) if request.cut == "sentences" else None
     seen = survey(documents, shard_positions=request.shard_positions, n_sample=request.trace, seed=request.seed, one_from=one_from)
@@ -159,4 +172,6 @@ def survey_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int
         raise AtlasError(f"corpus {corpus.name!r} is empty: it has no documents")
     if not seen.n_positions:
         raise AtlasError(f"corpus {corpus.name!r} has no text: every document is blank, {seen.n_documents} of {seen.n_documents}")
+    for note in counts.notes():
+        tell(note)
     return seen

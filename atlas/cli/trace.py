@@ -20,6 +20,7 @@ from schema.errors import AtlasError
     "--arm", "files", multiple=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE", help="A JSON list of interventions: an arm."
 )
 @click.option("--generate", "n_new", default=0, type=click.IntRange(0), metavar="N", help="Go on with N tokens, the likeliest each time.")
+@click.option("--chat", is_flag=True, help="TEXT is what a user says, or a JSON list of messages: render it by the tokenizer's chat template.")
 @click.option("--seed", type=click.IntRange(0), help="Draw them instead.")
 @click.option("--save", "title", metavar="TITLE", help="Keep what came of it as an experiment beside the atlas.")
 @click.option(
@@ -35,8 +36,8 @@ from schema.errors import AtlasError
 @click.option("--index", default=-1, show_default=True, help="Which token's prediction is taken apart, from 0; below it, from the end.")
 @click.option("--corpus", default=0, show_default=True, type=click.IntRange(0), help="The corpus whose largest coefficients --set multiplies.")
 def command(
-    texts: tuple[str, ...], db: Path | None, switches: tuple[str, ...], files: tuple[Path, ...], n_new: int, seed: int | None, title: str | None,
-    n_off: int | None, layers: tuple[int, ...], with_trace: bool, kept: int | None, index: int, corpus: int,
+    texts: tuple[str, ...], db: Path | None, switches: tuple[str, ...], files: tuple[Path, ...], n_new: int, chat: bool, seed: int | None,
+    title: str | None, n_off: int | None, layers: tuple[int, ...], with_trace: bool, kept: int | None, index: int, corpus: int,
 ) -> None:  # fmt: skip
     """Trace TEXT, a prompt: what the model predicts after each token, and what promotes it.
 
@@ -49,7 +50,7 @@ def command(
     atlas trace "The city council met on Monday to" --db demo.duckdb --switch-off 10 --layer 29 --save "is a score an effect?"
     """
     if kept is not None:
-        require_alone("--kept shows what there is", texts, switches, files, n_new, n_off, title)
+        require_alone("--kept shows what there is", texts, switches, files, n_new, n_off, title, chat)
         with open_atlas(db) as a:
             show(a.live().kept(kept), None, index, corpus)
         return
@@ -58,7 +59,7 @@ def command(
     if with_trace and title is None:
         raise AtlasError("--with-trace says what --save keeps: give --save TITLE too")
     if n_off is not None:
-        require_alone("--switch-off makes the arms itself", switches, files, n_new, with_trace)
+        require_alone("--switch-off makes the arms itself", switches, files, n_new, with_trace, chat)
         with open_atlas(db) as a, shown_progress() as progress:
             switched = a.live().switch_off(texts, n_off, layers=layers or None, index=index, progress=progress)
         from atlas.cli.switched import show_switched
@@ -71,7 +72,7 @@ def command(
     arms += [arm_in(path) for path in files]
     names = [*([", ".join(switches)] if switches else []), *(visible_line(str(path)) for path in files)]
     with open_atlas(db) as a, shown_progress(["base", *names]) as progress:
-        found = a.live().trace(texts[0], arms, n_new=n_new, seed=seed, corpus_id=corpus, progress=progress)
+        found = a.live().trace(texts[0], arms, n_new=n_new, seed=seed, corpus_id=corpus, chat=chat, progress=progress)
         progress({"stage": ""})
         show(found, names, index, corpus)
         if title is not None:

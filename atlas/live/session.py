@@ -74,16 +74,17 @@ class Live:
 
     def trace(
         self, text: str, arms: Sequence[ArmText] = (), *, n_new: int = 0, seed: int | None = None, corpus_id: int = 0, apart: int | None = None,
-        progress: Progress = lambda _: None,
+        chat: bool = False, progress: Progress = lambda _: None,
     ) -> "LiveTrace":  # fmt: skip
         """Trace a prompt at every position, as it is and under each arm, and go on with `n_new` tokens: the likeliest, or drawn by a seed.
 
         corpus_id: whose largest and mean coefficients a short form such as L20N630=max*0.5 means. apart: index of the token whose prediction is taken apart,
-        from the end below 0, so that `prediction_parts` and others of attribution answer for it; None for none.
+        from the end below 0, so that `prediction_parts` and others of attribution answer for it; None for none. chat: the text is what a user says, or a JSON
+        list of messages, each with role and content; it is rendered by the tokenizer's template, up to where the assistant's answer begins.
         Raises AtlasError for what the model or the atlas has not, if the process has other weights than the atlas, or does not start.
         """
-        tables = self.answer(text, arms, n_new=n_new, seed=seed, corpus_id=corpus_id, apart=apart, progress=progress)
-        return LiveTrace(self.con, self.path, text, tables)
+        tables = self.answer(text, arms, n_new=n_new, seed=seed, corpus_id=corpus_id, apart=apart, is_chat=chat, progress=progress)
+        return LiveTrace(self.con, self.path, tables["document"]["text"][0].as_py() if chat else text, tables)
 
     def kept(self, experiment: int) -> "LiveTrace":
         """A trace that was kept with `save(title, with_trace=True)`, as when it was made; no model is needed. Raises AtlasError if there is none."""
@@ -100,7 +101,7 @@ class Live:
 
     def answer(
         self, text: str, arms: Sequence[ArmText], *, n_new: int = 0, seed: int | None = None, corpus_id: int = 0, is_traced: bool = True,
-        apart: int | None = None, is_narrow: bool = False, progress: Progress = lambda _: None,
+        apart: int | None = None, is_narrow: bool = False, is_chat: bool = False, progress: Progress = lambda _: None,
     ) -> dict[str, pa.Table]:  # fmt: skip
         """Tables as the model process gives them; not is_traced: what the arms predict alone; is_narrow: states of the token `apart` alone.
 
@@ -114,7 +115,7 @@ class Live:
             raise AtlasError("this atlas is empty: it has no model yet. `atlas ingest` fills it.")
         request = {
             "text": text, "arms": [arm_json(arm, corpus_id) for arm in arms], "weights_sha256": sha256.item(), "n_new": n_new, "seed": seed,
-            "is_traced": is_traced, "apart": apart, "is_narrow": is_narrow,
+            "is_traced": is_traced, "apart": apart, "is_narrow": is_narrow, **({"is_chat": True} if is_chat else {}),
         }  # fmt: skip
         tables = ask_process(self.path, "trace", request, progress, self.visitor)
         names = pa.array(["base", *(name_of(arm, k) for k, arm in enumerate(arms, start=1))])

@@ -84,7 +84,7 @@ class Engine:
         with closing(open_reader(self.path)) as con:
             bos, value_tops = bos_rule(con), read_value_tops(con, model)
             arms = resolved_arms(model, asked.arms, look_up(con), tell)
-        prompts = under_arms(cut_prompt(model, asked.text, bos), len(arms))
+        prompts = under_arms(cut_prompt(model, asked.text, bos, is_chat=asked.is_chat), len(arms))
         require_few(prompts, n_runs(arms))
         if asked.n_new:
             # before the trace, which may take minutes

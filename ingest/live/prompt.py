@@ -1,15 +1,19 @@
 """A live prompt as a corpus of one document: cut as a corpus is, its ids negative, so that they meet none of the atlas."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from ingest.model.models import Model
 from ingest.recorders.rows import text_tables
+from ingest.text.chats import TemplateProcess
 from ingest.text.corpora import Document
+from ingest.text.corpora.document import held_messages
 from ingest.text.sequences import CutDocument, Sequence, cut
 from schema.errors import AtlasError
 from schema.live import MOST_POSITIONS, MOST_PROMPT_TOKENS
@@ -18,10 +22,18 @@ BASE_CORPUS = -1
 """corpus_id of the prompt as it is; of the prompt under arm k, counted from 1, it is -1 - k."""
 
 
-def cut_prompt(model: Model, text: str, bos: str) -> CutDocument:
-    """The prompt as one sequence. Raises AtlasError for one of no tokens, or of more than the model reads."""
+def cut_prompt(model: Model, text: str, bos: str, *, is_chat: bool = False) -> CutDocument:
+    """The prompt as one sequence. is_chat: it is rendered by the tokenizer's template, up to where the assistant's answer begins.
+
+    Raises AtlasError for one of no tokens, or of more than the model reads.
+    """
     most = min(MOST_PROMPT_TOKENS, model.max_context or MOST_PROMPT_TOKENS)
     document = Document("prompt", text, {})
+    if is_chat:
+        with TemplateProcess(model.tokenizer) as template:
+            messages = chat_messages(text)
+            rendered, _ = template.render("the prompt", messages, begins_answer=messages[-1]["role"] != "assistant")
+        document = replace(document, text=rendered, is_chat=True)
     # one more than there may be, so that what is too long shows
     found = next(cut([document], model.tokenizer, corpus_id=BASE_CORPUS, context=most + 1, bos=bos, by="tokens"))
     if not found.sequences:
@@ -33,6 +45,15 @@ def cut_prompt(model: Model, text: str, bos: str) -> CutDocument:
     if strange:
         raise AtlasError(f"model {model.name}: its tokenizer makes token {strange[0]} of the prompt, and the model has no embedding of it")
     return found
+
+
+def chat_messages(text: str) -> list[Mapping[str, Any]]:
+    """The messages of a prompt: a JSON list of them, or what a user says."""
+    try:
+        messages = json.loads(text)
+    except (ValueError, RecursionError):
+        messages = None
+    return messages if held_messages(messages) else [{"role": "user", "content": text}]
 
 
 def under_arms(found: CutDocument, n_arms: int) -> list[CutDocument]:

@@ -22,7 +22,7 @@ def record_tables(model: Model, prompt: CutDocument, asked: Asked, bos: str, sta
         "attention": model.hf.config._attn_implementation, "weights_sha256": model.weights_sha256, "started_at": started_at,
         "finished_at": datetime.now(UTC), "status": "finished",
     }  # fmt: skip
-    has_bos = bos_token(model.tokenizer, bos) is not None
+    has_bos = int(s.token_ids[0]) == bos_token(model.tokenizer, bos)
     tokens = {
         "prompt_id": np.zeros(n, np.int32), "index": np.arange(n, dtype=np.int32), "token_id": s.token_ids, "char_start": s.char_starts,
         "char_end": s.char_ends, "role": ["other"] * (n - 1) + ["last"],

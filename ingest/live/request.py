@@ -10,7 +10,7 @@ from schema.interventions.reading import read_json, shown, whole
 from schema.live import MOST_ARMS, MOST_FORWARDS, MOST_NEW_TOKENS, MOST_PROMPT_TOKENS
 
 NEEDED = {"text", "weights_sha256"}
-KEYS = NEEDED | {"arms", "n_new", "seed", "is_traced", "apart", "is_narrow"}
+KEYS = NEEDED | {"arms", "n_new", "seed", "is_traced", "apart", "is_narrow", "is_chat"}
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Asked:
 
     n_new: tokens that it goes on with, the likeliest each time; drawn, where there is a seed. is_traced: what is asked for is the trace too, and not what
     the arms predict alone. apart: index of the token whose prediction is taken apart, from the end below 0; None for none.
-    is_narrow: states and coefficients are told of that token alone.
+    is_narrow: states and coefficients are told of that token alone. is_chat: the text is what a user says, or a JSON list of messages.
     """
 
     text: str
@@ -30,6 +30,7 @@ class Asked:
     is_traced: bool = True
     apart: int | None = None
     is_narrow: bool = False
+    is_chat: bool = False
 
 
 def parse_request(body: bytes) -> Asked:
@@ -40,12 +41,14 @@ def parse_request(body: bytes) -> Asked:
     arms, n_new, seed = arms_of(given.get("arms", [])), given.get("n_new", 0), given.get("seed")
     if not isinstance(is_traced := given.get("is_traced", True), bool):
         raise AtlasError(f"is_traced is {shown(is_traced)}; it is true or false")
+    if not isinstance(is_chat := given.get("is_chat", False), bool):
+        raise AtlasError(f"is_chat is {shown(is_chat)}; it is true or false")
     if whole(n_new, "n_new", MOST_NEW_TOKENS + 1) * (1 + len(arms)) > MOST_FORWARDS:
         raise AtlasError(f"{n_new} new tokens under {len(arms)} arms were asked for; new tokens times prompts are at most {MOST_FORWARDS:,}")
     if (is_narrow := given.get("is_narrow", False)) not in (True, False) or (is_narrow and given.get("apart") is None):
         raise AtlasError("is_narrow is true or false, and true only with apart, the token that it is narrowed to")
     seed = None if seed is None else whole(seed, "seed", MOST_SEEDS)
-    return Asked(text_of(given["text"]), arms, str(given["weights_sha256"]), n_new, seed, is_traced, index_of(given.get("apart")), is_narrow)
+    return Asked(text_of(given["text"]), arms, str(given["weights_sha256"]), n_new, seed, is_traced, index_of(given.get("apart")), is_narrow, is_chat)
 
 
 def index_of(given: Any) -> int | None:

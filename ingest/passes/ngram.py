@@ -87,16 +87,18 @@ def counted_corpus(request: "Request") -> "Corpus":
 
     name, split = request.options["ngram_corpus"], request.options["ngram_split"]
     # what is said of the corpus that is predicted says nothing of another
-    same = {} if name is None else {"corpus": name, "config": None, "corpus_revision": None}
+    same = {} if name is None else {"corpus": name, "config": None, "corpus_revision": None, "format": None}
     return replace(request, **same, split=split, every=1, max_documents=None).open_corpus(work_folder(request.target))
 
 
 def counted_tokens(basis: Basis, other: "Corpus") -> "list[np.ndarray]":
     """token_ids of each document to count, [n]. Raises AtlasError if nothing is left of the text: what is counted must not be predicted."""
+    from ingest.text.chats import render_chats
     from ingest.text.counted import counted_documents, text_digest
 
+    tokenizer = basis.model.tokenizer
     predicted = {text_digest(d.document) for d in basis.text.documents()} if basis.text else set()
-    found = list(counted_documents(other.documents(), basis.model.tokenizer, predicted))
+    found = list(counted_documents(render_chats(other.documents(), tokenizer, is_chat=basis.request.chat), tokenizer, predicted))
     if not found:
         raise AtlasError(
             f"corpus {other.name!r}, split '{other.split}', has no text to count in: its documents are those that are predicted. "

@@ -23,7 +23,7 @@ SHAPES = dict(zip(PROBES, ((50, 2), (25, 4)), strict=True))
 
 
 def probe_tables(model: Model, probe: str, bos: str, seed: int) -> Tables:
-    """Rows of `head_probe` and `probe_loss`. bos: the rule by which sequences of a corpus begin, one of BOS_RULES."""
+    """Rows of `head_probe` and `probe_loss`. bos: the rule by which sequences of a corpus begin, one of BOS_RULES or a token's name."""
     start = starting(model, probe, bos)
     sequences = probe_sequences(model, probe, start, seed)
     length = n_tokens(sequences[0])

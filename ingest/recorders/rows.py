@@ -27,7 +27,7 @@ def text_tables(documents: list[CutDocument], corpus_id: int) -> dict[str, pa.Ta
                 "document_id": pa.array([d.document_id for d in documents], pa.int64()),
                 "corpus_id": np.full(len(documents), corpus_id, np.int32),
                 "name": [d.document.name for d in documents],
-                "metadata": [json.dumps(d.document.metadata, default=str, ensure_ascii=False) for d in documents],
+                "metadata": [json.dumps(d.document.metadata | d.document.nested, default=str, ensure_ascii=False) for d in documents],
                 "text": pa.array([d.document.text for d in documents], pa.large_string()),
             }
         ),

@@ -20,7 +20,7 @@ def counted_documents(documents: Iterable[Document], tokenizer: PreTrainedTokeni
     encoder = Encoder(tokenizer)
     for document in documents:
         if document.text and not document.text.isspace() and text_digest(document) not in left_out:
-            yield encoder.encode(document.text).token_ids
+            yield encoder.encode(document.text, is_chat=document.is_chat).token_ids
 
 
 def read_tokens(document: CutDocument, has_bos: bool) -> tuple[np.ndarray, np.ndarray]:

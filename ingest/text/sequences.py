@@ -16,7 +16,7 @@ ID_BITS = 40
 
 BOS_RULES = ("auto", "always", "never", "start")
 """Whether every sequence begins with the BOS token: as the tokenizer itself does when it encodes a text; always; never; always, and where the tokenizer has
-none with its end-of-text token, so that the first token of a text is predicted too."""
+none with its end-of-text token, so that the first token of a text is predicted too. Any other rule is the name of the token."""
 
 CUTS = ("tokens", "sentences")
 """How a document is cut: into stretches of the context's length, or by sentence (a longer one is cut further)."""
@@ -72,7 +72,7 @@ class Encoding:
 class Encoder:
     """A tokenizer's pipeline, set to tell exact offsets into the original text.
 
-    Text is text: a document that spells a control token, such as <|im_start|>, is read as those characters.
+    Text is text: a document that spells a control token, such as <|im_start|>, is read as those characters, unless it is a chat, which is made of them.
     Offsets are not trimmed: a token's leading space is part of what it covers, so that slices glue to the text.
     Where a normaliser merges or expands characters, tokens cover the original characters they come from.
     """
@@ -85,11 +85,11 @@ class Encoder:
         self.pipeline = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
         self.pipeline.no_truncation()
         self.pipeline.no_padding()
-        self.pipeline.encode_special_tokens = True
         # The tokenizer's own post-processor adds special tokens, which are not asked for, and may trim offsets.
         self.pipeline.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B")
 
-    def encode(self, text: str) -> Encoding:
+    def encode(self, text: str, *, is_chat: bool = False) -> Encoding:
+        self.pipeline.encode_special_tokens = not is_chat
         found = self.pipeline.encode(text, add_special_tokens=False)
         offsets = np.array(found.offsets, dtype=np.int32).reshape(-1, 2)
         starts, ends = offsets[:, 0].copy(), offsets[:, 1].copy()
@@ -97,26 +97,24 @@ class Encoder:
             ends[0] = 0  # the space that SentencePiece puts before a text is not in it, and what follows covers the first character
         return Encoding(np.array(found.ids, dtype=np.int32), starts, ends)
 
-    def encode_start(self, text: str, limit: int | None) -> tuple[str, Encoding]:
+    def encode_start(self, text: str, limit: int | None, *, is_chat: bool = False) -> tuple[str, Encoding]:
         """A start of the text that tells its first `limit` tokens and the one behind them, and that start's tokens; all of it where limit is None.
 
         What follows a cut bears on the tokens near it alone. So a start will do once another, twice as long, begins with the same tokens.
         """
         if limit is None:
-            return text, self.encode(text)
+            return text, self.encode(text, is_chat=is_chat)
         size, before = CHARS_PER_TOKEN * (limit + 1), self.encode("")
         while size < len(text):
-            found = self.encode(text[:size])
+            found = self.encode(text[:size], is_chat=is_chat)
             if before.begins_as(found, limit + 1):
                 return text[:size], found
             size, before = 2 * size, found
-        return text, self.encode(text)
+        return text, self.encode(text, is_chat=is_chat)
 
 
 def bos_token(tokenizer: PreTrainedTokenizerFast, rule: str) -> int | None:
-    """The token every sequence begins with under a rule of BOS_RULES, or None."""
-    if rule not in BOS_RULES:
-        raise AtlasError(f"no BOS rule {rule!r}; there are {', '.join(BOS_RULES)}")
+    """The token every sequence begins with under a rule of BOS_RULES, or that of this name; None for none."""
     bos = tokenizer.bos_token_id
     if rule == "never":
         return None
@@ -127,10 +125,35 @@ def bos_token(tokenizer: PreTrainedTokenizerFast, rule: str) -> int | None:
         return bos
     if rule == "always":
         if bos is None:
-            raise AtlasError(f"BOS rule 'always': the tokenizer of {tokenizer.name_or_path!r} has no BOS token; use 'auto' or 'never'")
+            raise AtlasError(
+                f"BOS rule 'always': the tokenizer of {tokenizer.name_or_path!r} has no BOS token; use 'auto' or 'never', or name a token that it has"
+            )
         return bos
-    with_special, bare = tokenizer("a").input_ids, tokenizer("a", add_special_tokens=False).input_ids
-    return bos if bos is not None and with_special[: 1 + len(bare)] == [bos, *bare] else None
+    if rule == "auto":
+        own = own_start(tokenizer)
+        return own[0] if len(own) == 1 else None
+    if (named := tokenizer.get_vocab().get(rule)) is None:
+        raise AtlasError(
+            f"no BOS rule {rule!r}, nor a token of that name; there are {', '.join(BOS_RULES)}, and the tokenizer's tokens as its vocabulary spells them"
+        )
+    return named
+
+
+def own_start(tokenizer: PreTrainedTokenizerFast) -> list[int]:
+    """The tokens that the tokenizer itself puts before a text."""
+    whole, bare = tokenizer("a").input_ids, tokenizer("a", add_special_tokens=False).input_ids
+    return next((whole[:i] for i in range(len(whole) - len(bare) + 1) if whole[i : i + len(bare)] == bare), [])
+
+
+def note_start(tokenizer: PreTrainedTokenizerFast, rule: str) -> str | None:
+    """What the user should know of how sequences begin where the tokenizer begins a text otherwise than with one BOS token, or None."""
+    own = own_start(tokenizer)
+    if rule != "auto" or own in ([], [tokenizer.bos_token_id]):
+        return None
+    names = tokenizer.convert_ids_to_tokens(own)
+    if len(own) == 1:
+        return f"note: every sequence begins with {names[0]}, as the tokenizer begins a text"
+    return f"note: the tokenizer begins a text with {' '.join(names)}, and a sequence begins with one token at most: none is put; --bos '{names[-1]}' puts it"
 
 
 def cut(
@@ -139,7 +162,7 @@ def cut(
     """Tokenise each document once and cut it into sequences of at most `context` tokens, BOS included; streaming.
 
     document_tokens: read only so many tokens of each document, from its start; its text stays whole.
-    bos: one of BOS_RULES. by: one of CUTS. Ids count from corpus_id · 2^40; position ids are consecutive over the whole corpus.
+    bos: one of BOS_RULES, or the name of a token. by: one of CUTS. Ids count from corpus_id · 2^40; position ids are consecutive over the whole corpus.
     Every document comes out, in order, also one without sequences.
     Raises AtlasError, before anything is read, for an unknown rule, a context that leaves no room for text, or a tokenizer without offsets.
     """
@@ -149,21 +172,23 @@ def cut(
     room = context - (bos_id is not None)
     if room < 1:
         raise AtlasError(f"a context of {context} tokens leaves no room for text{' beside BOS' if bos_id is not None else ''}")
-    return _cut_all(documents, Encoder(tokenizer), corpus_id << ID_BITS, room, bos_id, by, document_tokens)
+    return _cut_all(documents, Encoder(tokenizer), corpus_id << ID_BITS, room, bos_id, bos, by, document_tokens)
 
 
 def _cut_all(
-    documents: Iterable[Document], encoder: Encoder, first_id: int, room: int, bos_id: int | None, by: str, limit: int | None
+    documents: Iterable[Document], encoder: Encoder, first_id: int, room: int, bos_id: int | None, rule: str, by: str, limit: int | None
 ) -> Iterator[CutDocument]:
     sequence_id = position_id = first_id
     for document_id, document in enumerate(documents, first_id):
         sequences = []
         if document.text and not document.text.isspace():
-            text, encoding = encoder.encode_start(document.text, limit)
+            text, encoding = encoder.encode_start(document.text, limit, is_chat=document.is_chat)
             edges = np.array([0]) if by == "tokens" else sentence_edges(text, encoding)
             n_tokens = len(encoding.token_ids) if limit is None else min(limit, len(encoding.token_ids))
             for start, end in spans(edges[edges < n_tokens], n_tokens, room):
-                sequences.append(_sequence(encoding, start, end, bos_id, sequence_id, document_id, position_id))
+                # a template writes its own, and where it writes none the tokenizer puts none before it
+                is_begun = document.is_chat and start == 0 and (rule == "auto" or encoding.token_ids[0] == bos_id)
+                sequences.append(_sequence(encoding, start, end, None if is_begun else bos_id, sequence_id, document_id, position_id))
                 sequence_id += 1
                 position_id += len(sequences[-1].token_ids)
         yield CutDocument(document_id, document, tuple(sequences))
@@ -216,7 +241,11 @@ def _sequence(encoding: Encoding, start: int, end: int, bos_id: int | None, sequ
     if len(following) < len(token_ids):
         following = np.append(following, np.int32(NO_NEXT_TOKEN))
     if bos_id is not None:
-        following = np.insert(following, 0, token_ids[0])
-        token_ids = np.insert(token_ids, 0, bos_id)
-        starts, ends = np.insert(starts, 0, starts[0]), np.insert(ends, 0, starts[0])
+        following, token_ids = behind(token_ids[0], following), behind(bos_id, token_ids)
+        starts, ends = behind(starts[0], starts), behind(starts[0], ends)
     return Sequence(sequence_id, document_id, position_id, token_ids, following, starts, ends)
+
+
+def behind(first: int, others: np.ndarray) -> np.ndarray:
+    """The others behind one more; np.insert takes ten times as long, which counts where documents are short."""
+    return np.concatenate([np.array([first], others.dtype), others])

@@ -30,7 +30,10 @@ class Span:
 
 @dataclass(frozen=True)
 class Survey:
-    """What a corpus holds. `n_pieces` of the documents are pieces of longer texts; `sample` are the position_ids drawn for the trace, ascending."""
+    """What a corpus holds. `n_pieces` of the documents are pieces of longer texts; `sample` are the position_ids drawn for the trace, ascending.
+
+    left_out: columns of its source that JSON cannot hold, in the order in which they came.
+    """
 
     sha256: str
     n_documents: int
@@ -40,6 +43,7 @@ class Survey:
     n_positions: int
     spans: tuple[Span, ...]
     sample: tuple[int, ...]
+    left_out: tuple[str, ...] = ()
 
 
 def survey(documents: Iterable[CutDocument], *, shard_positions: int | None, n_sample: int, seed: int, one_from: int | None = None) -> Survey:
@@ -57,10 +61,12 @@ def survey(documents: Iterable[CutDocument], *, shard_positions: int | None, n_s
     span: Span | None = None
     size = shard_positions or SHARD_POSITIONS
     keys, ids = np.empty(0, np.uint64), np.empty(0, np.int64)
+    left_out: dict[str, None] = {}
     for cut in documents:
         n = sum(len(s.token_ids) for s in cut.sequences)
         identity = document_digest(cut)
         digest.update(identity)
+        left_out |= dict.fromkeys(cut.document.left_out)
         if n_sample and n:
             keys, ids = draw(keys, ids, cut, identity, n_sample, seed, one_from)
         span = extended(span, len(spans), cut, n, n_positions)
@@ -78,7 +84,7 @@ def survey(documents: Iterable[CutDocument], *, shard_positions: int | None, n_s
     elif span and spans:
         # blank documents at the end give no position of their own: they go with the last shard that does
         spans[-1] = replace(spans[-1], n_documents=spans[-1].n_documents + span.n_documents)
-    return Survey(digest.hexdigest(), n_documents, n_blank, n_pieces, n_sequences, n_positions, tuple(spans), tuple(sorted(ids.tolist())))
+    return Survey(digest.hexdigest(), n_documents, n_blank, n_pieces, n_sequences, n_positions, tuple(spans), tuple(sorted(ids.tolist())), tuple(left_out))
 
 
 def extended(span: Span | None, shard_id: int, cut: CutDocument, n: int, n_before: int) -> Span:
@@ -113,12 +119,18 @@ def document_digest(cut: CutDocument) -> bytes:
 def draw(
     keys: np.ndarray, ids: np.ndarray, cut: CutDocument, identity: bytes, n: int, seed: int, one_from: int | None
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """Add a document's positions, or one of each of its sequences, to the sample and keep the n smallest hashes."""
+    """Add a document's positions, or one of each of its sequences, to the sample and keep the n smallest hashes. keys, ids: in the order of both."""
     here = np.concatenate([np.arange(s.first_position_id, s.first_position_id + len(s.token_ids)) for s in cut.sequences])
     hashed = position_hashes(seed, identity, len(here))
     if one_from is not None:
         chosen = one_of_each([len(s.token_ids) for s in cut.sequences], hashed, one_from)
         here, hashed = here[chosen], hashed[chosen]
+    if len(keys) == n:
+        # the sample is full, and most documents bring nothing to it: sorting it anew for each takes longer than all else
+        near = hashed <= keys[-1]
+        if not near.any():
+            return keys, ids
+        here, hashed = here[near], hashed[near]
     keys, ids = np.concatenate([keys, hashed]), np.concatenate([ids, here])
     kept = np.lexsort((ids, keys))[:n]
     return keys[kept], ids[kept]

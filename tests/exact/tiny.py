@@ -124,7 +124,7 @@ def counted_file(corpus: Path) -> Path:
 
 def asked(target: Path, model: str, corpus: str | None, **given: object) -> Request:
     """A request with the command line's rules for what is not given; `paper` asks for the passes of --paper."""
-    usual = {"dtype": "float32", "device": "cpu", "every": 1, "bos": "auto", "cut": "tokens", "workers": 1, "trace": 0}
+    usual = {"dtype": "float32", "device": "cpu", "every": 1, "bos": "auto", "cut": "tokens", "workers": 1, "trace": 0, "chat": False}
     options = {
         "triggers": 0,
         "prediction": False,

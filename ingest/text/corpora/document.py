@@ -2,24 +2,37 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import date, time
 from decimal import Decimal
+from typing import TypeGuard
 
 from schema.errors import AtlasError
 
-DEFAULT_COLUMN = "text"
+DEFAULT_COLUMN, MESSAGES = "text", "messages"
+MAX_DEPTH = 64
+"""How deep lists and objects of metadata may lie in one another: DuckDB and every reader of JSON takes so much."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """One text, or a piece of a long one: its name within the corpus, and what the source says of it (values that JSON can hold)."""
+    """One text, or a piece of a long one: its name within the corpus, and what the source says of it (values that JSON can hold).
+
+    nested: metadata of lists and objects. It is no part of what a document is known by (survey.py): atlases made before it was kept go on.
+    left_out: columns whose values JSON cannot hold.
+    messages: of a chat that is yet to be rendered (chats.py); its text is empty until then.
+    is_chat: the text spells the tokenizer's special tokens, and is read so.
+    """
 
     name: str
     text: str
     metadata: dict[str, object]
     is_piece: bool = False
+    nested: dict[str, object] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    messages: tuple[Mapping[str, object], ...] | None = None
+    is_chat: bool = False
 
 
 @dataclass(frozen=True)
@@ -27,6 +40,7 @@ class Corpus:
     """A stream of documents. Each call of `documents` reads the source anew, in the same order, in bounded memory.
 
     split is "all" where the source has none; revision is a commit, a package version, or None for local files.
+    note: what its user is told of how it is read.
     """
 
     name: str
@@ -34,22 +48,53 @@ class Corpus:
     source: Mapping[str, object]
     revision: str | None
     documents: Callable[[], Iterator[Document]]
+    note: str | None = None
 
 
-def row_document(name: str, row: Mapping[str, object], column: str) -> Document:
-    """A row of a table as a document. A null text is an empty text, so that whoever counts blank documents sees it."""
-    if column not in row:
+def row_document(name: str, row: Mapping[str, object], column: str, nested_columns: Collection[str] = ()) -> Document:
+    """A row of a table as a document. A null text is an empty text, so that whoever counts blank documents sees it.
+
+    nested_columns: those of lists or objects, also where this row has none.
+    """
+    if (held := text_column(row, column)) is None:
         raise missing_column(name, column, row)
-    text = row[column]
+    text: object = row[held]
+    messages = None
+    if held_messages(text):
+        messages = tuple({key: _plain(f"{name}, column {held!r}", value) for key, value in message.items()} for message in text)
+        text = ""
     if text is None:
         text = ""
     if not isinstance(text, str):
         raise AtlasError(f"{name}: column {column!r} holds {type(text).__name__}, not text; name the text column with --column")
-    metadata = {checked(f"{name}, the name of a column", key): _plain(value) for key, value in row.items() if key != column and _is_scalar(value)}
-    for key, value in metadata.items():
-        if isinstance(value, str):
-            checked(f"{name}, column {key!r}", value)
-    return Document(name, checked(name, text), metadata)
+    metadata, nested, left_out = described(name, {key: value for key, value in row.items() if key != held}, nested_columns)
+    return Document(name, checked(name, text), metadata, nested=nested, left_out=left_out, messages=messages)
+
+
+def described(name: str, row: Mapping[str, object], nested_columns: Collection[str]) -> tuple[dict[str, object], dict[str, object], tuple[str, ...]]:
+    """What a row says of its text: single values, lists and objects, and the names of columns that JSON cannot hold."""
+    metadata: dict[str, object] = {}
+    nested: dict[str, object] = {}
+    left_out = []
+    for key, value in row.items():
+        place = f"{name}, column {checked(f'{name}, the name of a column', key)!r}"
+        try:
+            (metadata if _is_scalar(value) and key not in nested_columns else nested)[key] = _plain(place, value)
+        except TypeError:
+            left_out.append(key)
+    return metadata, nested, tuple(left_out)
+
+
+def text_column(columns: Container[str], column: str) -> str | None:
+    """The column that holds the text: that asked for, and where none was, and there is no text, the messages of chats; None where there is neither."""
+    if column in columns:
+        return column
+    return MESSAGES if column == DEFAULT_COLUMN and MESSAGES in columns else None
+
+
+def held_messages(value: object) -> TypeGuard[list[Mapping[str, object]]]:
+    """Whether a value is the messages of a chat: a list of objects of which each has a role."""
+    return isinstance(value, list) and bool(value) and all(isinstance(message, Mapping) and isinstance(message.get("role"), str) for message in value)
 
 
 def missing_column(where: str, column: str, columns: Iterable[str]) -> AtlasError:
@@ -76,12 +121,22 @@ def _is_scalar(value: object) -> bool:
     return value is None or isinstance(value, bool | int | float | str | Decimal | date | time)
 
 
-def _plain(value: object) -> object:
-    """A scalar as JSON can hold it: dates in ISO 8601, decimals as text, numbers that are not finite as null."""
+def _plain(place: str, value: object, depth: int = 0) -> object:
+    """A value as JSON can hold it: dates in ISO 8601, decimals as text, numbers that are not finite as null. Raises TypeError where it cannot."""
+    if depth >= MAX_DEPTH and not _is_scalar(value):
+        raise TypeError(f"{place}: nested deeper than {MAX_DEPTH}")
+    if isinstance(value, str):
+        return checked(place, value)
+    if isinstance(value, Mapping):
+        return {checked(place, str(key)): _plain(place, inner, depth + 1) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(place, inner, depth + 1) for inner in value]
     if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, Decimal):
         return str(value)
     if isinstance(value, float) and not math.isfinite(value):
         return None
+    if not _is_scalar(value):
+        raise TypeError(f"{place}: JSON knows no {type(value).__name__}")
     return value

@@ -1,21 +1,14 @@
-"""Local files: find what a path or glob names, and read each by its suffix."""
+"""Local files: find what a path or glob names, and read each by its format."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from glob import escape, glob, has_magic
 from pathlib import Path
 
 from ingest.text.corpora.document import DEFAULT_COLUMN, Corpus, Document
-from ingest.text.corpora.readers import csv_documents, jsonl_documents, parquet_documents, text_documents
+from ingest.text.corpora.formats import COMPRESSED, FORMATS, SUFFIXES, TABLES, is_text, named_format, read_documents, suffix
 from schema.errors import AtlasError
-
-TABLE_READERS: dict[str, Callable[[Path, str, str], Iterator[Document]]] = {
-    ".jsonl": jsonl_documents,
-    ".parquet": parquet_documents,
-    ".csv": csv_documents,
-}
-SUFFIXES = (".txt", *TABLE_READERS)
 
 
 def means_files(spec: str) -> bool:
@@ -24,16 +17,16 @@ def means_files(spec: str) -> bool:
     if path.is_dir():
         return False
     looks_like_path = spec.startswith(("/", ".", "~")) or spec.count("/") > 1
-    return path.exists() or has_magic(spec) or path.suffix.lower() in SUFFIXES or looks_like_path
+    return path.exists() or has_magic(spec) or suffix(path) in SUFFIXES or looks_like_path
 
 
-def open_files(spec: str, split: str | None, column: str | None) -> Corpus:
-    """Every file that `spec` matches, in the order of their paths.
+def open_files(spec: str, split: str | None, column: str | None, form: str | None = None) -> Corpus:
+    """Every file that `spec` matches, in the order of their paths. form: the format of all of them; None for that which each one's name tells.
 
     A document is named by its file's path below the folder common to all: `a.txt` (a long one is cut: `a.txt#0`, …), or `a.csv:<row>`.
     """
-    paths = find_files(spec)
-    has_columns = any(path.suffix.lower() in TABLE_READERS for path in paths)
+    paths = find_files(spec, form)
+    has_columns = any((form or named_format(path)) in TABLES for path in paths)
     if column is not None and not has_columns:
         raise AtlasError(f"corpus {spec!r} is plain text, which has no column {column!r}; leave that out")
     text_column = (column or DEFAULT_COLUMN) if has_columns else None
@@ -42,16 +35,13 @@ def open_files(spec: str, split: str | None, column: str | None) -> Corpus:
     def documents() -> Iterator[Document]:
         for path in paths:
             name = path.absolute().relative_to(common).as_posix()
-            if text_column is None or path.suffix.lower() == ".txt":
-                yield from text_documents(path, name)
-            else:
-                yield from TABLE_READERS[path.suffix.lower()](path, name, text_column)
+            yield from read_documents(path, name, form or named_format(path), text_column or DEFAULT_COLUMN)
 
-    source = {"kind": "files", "pattern": spec, "n_files": len(paths), "column": text_column}
+    source = {"kind": "files", "pattern": spec, "n_files": len(paths), "column": text_column, **({"format": form} if form else {})}
     return Corpus(name=spec, split=split or "all", source=source, revision=None, documents=documents)
 
 
-def find_files(spec: str) -> list[Path]:
+def find_files(spec: str, form: str | None) -> list[Path]:
     """The readable files that a path or glob names, sorted. Raises AtlasError if there are none or one of them cannot be read."""
     path = Path(spec).expanduser()
     if path.is_file():
@@ -62,12 +52,16 @@ def find_files(spec: str) -> list[Path]:
         paths = each_once(found for found in map(Path, matches(str(path))) if found.is_file())
     if not paths:
         raise AtlasError(f"no file matches {spec!r}{_nearest(path)}")
-    unsupported = [found.name for found in paths if found.suffix.lower() not in SUFFIXES]
-    if unsupported:
-        raise AtlasError(f"corpus {spec!r}: cannot read {', '.join(unsupported[:5])}; supported are {' '.join(SUFFIXES)}")
     for found in paths:
         if not os.access(found, os.R_OK):
             raise AtlasError(f"corpus {spec!r}: no permission to read {found}")
+    if packed := [found.name for found in paths if suffix(found) == ".parquet" and found.suffix.lower() in COMPRESSED]:
+        raise AtlasError(f"corpus {spec!r}: Parquet is compressed within, and is read as it lies; decompress {', '.join(packed[:5])}")
+    if strange := [found.name for found in paths if form is None and suffix(found) not in SUFFIXES and not is_text(found)]:
+        raise AtlasError(
+            f"corpus {spec!r}: cannot read {', '.join(strange[:5])}, which {'is' if len(strange) == 1 else 'are'} no text in UTF-8; read are text of any "
+            f"suffix, and {' '.join(f'.{each}' for each in FORMATS if each in TABLES)}, and but for Parquet also {' '.join(COMPRESSED)}. Convert it first"
+        )
     return paths
 
 
@@ -104,5 +98,5 @@ def _nearest(path: Path) -> str:
     if not path.parent.is_dir():
         return f": there is no folder {path.parent}"
     names = sorted(found.name for found in path.parent.iterdir() if found.is_file())
-    close = get_close_matches(path.name, names, n=3, cutoff=0.5) or [name for name in names if Path(name).suffix.lower() in SUFFIXES][:3]
+    close = get_close_matches(path.name, names, n=3, cutoff=0.5) or [name for name in names if suffix(Path(name)) in SUFFIXES][:3]
     return f"; the nearest there: {', '.join(close)}" if close else f": the folder {path.parent} holds no file to read"

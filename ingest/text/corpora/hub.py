@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ingest.text.corpora.document import DEFAULT_COLUMN, Corpus, Document, missing_column, row_document
+from ingest.text.corpora.document import DEFAULT_COLUMN, Corpus, Document, missing_column, row_document, text_column
 from schema.errors import AtlasError
 
 
@@ -20,16 +20,16 @@ def open_dataset(spec: str, split: str | None, config: str | None, column: str |
         path, commit = spec, _commit(spec, revision)
     splits = _load(spec, path, config, commit)
     chosen = _choose_split(spec, list(splits), split)
-    rows, text_column = splits[chosen], column or DEFAULT_COLUMN
-    if rows.column_names is not None and text_column not in rows.column_names:
-        raise missing_column(f"dataset {spec!r}, split {chosen!r}", text_column, rows.column_names)
+    rows, asked = splits[chosen], column or DEFAULT_COLUMN
+    if rows.column_names is not None and text_column(rows.column_names, asked) is None:
+        raise missing_column(f"dataset {spec!r}, split {chosen!r}", asked, rows.column_names)
     short_name = Path(path).name
 
     def documents() -> Iterator[Document]:
         for row_number, row in enumerate(rows):
-            yield row_document(f"{short_name}:{row_number}", row, text_column)
+            yield row_document(f"{short_name}:{row_number}", row, asked)
 
-    source = {"kind": "dataset", "dataset": spec, "config": config, "split": chosen, "column": text_column}
+    source = {"kind": "dataset", "dataset": spec, "config": config, "split": chosen, "column": asked}
     return Corpus(name=spec, split=chosen, source=source, revision=commit, documents=documents)
 
 

@@ -7,26 +7,41 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from ingest.text.corpora.document import Corpus, Document
-from ingest.text.corpora.readers import text_documents
+from ingest.text.corpora.document import DEFAULT_COLUMN, Corpus, Document
+from ingest.text.corpora.formats import FORMATS, TABLES, read_documents, sniffed_format
 from schema.errors import AtlasError
 
 SPOOL_NAME = "stdin.txt"
 
 
-def open_stdin(spool: Path, split: str | None) -> Corpus:
-    """Plain text from standard input. When it gives nothing (a terminal, or empty), the text kept by an earlier run is read again."""
+def open_stdin(spool: Path, split: str | None, column: str | None = None, form: str | None = None) -> Corpus:
+    """Text from standard input. When it gives nothing (a terminal, or empty), the text kept by an earlier run is read again.
+
+    form: its format; None for what it begins as, which the corpus's note says.
+    """
     kept = spool / SPOOL_NAME
     # a closed one is None
     if sys.stdin and not sys.stdin.isatty():
         _keep(kept)
     if not kept.exists():
         raise AtlasError(f"corpus '-': standard input gives no text, and no earlier run left any at {kept}; pipe a text in")
+    read_as = form or sniffed_format(kept)
+    if column is not None and read_as not in TABLES:
+        raise AtlasError(f"corpus '-': standard input is read as plain text, which has no column {column!r}; leave that out, or say with --format what it is")
+    text_column = column or DEFAULT_COLUMN
 
     def documents() -> Iterator[Document]:
-        return text_documents(kept, "stdin")
+        return read_documents(kept, "stdin", read_as, text_column)
 
-    return Corpus(name="stdin", split=split or "all", source={"kind": "stdin"}, revision=None, documents=documents)
+    # as it was before there were formats, so that a text read then is known again
+    source = {"kind": "stdin", **({"format": read_as, "column": text_column} if read_as in TABLES else {})}
+    return Corpus(name="stdin", split=split or "all", source=source, revision=None, documents=documents, note=None if form else _note(read_as, text_column))
+
+
+def _note(read_as: str, column: str) -> str:
+    """What standard input was found to be."""
+    found = f"{read_as}, its text in the column {column!r}" if read_as in TABLES else "plain text"
+    return f"note: standard input is read as {found}; --format reads it otherwise ({', '.join(FORMATS)})"
 
 
 def _keep(kept: Path) -> None:

@@ -1,0 +1,86 @@
+"""A process that renders chats by a template: a program in Jinja's language, which comes with a tokenizer from anybody.
+
+transformers renders it in a sandbox, where it reaches neither files nor Python. What it takes is limited here, by the kernel: processor time and memory.
+A request and its answer are a line of JSON each.
+"""
+
+import json
+import os
+import re
+import resource
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+MOST_BYTES = 4 << 30
+"""Of address space; the process takes about one of it from the start."""
+
+
+MOST_CHARS = 1 << 26
+"""Of a rendered chat: its caller has no limit of its own."""
+
+
+def main() -> None:
+    from transformers.utils.chat_template_utils import render_jinja_template
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+    template = json.loads(sys.stdin.readline())
+
+    def render(messages: Sequence[Mapping[str, Any]], begins_answer: bool) -> str:
+        told = [{key: value for key, value in message.items() if value is not None} for message in messages]
+        rendered: Any = render_jinja_template([told], chat_template=template["template"], add_generation_prompt=begins_answer, **template["names"])
+        text: str = rendered[0][0]
+        if len(text) > MOST_CHARS:
+            raise ValueError(f"it makes {len(text):,} characters of it, and {MOST_CHARS:,} are read")
+        return text
+
+    for line in sys.stdin:
+        asked = json.loads(line)
+        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 1 + template["seconds"], resource.RLIM_INFINITY))
+        try:
+            text = render(asked["messages"], asked["begins_answer"])
+            answer: dict[str, Any] = {"text": text, "roles": role_spans(text, asked["messages"], render(marked(asked["messages"]), asked["begins_answer"]))}
+        except Exception as error:  # a template raises what it likes
+            answer = {"error": " ".join(f"{type(error).__name__}: {error}".split())[:500]}
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+
+def marked(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The messages with a mark in place of each text."""
+    return [{**message, "content": f"atlasmessage{i:09}end"} if has_text(message) else dict(message) for i, message in enumerate(messages)]
+
+
+def has_text(message: Mapping[str, Any]) -> bool:
+    return isinstance(message.get("content"), str) and bool(message["content"].strip())
+
+
+def role_spans(text: str, messages: Sequence[Mapping[str, Any]], skeleton: str) -> list[dict[str, object]] | None:
+    """The characters of the text that are each message's own words; None where the template does more to one than trim it.
+
+    skeleton: the same chat rendered from `marked` messages. What stands between its marks stands between the messages.
+    """
+    with_text = [i for i, message in enumerate(messages) if has_text(message)]
+    parts = re.split(r"atlasmessage(\d{9})end", skeleton)
+    if [int(place) for place in parts[1::2]] != with_text or not text.startswith(parts[0]):
+        return None
+    at, spans = len(parts[0]), []
+    for i, behind in zip(with_text, parts[2::2], strict=True):
+        content = messages[i]["content"]
+        found = next((c for c in (content, content.strip(), content.rstrip(), content.lstrip()) if text.startswith(c + behind, at)), None)
+        if found is None:
+            return None
+        spans.append({"role": messages[i]["role"], "start": at, "end": at + len(found)})
+        at += len(found) + len(behind)
+    return spans if at == len(text) else None
+
+
+if __name__ == "__main__":
+    # a broken pipe is its caller's end, and no failure
+    try:
+        main()
+    except BrokenPipeError:
+        os._exit(0)

@@ -1,0 +1,132 @@
+"""Chats as texts: each rendered by the tokenizer's own template, its special tokens read as such, and whose words are where."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedTokenizerFast
+
+from ingest.text.corpora import Document
+from ingest.text.corpora.document import checked
+from schema.errors import AtlasError
+
+ROLES = "roles"
+"""Where a document's metadata tells whose words are where: a list of {role, start, end}, in characters of its text."""
+
+MOST_SECONDS = 10
+"""Of processor time that a template may take for one chat; a thousand messages take a hundredth of one."""
+
+
+class TemplateProcess:
+    """The process that renders chats by a tokenizer's template; it starts with the first chat, and ends with this."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
+        self.tokenizer = tokenizer
+        self.process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> "TemplateProcess":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process:
+            self.process.kill()
+            self.process.communicate()
+
+    def render(self, name: str, messages: Sequence[Mapping[str, Any]], *, begins_answer: bool = False) -> tuple[str, list[dict[str, Any]] | None]:
+        """A chat's text, and its spans of each message's own words where they are found. begins_answer: with what the assistant's next words stand behind.
+
+        Raises AtlasError, with the name of the chat, where there is no template, or it fails, never ends or asks for more memory than there is.
+        """
+        self.process = self.process or started(self.tokenizer)
+        assert self.process.stdin and self.process.stdout
+        try:
+            self.process.stdin.write(json.dumps({"messages": list(messages), "begins_answer": begins_answer}) + "\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            raise AtlasError(
+                f"{name}: the chat template of tokenizer {self.tokenizer.name_or_path!r} did not end within {MOST_SECONDS} seconds of processor time "
+                f"(status {self.process.wait()}); mend the template, or give texts"
+            )
+        said = json.loads(line)
+        if "error" in said:
+            raise AtlasError(f"{name}: the chat template of tokenizer {self.tokenizer.name_or_path!r} does not take this chat ({said['error']})")
+        return checked(name, said["text"]), said["roles"]
+
+
+def started(tokenizer: PreTrainedTokenizerFast) -> "subprocess.Popen[str]":
+    """The process, told its template. Raises AtlasError where the tokenizer has none."""
+    try:
+        template = tokenizer.get_chat_template()
+    except ValueError as error:
+        raise AtlasError(
+            f"the tokenizer of {tokenizer.name_or_path!r} has no chat template to render messages by; give texts, or a model that has one"
+        ) from error
+    root = Path(__file__).resolve().parents[2]
+    # without torch it starts in half a second
+    environment = {**os.environ, "USE_TORCH": "0", "PYTHONPATH": os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ingest.text.chat_template"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8", env=environment,
+    )  # fmt: skip
+    assert process.stdin
+    process.stdin.write(json.dumps({"template": template, "names": tokenizer.special_tokens_map, "seconds": MOST_SECONDS}) + "\n")
+    return process
+
+
+def render_chats(documents: Iterable[Document], tokenizer: PreTrainedTokenizerFast, *, is_chat: bool) -> Iterator[Document]:
+    """The documents, chats among them rendered. is_chat: texts are read as chats that were rendered already."""
+    with TemplateProcess(tokenizer) as template:
+        for document in documents:
+            if document.messages is None:
+                yield replace(document, is_chat=is_chat)
+                continue
+            text, roles = template.render(document.name, document.messages)
+            nested = document.nested if roles is None else {**document.nested, ROLES: roles}
+            metadata = {key: value for key, value in document.metadata.items() if key != ROLES}
+            lost = (ROLES,) if ROLES in document.metadata or ROLES in document.nested else ()
+            yield replace(document, text=text, is_chat=True, messages=(), metadata=metadata, nested=nested, left_out=(*document.left_out, *lost))
+
+
+class ChatCounts:
+    """What is counted of chats and special tokens while documents are surveyed, and said afterwards."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
+        names = sorted({token.content for token in tokenizer.added_tokens_decoder.values() if token.special}, key=len, reverse=True)
+        self.pattern = re.compile("|".join(map(re.escape, names)) or "(?!)")
+        self.spelt: Counter[str] = Counter()
+        self.n_rendered = self.n_without_roles = 0
+
+    def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
+        """The same documents, counted."""
+        for document in documents:
+            if document.messages is not None:
+                self.n_rendered += 1
+                self.n_without_roles += ROLES not in document.nested
+            elif not document.is_chat:
+                self.spelt.update(self.pattern.findall(document.text))
+            yield document
+
+    def notes(self) -> list[str]:
+        """What its user should know."""
+        found = []
+        if self.n_rendered:
+            found.append(f"note: {self.n_rendered:,} documents are chats, rendered by the tokenizer's own template; special tokens in them are read as such")
+        if self.n_without_roles:
+            found.append(f"note: whose words are where is not known of {self.n_without_roles:,} chats: the template changes their messages")
+        if self.spelt:
+            most = ", ".join(f"{name} {n:,}" for name, n in self.spelt.most_common(3))
+            found.append(
+                "note: texts spell special tokens of the tokenizer "
+                f"{self.spelt.total():,} times ({most}), read as characters; --chat reads them as these tokens"
+            )
+        return found

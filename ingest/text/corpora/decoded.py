@@ -1,0 +1,82 @@
+"""Read a file's bytes as UTF-8 text, whether it is compressed or not."""
+
+import codecs
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import pyarrow as pa
+
+from schema.errors import AtlasError
+
+BLOCK_BYTES = 1 << 16
+MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
+"""How compressed files begin. No text in UTF-8 begins like the first two; like the third, with the six bytes behind its level, only one that was made to."""
+
+BZ2_BLOCK = b"1AY&SY"
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[BinaryIO]:
+    """The bytes of a file, decompressed as its first bytes say, whatever it is called. Raises AtlasError where its compression is broken."""
+    if (kind := compression(path)) is None:
+        with path.open("rb") as file:
+            yield file
+        return
+    try:
+        with pa.input_stream(str(path), compression=kind) as stream, io.BufferedReader(cast(io.RawIOBase, stream), BLOCK_BYTES) as file:
+            yield cast(BinaryIO, file)
+    except (pa.ArrowException, OSError) as error:
+        raise AtlasError(f"{path}: {kind} that cannot be decompressed ({str(error).splitlines()[0]}); is the file complete?") from error
+
+
+def compression(path: Path) -> str | None:
+    """What a file is compressed with, or None."""
+    with path.open("rb") as file:
+        start = file.read(10)
+    kind = next((kind for magic, kind in MAGIC.items() if start.startswith(magic)), None)
+    return None if kind == "bz2" and start[4:] != BZ2_BLOCK else kind
+
+
+def first_character(path: Path) -> str:
+    """The first character that is no white space, or nothing."""
+    return next((start[0] for block in decoded_blocks(path) if (start := block.lstrip())), "")
+
+
+def decoded_lines(path: Path) -> Iterator[str]:
+    """Lines with their ends, cut at line feeds only."""
+    offset = 0
+    with open_bytes(path) as file:
+        for line in file:
+            text = line.removeprefix(codecs.BOM_UTF8) if offset == 0 else line
+            try:
+                yield text.decode()
+            except UnicodeDecodeError as error:
+                raise _not_utf8(path, offset + len(line) - len(text) + error.start, error) from error
+            offset += len(line)
+
+
+def decoded_blocks(path: Path) -> Iterator[str]:
+    """The text in blocks, line ends as they are; a file may be one line of any length."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    offset = 0
+    with open_bytes(path) as file:
+        while block := file.read(BLOCK_BYTES):
+            yield _decode_block(path, decoder, block, offset).removeprefix("\ufeff" if offset == 0 else "")
+            offset += len(block)
+    yield _decode_block(path, decoder, b"", offset)
+
+
+def _decode_block(path: Path, decoder: codecs.IncrementalDecoder, block: bytes, offset: int) -> str:
+    """Decode the block that begins `offset` bytes into the file; an empty block ends the text."""
+    waiting = len(decoder.getstate()[0])
+    try:
+        return decoder.decode(block, final=not block)
+    except UnicodeDecodeError as error:
+        raise _not_utf8(path, offset - waiting + error.start, error) from error
+
+
+def _not_utf8(path: Path, offset: int, error: UnicodeDecodeError) -> AtlasError:
+    return AtlasError(f"{path}: byte {offset} (0x{error.object[error.start]:02x}) is not UTF-8; convert the file, for example with iconv")
