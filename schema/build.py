@@ -26,7 +26,8 @@ COMMENT = re.compile(r"--.*")
 def dialect() -> "Dialect":
     from duckdb_sqlalchemy import Dialect
 
-    return Dialect()
+    # the statements take no parameters; of another style each per cent sign would be doubled
+    return Dialect(paramstyle="qmark")
 
 
 def table_ddl(table: "Table") -> Iterator[str]:

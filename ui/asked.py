@@ -21,11 +21,13 @@ def number(label: str, key: str, **options: Any) -> int | None:
     return value
 
 
-def corpus() -> int | None:
-    """A corpus_id; None takes all. Not asked where there is one corpus only, unless the address names one."""
-    if data.status().corpora.height < 2 and "corpus" not in st.query_params:
+def corpus(*, of_one_text: bool = False) -> int | None:
+    """A corpus_id; None takes all. Not asked where there is one corpus only, unless the address names one. `of_one_text`: begins with the first."""
+    corpora = data.status().corpora["corpus_id"]
+    if len(corpora) < 2 and "corpus" not in st.query_params:
         return None
-    return number("Corpus (corpus_id)", "corpus", value=None, placeholder="all", width=180)
+    first = corpora.min() if of_one_text else None
+    return number("Corpus (corpus_id)", "corpus", value=first, placeholder="none" if of_one_text else "all", width=180)
 
 
 def word(label: str, key: str, words: Sequence[str], default: str | None = None, **options: Any) -> str:

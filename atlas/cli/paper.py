@@ -26,7 +26,7 @@ def folder(ctx: click.Context, param: click.Parameter, value: str) -> Path:
 @db_option
 @click.option("-o", "--output", "out", required=True, type=click.Path(file_okay=False), callback=folder, metavar="FOLDER", help="Where the files go.")
 @click.option("--only", multiple=True, metavar="ITEM", help="Only this item, such as fig4; may be given several times.")
-@click.option("--corpus", type=int, help="One corpus_id; without it, all corpora together.")
+@click.option("--corpus", type=int, help="One corpus_id; an item of one text needs it where there are several.")
 @click.option(
     "--threshold", type=float, default=10.0, show_default=True, help="geva2022: score above which a sub-update is extreme, in logits; the paper takes 10 and 5."
 )

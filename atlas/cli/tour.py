@@ -80,12 +80,17 @@ def events(a: "Atlas") -> Iterator[str]:
     from atlas.export.terminal import terminal_table
     from atlas.papers.geva2022 import table4_input
 
-    scores = a.promotion_vs_elimination()
+    traced = [corpus["corpus_id"] for corpus in a.corpus_summary().iter_rows(named=True) if corpus["n_traced"]]
+    if not traced:
+        return
+    # it is a question of one text; where there are several, the first stands for them
+    corpus = traced[0] if len(traced) > 1 else None
+    scores = a.promotion_vs_elimination(corpus=corpus)
     if scores.is_empty():
         return
     yield ""
     yield click.style("Do FFN updates promote, or eliminate? Scores of single sub-updates at both events (Geva et al. 2022, table 4)", bold=True)
-    yield "  FROM promotion_vs_elimination()"
+    yield f"  FROM promotion_vs_elimination({'' if corpus is None else f'corpus := {corpus}'})"
     yield from (f"  {line}" for line in terminal_table(scores).splitlines())
     if said := table4_input(scores):
         yield f" {said}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from atlas.cursors import fetch_rows
 from atlas.papers.exit_classifiers import CLUSTER_CLASSIFIERS, STATE_CLASSIFIERS, first_exit, indicator
 from atlas.papers.traced import Examples, read_examples
 from schema.terms import CLUSTER_SPACES
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 SEEDS = 5
 
+ONE_CORPUS = "SELECT o.corpus_id FROM one_corpus((SELECT list(DISTINCT t.corpus_id) FROM traced_position AS t), corpus := $corpus) AS o"
+
 Rule = Callable[[Examples, Examples], np.ndarray]
 """What teaches, what is asked → layer of the exit of each that is asked, [n]."""
 
@@ -27,11 +30,12 @@ Rule = Callable[[Examples, Examples], np.ndarray]
 def early_exit(a: "Atlas", corpus: int | None = None) -> pl.DataFrame:
     """Accuracy and layers saved of each rule, mean and standard deviation over SEEDS splits.
 
-    corpus: one corpus_id; None takes all. Columns: rule; clusters (what stands for the sub-updates: clusters of the values or of their
+    corpus: one corpus_id; None takes the only one that is traced. Columns: rule; clusters (what stands for the sub-updates: clusters of the values or of their
     logits, null where the rule does not look at them); accuracy (share of predictions that are the model's final one); accuracy_std;
     saved_layers; saved_layers_std; saved_share (of all layers); n_examples (predicted in a split).
-    Raises AtlasError if nothing is traced or the values were not clustered.
+    Raises AtlasError if nothing is traced, if several corpora are and none is named, or if the values were not clustered.
     """
+    corpus = fetch_rows(a.con, ONE_CORPUS, {"corpus": corpus})[0][0]
     spaces = {space: read_examples(a, space, corpus) for space in CLUSTER_SPACES}
     by_cluster = [row(name, space, rule, examples) for space, examples in spaces.items() for name, rule in CLUSTER_RULES.items()]
     return pl.DataFrame([*by_cluster, *(row(name, None, rule, spaces["value"]) for name, rule in OTHER_RULES.items())], infer_schema_length=None)

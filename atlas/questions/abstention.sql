@@ -2,7 +2,7 @@
 -- source: table position_prediction; selective prediction (El-Yaniv and Wiener 2010): accuracy against coverage
 -- grain:  threshold
 -- n:      n_answered
--- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes the only one that there is, and several are an error that names them
 -- param:  steps (integer, 20): thresholds between 0 and 1, 0 with them
 -- column: threshold: it answers where its most probable token has at least this probability
 -- column: n_answered: positions where it does; those at index 0, and those that no token follows, are left out
@@ -18,7 +18,9 @@ predicted AS (
         CAST(p.top_prob AS DOUBLE) AS top_prob,
         CAST(p.next_token_rank = 1 AS INTEGER) AS is_right
     FROM scored_position AS p
-    WHERE p.surprisal IS NOT NULL AND p.index > 0 AND (corpus IS NULL OR p.corpus_id = corpus)
+    WHERE
+        p.surprisal IS NOT NULL AND p.index > 0
+        AND p.corpus_id IN (SELECT o.corpus_id FROM one_corpus((SELECT list(DISTINCT i.corpus_id) FROM scored_position AS i), corpus := corpus) AS o)
 ),
 
 thresholds AS (

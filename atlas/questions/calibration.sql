@@ -2,7 +2,7 @@
 -- source: table position_prediction; expected calibration error over bins (Guo et al. 2017)
 -- grain:  bin
 -- n:      n_positions
--- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes the only one that there is, and several are an error that names them
 -- param:  n_bins (integer, 15): bins
 -- param:  mass (text, 'no'): no: bins of equal width; yes: bins of equally many positions
 -- column: bin: counted from 0 by rising confidence; a bin without positions has no row
@@ -23,7 +23,9 @@ predicted AS (
         CAST(p.top_prob AS DOUBLE) AS top_prob,
         CAST(p.next_token_rank = 1 AS INTEGER) AS is_right
     FROM scored_position AS p
-    WHERE p.surprisal IS NOT NULL AND p.index > 0 AND (corpus IS NULL OR p.corpus_id = corpus)
+    WHERE
+        p.surprisal IS NOT NULL AND p.index > 0
+        AND p.corpus_id IN (SELECT o.corpus_id FROM one_corpus((SELECT list(DISTINCT i.corpus_id) FROM scored_position AS i), corpus := corpus) AS o)
 ),
 
 binned AS (

@@ -3,7 +3,7 @@
 -- grain:  layer
 -- n:      n_positions
 -- param:  projection (text, 'raw'): how ffn_out is read: raw (E·z), as the values are and as in the paper, or final_norm (the logit lens)
--- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes the only one that there is, and several are an error that names them
 -- column: layer: transformer block, from 0
 -- column: projection: how ffn_out is read; resid_mid and resid_post, which are states, by the logit lens
 -- column: agreement: share of traced positions where resid_mid, ffn_out and resid_post lead with one token, in [0, 1]
@@ -35,6 +35,8 @@ SELECT
     count(*) AS n_positions
 FROM changed AS c
 INNER JOIN traced_position AS t ON c.position_id = t.position_id
-WHERE c.change IS NOT NULL AND (corpus IS NULL OR t.corpus_id = corpus)
+WHERE
+    c.change IS NOT NULL
+    AND t.corpus_id IN (SELECT o.corpus_id FROM one_corpus((SELECT list(DISTINCT i.corpus_id) FROM traced_position AS i), corpus := corpus) AS o)
 GROUP BY c.layer
 ORDER BY c.layer;

@@ -2,11 +2,11 @@
 -- source: Geva et al. 2021, section 3.1 and figure 3
 -- grain:  layer, removed
 -- n:      n_triggers
--- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes the only one that there is, and several are an error that names them
 -- column: layer: transformer block, from 0
 -- column: removed: which token of the prefix was left out: first, last or random; BOS stays
 -- column: mean_change: mean of (m' - m)/m over the triggers, m before and m' after, no unit; -0.5 is a loss of half
--- column: n_keys: keys that the triggers belong to, each counted in each corpus
+-- column: n_keys: keys that the triggers belong to
 -- column: n_triggers: triggers averaged over
 -- chart:  bar(layer, mean_change)
 --
@@ -17,11 +17,13 @@ SELECT
     r.layer,
     r.removed,
     avg((r.coefficient - t.coefficient) / t.coefficient) AS mean_change,
-    count(DISTINCT row(r.corpus_id, r.neuron)) AS n_keys,
+    count(DISTINCT r.neuron) AS n_keys,
     count(*) AS n_triggers
 FROM removal AS r
 INNER JOIN trigger AS t
     ON r.corpus_id = t.corpus_id AND r.layer = t.layer AND r.neuron = t.neuron AND r.rank = t.rank
-WHERE t.tail = 'max' AND t.coefficient > 0 AND (corpus IS NULL OR r.corpus_id = corpus)
+WHERE
+    t.tail = 'max' AND t.coefficient > 0
+    AND r.corpus_id IN (SELECT o.corpus_id FROM one_corpus((SELECT list(DISTINCT i.corpus_id) FROM removal AS i), corpus := corpus) AS o)
 GROUP BY r.layer, r.removed
 ORDER BY r.layer, list_position(['first', 'last', 'random'], r.removed);

@@ -2,7 +2,7 @@
 -- source: Geva et al. 2021, section 4.2 and figure 4: agreement rate
 -- grain:  layer
 -- n:      n_keys
--- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora, each key once in each
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes the only one that there is, and several are an error that names them
 -- column: layer: transformer block, from 0
 -- column: agreement_rate: share of keys whose value's argmax is the token after their top trigger, in [0, 1]
 -- column: chance: what a random token of the vocabulary would give, 1/d_vocab
@@ -27,6 +27,6 @@ SELECT
     avg(CAST(a.agrees AS INTEGER)) FILTER (NOT a.is_first) AS agreement_rate_without_first
 FROM key_agreement AS a
 CROSS JOIN model AS m
-WHERE corpus IS NULL OR a.corpus_id = corpus
+WHERE a.corpus_id IN (SELECT o.corpus_id FROM one_corpus((SELECT list(DISTINCT i.corpus_id) FROM neuron_statistics AS i), corpus := corpus) AS o)
 GROUP BY a.layer
 ORDER BY a.layer;

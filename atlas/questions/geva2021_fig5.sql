@@ -2,7 +2,7 @@
 -- source: Geva et al. 2021, section 4.2 and figure 5: a box plot per layer
 -- grain:  layer
 -- n:      n_keys
--- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora, each key once in each
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes the only one that there is, and several are an error that names them
 -- column: layer: transformer block, from 0
 -- column: min_rank: smallest rank, from 1
 -- column: lower_whisker: smallest rank within 1.5 interquartile ranges of the box
@@ -24,7 +24,9 @@ ranked AS (
         r.value_rank
     FROM next_token_rank AS r
     INNER JOIN key_agreement AS a ON r.corpus_id = a.corpus_id AND r.layer = a.layer AND r.neuron = a.neuron
-    WHERE a.agrees IS NOT NULL AND (corpus IS NULL OR r.corpus_id = corpus)
+    WHERE
+        a.agrees IS NOT NULL
+        AND r.corpus_id IN (SELECT o.corpus_id FROM one_corpus((SELECT list(DISTINCT i.corpus_id) FROM next_token_rank AS i), corpus := corpus) AS o)
 ),
 
 box AS (

@@ -2,7 +2,7 @@
 -- source: Geva et al. 2021, section 4.2 and figure 6
 -- grain:  bin
 -- n:      n_keys
--- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora, each key once in each
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes the only one that there is, and several are an error that names them
 -- column: bin: from 0, by rising maximum probability
 -- column: lower_edge: smallest max p of the bin, included
 -- column: upper_edge: where the bin ends, excluded (1 belongs to the last bin)
@@ -21,7 +21,9 @@ key_bin AS (
         greatest(0, least(9, floor(10 * (1 + ln(CAST(a.value_max_prob AS DOUBLE)) / ln(m.d_vocab))))) AS bin
     FROM key_agreement AS a
     CROSS JOIN model AS m
-    WHERE a.agrees IS NOT NULL AND (corpus IS NULL OR a.corpus_id = corpus)
+    WHERE
+        a.agrees IS NOT NULL
+        AND a.corpus_id IN (SELECT o.corpus_id FROM one_corpus((SELECT list(DISTINCT i.corpus_id) FROM neuron_statistics AS i), corpus := corpus) AS o)
 )
 
 SELECT

@@ -2,7 +2,7 @@
 -- source: Geva et al. 2021, section 5.1 and figure 7
 -- grain:  layer
 -- n:      n_positions
--- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes the only one that there is, and several are an error that names them
 -- column: layer: transformer block, from 0
 -- column: active_share: mean over the traced positions of active memories / d_ffn, in [0, 1]
 -- column: n_positions: traced positions averaged over
@@ -30,6 +30,6 @@ FROM layer_activity AS a
 INNER JOIN traced_position AS t ON a.position_id = t.position_id
 CROSS JOIN active_rule AS r
 CROSS JOIN model AS m
-WHERE corpus IS NULL OR t.corpus_id = corpus
+WHERE t.corpus_id IN (SELECT o.corpus_id FROM one_corpus((SELECT list(DISTINCT i.corpus_id) FROM traced_position AS i), corpus := corpus) AS o)
 GROUP BY a.layer, m.d_ffn, r.activation, r.is_gated, r.threshold, r.active_means
 ORDER BY a.layer;

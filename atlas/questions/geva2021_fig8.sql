@@ -3,7 +3,7 @@
 -- grain:  layer
 -- n:      n_positions
 -- param:  projection (text, 'raw'): how the layer's output is read: raw (E·z), as the values are and as in the paper, or final_norm (the logit lens)
--- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes the only one that there is, and several are an error that names them
 -- column: layer: transformer block, from 0
 -- column: projection: how the output is read; the values' top tokens are raw under both
 -- column: zero_agreement: share of traced positions where no active value's top token is the top token of ffn_out, in [0, 1]
@@ -41,6 +41,8 @@ SELECT
 FROM compared AS a
 INNER JOIN traced_position AS t ON a.position_id = t.position_id
 CROSS JOIN active_rule AS r
-WHERE a.n_agreeing IS NOT NULL AND (corpus IS NULL OR t.corpus_id = corpus)
+WHERE
+    a.n_agreeing IS NOT NULL
+    AND t.corpus_id IN (SELECT o.corpus_id FROM one_corpus((SELECT list(DISTINCT i.corpus_id) FROM traced_position AS i), corpus := corpus) AS o)
 GROUP BY a.layer, r.activation, r.is_gated, r.threshold, r.active_means
 ORDER BY a.layer;

@@ -3,7 +3,7 @@
 -- grain:  site
 -- n:      n_agreeing
 -- param:  projection (text, 'raw'): how the layer's output is read: raw (E·z), as the values are and as in the paper, or final_norm (the logit lens)
--- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes the only one that there is, and several are an error that names them
 -- column: site: what the values are compared with: ffn_out as in the paper, resid_post as in the authors' code
 -- column: projection: how that is read; the values' top tokens are raw under both
 -- column: n_cases: cases, each a traced position in a layer
@@ -26,7 +26,7 @@ place AS (
     INNER JOIN sequence AS s ON p.sequence_id = s.sequence_id
     INNER JOIN position AS f ON s.first_position_id = f.position_id
     INNER JOIN token AS k ON f.token_id = k.token_id
-    WHERE corpus IS NULL OR t.corpus_id = corpus
+    WHERE t.corpus_id IN (SELECT o.corpus_id FROM one_corpus((SELECT list(DISTINCT i.corpus_id) FROM traced_position AS i), corpus := corpus) AS o)
 ),
 
 compared AS (

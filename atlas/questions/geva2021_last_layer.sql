@@ -3,7 +3,7 @@
 -- grain:  position_id
 -- param:  projection (text, 'raw'): how ffn_out is read: raw (E·z), as the values are and as in the paper, or final_norm (the logit lens)
 -- param:  n (integer, 100): how many, drawn by a hash of position_id
--- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes the only one that there is, and several are an error that names them
 -- column: text_before: at most 80 characters that the model had read before the token
 -- column: token: characters of the token where the prefix ends
 -- column: residual_token: top token at resid_mid of the last layer
@@ -24,7 +24,9 @@ drawn AS MATERIALIZED (
     FROM prediction_change AS c
     INNER JOIN traced_position AS t ON c.position_id = t.position_id
     CROSS JOIN model AS m
-    WHERE if(projection = 'raw', c.raw_change, c.change) = 'composition' AND c.layer = m.n_layers - 1 AND (corpus IS NULL OR t.corpus_id = corpus)
+    WHERE
+        if(projection = 'raw', c.raw_change, c.change) = 'composition' AND c.layer = m.n_layers - 1
+        AND t.corpus_id IN (SELECT o.corpus_id FROM one_corpus((SELECT list(DISTINCT i.corpus_id) FROM traced_position AS i), corpus := corpus) AS o)
     ORDER BY md5(CAST(c.position_id AS VARCHAR))
     LIMIT n
 )

@@ -3,7 +3,7 @@
 -- grain:  rank
 -- n:      n_triggers
 -- param:  n (integer, 20): how many values
--- param:  corpus (integer, NULL): one corpus_id; NULL takes the triggers of all corpora together
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes the only one that there is, and several are an error that names them
 -- column: rank: from 1, by falling precision; ties go to the larger max_prob, then the lower layer and neuron
 -- column: layer: transformer block, from 0
 -- column: neuron: FFN hidden unit of the layer, from 0
@@ -19,15 +19,10 @@
 CREATE OR REPLACE MACRO geva2021_table2(n := 20, corpus := NULL) AS TABLE
 WITH
 judged AS (
-    SELECT
-        p.layer,
-        p.neuron,
-        CAST(sum(p.n_triggers) AS BIGINT) AS n_triggers,
-        sum(p.n_followed) / sum(p.n_triggers) AS precision_at_50
+    SELECT p.*
     FROM value_precision AS p
-    WHERE corpus IS NULL OR p.corpus_id = corpus
-    GROUP BY p.layer, p.neuron
-    QUALIFY sum(p.n_triggers) = max(sum(p.n_triggers)) OVER ()
+    WHERE p.corpus_id IN (SELECT o.corpus_id FROM one_corpus((SELECT list(DISTINCT i.corpus_id) FROM neuron_statistics AS i), corpus := corpus) AS o)
+    QUALIFY p.n_triggers = max(p.n_triggers) OVER ()
 ),
 
 best AS MATERIALIZED (
@@ -47,9 +42,9 @@ followed AS MATERIALIZED (
         b.neuron,
         first(t.position_id ORDER BY t.coefficient DESC, t.position_id) AS position_id
     FROM best AS b
-    INNER JOIN trigger AS t ON b.layer = t.layer AND b.neuron = t.neuron
+    INNER JOIN trigger AS t ON b.corpus_id = t.corpus_id AND b.layer = t.layer AND b.neuron = t.neuron
     INNER JOIN position AS p ON t.position_id = p.position_id AND b.value_top_token_id = p.next_token_id
-    WHERE t.tail = 'max' AND t.rank <= 50 AND t.coefficient > 0 AND (corpus IS NULL OR t.corpus_id = corpus)
+    WHERE t.tail = 'max' AND t.rank <= 50 AND t.coefficient > 0
     GROUP BY b.layer, b.neuron
 )
 

@@ -3,7 +3,7 @@
 -- grain:  rank
 -- n:      n_triggers
 -- param:  n (integer, 100): how many values
--- param:  corpus (integer, NULL): one corpus_id; NULL takes the triggers of all corpora together
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes the only one that there is, and several are an error that names them
 -- column: rank: from 1, by falling max_prob; ties go to the lower layer and neuron
 -- column: layer: transformer block, from 0
 -- column: neuron: FFN hidden unit of the layer, from 0
@@ -24,14 +24,9 @@ surest AS MATERIALIZED (
 ),
 
 judged AS (
-    SELECT
-        p.layer,
-        p.neuron,
-        CAST(sum(p.n_triggers) AS BIGINT) AS n_triggers,
-        CAST(sum(p.n_followed) AS BIGINT) AS n_followed
+    SELECT p.*
     FROM value_precision AS p
-    WHERE corpus IS NULL OR p.corpus_id = corpus
-    GROUP BY p.layer, p.neuron
+    WHERE p.corpus_id IN (SELECT o.corpus_id FROM one_corpus((SELECT list(DISTINCT i.corpus_id) FROM neuron_statistics AS i), corpus := corpus) AS o)
 )
 
 SELECT
@@ -42,7 +37,7 @@ SELECT
     v.value_max_prob AS max_prob,
     coalesce(j.n_triggers, 0) AS n_triggers,
     coalesce(j.n_followed, 0) AS n_followed,
-    j.n_followed / j.n_triggers AS precision_at_50,
+    j.precision_at_50,
     v.layer >= m.n_layers * 5 / 8 AS is_upper
 FROM surest AS v
 INNER JOIN token AS k ON v.value_top_token_id = k.token_id

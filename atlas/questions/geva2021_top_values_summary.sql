@@ -3,7 +3,7 @@
 -- grain:  n_values
 -- n:      n_values
 -- param:  n (integer, 100): how many values
--- param:  corpus (integer, NULL): one corpus_id; NULL takes the triggers of all corpora together
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes the only one that there is, and several are an error that names them
 -- column: n_values: values looked at
 -- column: first_upper_layer: lowest layer of the upper three eighths, layer >= 5/8 n_layers, from 0
 -- column: n_upper: values that lie there

@@ -2,7 +2,7 @@
 -- source: Geva et al. 2022, section 5.1: about 0.24% of the values carry 5-20% of the sum
 -- grain:  layer
 -- n:      n_positions
--- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes the only one that there is, and several are an error that names them
 -- column: layer: transformer block, from 0
 -- column: mean_share: share of the dominant sub-updates in the sum of |m|·‖v‖, mean over positions, in [0, 1]
 -- column: min_share: smallest share
@@ -35,6 +35,8 @@ FROM layer_activity AS a
 INNER JOIN traced_position AS t ON a.position_id = t.position_id
 CROSS JOIN model AS m
 CROSS JOIN dominant AS d
-WHERE a.sub_update_norm_total > 0 AND (corpus IS NULL OR t.corpus_id = corpus)
+WHERE
+    a.sub_update_norm_total > 0
+    AND t.corpus_id IN (SELECT o.corpus_id FROM one_corpus((SELECT list(DISTINCT i.corpus_id) FROM traced_position AS i), corpus := corpus) AS o)
 GROUP BY a.layer, m.d_ffn, d.n_dominant
 ORDER BY a.layer;

@@ -1,7 +1,7 @@
 -- title:  Saturation and elimination events in each layer
 -- source: Geva et al. 2022, section 5.2: the paper's event sets
 -- grain:  layer
--- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes the only one that there is, and several are an error that names them
 -- column: layer: block of the FFN, from 0
 -- column: n_saturations: events where the FFN lifts the final prediction to the top for good; none in the last layer, by definition
 -- column: n_eliminations: events where the FFN takes the top place from its candidate: of each position the one where it falls furthest
@@ -16,7 +16,7 @@ WITH
 place AS MATERIALIZED (
     SELECT t.position_id
     FROM traced_position AS t
-    WHERE corpus IS NULL OR t.corpus_id = corpus
+    WHERE t.corpus_id IN (SELECT o.corpus_id FROM one_corpus((SELECT list(DISTINCT i.corpus_id) FROM traced_position AS i), corpus := corpus) AS o)
 ),
 
 event AS (

@@ -3,7 +3,7 @@
 -- grain:  layer
 -- n:      n_sub_updates
 -- param:  threshold (double, 10.0): size of the score above which a sub-update is extreme, raw logits
--- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes the only one that there is, and several are an error that names them
 -- column: layer: transformer block, from 0
 -- column: n_sub_updates: dominant sub-updates looked at, of all traced positions
 -- column: n_extreme: of them with |m·(e_w·v)| above the threshold, w the top token at resid_mid
@@ -28,6 +28,8 @@ SELECT
 FROM sub_update AS u
 INNER JOIN traced_position AS t ON u.position_id = t.position_id
 CROSS JOIN model AS m
-WHERE u.selection = 'dominant' AND (corpus IS NULL OR t.corpus_id = corpus)
+WHERE
+    u.selection = 'dominant'
+    AND t.corpus_id IN (SELECT o.corpus_id FROM one_corpus((SELECT list(DISTINCT i.corpus_id) FROM traced_position AS i), corpus := corpus) AS o)
 GROUP BY u.layer, m.d_ffn
 ORDER BY u.layer;

@@ -5,7 +5,7 @@
 -- param:  space (text, 'value'): what was clustered: value, the values themselves, or logits, their scores over the vocabulary
 -- param:  threshold (double, 10.0): size of the candidate's score above which a dominant sub-update is extreme, raw logits
 -- param:  n (integer, 25): how many clusters, those with most extreme sub-updates first
--- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes the only one that there is, and several are an error that names them
 -- column: cluster: number of the cluster within its space
 -- column: n_updates: extreme sub-updates whose value is in the cluster
 -- column: n_positions: traced positions where they are
@@ -34,7 +34,9 @@ extreme AS MATERIALIZED (
     FROM sub_update AS u
     INNER JOIN traced_position AS t ON u.position_id = t.position_id
     INNER JOIN value_cluster AS c ON u.layer = c.layer AND u.neuron = c.neuron
-    WHERE c.space = space AND u.selection = 'dominant' AND abs(u.candidate_score) > threshold AND (corpus IS NULL OR t.corpus_id = corpus)
+    WHERE
+        c.space = space AND u.selection = 'dominant' AND abs(u.candidate_score) > threshold
+        AND t.corpus_id IN (SELECT o.corpus_id FROM one_corpus((SELECT list(DISTINCT i.corpus_id) FROM traced_position AS i), corpus := corpus) AS o)
 ),
 
 counted AS MATERIALIZED (

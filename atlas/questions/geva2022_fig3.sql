@@ -2,7 +2,7 @@
 -- source: Geva et al. 2022, section 5.1 and figure 3
 -- grain:  layer, selection
 -- n:      n_positions
--- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes the only one that there is, and several are an error that names them
 -- column: layer: transformer block, from 0
 -- column: selection: dominant: the 10 sub-updates largest by |m|·‖v‖; random: 10 others of the same position and layer
 -- column: mean_score: mean score m·(e_w·v) of the 10 for the top token at resid_mid, averaged over positions, raw
@@ -32,7 +32,7 @@ by_position AS (
         min(u.candidate_frozen_score) AS min_frozen_score
     FROM sub_update AS u
     INNER JOIN traced_position AS t ON u.position_id = t.position_id
-    WHERE corpus IS NULL OR t.corpus_id = corpus
+    WHERE t.corpus_id IN (SELECT o.corpus_id FROM one_corpus((SELECT list(DISTINCT i.corpus_id) FROM traced_position AS i), corpus := corpus) AS o)
     GROUP BY u.layer, u.selection, u.position_id
 )
 

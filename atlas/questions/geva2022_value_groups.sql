@@ -4,7 +4,7 @@
 -- n:      n_updates
 -- param:  space (text, 'value'): what was clustered: value, the values themselves, or logits, their scores over the vocabulary
 -- param:  threshold (double, 10.0): size of the candidate's score above which a dominant sub-update is extreme, raw logits
--- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes the only one that there is, and several are an error that names them
 -- column: value_group: unlikely, upper layers; common, any layer; or other
 -- column: n_clusters: clusters of the group
 -- column: n_values: different values of extreme sub-updates in them

@@ -2,7 +2,7 @@
 -- source: tables position_prediction and ngram_prediction; mixtures as in Khandelwal et al. 2020, figure 7
 -- grain:  matched_order
 -- n:      n_positions
--- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora together
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes the only one that there is, and several are an error that names them
 -- param:  longest (integer, 5): n-grams of 3 or 5 tokens
 -- param:  weight (double, 0.2): share of counting in the mixture of both probabilities, from 0 to 1
 -- column: matched_order: 1 + tokens of the longest context that the counts have; null: all positions together
@@ -19,6 +19,12 @@
 -- A weight that is chosen on the positions that it is judged by flatters the mixture.
 CREATE OR REPLACE MACRO model_against_ngram(corpus := NULL, longest := 5, weight := 0.2) AS TABLE
 WITH
+counted AS (
+    SELECT list(DISTINCT i.corpus_id) AS corpora
+    FROM scored_position AS i
+    WHERE i.surprisal_ngram3 IS NOT NULL OR i.surprisal_ngram5 IS NOT NULL
+),
+
 judged AS (
     SELECT
         p.position_id,
@@ -27,7 +33,9 @@ judged AS (
         CAST(g.surprisal AS DOUBLE) AS counted
     FROM scored_position AS p
     INNER JOIN ngram_prediction AS g ON p.position_id = g.position_id
-    WHERE g.ngram_order = longest AND p.index > 0 AND (corpus IS NULL OR p.corpus_id = corpus)
+    WHERE
+        g.ngram_order = longest AND p.index > 0
+        AND p.corpus_id IN (SELECT o.corpus_id FROM one_corpus((SELECT c.corpora FROM counted AS c), corpus := corpus) AS o)
 )
 
 SELECT

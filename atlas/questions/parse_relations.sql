@@ -7,7 +7,7 @@
 -- param:  min_edges (integer, 20): edges that a relation must have
 -- column: run_id: the run of the pass tree_probe
 -- column: relation: what the word is to its head, as the source of the words names it
--- column: n_edges: words of the test with this relation whose head is no punctuation
+-- column: n_edges: words of the test with this relation; neither they nor their heads are punctuation
 -- column: n_found: of these, words that the probe's tree joins to their head
 -- column: share: n_found / n_edges
 -- column: neighbours: share of these words that stand beside their head, which is what a chain finds

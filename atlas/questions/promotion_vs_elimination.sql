@@ -2,7 +2,7 @@
 -- source: Geva et al. 2022, section 5.2 and table 4
 -- grain:  event, selection
 -- n:      n_events
--- param:  corpus (integer, NULL): one corpus_id; NULL takes all corpora
+-- param:  corpus (integer, NULL): one corpus_id; NULL takes the only one that there is, and several are an error that names them
 -- column: event: saturation; elimination; and of the eliminations those of another token than the input token, the one that was read there
 -- column: selection: dominant: the 10 largest sub-updates; random: 10 others
 -- column: n_events: events averaged over
@@ -51,7 +51,7 @@ scored AS (
     FROM event AS e
     INNER JOIN traced_position AS t ON e.position_id = t.position_id
     INNER JOIN sub_update AS u ON e.position_id = u.position_id AND e.layer = u.layer
-    WHERE corpus IS NULL OR t.corpus_id = corpus
+    WHERE t.corpus_id IN (SELECT o.corpus_id FROM one_corpus((SELECT list(DISTINCT i.corpus_id) FROM traced_position AS i), corpus := corpus) AS o)
 ),
 
 by_event AS (

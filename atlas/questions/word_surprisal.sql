@@ -5,10 +5,10 @@
 -- param:  document (text, NULL): name of one document; NULL takes all
 -- column: document_id: the document
 -- column: word: number of the word in it, from 0; words are cut at white space
--- column: text: its characters
--- column: surprisal: sum over its tokens of their negative log-probabilities, in nats; null of a document's first word
+-- column: text: its characters; white space alone where the document ends with some, which is a row of its own
+-- column: surprisal: sum over its tokens of their negative log-probabilities, in nats; null of a document's first word; rows add up to the text
 -- column: word_surprisal: the same where the white space that ends it is its own, and not the next token's; null likewise
--- column: n_tokens: tokens it consists of
+-- column: n_tokens: tokens it consists of, those of white space alone before it too
 -- column: n_read: tokens that the model had read before its first: few where a sequence begins
 -- column: char_start: offset of its first character in document.text, from 0
 -- column: char_end: offset after its last
@@ -18,6 +18,7 @@
 --
 -- A token with a leading space says that a word begins, and so that the one before it has ended. word_surprisal takes -ln of the probability that behind
 -- the word another begins or the text ends, and gives back that of its own leading space. Nothing is taken where a token ends with white space itself.
+-- A token of white space alone belongs to the word that follows it, as white space does in tokens that join the two.
 CREATE OR REPLACE MACRO word_surprisal(corpus, document := NULL) AS TABLE
 WITH
 spoken AS (
@@ -47,9 +48,9 @@ judged AS (
         t.*,
         lag(t.surprisal) OVER one AS own,
         lag(t.index) OVER one + 1 AS n_read,
-        if(t.leads, lag(t.boundary) OVER one, 0) AS before,
+        if(t.leads AND NOT coalesce(lag(t.trails) OVER one, FALSE), lag(t.boundary) OVER one, 0) AS before,
         if(t.trails, 0, t.boundary) AS after,
-        CAST(t.leads OR coalesce(lag(t.trails) OVER one, TRUE) AS INTEGER) AS begins
+        CAST(if(lag(t.is_blank) OVER one, FALSE, t.leads OR coalesce(lag(t.trails) OVER one, TRUE)) AS INTEGER) AS begins
     FROM spoken AS t
     WINDOW one AS (PARTITION BY t.document_id ORDER BY t.position_id)
 ),
@@ -73,16 +74,18 @@ of_word AS (
         if(count(n.own) = count(*), sum(n.own), NULL) AS surprisal,
         arg_min(n.before, n.position_id) AS before,
         arg_max(n.after, n.position_id) AS after,
-        arg_min(n.n_read, n.position_id) AS n_read
+        arg_min(n.n_read, n.position_id) AS n_read,
+        bool_and(n.is_blank) AS is_blank
     FROM numbered AS n
     GROUP BY n.document_id, n.number
-    HAVING NOT bool_and(n.is_blank)
 ),
 
 cut AS (
     SELECT
         w.*,
-        substr(d.text, w.first_char + 1, w.char_end - w.first_char) AS piece
+        substr(d.text, w.first_char + 1, w.char_end - w.first_char) AS piece,
+        if(w.is_blank, '', '^[\x09-\x0d\x1c-\x20\x{85}\p{Z}]+') AS before_it,
+        if(w.is_blank, '', '[\x09-\x0d\x1c-\x20\x{85}\p{Z}]+$') AS behind_it
     FROM of_word AS w
     INNER JOIN document AS d ON w.document_id = d.document_id
 )
@@ -90,13 +93,13 @@ cut AS (
 SELECT
     c.document_id,
     row_number() OVER (PARTITION BY c.document_id ORDER BY c.first_position_id) - 1 AS word,
-    regexp_replace(c.piece, '^[\x09-\x0d\x1c-\x20\x{85}\p{Z}]+|[\x09-\x0d\x1c-\x20\x{85}\p{Z}]+$', '', 'g') AS text,
+    regexp_replace(regexp_replace(c.piece, c.before_it, ''), c.behind_it, '') AS text,
     c.surprisal,
     c.surprisal + c.after - c.before AS word_surprisal,
     c.n_tokens,
     c.n_read,
-    c.first_char + length(c.piece) - length(regexp_replace(c.piece, '^[\x09-\x0d\x1c-\x20\x{85}\p{Z}]+', '')) AS char_start,
-    c.char_end - length(c.piece) + length(regexp_replace(c.piece, '[\x09-\x0d\x1c-\x20\x{85}\p{Z}]+$', '')) AS char_end,
+    c.first_char + length(c.piece) - length(regexp_replace(c.piece, c.before_it, '')) AS char_start,
+    c.char_end - length(c.piece) + length(regexp_replace(c.piece, c.behind_it, '')) AS char_end,
     c.first_position_id,
     c.last_position_id
 FROM cut AS c

@@ -76,8 +76,7 @@ def compute(worker: "Worker", progress: "Progress", *, space: str, token_ids: "n
     progress(1)
     floats = [("spearman", pa.float64()), ("spearman_raw", pa.float64())]
     schema = pa.schema([("space", pa.string()), ("suite", pa.string()), ("n_pairs", pa.int64()), ("n_left_out", pa.int64()), *floats])
-    tables = {"similarity_score": pa.Table.from_pylist(ranked, schema)}
-    return tables | ({"analogy_score": pa.Table.from_pylist(rows)} if rows else {})
+    return {"similarity_score": pa.Table.from_pylist(ranked, schema), "analogy_score": pa.Table.from_pylist(rows)}
 
 
 PASS = WordTest()

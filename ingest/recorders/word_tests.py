@@ -67,12 +67,12 @@ def scored(unit: Tensor, rows: Tensor, method: str) -> Tensor:
 
 
 def analogy_rows(space: Space, words: Words, sections: dict[str, list[Question]]) -> list[dict[str, object]]:
-    """Rows of `analogy_score`; no row of a section none of whose questions can be asked."""
+    """Rows of `analogy_score`; a section none of whose questions can be asked has rows too, which say how many were left out."""
     found: list[dict[str, object]] = []
     for section, questions in sections.items():
         asked = [q for q in questions if all(words.row(word) is not None for word in q)]
         counts = {"n_asked": len(asked), "n_left_out": len(questions) - len(asked)}
-        for method, right, right_of_all in answered(space, words, asked) if asked else ():
+        for method, right, right_of_all in answered(space, words, asked) if asked else ((method, 0, 0) for method in ANALOGIES):
             found.append({"space": space.name, "section": section, "method": method, **counts, "n_right": right, "n_right_of_all": right_of_all})
     return found
 

@@ -250,7 +250,7 @@ CREATE TABLE experiments.score_difference (
 	CHECK (decoding IN ('greedy', 'sample', 'beam')), 
 	CHECK (measure IN ('over', 'score'))
 );
-COMMENT ON TABLE experiments.score_difference IS 'How far arms move scores, with a 95%% interval over clusters of prompts (percentile bootstrap).';
+COMMENT ON TABLE experiments.score_difference IS 'How far arms move scores, with a 95% interval over clusters of prompts (percentile bootstrap).';
 COMMENT ON COLUMN experiments.score_difference.experiment_id IS 'The experiment.';
 COMMENT ON COLUMN experiments.score_difference.arm_id IS 'The arm, counted from 0 in its experiment.';
 COMMENT ON COLUMN experiments.score_difference.scorer IS 'What scored.';
@@ -260,8 +260,8 @@ COMMENT ON COLUMN experiments.score_difference.n_pairs IS 'Continuations, each h
 COMMENT ON COLUMN experiments.score_difference.n_clusters IS 'Clusters of their prompts, which the draws are of.';
 COMMENT ON COLUMN experiments.score_difference.n_draws IS 'Draws of as many clusters as there are, with replacement.';
 COMMENT ON COLUMN experiments.score_difference.difference IS 'Mean of the arm less that of the base arm, in [-1, 1].';
-COMMENT ON COLUMN experiments.score_difference.low IS '2.5%% of the draws'' differences are less.';
-COMMENT ON COLUMN experiments.score_difference.high IS '2.5%% of the draws'' differences are more.';
+COMMENT ON COLUMN experiments.score_difference.low IS '2.5% of the draws'' differences are less.';
+COMMENT ON COLUMN experiments.score_difference.high IS '2.5% of the draws'' differences are more.';
 CREATE TABLE experiments.arm_cost (
 	experiment_id INTEGER NOT NULL, 
 	arm_id INTEGER NOT NULL, 

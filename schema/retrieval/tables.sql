@@ -83,7 +83,7 @@ COMMENT ON COLUMN retrievals.knn_query.surprisal IS 'The model''s negative log-p
 COMMENT ON COLUMN retrievals.knn_query.top_token_id IS 'The model''s most probable token.';
 COMMENT ON COLUMN retrievals.knn_query.top_prob IS 'Its probability, in [0, 1].';
 COMMENT ON COLUMN retrievals.knn_query.nearest_distance IS 'Squared L2 distance to the nearest entry.';
-COMMENT ON COLUMN retrievals.knn_query.is_near IS 'Whether that is under 1%% of retrieval.median_distance.';
+COMMENT ON COLUMN retrievals.knn_query.is_near IS 'Whether that is under 1% of retrieval.median_distance.';
 COMMENT ON COLUMN retrievals.knn_query.is_same_text IS 'Whether the 32 tokens up to the query are those up to one of its neighbours.';
 CREATE TABLE retrievals.knn_prediction (
 	retrieval_id INTEGER NOT NULL, 

@@ -246,7 +246,7 @@ def test_another_distributions_schema_package_is_named(tmp_path: Path) -> None:
 def test_numpys_integers_are_numbers(a: atlas.Atlas) -> None:
     assert a.top_triggers(np.int64(0), np.int16(1), n=np.int32(2)).equals(a.top_triggers(0, 1, n=2))
     assert a.token_context(np.array([1, 2])).equals(a.token_context(range(1, 3)))
-    assert a.geva2022_extreme(np.float32(5)).equals(a.geva2022_extreme(5))
+    assert a.geva2022_extreme(np.float32(0.5), corpus=0).equals(a.geva2022_extreme(0.5, 0))
 
 
 @pytest.mark.thorough

@@ -132,8 +132,8 @@ def test_ask_takes_lists_and_text(call) -> None:
     assert [row["token"] for row in rows] == ["<s>", " cat"]
     rows = json.loads(call("ask", "neurons_promoting", "--token", " *", "--format", "json")[1])
     assert {row["neuron"] for row in rows} == {1}
-    rows = json.loads(call("ask", "geva2022_extreme", "--threshold", "0.5", "--format", "json")[1])
-    assert [row["n_extreme"] for row in rows] == [2, 3, 1]
+    rows = json.loads(call("ask", "geva2022_extreme", "--threshold", "0.5", "--corpus", "0", "--format", "json")[1])
+    assert [row["n_extreme"] for row in rows] == [0, 3, 1]
     code, _, err = call("ask", "token_context", "--position-ids", "1,x")
     assert code == 2
     assert "no list of whole numbers" in err
@@ -150,7 +150,7 @@ def test_columns_are_chosen_and_ordered(call) -> None:
 
 @pytest.mark.thorough
 def test_latex_has_a_caption_and_label(call) -> None:
-    out = call("ask", "promotion_vs_elimination", "--format", "latex", "--label", "tab:p")[1]
+    out = call("ask", "promotion_vs_elimination", "--corpus", "0", "--format", "latex", "--label", "tab:p")[1]
     assert r"\caption{Do FFNs build predictions by promoting or by eliminating?}" in out
     assert r"\label{tab:p}" in out
     assert "% question: promotion_vs_elimination" in out

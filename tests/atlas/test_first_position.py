@@ -16,6 +16,7 @@ def con(tiny_copy: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
 
 
 def test_traced_positions_at_index_0_are_left_out_under_another_name(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute("UPDATE run SET corpus_id = 0 WHERE kind = 'trace'")
     con.execute('UPDATE position SET "index" = 2 WHERE position_id = 2')
     # the final prediction leads at resid_mid of layer 0 at position 8 alone, of layer 2 at 101 alone
     assert rows(con, "SELECT layer, final_on_top_share, n_positions, n_first, final_on_top_share_without_first FROM geva2021_fig9()") == [
@@ -28,6 +29,7 @@ def test_traced_positions_at_index_0_are_left_out_under_another_name(con: duckdb
 
 
 def test_activity_and_dominance_are_given_without_index_0(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute("UPDATE run SET corpus_id = 0 WHERE kind = 'trace'")
     con.execute("UPDATE layer_activity SET n_active = 1, sub_update_norm_dominant = sub_update_norm_total WHERE position_id = 8")
     con.execute("UPDATE layer_activity SET n_active = 3, sub_update_norm_dominant = sub_update_norm_total / 2 WHERE position_id <> 8")
     con.execute('UPDATE position SET "index" = 2 WHERE position_id = 2')

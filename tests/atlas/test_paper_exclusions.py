@@ -41,13 +41,13 @@ def test_a_trigger_that_ends_its_document_agrees_with_nothing_and_is_not_judged(
 def test_a_coefficient_of_zero_has_no_relative_change(tiny_copy: duckdb.DuckDBPyConnection) -> None:
     """Of layer 2's two triggers the first is left: no change, -0.5, no change."""
     tiny_copy.execute("UPDATE trigger SET coefficient = 0 WHERE corpus_id = 0 AND layer = 2 AND neuron = 0 AND tail = 'max' AND rank >= 2")
-    found = rows(tiny_copy, "SELECT removed, mean_change, n_keys, n_triggers FROM geva2021_fig3() WHERE layer = 2")
+    found = rows(tiny_copy, "SELECT removed, mean_change, n_keys, n_triggers FROM geva2021_fig3(corpus := 0) WHERE layer = 2")
     assert found == [("first", 0.0, 1, 1), ("last", -0.5, 1, 1), ("random", 0.0, 1, 1)]
 
 
 def test_bos_is_no_token_of_a_short_prefix(tiny_copy: duckdb.DuckDBPyConnection) -> None:
     """The agreeing cases are two at position 2 (after BOS) and one at 8: with index 4 a prefix has four tokens beside BOS, with 5 five."""
-    shares = "SELECT agreeing_short_share, agreeing_stop_word_share FROM geva2021_fig8_agreeing(projection := 'final_norm') WHERE site = 'ffn_out'"
+    shares = "SELECT agreeing_short_share, agreeing_stop_word_share FROM geva2021_fig8_agreeing(projection := 'final_norm', corpus := 0) WHERE site = 'ffn_out'"
     tiny_copy.execute("UPDATE position SET index = 4 WHERE position_id = 2")
     tiny_copy.execute("UPDATE token SET is_stop_word = true WHERE text = ' dog'")
     assert rows(tiny_copy, shares) == [(1.0, pytest.approx(1 / 3))]
@@ -60,6 +60,7 @@ def test_bos_is_no_token_of_a_short_prefix(tiny_copy: duckdb.DuckDBPyConnection)
 
 
 def test_a_position_where_a_layer_adds_nothing_has_no_dominant_share(tiny_copy: duckdb.DuckDBPyConnection) -> None:
+    tiny_copy.execute("UPDATE run SET corpus_id = 0 WHERE kind = 'trace'")
     tiny_copy.execute("UPDATE layer_activity SET sub_update_norm_total = 0, sub_update_norm_dominant = 0 WHERE position_id = 2 AND layer = 0")
     tiny_copy.execute("UPDATE layer_activity SET sub_update_norm_total = 4, sub_update_norm_dominant = 1 WHERE position_id = 8 AND layer = 0")
     tiny_copy.execute("UPDATE layer_activity SET sub_update_norm_total = 4, sub_update_norm_dominant = 3 WHERE position_id = 101 AND layer = 0")
@@ -78,4 +79,4 @@ def test_a_position_where_a_layer_adds_nothing_has_no_dominant_share(tiny_copy: 
 def test_active_is_the_papers_only_for_an_ungated_relu(tiny_copy: duckdb.DuckDBPyConnection, activation: str, is_gated: bool, means: str) -> None:
     tiny_copy.execute("UPDATE model SET activation = ?, is_gated = ?", [activation, is_gated])
     for name in ("geva2021_fig7", "geva2021_fig8"):
-        assert rows(tiny_copy, f"SELECT DISTINCT activation, is_gated, active_means FROM {name}()") == [(activation, is_gated, means)]
+        assert rows(tiny_copy, f"SELECT DISTINCT activation, is_gated, active_means FROM {name}(corpus := 0)") == [(activation, is_gated, means)]

@@ -259,6 +259,8 @@ GEOMETRY = [
 
 WORD_TESTS = {
     "analogy_score": [
+        ("input", "capital", "add", 0, 5, 0, 0),
+        ("input", "capital", "add_centred", 0, 5, 0, 0),
         ("input", "family", "add", 8, 2, 4, 1),
         ("input", "family", "add_centred", 8, 2, 6, 2),
         ("input", "plural", "add", 24, 0, 20, 3),

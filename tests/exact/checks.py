@@ -639,7 +639,7 @@ def check_events(c: Case) -> None:
     assert sorted(c.published.rows("SELECT * FROM saturation")) == sorted(saturations)
     assert sorted(c.published.rows("SELECT * FROM elimination")) == sorted(eliminations)
     assert min(len(saturations), len(eliminations)) > 0, "a case without events shows nothing"
-    found = {(event, selection): row for event, selection, *row in c.published.rows("FROM promotion_vs_elimination()")}
+    found = {(event, selection): row for event, selection, *row in c.published.rows(f"FROM promotion_vs_elimination(corpus := {c.corpus_id})")}
     assert set(found) == set(table)
     for key, events in table.items():
         assert found[key][0] == len(events)

@@ -69,7 +69,8 @@ def test_the_words_given_are_no_answers_and_their_spellings_neither() -> None:
     assert {right for right, _ in found.values()} == {1}
     assert found["add"][1] == found["add_centred"][1] == 0
     rows = analogy_rows(space, words, {"family": [("man", "woman", "king", "queen"), ("man", "woman", "prince", "princess")], "other": [("a", "b", "c", "d")]})
-    assert {(r["section"], r["n_asked"], r["n_left_out"]) for r in rows} == {("family", 1, 1)}
+    assert {(r["section"], r["n_asked"], r["n_left_out"]) for r in rows} == {("family", 1, 1), ("other", 0, 1)}
+    assert {(r["n_right"], r["n_right_of_all"]) for r in rows if r["section"] == "other"} == {(0, 0)}
 
 
 def test_similarity_is_spearman_s_correlation_of_cosines() -> None:
@@ -108,7 +109,9 @@ def test_an_ingest_of_a_vocabulary_without_these_words_leaves_all_out(tmp_path: 
         ]  # fmt: skip
         assert not [found.audit.name for found in run_audits(con) if found.n_rows]
     with atlas.open(target) as a:
-        assert a.analogy_accuracy().is_empty() and a.word_similarity().height == 2
+        found = a.analogy_accuracy()
+        assert set(found["n_asked"]) == {0} and found["accuracy"].null_count() == found.height
+        assert set(found.filter(section="all")["n_left_out"]) == {19_544} and a.word_similarity().height == 2
 
 
 def test_a_space_with_fewer_rows_than_there_are_tokens_is_asked_for_the_words_of_its_rows() -> None:

@@ -88,6 +88,7 @@ BREAKS = {
     "head_relations": "DELETE FROM head_relation WHERE relation = 'det' AND layer = 2",
     "words": "UPDATE word SET last_position_id = 3 WHERE word_id = 16",
     "neuron_contrasts": "DELETE FROM neuron_contrast WHERE paradigm = 'order' AND layer = 1 AND neuron = 1",
+    "word_surprisals": "UPDATE position_prediction SET surprisal = NULL WHERE position_id = 3",
     "position_predictions": "UPDATE position_prediction SET next_token_rank = 2 WHERE position_id = 3",
     "ngram_predictions": "DELETE FROM ngram_prediction WHERE position_id = 4 AND ngram_order = 5",
     "sweep_positions": 'UPDATE shard SET n_rows = \'{"sequence": 2, "position": 11}\' WHERE run_id = 1',

@@ -119,7 +119,7 @@ def test_every_question_answers(old: atlas.Atlas, name: str) -> None:
     position = old.sql("SELECT min(position_id) FROM trace").item()
     given = {"layer": 1, "neuron": 2, "head": 0, "position_id": position, "at_position": position, "position_ids": [position], "words": "the", "token": " the"}
     given |= dict.fromkeys("abc", " the") | {"paradigm": "one", "task": "pos", "source": " the", "sources": [1], "destinations": [2], "outs": [3], "corpus": 0}
-    given |= {"layers": [1], "neurons": [2]}
+    given |= {"layers": [1], "neurons": [2], "corpora": [0]}
     q = questions()[name]
     required = {p.name: given[p.name] for p in q.parameters if p.is_required}
     assert old.ask(name, **required).columns == list(q.columns)

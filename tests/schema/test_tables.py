@@ -209,3 +209,10 @@ def test_a_run_that_is_older_than_a_table_is_named(before: Path) -> None:
 def test_the_audits_of_an_atlas_are_those_of_its_tables() -> None:
     assert release.added_modules() == []
     assert not any("noise" in audit.name for audit in audits(2))
+
+
+def test_no_comment_doubles_a_per_cent_sign(a: atlas.Atlas) -> None:
+    """Of the tables of an atlas and of the files beside it: their statements are compiled, and a style of parameters may double it."""
+    said = a.con.execute("SELECT t.comment FROM duckdb_tables() AS t UNION ALL SELECT c.comment FROM duckdb_columns() AS c").fetchall()
+    of_per_cents = [comment for (comment,) in said if comment and "%" in comment]
+    assert len(of_per_cents) >= 4 and not any("%%" in comment for comment in of_per_cents)

@@ -79,8 +79,8 @@ def test_every_item_is_shown_as_it_is_printed(visit: Visit, tiny: Path, name: st
 def test_the_numbers_are_those_of_the_question(visit: Visit, tiny: Path) -> None:
     # tests/atlas/questions/geva2021_fig11.json has the shares
     app = shown(visit, tiny, "geva2021_fig11")
-    assert "residual and agreement together: 66.7% at layer 0, 33.3% at layer 2" in text_of(app)
-    assert "FROM geva2021_fig11()" in text_of(app)
+    assert "residual and agreement together: 100.0% at layer 0, 0.0% at layer 2" in text_of(app)
+    assert "FROM geva2021_fig11(corpus := 0)" in text_of(app)
     of_one = shown(visit, tiny, "geva2021_fig11", corpus="1")
     assert "FROM geva2021_fig11(corpus := 1)" in text_of(of_one)
     assert "n: 1 traced position" in text_of(of_one)
@@ -117,12 +117,12 @@ def test_another_paper_begins_with_its_own_first_item(visit: Visit, tiny: Path) 
 def test_a_threshold_is_the_readers(visit: Visit, tiny: Path) -> None:
     # scores of layer 1: -2, 1, -4, 0, 0, 0
     app = shown(visit, tiny, "geva2022_extreme")
-    assert "FROM geva2022_extreme(threshold := 1.5::DOUBLE)" in text_of(app)
+    assert "FROM geva2022_extreme(threshold := 1.5::DOUBLE, corpus := 0)" in text_of(app)
     assert tables(app)[0]["extreme"].to_list()[1] == 2
     app.number_input(key="threshold").set_value(3.0).run()
     assert tables(app)[0]["extreme"].to_list()[1] == 1
     app.number_input(key="threshold").set_value(None).run()
-    assert "FROM geva2022_extreme()" in text_of(app)
+    assert "FROM geva2022_extreme(corpus := 0)" in text_of(app)
 
 
 @pytest.mark.thorough

@@ -14,6 +14,7 @@ from atlas.papers.needs import missing
 from atlas.papers.page import DRAWN_WIDTH
 from atlas.papers.printed import comparison, cut_note, printed, setting_of
 from atlas.ranges import check_arguments
+from atlas.reads import relations
 from atlas.statement import statement
 from schema.errors import AtlasError
 from ui import asked, blocks, data
@@ -36,10 +37,10 @@ def room() -> None:
 
 
 def choose_paper() -> tuple[Paper, int | None]:
-    """The paper and the corpus_id, None for all corpora together; beneath, what paper it is and what it is compared with."""
+    """The paper and the corpus_id, None for none chosen; beneath, what paper it is and what it is compared with."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         paper = PAPERS[asked.word("Paper", "paper", list(PAPERS), on_change=begin_anew)]
-        corpus = asked.corpus()
+        corpus = asked.corpus(of_one_text=any("one_corpus" in relations(item.sql) for item in paper.items))
     check_arguments(data.atlas().con, {"corpus": corpus})
     st.text(f"{paper.citation}\n{paper.note}")
     st.text(setting_of(data.atlas().con, corpus))

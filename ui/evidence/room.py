@@ -8,6 +8,7 @@ import streamlit as st
 from atlas.papers.needs import missing
 from atlas.questions import Parameter, question
 from atlas.ranges import check_arguments
+from atlas.reads import relations
 from schema.errors import AtlasError
 from ui import asked, blocks, charts, data, frame, links
 from ui.evidence.topic import Choice, Panel, Topic
@@ -56,7 +57,8 @@ def show(topic: Topic) -> None:
         return
     with st.container(horizontal=True, vertical_alignment="bottom"):
         values = {choice: choose(choice, next(p for panel in topic.panels if (p := taken(panel, choice)))) for choice in topic.choices}
-        corpus = asked.corpus() if any(named(panel, "corpus") for panel in topic.panels) else None
+        of_text = [question(panel.question).sql for panel in topic.panels if named(panel, "corpus")]
+        corpus = asked.corpus(of_one_text=any("one_corpus" in relations(sql) for sql in of_text)) if of_text else None
     check_arguments(data.atlas().con, {"corpus": corpus})
     for i, panel in enumerate(topic.panels):
         chosen = {choice.argument: value for choice, value in values.items() if value is not None and taken(panel, choice)}

@@ -7,7 +7,7 @@ from atlas.papers.catalogue import PAPERS
 from atlas.papers.items import Item
 
 ITEMS = {item.name: item for paper in PAPERS.values() for item in paper.items}
-CHOICES = {"corpus": None, "threshold": 1.5}
+CHOICES = {"corpus": 0, "threshold": 1.5}
 """No score of the tiny atlas is above 6."""
 
 ANNOTATED = {

@@ -104,7 +104,7 @@ def test_our_figures_are_those_of_the_rows(a: atlas.Atlas) -> None:
         return ITEMS[name].ours(rows_of(a, ITEMS[name]))
 
     # tests/atlas/questions/geva2021_fig11.json and _fig4.json have the shares
-    assert ours("geva2021_fig11") == "residual and agreement together: 66.7% at layer 0, 33.3% at layer 2"
+    assert ours("geva2021_fig11") == "residual and agreement together: 100.0% at layer 0, 0.0% at layer 2"
     assert ours("geva2021_fig2") == "shallow alone 50.0% at layer 0, 0.0% at layer 2; semantic alone 0.0% at layer 0, 50.0% at layer 2"
     assert ours("elhage2021_terms") == (
         "direct path 0.48 nats (from uniform; the unigram 0.23), single heads 0.75 (alone of layer 0 0.25, of layer 1 0.50, of layer 2 -0.25), "

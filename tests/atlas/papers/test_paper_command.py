@@ -27,6 +27,9 @@ OF_PROBES = {"hewitt_liang2019": 1, "hewitt_manning2019": 2, "voita_titov2020": 
 MADE_HERE = {"geva2021": 17, "geva2022": 13, "elhage2021": 7, "meng2022": 2, "geva2023": 1, "khandelwal2020": 4, **OF_PROBES}
 """Items that need no annotations."""
 
+OF_ONE_TEXT = dict.fromkeys(("geva2021", "geva2022"), ("--corpus", "0"))
+"""Paper → options, where its items are of one text and the atlas has two."""
+
 FIGURES = {"pdf", "svg", "png"}
 
 Call = Callable[..., tuple[int, str, str]]
@@ -57,7 +60,7 @@ def out(nasty: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Both papers in one folder."""
     folder = tmp_path_factory.mktemp("papers") / "out"
     for paper in PAPERS:
-        assert run(["paper", paper, str(nasty), "-o", str(folder), "--threshold", "1.5"], False) == 0
+        assert run(["paper", paper, str(nasty), "-o", str(folder), "--threshold", "1.5", *OF_ONE_TEXT.get(paper, ())], False) == 0
     return folder
 
 
@@ -78,20 +81,20 @@ def test_a_sidecar_says_what_to_repeat_and_what_to_cite(out: Path) -> None:
     assert found["item"] == "geva2021_fig4"
     assert found["place"] == "Figure 4"
     assert found["question"] == "geva2021_fig4"
-    assert found["parameters"] == {"corpus": None}
+    assert found["parameters"] == {"corpus": 0}
     assert "CREATE OR REPLACE MACRO geva2021_fig4" in found["sql"]
     assert found["model"]["name"] == "tiny" and found["model"]["revision"] == "r0" and found["model"]["weights_sha256"] == "ww"
-    assert [c["sha256"] for c in found["corpora"]] == ["aa", "bb"]
+    assert [c["sha256"] for c in found["corpora"]] == ["aa"]
     # it rests on the weights and the sweeps, not on traces
-    assert [(r["kind"], r["corpus_id"]) for r in found["runs"]] == [("weights", None), ("sweep", 0), ("sweep", 1)]
+    assert [(r["kind"], r["corpus_id"]) for r in found["runs"]] == [("weights", None), ("sweep", 0)]
     assert all(r["settings"] == {} and "seed" in r and "device" in r and "versions" in r for r in found["runs"])
     assert found["n"].endswith(" keys") and "no text switches on" in found["exclusions"]
     assert {"python", "activation-atlas", "duckdb", "polars", "altair", "vl-convert-python"} == set(found["versions"])
     assert "commit" in found and found["n_rows"] == 3
     table6 = json.loads((out / "tables" / "geva2022_table6.csv.provenance.json").read_text(encoding="utf-8"))
-    assert table6["question"] is None and "early_exit" in table6["sql"] and table6["parameters"] == {"corpus": None}
+    assert table6["question"] is None and "early_exit" in table6["sql"] and table6["parameters"] == {"corpus": 0}
     clusters = json.loads((out / "tables" / "geva2022_extreme_clusters_value.csv.provenance.json").read_text(encoding="utf-8"))
-    assert clusters["parameters"] == {"space": "value", "threshold": 1.5, "n": 25, "corpus": None}
+    assert clusters["parameters"] == {"space": "value", "threshold": 1.5, "n": 25, "corpus": 0}
 
 
 class Page(HTMLParser):
@@ -155,9 +158,9 @@ def test_the_page_shows_nasty_tokens_as_they_are(page: Page) -> None:
 @pytest.mark.thorough
 def test_a_second_paper_and_a_second_call_leave_the_rest_of_the_page(call: Call, out: Path, nasty: Path, tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    assert call("geva2022", nasty, "-o", folder, "--only", "fig3")[0] == 0
-    assert call("geva2021", nasty, "-o", folder, "--only", "fig4", "--only", "geva2021_fig6")[0] == 0
-    assert call("geva2021", nasty, "-o", folder, "--only", "fig9")[0] == 0
+    assert call("geva2022", nasty, "-o", folder, "--only", "fig3", "--corpus", "0")[0] == 0
+    assert call("geva2021", nasty, "-o", folder, "--only", "fig4", "--only", "geva2021_fig6", "--corpus", "0")[0] == 0
+    assert call("geva2021", nasty, "-o", folder, "--only", "fig9", "--corpus", "0")[0] == 0
     html = (folder / "index.html").read_text(encoding="utf-8")
     assert re.findall(r'<section id="(\w+)">', html) == ["geva2021_fig9", "geva2022_fig3"]
     assert len(list(folder.glob("figures/*.pdf"))) == 4
@@ -207,7 +210,7 @@ def at_one_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_twice_gives_the_same_bytes(call: Call, nasty: Path, tmp_path: Path) -> None:
     contents = []
     for name in ("first", "second"):
-        call("geva2021", nasty, "-o", tmp_path / name, "--only", "fig11", "--only", "table2")
+        call("geva2021", nasty, "-o", tmp_path / name, "--only", "fig11", "--only", "table2", "--corpus", "0")
         files = [path for path in sorted((tmp_path / name).rglob("*")) if path.is_file() and path.suffix != ".pdf"]
         contents.append({path.relative_to(tmp_path / name): path.read_bytes() for path in files})
     assert contents[0] == contents[1]
@@ -230,13 +233,13 @@ def test_what_an_atlas_lacks_is_listed_with_the_command_that_would_provide_it(ca
 def test_a_page_of_one_s_own_is_not_written_over(call: Call, tiny_path: Path, tmp_path: Path) -> None:
     own = tmp_path / "index.html"
     own.write_text("<h1>My pages</h1>", encoding="utf-8")
-    code, _, told = call("geva2022", tiny_path, "-o", tmp_path, "--only", "table4")
+    code, _, told = call("geva2022", tiny_path, "-o", tmp_path, "--only", "table4", "--corpus", "0")
     assert (code, own.read_text(encoding="utf-8"), list(tmp_path.iterdir())) == (1, "<h1>My pages</h1>", [own])
     assert f"cannot write {own}: it is there, and no page of papers; give another folder, or move it away" in told
 
 
 def test_an_item_without_rows_says_so(call: Call, tiny_path: Path, tmp_path: Path) -> None:
-    code, shown, _ = call("geva2022", tiny_path, "-o", tmp_path, "--only", "extreme_clusters_value", "--threshold", "99")
+    code, shown, _ = call("geva2022", tiny_path, "-o", tmp_path, "--only", "extreme_clusters_value", "--threshold", "99", "--corpus", "0")
     assert code == 0
     assert "no rows: no dominant sub-update scores its candidate beyond the threshold; --threshold sets another" in shown
 
@@ -246,8 +249,8 @@ def test_a_file_that_lacks_a_question_answers_it_all_the_same(call: Call, tiny_p
     old = Path(shutil.copy(tiny_path, tmp_path / "old.duckdb"))
     with duckdb.connect(str(old)) as con:
         con.execute("DROP MACRO TABLE geva2021_fig9")
-    assert call("geva2021", old, "-o", tmp_path / "old", "--only", "fig9")[0] == 0
-    assert call("geva2021", tiny_path, "-o", tmp_path / "new", "--only", "fig9")[0] == 0
+    assert call("geva2021", old, "-o", tmp_path / "old", "--only", "fig9", "--corpus", "0")[0] == 0
+    assert call("geva2021", tiny_path, "-o", tmp_path / "new", "--only", "fig9", "--corpus", "0")[0] == 0
     old_rows, new_rows = (pl.read_parquet(tmp_path / folder / "tables" / "geva2021_fig9.parquet") for folder in ("old", "new"))
     assert old_rows.height > 0 and old_rows.equals(new_rows)
 
@@ -259,7 +262,7 @@ def test_an_item_that_fails_does_not_stop_the_others_and_fails_the_call(call: Ca
         return a.sql("SELECT CAST(version() AS INTEGER) AS layer") if name == "geva2021_fig9" else ask(a, name, **arguments)
 
     monkeypatch.setattr(atlas.Atlas, "ask", failing)
-    code, shown, _ = call("geva2021", tiny_path, "-o", tmp_path / "out", "--only", "fig9", "--only", "fig10")
+    code, shown, _ = call("geva2021", tiny_path, "-o", tmp_path / "out", "--only", "fig9", "--only", "fig10", "--corpus", "0")
     assert code == 1
     assert "Conversion Error" in shown
     assert (tmp_path / "out" / "figures" / "geva2021_fig10.pdf").exists()
