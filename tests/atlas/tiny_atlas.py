@@ -317,11 +317,12 @@ TREE_EDGES = {(0, "resid_pre"): [(52, 84, 2.0), (68, 84, 1.0)], (1, "resid_post"
 """Word, what it is joined to, their squared distance."""
 
 RELATIONS = {
-    # relation and what is looked at: pairs to choose by and of the test, the best offset and its shares; of each layer's head the shares that are right
-    ("any", "dependent"): ((80, 40, 1, 1.0, 1.0), ((0.5, 0.5), (1.0, 0.5), (0.0, 1.0))),
-    ("det", "dependent"): ((40, 20, 1, 1.0, 1.0), ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0))),
-    ("nsubj", "dependent"): ((40, 20, 1, 1.0, 1.0), ((1.0, 1.0), (1.0, 1.0), (0.0, 1.0))),
-    ("punct", "head"): ((40, 0, 1, 1.0, None), ((0.0, None), (0.0, None), (1.0, None))),
+    # relation and what is looked at: pairs to choose by and of the test, the best offset and its shares, pairs left out;
+    # of each layer's head the shares that are right
+    ("any", "dependent"): ((80, 40, 1, 1.0, 1.0, 8, 6, 4, 2), ((0.5, 0.5), (1.0, 0.5), (0.0, 1.0))),
+    ("det", "dependent"): ((40, 20, 1, 1.0, 1.0, 8, 5, 4, 1), ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0))),
+    ("nsubj", "dependent"): ((40, 20, 1, 1.0, 1.0, 0, 1, 0, 1), ((1.0, 1.0), (1.0, 1.0), (0.0, 1.0))),
+    ("punct", "head"): ((40, 0, 1, 1.0, None, 0, 0, 0, 0), ((0.0, None), (0.0, None), (1.0, None))),
 }
 
 BIGRAMS = {
