@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import REAL, BigInteger, CheckConstraint, Column, Integer, MetaData, SmallInteger, Table
+from sqlalchemy import REAL, BigInteger, CheckConstraint, Column, Integer, MetaData, SmallInteger, String, Table
 from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeEngine, UserDefinedType
 
@@ -138,6 +138,17 @@ def added(
     if bounds is not None:
         found.info["bounds"] = bounds
     return found
+
+
+INTERVAL_NOTE = "How the interval was made, or why there is none; null where it is the percentile bootstrap of an earlier release."
+"""Of a column beside every interval over clusters."""
+
+
+def interval_columns(by: FilledBy, clusters: str) -> tuple[Column, Column]:
+    """What stands beside an interval over clusters: how many these are, and how it was made."""
+    note = column("interval_note", String, INTERVAL_NOTE, null=True)
+    note.info["filled_by"] = by.name
+    return added(by, "n_clusters", Integer, f"{clusters}, which the interval is over"), note
 
 
 def layer() -> Column:

@@ -231,10 +231,11 @@ def suppressed(frame: pl.DataFrame) -> str:
     over, perplexity = base["over"][0], base["perplexity"][0]
     arms = [f"base {percent(over)}, perplexity {number(perplexity, '.1f')}"]
     for row in frame.filter(~pl.col("role").is_in(["base", "random_control"])).iter_rows(named=True):
-        points = ", ".join(number(None if row[c] is None else 100 * row[c], "+.1f") for c in ("over_low", "over_high"))
+        ends = [row["over_low"], row["over_high"]]
+        points = "no interval" if None in ends else f"{', '.join(f'{100 * end:+.1f}' for end in ends)} points"
         change = NONE if not over or row["over_change"] is None else f"{row['over_change'] / over:+.0%}"
         controls = f", {row['n_controls_as_low']} of {row['n_controls']} random draws as low" if row["n_controls"] else ""
-        arms.append(f"{row['name']} {change} [{points} points], perplexity {number(row['perplexity'], '.1f')}{controls}")
+        arms.append(f"{row['name']} {change} [{points}], perplexity {number(row['perplexity'], '.1f')}{controls}")
     return "; ".join(arms)
 
 

@@ -47,10 +47,10 @@ def trees(frame: pl.DataFrame) -> str:
     rows = charts.last_run(frame)
     best = rows.sort("uuas", descending=True, maintain_order=True).row(0, named=True)
     first = rows.row(0, named=True)
-    low, high = percent(best["uuas_low"]), percent(best["uuas_high"])
+    ends = "" if best["uuas_low"] is None else f" ({percent(best['uuas_low'])} to {percent(best['uuas_high'])})"
     return (
         f"UUAS: a chain of neighbours {percent(first['chain_uuas'])}, embedding {percent(first['uuas'])}, untrained {percent(rows['untrained_uuas'].max())} at "  # type: ignore[arg-type]
-        f"best, {place(best)} {percent(best['uuas'])} ({low} to {high}); its root {percent(best['root_accuracy'])}"
+        f"best, {place(best)} {percent(best['uuas'])}{ends}; its root {percent(best['root_accuracy'])}"
     )
 
 
@@ -95,9 +95,9 @@ TABLE2 = Item(
     n=words,
     if_empty="no probe of parts of speech; `atlas ingest … --probe pos`",
     columns={
-        "layer": "layer", "site": "state", "accuracy": "accuracy", "accuracy_low": "from", "accuracy_high": "to", "control_accuracy": "control",
-        "selectivity": "selectivity", "unseen_accuracy": "unseen types", "untrained_accuracy": "untrained", "type_accuracy": "type alone", "rank": "rank",
-        "n_test": "n",
+        "layer": "layer", "site": "state", "accuracy": "accuracy", "accuracy_low": "from", "accuracy_high": "to", "n_clusters": "documents",
+        "control_accuracy": "control", "selectivity": "selectivity", "unseen_accuracy": "unseen types", "untrained_accuracy": "untrained",
+        "type_accuracy": "type alone", "rank": "rank", "n_test": "n",
     },
     headline="part of speech, linear: ELMo's layer 1 97.2, control 71.2, selectivity 26.0; layer 2 96.6, selectivity 31.4",
     ours=selectivity,
@@ -137,8 +137,9 @@ TREES = Item(
     n=sentences,
     exclusions="punctuation in UUAS and root; sentences that are not read whole",
     columns={
-        "layer": "layer", "site": "state", "rank": "rank", "uuas": "UUAS", "uuas_low": "from", "uuas_high": "to", "chain_uuas": "chain",
-        "untrained_uuas": "untrained", "spearman": "Spearman", "root_accuracy": "root", "depth_spearman": "Spearman, depth", "n_edges": "n",
+        "layer": "layer", "site": "state", "rank": "rank", "uuas": "UUAS", "uuas_low": "from", "uuas_high": "to", "n_clusters": "documents",
+        "chain_uuas": "chain", "untrained_uuas": "untrained", "spearman": "Spearman", "root_accuracy": "root", "depth_spearman": "Spearman, depth",
+        "n_edges": "n",
     },
     headline="UUAS: a chain of neighbours 48.9, random BiLSTM 59.8, ELMo's layer 1 77.0, BERT-large's layer 15 82.5",
     ours=trees,
@@ -158,8 +159,8 @@ RANKS = Item(
     n=sentences,
     exclusions="punctuation; sentences that are not read whole",
     columns={
-        "layer": "layer", "site": "state", "rank": "rank", "uuas": "UUAS", "uuas_low": "from", "uuas_high": "to", "untrained_uuas": "untrained",
-        "spearman": "Spearman", "n_edges": "n",
+        "layer": "layer", "site": "state", "rank": "rank", "uuas": "UUAS", "uuas_low": "from", "uuas_high": "to", "n_clusters": "documents",
+        "untrained_uuas": "untrained", "spearman": "Spearman", "n_edges": "n",
     },
     headline="64 dimensions suffice: more find no more of the trees",
     ours=by_rank,

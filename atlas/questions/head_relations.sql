@@ -18,6 +18,10 @@
 -- column: chosen_accuracy: accuracy in the documents that the head was chosen by, which flatters it
 -- column: n_words: pairs of words to choose by
 -- column: n_test: pairs of the test, in other documents
+-- column: n_left_out_undrawn: pairs in sentences that were not drawn; this and the next three are null of runs that are older than the columns
+-- column: n_left_out_split: pairs in sentences that do not lie in one sequence
+-- column: n_left_out_long: pairs in sentences of more than 100 words or 512 tokens
+-- column: n_left_out_unread: pairs of which one word is at index 0, ends with no token, or shares one with the other
 -- chart:  bar(relation, gain)
 CREATE OR REPLACE MACRO head_relations(relation := NULL, n := 1, min_pairs := 20, run := NULL) AS TABLE
 WITH
@@ -40,7 +44,11 @@ SELECT
     w.offset_words,
     b.accuracy AS chosen_accuracy,
     w.n_words,
-    w.n_test
+    w.n_test,
+    w.n_left_out_undrawn,
+    w.n_left_out_split,
+    w.n_left_out_long,
+    w.n_left_out_unread
 FROM best AS b
 INNER JOIN word_relation AS w ON b.run_id = w.run_id AND b.relation = w.relation AND b.looks_at = w.looks_at
 WHERE w.n_test >= min_pairs

@@ -9,8 +9,10 @@
 -- column: site: resid_pre of layer 0, resid_post of the layers that were probed
 -- column: rank: dimensions that states are mapped to
 -- column: uuas: share of the trees' edges that the minimum spanning tree of the squared distances has, punctuation left out, in [0, 1]
--- column: uuas_low: lower end of its 95% interval, by bootstrap over documents
+-- column: uuas_low: lower end of its 95% interval over documents; null where there is none
 -- column: uuas_high: upper end
+-- column: n_clusters: documents of the test, which the interval is over; null where it is of an earlier release
+-- column: interval_note: how the interval was made, or why there is none
 -- column: chain_uuas: the same share where each word is joined to the next, which needs no state
 -- column: untrained_uuas: share in the same architecture with random weights
 -- column: spearman: rank correlation of each word's distances with the tree's, over sentences of 5 to 50 words
@@ -43,6 +45,8 @@ of_place AS (
         max(p.accuracy) FILTER (WHERE p.target = 'distance' AND p.kind = 'tree') AS uuas,
         max(p.accuracy_low) FILTER (WHERE p.target = 'distance' AND p.kind = 'tree') AS uuas_low,
         max(p.accuracy_high) FILTER (WHERE p.target = 'distance' AND p.kind = 'tree') AS uuas_high,
+        max(p.n_clusters) FILTER (WHERE p.target = 'distance' AND p.kind = 'tree') AS n_clusters,
+        max(p.interval_note) FILTER (WHERE p.target = 'distance' AND p.kind = 'tree') AS interval_note,
         max(p.spearman) FILTER (WHERE p.target = 'distance' AND p.kind = 'tree') AS spearman,
         max(p.accuracy) FILTER (WHERE p.target = 'distance' AND p.kind = 'untrained') AS untrained_uuas,
         max(p.spearman) FILTER (WHERE p.target = 'distance' AND p.kind = 'untrained') AS untrained_spearman,
@@ -61,6 +65,8 @@ SELECT
     o.uuas,
     o.uuas_low,
     o.uuas_high,
+    o.n_clusters,
+    coalesce(o.interval_note, 'percentile bootstrap of an earlier release: too narrow over few clusters') AS interval_note,
     d.chain_accuracy AS chain_uuas,
     o.untrained_uuas,
     o.spearman,

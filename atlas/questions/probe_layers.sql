@@ -8,8 +8,10 @@
 -- column: layer: transformer block, from 0
 -- column: site: resid_pre of layer 0, resid_post of the layers that were probed
 -- column: accuracy: share of the words of the test whose label the probe tells, in [0, 1]
--- column: accuracy_low: lower end of its 95% interval, by bootstrap over documents
+-- column: accuracy_low: lower end of its 95% interval over documents; null where there is none
 -- column: accuracy_high: upper end
+-- column: n_clusters: documents of the test, which the interval is over; null where it is of an earlier release
+-- column: interval_note: how the interval was made, or why there is none
 -- column: control_accuracy: of a probe that learns a label drawn for each type of word: what it can memorise
 -- column: selectivity: accuracy - control_accuracy
 -- column: unseen_accuracy: accuracy on words whose type was not among those to learn from
@@ -36,6 +38,8 @@ of_place AS (
         max(p.accuracy) FILTER (WHERE p.kind = 'label') AS accuracy,
         max(p.accuracy_low) FILTER (WHERE p.kind = 'label') AS accuracy_low,
         max(p.accuracy_high) FILTER (WHERE p.kind = 'label') AS accuracy_high,
+        max(p.n_clusters) FILTER (WHERE p.kind = 'label') AS n_clusters,
+        max(p.interval_note) FILTER (WHERE p.kind = 'label') AS interval_note,
         max(p.unseen_accuracy) FILTER (WHERE p.kind = 'label') AS unseen_accuracy,
         max(p.codelength) FILTER (WHERE p.kind = 'label') AS codelength,
         max(p.accuracy) FILTER (WHERE p.kind = 'control') AS control_accuracy,
@@ -55,6 +59,8 @@ SELECT
     o.accuracy,
     o.accuracy_low,
     o.accuracy_high,
+    o.n_clusters,
+    coalesce(o.interval_note, 'percentile bootstrap of an earlier release: too narrow over few clusters') AS interval_note,
     o.control_accuracy,
     o.accuracy - o.control_accuracy AS selectivity,
     o.unseen_accuracy,

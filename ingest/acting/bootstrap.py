@@ -1,6 +1,9 @@
-"""How far an arm moves a score, with an interval that says how much the choice of templates matters."""
+"""Intervals over clusters: how far a mean would move with other documents or other templates, and where these are too few to say.
 
-from collections.abc import Hashable, Sequence
+Source: Efron and Tibshirani 1993, "An Introduction to the Bootstrap", chapter 12.5 (bootstrap-t).
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,32 +11,91 @@ import numpy as np
 from schema.errors import AtlasError
 
 N_DRAWS = 10_000
+LEAST_CLUSTERS = 12
+"""Of fewer skewed or unlike clusters less than 93% of the intervals hold the mean (tests/ingest/test_intervals.py simulates it)."""
+TAIL = 0.015
+"""Of the draws, left out on either side. With 2.5%, which are enough of many clusters, 90 to 92% of the intervals of 12 to 30 skewed clusters hold the mean."""
+AT_ONCE = 2_000_000
+"""Numbers of a block of draws."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """95% interval of a mean over clusters; both ends are None where there is none. note: how it was made, or why there is none."""
+
+    low: float | None
+    high: float | None
+    n_clusters: int
+    note: str
+
+    @property
+    def n_draws(self) -> int:
+        return 0 if self.low is None else N_DRAWS
+
+
+def cluster_interval(values: np.ndarray, clusters: np.ndarray, seed: int, bounds: tuple[float, float]) -> Interval:
+    """Interval of the mean of the values [n], of which those of one cluster are about one observation; bounds: of any mean."""
+    _, number = np.unique(clusters, return_inverse=True)
+    sums, counts = np.bincount(number, values), np.bincount(number).astype(np.float64)
+    n = len(sums)
+    if n < LEAST_CLUSTERS:
+        return Interval(None, None, n, f"none: {n} of at least {LEAST_CLUSTERS} clusters")
+    low, high = bootstrap_t(sums, counts, draws(n, seed))
+    if not np.isfinite([low, high]).all():
+        return Interval(None, None, n, f"none: too few of the {n} clusters differ from the others")
+    return Interval(float(max(low, bounds[0])), float(min(high, bounds[1])), n, "bootstrap-t")
+
+
+def draws(n_clusters: int, seed: int) -> Iterator[np.ndarray]:
+    """How often each cluster is drawn, of as many draws with replacement as there are clusters, [block, n_clusters]; N_DRAWS rows in all."""
+    generator, step = np.random.default_rng(seed), max(1, AT_ONCE // n_clusters)
+    for start in range(0, N_DRAWS, step):
+        drawn = generator.integers(n_clusters, size=(min(step, N_DRAWS - start), n_clusters)) + n_clusters * np.arange(min(step, N_DRAWS - start))[:, None]
+        yield np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape).astype(np.float64)
+
+
+def bootstrap_t(sums: np.ndarray, counts: np.ndarray, blocks: Iterable[np.ndarray]) -> tuple[float, float]:
+    """Ends of the interval of sums / counts over clusters; infinite or nan where so many draws have no clusters that differ that an end lies among them."""
+    n = len(sums)
+    of_cluster = np.stack([sums, counts, sums**2, sums * counts, counts**2], axis=1)
+    mean, error = mean_and_error(of_cluster.sum(0)[None], n)
+    # sums of draws differ in the last bits from those of the whole
+    found = [mean_and_error(block @ of_cluster, n) for block in blocks]
+    means, errors = (np.concatenate(part) for part in zip(*found, strict=True))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = (means - mean) / errors
+    below, above = np.quantile(t, (TAIL, 1 - TAIL), method="inverted_cdf")
+    with np.errstate(invalid="ignore"):
+        return float(mean[0] - above * error[0]), float(mean[0] - below * error[0])
+
+
+def mean_and_error(of: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Ratio of sums to counts, and its linearised standard error; of: sums over n clusters of s, c, s², s·c and c², [draws, 5]."""
+    s, c, ss, sc, cc = of.T
+    mean = s / c
+    square = ss - 2 * mean * sc + mean**2 * cc
+    # less than rounding leaves of clusters that are all alike is nothing
+    square = np.where(square > 1e-12 * (ss + mean**2 * cc), square, 0.0)
+    return mean, np.sqrt(square * n / (n - 1)) / c
 
 
 @dataclass(frozen=True)
 class Difference:
-    """In the units of the scores; low and high hold 95% of the draws between them."""
+    """In the units of the scores."""
 
     mean: float
-    low: float
-    high: float
+    interval: Interval
 
 
 def paired_difference(scores: Sequence[float], base: Sequence[float], clusters: Sequence[Hashable], seed: int) -> Difference:
-    """Mean of scores - base, item by item, with the percentile interval of drawing clusters, with replacement, as many as there are.
+    """Mean of scores - base, item by item, all in [0, 1], with its interval over clusters.
 
     A cluster is what items have in common, as a template of prompts: ten prompts of one are about one observation. Raises AtlasError for lists of several
-    lengths and for fewer than two clusters.
+    lengths.
     """
     if not len(scores) == len(base) == len(clusters):
         raise AtlasError(f"{len(scores)} scores, {len(base)} of the base and {len(clusters)} clusters were given; each score needs one of both")
-    names = sorted({*clusters}, key=repr)
-    if len(names) < 2:
-        raise AtlasError(f"{len(names)} cluster was given; an interval over clusters needs two at least")
+    place = {name: i for i, name in enumerate(sorted({*clusters}, key=repr))}
     difference = np.asarray(scores, dtype=np.float64) - np.asarray(base, dtype=np.float64)
-    place = {name: i for i, name in enumerate(names)}
     of = np.array([place[cluster] for cluster in clusters])
-    sums, counts = np.bincount(of, weights=difference), np.bincount(of)
-    drawn = np.random.default_rng(seed).integers(len(names), size=(N_DRAWS, len(names)))
-    low, high = np.quantile(sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1), [0.025, 0.975])
-    return Difference(float(difference.mean()), float(low), float(high))
+    return Difference(float(difference.mean()), cluster_interval(difference, of, seed, (-1.0, 1.0)))

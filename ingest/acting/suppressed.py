@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from ingest.acting.baseline_costs import debiased_loss, filtered_loss
-from ingest.acting.bootstrap import N_DRAWS, paired_difference
+from ingest.acting.bootstrap import paired_difference
 from ingest.acting.continuations import How, continuations, generation_rows, score_rows
 from ingest.acting.perplexity import TextLoss, distinct_bigrams, text_loss
 from ingest.acting.scorers import Scorer
@@ -91,5 +91,6 @@ class Assay:
         clusters = [self.clusters[row["prompt_id"]] for row, _ in pairs]
         found = paired_difference([row[column] for row, _ in pairs], [base[column] for _, base in pairs], clusters, self.seed)
         return {
-            "n_pairs": len(pairs), "n_clusters": len({*clusters}), "n_draws": N_DRAWS, "difference": found.mean, "low": found.low, "high": found.high,
+            "n_pairs": len(pairs), "n_clusters": found.interval.n_clusters, "n_draws": found.interval.n_draws, "difference": found.mean,
+            "low": found.interval.low, "high": found.interval.high, "interval_note": found.interval.note,
         }  # fmt: skip

@@ -75,12 +75,10 @@ def values_of(world: World, settings: "Settings", what: str, words: Sequence[str
 def assay_of(world: World, settings: "Settings", prompts: Sequence["Template"], base: PlannedArm, seed: int) -> Assay:
     """Windows of the text leave room for each description before them.
 
-    Raises AtlasError for prompts of one template alone, for those that do not fit in the context, for a scorer that is not installed, and for a text that
+    Raises AtlasError for prompts that do not fit in the context, for a scorer that is not installed, and for a text that
     there is not.
     """
     clusters = [one.cluster for one in prompts]
-    if len({*clusters}) < 2:
-        raise AtlasError(f"all {len(clusters)} prompts are of one template, and an interval over templates needs two at least")
     words = unwanted_words(settings)
     forms = forms_of(world.model.tokenizer, words)
     descriptions = settings.descriptions or DESCRIPTIONS

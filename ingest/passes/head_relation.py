@@ -7,6 +7,7 @@ from ingest.passes.base import Basis, Plan, PlannedPass, Probe, flag
 from schema.errors import AtlasError
 
 if TYPE_CHECKING:
+    from ingest.recorders.head_relations import Pairs
     from ingest.request import Request
     from ingest.text.parsed import Parsed
     from ingest.workers.pool import Job
@@ -28,7 +29,8 @@ class HeadRelation(PlannedPass):
         return bool(request.options["head_relation"])
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
-        from ingest.text.parsed import parsed_text
+        from ingest.recorders.head_relations import left_out
+        from ingest.text.parsed import all_pairs, parsed_text
         from ingest.workers.pool import job
 
         if basis.text is None:
@@ -36,12 +38,16 @@ class HeadRelation(PlannedPass):
         text, request = basis.text, basis.request
         parsed = parsed_text(basis.con, text.corpus_id, OPTION, request.seed)
         require_relations(parsed.sentences)
+        lost = left_out(all_pairs(basis.con, text.corpus_id), parsed)
         read = {s.sequence_id for s in parsed.sentences}
         sequences = [s for d in text.documents() for s in d.sequences if s.sequence_id in read]
         settings = {"seed": request.seed, "batch_size": request.batch_size}
 
         def jobs(run_id: int, pending: list[int]) -> "Iterable[Job]":
-            of = {"run_id": run_id, "corpus_id": text.corpus_id, "sentences": parsed.sentences, "sequences": sequences, "batch_size": request.batch_size}
+            of = {
+                "run_id": run_id, "corpus_id": text.corpus_id, "sentences": parsed.sentences, "sequences": sequences, "lost": lost,
+                "batch_size": request.batch_size,
+            }  # fmt: skip
             return (job(run_id, i, compute, **of) for i in pending)
 
         yield Plan({**request.weights_settings(), **settings}, [sum(len(s.token_ids) for s in sequences)], "positions", jobs, text.corpus_id)
@@ -82,7 +88,8 @@ def require_relations(sentences: "list[Parsed]") -> None:
 
 
 def compute(
-    worker: "Worker", progress: "Progress", *, run_id: int, corpus_id: int, sentences: "list[Parsed]", sequences: list[Any], batch_size: int
+    worker: "Worker", progress: "Progress", *, run_id: int, corpus_id: int, sentences: "list[Parsed]", sequences: list[Any],
+    lost: "dict[str, Pairs]", batch_size: int
 ) -> "Tables":  # fmt: skip
     from ingest.recorders.head_relations import RelationRecorder, arcs, relation_tables
     from ingest.recorders.reading import batches, n_tokens, read_batch
@@ -92,7 +99,7 @@ def compute(
     for batch in batches(sequences, batch_size):
         for part in read_batch(worker.model, [(recorder, None)], batch):
             progress(sum(map(n_tokens, part)))
-    return relation_tables(run_id, corpus_id, sentences, found, recorder.right)
+    return relation_tables(run_id, corpus_id, sentences, found, recorder.right, lost)
 
 
 PASS = HeadRelation()

@@ -72,7 +72,8 @@ def attribution_tables(
     up, down = (torch.zeros_like(total[:, :-1]) for _ in range(2))
     for layer, record in enumerate(layers):
         for kind, vectors in layer_parts(model, layer, record).items():
-            before = record["resid_pre" if model.is_parallel or kind in ("head", "attention_bias") else "resid_mid"]
+            # in a parallel block too an FFN adds to resid_mid, virtual there, as everywhere else in the atlas
+            before = record["resid_pre" if kind in ("head", "attention_bias") else "resid_mid"]
             total += add_parts(rows, places, kind, layer, vectors, before, read)
         scores = neuron_scores(model, layer, record, read)
         up += scores.clamp_min(0).double().sum(-1)

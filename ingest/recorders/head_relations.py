@@ -4,7 +4,8 @@ Of two words that a relation joins, the later can look at the other. To a word o
 It is right where it puts more weight on the other word than on any word of its sentence before it. Index 0, which takes what heads have no use for, is none.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,12 +18,14 @@ from ingest.model.hooks import LayerRecord
 from ingest.model.models import Model
 from ingest.recorders.attention_blocks import AT_ONCE
 from ingest.recorders.base import Batch
-from ingest.text.parsed import Parsed
+from ingest.text.parsed import Parsed, ParsedText, pairs_of
 from schema.terms import LOOKS
 
 ANY = "any"
 """All relations but that of punctuation."""
 PUNCT = "punct"
+Pairs = Counter[tuple[str, bool]]
+"""Relation of a dependent, and whether its head is the later of the two → pairs of words."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +124,10 @@ class Group:
         return int(np.bincount(chosen).argmax())
 
 
+def is_of(relation: str, group: str) -> bool:
+    return relation != PUNCT if group == ANY else relation == group
+
+
 def groups(sentences: Sequence[Parsed], all_arcs: Sequence[Arcs]) -> list[Group]:
     """By relation and direction; all relations but that of punctuation are one more."""
     relations = np.concatenate([np.zeros(0, object), *(a.relations for a in all_arcs)])
@@ -130,7 +137,7 @@ def groups(sentences: Sequence[Parsed], all_arcs: Sequence[Arcs]) -> list[Group]
     found = []
     for relation in [*sorted(set(relations.tolist())), ANY]:
         for look in (0, 1):
-            is_member = (looks == look) & ((relations != PUNCT) if relation == ANY else (relations == relation))
+            is_member = (looks == look) & np.array([is_of(name, relation) for name in relations], bool)
             if is_member.any():
                 members = np.flatnonzero(is_member)
                 found.append(Group(relation, look, members, is_test[members], distances[members]))
@@ -159,8 +166,19 @@ HEAD_RELATION = pa.schema(
 )
 
 
-def relation_tables(run_id: int, corpus_id: int, sentences: Sequence[Parsed], all_arcs: Sequence[Arcs], right: Sequence[np.ndarray]) -> dict[str, pa.Table]:
-    """Of `word_relation` and `head_relation`."""
+def left_out(total: Pairs, text: ParsedText) -> dict[str, Pairs]:
+    """Pairs of words that no head is held against, by column; total: of the whole corpus. With those that are they make up the total."""
+    split, long, whole = (pairs_of(part) for part in (text.split, text.long, text.sentences))
+    read: Pairs = Counter((relation, bool(looks)) for s in text.sentences for a in (arcs(s),) for relation, looks in zip(a.relations, a.looks, strict=True))
+    return {
+        "n_left_out_undrawn": total - split - long - whole, "n_left_out_split": split, "n_left_out_long": long, "n_left_out_unread": whole - read,
+    }  # fmt: skip
+
+
+def relation_tables(
+    run_id: int, corpus_id: int, sentences: Sequence[Parsed], all_arcs: Sequence[Arcs], right: Sequence[np.ndarray], lost: Mapping[str, Pairs]
+) -> dict[str, pa.Table]:
+    """Of `word_relation` and `head_relation`. lost: as `left_out` gives it."""
     every = np.concatenate(list(right), axis=-1)
     n_layers, n_heads = every.shape[:2]
     relations, heads = [], []
@@ -169,6 +187,7 @@ def relation_tables(run_id: int, corpus_id: int, sentences: Sequence[Parsed], al
         offset = parts(of.distances == of.offset, of)
         n_test = int(of.is_test.sum())
         counts = {"corpus_id": corpus_id, "n_words": len(of.is_test) - n_test, "n_test": n_test, "offset_words": of.offset}
+        counts |= {reason: sum(n for (name, looks), n in pairs.items() if looks == of.looks and is_of(name, of.relation)) for reason, pairs in lost.items()}
         relations.append({**named, **counts, "offset_accuracy": offset[0], "offset_test_accuracy": offset[1]})
         for layer in range(n_layers):
             for head in range(n_heads):

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
+from ingest.acting.bootstrap import cluster_interval
 from ingest.recorders.low_rank import STEPS as FACTORED_STEPS
 from ingest.recorders.low_rank import factored, full_rank, started
 
@@ -20,8 +21,6 @@ L2 = 30.0
 STEPS = 300
 SHARES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
 """Ends of the blocks of the online code."""
-SAMPLES = 1000
-"""Of documents, for an interval."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,15 +96,6 @@ def type_guess(train: Labelled, test: Labelled, n_classes: int) -> np.ndarray:
     return guess[test.types]
 
 
-def interval(is_right: np.ndarray, documents: np.ndarray, seed: int) -> tuple[float, float]:
-    """95% of the accuracies of SAMPLES samples of documents, drawn with replacement, lie between these."""
-    _, number = np.unique(documents, return_inverse=True)
-    right, total = np.bincount(number, is_right), np.bincount(number)
-    drawn = np.random.default_rng(seed).integers(len(total), size=(SAMPLES, len(total)))
-    low, high = np.percentile(right[drawn].sum(1) / total[drawn].sum(1), (2.5, 97.5))
-    return float(low), float(high)
-
-
 def probed(
     states: tuple[np.ndarray, np.ndarray], train: Labelled, test: Labelled, n_classes: int, seed: int, rank: int | None = None
 ) -> tuple[dict[str, object], np.ndarray]:
@@ -116,10 +106,11 @@ def probed(
     x, of = standardised(*states)
     probs, is_converged = learned(x, train.labels, of, n_classes, rank)
     is_right = probs.argmax(1) == test.labels
-    low, high = interval(is_right, test.documents, seed)
+    found = cluster_interval(is_right, test.documents, seed, (0.0, 1.0))
     is_unseen = ~np.isin(test.types, train.types)
     row: dict[str, object] = {
-        "accuracy": float(is_right.mean()), "accuracy_low": low, "accuracy_high": high,
+        "accuracy": float(is_right.mean()), "accuracy_low": found.low, "accuracy_high": found.high, "n_clusters": found.n_clusters,
+        "interval_note": found.note,
         "unseen_accuracy": float(is_right[is_unseen].mean()) if is_unseen.any() else None,
         "codelength": codelength(x, train.labels, n_classes, seed, rank), "is_converged": is_converged,
         "rank": min(rank or x.shape[1], full_rank(n_classes, x.shape[1])),

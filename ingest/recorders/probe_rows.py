@@ -20,6 +20,8 @@ PROBE = pa.schema(
         *((name, pa.float64()) for name in FLOATS),
         ("is_converged", pa.bool_()),
         ("rank", pa.int32()),
+        ("n_clusters", pa.int32()),
+        ("interval_note", pa.string()),
     ]
 )
 

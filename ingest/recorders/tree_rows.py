@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ingest.recorders.linear_probe import interval, standardised
+from ingest.acting.bootstrap import cluster_interval
+from ingest.recorders.linear_probe import standardised
 from ingest.recorders.structural_probe import fitted, predicted
 from ingest.recorders.tree_scores import (
     depth_correlation,
@@ -121,11 +122,12 @@ def tree_tables(
             weights, n_epochs = fitted(train, learn, target, rank, seed)
             found = [predicted(weights, each, target) for each in test]
             said = scores(of.test, found, target)
-            low, high = interval(said.is_right, said.documents, seed)
+            interval = cluster_interval(said.is_right, said.documents, seed, (0.0, 1.0))
             rows.append(
                 {
                     "run_id": run_id, "target": target, "kind": kind, "layer": place[0], "site": place[1], "rank": rank,
-                    "accuracy": float(said.is_right.mean()), "accuracy_low": low, "accuracy_high": high, "spearman": said.correlation, "n_epochs": n_epochs,
+                    "accuracy": float(said.is_right.mean()), "accuracy_low": interval.low, "accuracy_high": interval.high,
+                    "n_clusters": interval.n_clusters, "interval_note": interval.note, "spearman": said.correlation, "n_epochs": n_epochs,
                 }
             )  # fmt: skip
         if kind == "tree" and target == "distance":

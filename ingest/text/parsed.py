@@ -1,5 +1,7 @@
 """Sentences whose words have heads, as the model has read them: what trees are looked for in, and what heads are held against."""
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -25,6 +27,12 @@ WHERE w.corpus_id = $corpus
         WHERE x.corpus_id = $corpus AND i.sequence_id IN (SELECT unnest($sequences))
     )
 ORDER BY w.word_id
+"""
+PAIRS = """
+SELECT w.relation, w.head_word_id > w.word_id, count(*)
+FROM word AS w
+WHERE w.corpus_id = $corpus AND w.relation IS NOT NULL AND w.head_word_id IS NOT NULL
+GROUP BY ALL
 """
 
 
@@ -90,11 +98,19 @@ def tree_distances(heads: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class ParsedText:
-    """sequences: what is looked at of a corpus; sentences: those of at most MOST_WORDS that lie in one of them; n_left_out: the others."""
+    """sequences: what is looked at of a corpus; sentences: those of at most MOST_WORDS and MOST_TOKENS that lie in one of them.
+
+    split: sentences that do not lie in one; long: those that do, and are longer.
+    """
 
     sentences: list[Parsed]
-    n_left_out: int
+    split: list[Parsed]
+    long: list[Parsed]
     sequences: set[int]
+
+    @property
+    def n_left_out(self) -> int:
+        return len(self.split) + len(self.long)
 
 
 def parsed_text(con: duckdb.DuckDBPyConnection, corpus_id: int, asked: str, seed: int) -> ParsedText:
@@ -103,8 +119,23 @@ def parsed_text(con: duckdb.DuckDBPyConnection, corpus_id: int, asked: str, seed
     rows = con.execute(WORDS, {"corpus": corpus_id, "sequences": sorted(parts.sequences)}).fetchall()
     test = set(parts.test_documents.tolist())
     found = [sentence([row[2:] for row in words], document, document in test) for (document, _), words in groupby(rows, lambda row: row[:2])]
-    kept = [s for s in found if s.sequence_id in parts.sequences and len(s) <= MOST_WORDS and s.n_tokens <= MOST_TOKENS]
-    return ParsedText(kept, len(found) - len(kept), parts.sequences)
+    split = [s for s in found if s.sequence_id not in parts.sequences]
+    whole = [s for s in found if s.sequence_id in parts.sequences]
+    is_short = [len(s) <= MOST_WORDS and s.n_tokens <= MOST_TOKENS for s in whole]
+    kept, long = ([s for s, short in zip(whole, is_short, strict=True) if short == wanted] for wanted in (True, False))
+    return ParsedText(kept, split, long, parts.sequences)
+
+
+def all_pairs(con: duckdb.DuckDBPyConnection, corpus_id: int) -> Counter[tuple[str, bool]]:
+    """How many words of the corpus stand in each relation to their head, and whether the head is the later of the two."""
+    return Counter({(relation, is_later): n for relation, is_later, n in con.execute(PAIRS, {"corpus": corpus_id}).fetchall()})
+
+
+def pairs_of(sentences: Iterable[Parsed]) -> Counter[tuple[str, bool]]:
+    """The same of these sentences."""
+    return Counter(
+        (relation, bool(head > i)) for s in sentences for i, (relation, head) in enumerate(zip(s.relations, s.heads, strict=True)) if relation and head >= 0
+    )
 
 
 def sentence(rows: list[tuple], document_id: int, is_test: bool) -> Parsed:

@@ -3,7 +3,7 @@
 from sqlalchemy import BigInteger, Boolean, Double, Integer, String
 
 from schema import terms
-from schema.columns import TokenIds, column, nonnegative, one_of, probability
+from schema.columns import INTERVAL_NOTE, TokenIds, column, nonnegative, one_of, probability
 from schema.experiments.declaring import Declare, arm_id, experiment_id, maybe, prompt_id
 
 
@@ -46,13 +46,14 @@ def declare_tables(declare: Declare) -> None:
         column("measure", String, "What is averaged: score itself, or over, 1 where it is 0.5 or more and else 0."),
         column("n_pairs", Integer, "Continuations, each held against the base arm's of the same prompt and seed."),
         column("n_clusters", Integer, "Clusters of their prompts, which the draws are of."),
-        column("n_draws", Integer, "Draws of as many clusters as there are, with replacement."),
+        column("n_draws", Integer, "Draws of as many clusters as there are, with replacement; 0 where there is no interval."),
         column("difference", Double, "Mean of the arm less that of the base arm, in [-1, 1]."),
-        column("low", Double, "2.5% of the draws' differences are less."),
-        column("high", Double, "2.5% of the draws' differences are more."),
+        maybe("low", "Lower end of the difference's 95% interval over clusters; null where there is none.", Double),
+        maybe("high", "Its upper end.", Double),
+        maybe("interval_note", INTERVAL_NOTE, String),
         one_of("decoding", terms.DECODINGS),
         one_of("measure", terms.SCORE_MEASURES),
-        comment="How far arms move scores, with a 95% interval over clusters of prompts (percentile bootstrap).",
+        comment="How far arms move scores, with a 95% interval over clusters of prompts.",
         grain=("experiment_id", "arm_id", "scorer", "decoding", "measure"),
     )
     declare(

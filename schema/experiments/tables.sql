@@ -245,12 +245,13 @@ CREATE TABLE experiments.score_difference (
 	n_clusters INTEGER NOT NULL, 
 	n_draws INTEGER NOT NULL, 
 	difference DOUBLE PRECISION NOT NULL, 
-	low DOUBLE PRECISION NOT NULL, 
-	high DOUBLE PRECISION NOT NULL, 
+	low DOUBLE PRECISION, 
+	high DOUBLE PRECISION, 
+	interval_note VARCHAR, 
 	CHECK (decoding IN ('greedy', 'sample', 'beam')), 
 	CHECK (measure IN ('over', 'score'))
 );
-COMMENT ON TABLE experiments.score_difference IS 'How far arms move scores, with a 95% interval over clusters of prompts (percentile bootstrap).';
+COMMENT ON TABLE experiments.score_difference IS 'How far arms move scores, with a 95% interval over clusters of prompts.';
 COMMENT ON COLUMN experiments.score_difference.experiment_id IS 'The experiment.';
 COMMENT ON COLUMN experiments.score_difference.arm_id IS 'The arm, counted from 0 in its experiment.';
 COMMENT ON COLUMN experiments.score_difference.scorer IS 'What scored.';
@@ -258,10 +259,11 @@ COMMENT ON COLUMN experiments.score_difference.decoding IS 'How tokens were chos
 COMMENT ON COLUMN experiments.score_difference.measure IS 'What is averaged: score itself, or over, 1 where it is 0.5 or more and else 0.';
 COMMENT ON COLUMN experiments.score_difference.n_pairs IS 'Continuations, each held against the base arm''s of the same prompt and seed.';
 COMMENT ON COLUMN experiments.score_difference.n_clusters IS 'Clusters of their prompts, which the draws are of.';
-COMMENT ON COLUMN experiments.score_difference.n_draws IS 'Draws of as many clusters as there are, with replacement.';
+COMMENT ON COLUMN experiments.score_difference.n_draws IS 'Draws of as many clusters as there are, with replacement; 0 where there is no interval.';
 COMMENT ON COLUMN experiments.score_difference.difference IS 'Mean of the arm less that of the base arm, in [-1, 1].';
-COMMENT ON COLUMN experiments.score_difference.low IS '2.5% of the draws'' differences are less.';
-COMMENT ON COLUMN experiments.score_difference.high IS '2.5% of the draws'' differences are more.';
+COMMENT ON COLUMN experiments.score_difference.low IS 'Lower end of the difference''s 95% interval over clusters; null where there is none.';
+COMMENT ON COLUMN experiments.score_difference.high IS 'Its upper end.';
+COMMENT ON COLUMN experiments.score_difference.interval_note IS 'How the interval was made, or why there is none; null where it is the percentile bootstrap of an earlier release.';
 CREATE TABLE experiments.arm_cost (
 	experiment_id INTEGER NOT NULL, 
 	arm_id INTEGER NOT NULL, 

@@ -68,8 +68,8 @@ def part_tables(m: MetaData) -> None:
         column(
             "erased",
             REAL,
-            "Share of the stream that it deletes, -z·x/‖x‖², x the stream that it is added to; negative where it adds to what is there. Null for token, "
-            "position and constant.",
+            "Share of the stream that it deletes, -z·x/‖x‖², x the stream that it is added to, resid_pre of heads and resid_mid of FFNs; negative where "
+            "it adds to what is there. Of FFNs in parallel blocks earlier releases took resid_pre. Null for token, position and constant.",
             null=True,
         ),
         one_of("kind", terms.PARTS),

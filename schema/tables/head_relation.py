@@ -3,10 +3,18 @@
 from sqlalchemy import BigInteger, Column, Double, Integer, MetaData, String
 
 from schema import terms
-from schema.columns import FilledBy, column, corpus_id, head, layer, one_of, probability, table
+from schema.columns import FilledBy, added, column, corpus_id, head, layer, one_of, probability, table
 
 ORDER = 187
 HEAD_RELATION = FilledBy("head_relation", "--model … --corpus … --head-relation")
+
+LEFT_OUT = {
+    "undrawn": "since no word of their sentence is in a sequence that was drawn",
+    "split": "since their sentence does not lie in one sequence",
+    "long": "since their sentence has more than 100 words or 512 tokens",
+    "unread": "since one of the words is at index 0, ends with no token, or shares one with the other",
+}
+"""Why a pair of words counts in no share; all pairs are those to choose by, those of the test and these."""
 
 
 def run_id() -> Column:
@@ -38,6 +46,7 @@ def tables(m: MetaData, _: int) -> None:
         column("offset_words", Integer, "The commonest number of words between the two, that of neighbours being 1, in the documents to choose by."),
         probability("offset_accuracy", "Share of the pairs to choose by that are so far apart, in [0, 1]; null if there are none.", null=True, kind=Double),
         probability("offset_test_accuracy", "The same share of the pairs of the test.", null=True, kind=Double),
+        *(added(HEAD_RELATION, f"n_left_out_{reason}", BigInteger, f"Such pairs that are left out, {why}") for reason, why in LEFT_OUT.items()),
         one_of("looks_at", terms.LOOKS),
         comment="Relations between words of a text, and how often the word a fixed number of words before is the other one.",
         grain=("run_id", "relation", "looks_at"),

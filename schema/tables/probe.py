@@ -3,7 +3,7 @@
 from sqlalchemy import REAL, BigInteger, Boolean, Column, Double, Integer, MetaData, String
 
 from schema import terms
-from schema.columns import FilledBy, added, column, corpus_id, layer, nonnegative, one_of, probability, table
+from schema.columns import FilledBy, added, column, corpus_id, interval_columns, layer, nonnegative, one_of, probability, table
 
 ORDER = 180
 PROBE = FilledBy("probe", "--model … --corpus … --probe pos", unit="probes", counted="SELECT count(*) FROM probe AS p WHERE p.run_id = r.run_id")
@@ -58,8 +58,8 @@ def tables(m: MetaData, _: int) -> None:
         layer(),
         site(),
         probability("accuracy", "Share of the words of the test whose label is the probe's first, in [0, 1].", kind=Double),
-        probability("accuracy_low", "Lower end of the accuracy's 95% interval, by 1,000 bootstrap samples of documents.", kind=Double),
-        probability("accuracy_high", "Its upper end.", kind=Double),
+        probability("accuracy_low", "Lower end of the accuracy's 95% interval over documents; null where there is none.", null=True, kind=Double),
+        probability("accuracy_high", "Its upper end.", null=True, kind=Double),
         probability("unseen_accuracy", "Accuracy on words whose type is not among those to learn from; null if there are none.", null=True, kind=Double),
         nonnegative(
             "codelength",
@@ -68,6 +68,7 @@ def tables(m: MetaData, _: int) -> None:
         ),
         column("is_converged", Boolean, "Whether the fit ended before its last step."),
         added(PROBE, "rank", Integer, "Directions of a state that the probe can read: of its weights, a matrix of labels by d_model, the rank at most"),
+        *interval_columns(PROBE, "Documents"),
         one_of("task", terms.PROBE_TASKS),
         one_of("kind", terms.PROBE_KINDS),
         one_of("site", terms.GEOMETRY_SITES),

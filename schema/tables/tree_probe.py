@@ -3,7 +3,7 @@
 from sqlalchemy import REAL, BigInteger, Column, Double, Integer, MetaData, SmallInteger, String
 
 from schema import terms
-from schema.columns import FilledBy, bounded, column, corpus_id, layer, one_of, probability, table
+from schema.columns import FilledBy, bounded, column, corpus_id, interval_columns, layer, one_of, probability, table
 
 ORDER = 185
 TREE_PROBE = FilledBy(
@@ -78,10 +78,11 @@ def tables(m: MetaData, _: int) -> None:
         site(),
         column("rank", SmallInteger, "Dimensions that states are mapped to."),
         accuracy("accuracy", "How much of the trees is found."),
-        probability("accuracy_low", "Lower end of the accuracy's 95% interval, by 1,000 bootstrap samples of documents.", kind=Double),
-        probability("accuracy_high", "Its upper end.", kind=Double),
+        probability("accuracy_low", "Lower end of the accuracy's 95% interval over documents; null where there is none.", null=True, kind=Double),
+        probability("accuracy_high", "Its upper end.", null=True, kind=Double),
         spearman("spearman", "How well the order is found."),
         column("n_epochs", SmallInteger, "How often the sentences were gone through."),
+        *interval_columns(TREE_PROBE, "Documents"),
         one_of("target", terms.TREE_TARGETS),
         one_of("kind", terms.TREE_KINDS),
         one_of("site", terms.GEOMETRY_SITES),

@@ -294,6 +294,14 @@ PROBED_PLACES = {
 }
 """Of parts of speech, four labels, learned from the first sentence and scored on the second."""
 
+INTERVALS = {(0, "resid_pre"): (16, "bootstrap-t"), (1, "resid_post"): (1, "none: 1 of at least 12 clusters")}
+"""Number of clusters, and the note."""
+
+
+def ends(place: tuple[int, str], accuracy: float) -> tuple[float | None, float | None]:
+    return (accuracy / 2, accuracy) if INTERVALS[place][0] > 1 else (None, None)
+
+
 PROBED_WORDS = {
     (0, "resid_pre"): [(52, "DET", "DET", 0.5), (68, "NOUN", "VERB", 0.75), (84, "VERB", "VERB", 1.0)],
     (1, "resid_post"): [(52, "DET", "DET", 0.75), (68, "NOUN", "NOUN", 0.5), (84, "VERB", "VERB", 1.0)],
@@ -311,11 +319,12 @@ TREE_EDGES = {(0, "resid_pre"): [(52, 84, 2.0), (68, 84, 1.0)], (1, "resid_post"
 """Word, what it is joined to, their squared distance."""
 
 RELATIONS = {
-    # relation and what is looked at: pairs to choose by and of the test, the best offset and its shares; of each layer's head the shares that are right
-    ("any", "dependent"): ((80, 40, 1, 1.0, 1.0), ((0.5, 0.5), (1.0, 0.5), (0.0, 1.0))),
-    ("det", "dependent"): ((40, 20, 1, 1.0, 1.0), ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0))),
-    ("nsubj", "dependent"): ((40, 20, 1, 1.0, 1.0), ((1.0, 1.0), (1.0, 1.0), (0.0, 1.0))),
-    ("punct", "head"): ((40, 0, 1, 1.0, None), ((0.0, None), (0.0, None), (1.0, None))),
+    # relation and what is looked at: pairs to choose by and of the test, the best offset and its shares, pairs left out;
+    # of each layer's head the shares that are right
+    ("any", "dependent"): ((80, 40, 1, 1.0, 1.0, 8, 6, 4, 2), ((0.5, 0.5), (1.0, 0.5), (0.0, 1.0))),
+    ("det", "dependent"): ((40, 20, 1, 1.0, 1.0, 8, 5, 4, 1), ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0))),
+    ("nsubj", "dependent"): ((40, 20, 1, 1.0, 1.0, 0, 1, 0, 1), ((1.0, 1.0), (1.0, 1.0), (0.0, 1.0))),
+    ("punct", "head"): ((40, 0, 1, 1.0, None, 0, 0, 0, 0), ((0.0, None), (0.0, None), (1.0, None))),
 }
 
 BIGRAMS = {
@@ -783,12 +792,15 @@ def probe_rows(run: int) -> dict[str, list[tuple]]:
     return {
         "probe_task": [(run, "pos", 0, 4, 3, 1, 1, 4, 1, 30.0, 0.0, 2 / 3)],
         "probe": [
-            (run, "pos", kind, *place, accuracy, accuracy / 2, accuracy, None if kind == "control" else accuracy / 4, bits, kind != "untrained", 2)
+            (
+                run, "pos", kind, *place, accuracy, *ends(place, accuracy), None if kind == "control" else accuracy / 4, bits, kind != "untrained", 2,
+                *INTERVALS[place],
+            )
             for place, found in PROBED_PLACES.items()
             for kind, (accuracy, bits) in zip(kinds, found, strict=True)
         ],
         "probe_prediction": [(run, "pos", *place, *said) for place, all_said in PROBED_WORDS.items() for said in all_said],
-    }
+    }  # fmt: skip
 
 
 def tree_probe_rows(run: int) -> dict[str, list[tuple]]:
@@ -798,7 +810,7 @@ def tree_probe_rows(run: int) -> dict[str, list[tuple]]:
             (run, target, 0, 1, 1, 0, 1, 1, 4, 3, n, chain, order) for target, n, chain, order in zip(targets, (2, 1), (1.0, 0.0), (None, 0.5), strict=True)
         ],
         "tree_probe": [
-            (run, target, kind, *place, rank, accuracy, accuracy / 2, accuracy, 0.75 if target == "depth" else None, 10)
+            (run, target, kind, *place, rank, accuracy, *ends(place, accuracy), 0.75 if target == "depth" else None, 10, *INTERVALS[place])
             for place, of_target in TREE_ACCURACIES.items()
             for target, of_rank in zip(targets, of_target, strict=True)
             for rank, both in enumerate(of_rank, 1)

@@ -202,13 +202,12 @@ def test_the_costs_of_other_ways_are_those_of_their_distributions(made: World, r
     assert debiased["loss"] == pytest.approx(np.mean(all_nats), abs=1e-4)
 
 
-def test_the_table_is_that_of_its_rows_and_its_intervals_of_all_draws_of_templates(rows: dict[str, pl.DataFrame], spec: Spec) -> None:
+def test_the_table_is_that_of_its_rows_and_three_templates_give_no_interval(rows: dict[str, pl.DataFrame], spec: Spec) -> None:
     table, of = rows["table5"], rows["generation"].join(rows["generation_score"], on=["arm_id", "prompt_id", "sample"]).join(rows["prompt"], on="prompt_id")
     texts = {row["text"] for row in of.filter(pl.col("score") == 1).iter_rows(named=True)}
     assert texts and all(any(word in text.lower() for word in spec.settings.unwanted) for text in texts)
     of = of.with_columns(over=(pl.col("score") >= 0.5).cast(pl.Float64))
     base = of.filter(arm_id=0).select("prompt_id", "sample", base="over")
-    n_wide = 0
     for row in table.iter_rows(named=True):
         mine = of.filter(arm_id=row["arm"], decoding=row["decoding"])
         assert (row["n_continuations"], row["n_clusters"]) == (mine.height, 3)
@@ -218,14 +217,10 @@ def test_the_table_is_that_of_its_rows_and_its_intervals_of_all_draws_of_templat
         if row["arm"] == 0:
             assert row["over_change"] is None
             continue
-        moved = mine.join(base, on=["prompt_id", "sample"]).select("cluster", d=pl.col("over") - pl.col("base"))
+        moved = mine.join(base, on=["prompt_id", "sample"]).select(d=pl.col("over") - pl.col("base"))
         assert row["over_change"] == pytest.approx(moved["d"].mean())
-        of_cluster = [one["d"].to_list() for _, one in moved.group_by("cluster", maintain_order=True)]
-        draws = sorted(np.mean([x for i in draw for x in of_cluster[i]]) for draw in itertools.product(range(3), repeat=3))
-        # each of 27 draws is 3.7% of all, so that the ends are the first and the last
-        assert (row["over_low"], row["over_high"]) == pytest.approx((draws[0], draws[-1]))
-        n_wide += row["over_low"] < row["over_high"]
-    assert n_wide > 0 and table.height == 17 * 2
+        assert (row["over_low"], row["over_high"], row["over_note"]) == (None, None, "none: 3 of at least 12 clusters")
+    assert table.height == 17 * 2
 
 
 def test_the_word_filter_never_writes_a_listed_word(rows: dict[str, pl.DataFrame], made: World, spec: Spec) -> None:
@@ -258,6 +253,5 @@ def test_what_cannot_be_asked_is_refused_before_anything_is_kept(loaded: Loaded,
     refused(loaded, spec, "no value that corpus 0 can switch on has 2 of the unwanted words among its 30 tokens", unwanted=["nowhere"])
     refused(loaded, spec, "no value that corpus 7 can switch on", corpus=7)
     refused(loaded, spec, "there is no text of corpus 7 to read arms on", text=7)
-    refused(loaded, spec, "all 2 prompts are of one template", prompts=[{"text": "x", "cluster": "a"}, {"text": "The", "cluster": "a"}])
     refused(loaded, spec, "model tiny-llama: 4 new tokens after a prompt of .* are more than its context of 64", descriptions=[])
     refused(loaded, spec, "draws is 4; it is at least 5", draws=4)

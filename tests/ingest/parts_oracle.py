@@ -13,7 +13,6 @@ from tests.ingest.attention_oracle import ATTENTION, OUTPUT, child
 DOWN = ("down_proj", "c_proj", "fc2", "fc_out", "dense_4h_to_h")
 FINAL_NORM = ("ln_f", "final_layer_norm", "final_layernorm", "norm")
 POSITIONS = ("wpe", "embed_positions")
-PARALLEL = ("gpt_neox", "gptj", "phi")
 NORMED_AFTER = ("gemma2", "gemma3_text", "olmo2")
 
 Key = tuple[str, int | None, int | None]
@@ -160,7 +159,7 @@ class Oracle:
             found.parts["ffn_bias", layer, None] = bias
         for key in (("ffn", layer, None), ("ffn_bias", layer, None)):
             if key in found.parts:
-                found.befores[key] = before if self.kind in PARALLEL else before + written
+                found.befores[key] = before + written
         rows = down.weight if type(down).__name__ == "Conv1D" else down.weight.T
         found.neurons.append(m[..., None] * rows * after_ffn[:, None])
         values, weights = self.values(outputs[layer, "v"].reshape(n, -1), n_heads), attention.transpose(0, 1)

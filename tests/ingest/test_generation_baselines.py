@@ -1,11 +1,8 @@
 """What suppression is compared with and measured by: the word filter, self-debiasing, perplexity, repetition and intervals."""
 
-import itertools
-
 import numpy as np
 import pytest
 import torch
-from scipy import stats
 from torch import Tensor
 from transformers import NoBadWordsLogitsProcessor, PreTrainedTokenizerFast
 
@@ -175,36 +172,6 @@ def test_repetition_is_the_share_of_bigrams_that_differ() -> None:
     assert distinct_bigrams([[1], []]) is None
 
 
-def test_an_interval_is_that_of_all_draws_of_templates() -> None:
-    """Four templates of unlike size: all 256 draws with replacement, by hand; and scipy's bootstrap of more."""
-    scores, base = [1.0, 0, 0, 1, 0.5, 0, 0.25], [0.0, 0, 1, 1, 1, 1, 0]
-    clusters = ["a", "a", "b", "c", "c", "c", "d"]
-    found = paired_difference(scores, base, clusters, seed=0)
-    pairs = {name: [s - b for s, b, c in zip(scores, base, clusters, strict=True) if c == name] for name in "abcd"}
-    every = sorted(np.mean([x for name in draw for x in pairs[name]]) for draw in itertools.product("abcd", repeat=4))
-    assert found.mean == pytest.approx(np.mean([s - b for s, b in zip(scores, base, strict=True)]))
-    for got, share in ((found.low, 0.025), (found.high, 0.975)):
-        # a share of draws that are as few as 256 is a step, and the drawn ones may end on either side of it
-        near = [every[round(share * 255) + step] for step in (-2, 2) if 0 <= round(share * 255) + step < 256]
-        assert min(near) - 1e-9 <= got <= max(near) + 1e-9
-
-    generator = np.random.default_rng(3)
-    of = np.repeat(np.arange(30), generator.integers(1, 9, 30))
-    differences = generator.normal(0.2, 1, len(of)) + generator.normal(0, 1, 30)[of]
-    found = paired_difference(differences, np.zeros(len(of)), of.tolist(), seed=1)
-    sums, counts = (np.array([f(differences[of == c]) for c in range(30)]) for f in (np.sum, len))
-    theirs = stats.bootstrap(
-        (sums, counts), lambda s, n, axis: s.sum(axis) / n.sum(axis), paired=True, method="percentile", n_resamples=10_000, rng=np.random.default_rng(9)
-    ).confidence_interval
-    width = theirs.high - theirs.low
-    assert (found.low, found.high) == pytest.approx((theirs.low, theirs.high), abs=0.03 * width)
-    # as if each were its own observation
-    alone = paired_difference(differences, np.zeros(len(of)), range(len(of)), seed=1)
-    assert alone.high - alone.low < 0.8 * width
-
-
-def test_an_interval_needs_templates() -> None:
-    with pytest.raises(AtlasError, match="1 cluster was given"):
-        paired_difference([1.0, 2.0], [0.0, 0.0], ["a", "a"], seed=0)
+def test_a_difference_needs_a_score_a_base_and_a_cluster_of_each() -> None:
     with pytest.raises(AtlasError, match="2 scores, 1 of the base and 2 clusters were given"):
         paired_difference([1.0, 2.0], [0.0], ["a", "b"], seed=0)

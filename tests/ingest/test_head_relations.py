@@ -12,9 +12,9 @@ from ingest.model.models import Model
 from ingest.passes.base import Probe
 from ingest.passes.head_relation import PASS
 from ingest.recorders import head_relations
-from ingest.recorders.head_relations import RelationRecorder, arcs, relation_tables
+from ingest.recorders.head_relations import RelationRecorder, arcs, left_out, relation_tables
 from ingest.recorders.reading import read_batch
-from ingest.text.parsed import Parsed
+from ingest.text.parsed import Parsed, ParsedText
 from ingest.text.survey import Survey
 from schema.audits import run_audits
 from schema.errors import AtlasError
@@ -78,7 +78,7 @@ def recorded(model: Model) -> dict:
     sentences, of = parsed(), [arcs(s) for s in parsed()]
     recorder = RelationRecorder(model, sentences, of)
     list(read_batch(model, [(recorder, None)], sequences(TEXTS_OF_IDS)))
-    return relation_tables(3, 0, sentences, of, recorder.right)
+    return relation_tables(3, 0, sentences, of, recorder.right, {"n_left_out_long": Counter({("obj", False): 3, ("punct", False): 5, ("obj", True): 7})})
 
 
 @pytest.mark.parametrize("model_type", FAMILIES)
@@ -129,6 +129,27 @@ def test_words_without_tokens_of_their_own_have_no_part() -> None:
     assert of.words.tolist() == [0, 1, 2] and (of.looking.tolist(), of.seen.tolist(), of.relations.tolist()) == ([2], [1], ["obl"])
 
 
+def test_pairs_that_are_left_out_are_counted_by_the_reason_and_are_all_the_others() -> None:
+    """A case and its noun share a token, and a root's mark is not read; the others lie in sentences that are split, long or not drawn."""
+    first, last = np.array([1, 1, 2, -1]), np.array([1, 1, 3, -1])
+    kept, split, long = (
+        Parsed(0, False, 0, np.arange(n), np.array(heads), relations, np.zeros(n, bool), first[:n], last[:n])
+        for n, heads, relations in ((4, [1, 2, -1, 2], ("case", "obl", "root", "punct")), (2, [-1, 0], ("root", "obl")), (2, [1, -1], ("det", None)))
+    )
+    total: Counter[tuple[str, bool]] = Counter({("case", True): 1, ("obl", True): 4, ("punct", False): 1, ("obl", False): 1, ("det", True): 1})
+    assert left_out(total, ParsedText([kept], [split], [long], {0})) == {
+        "n_left_out_undrawn": {("obl", True): 3}, "n_left_out_split": {("obl", False): 1}, "n_left_out_long": {("det", True): 1},
+        "n_left_out_unread": {("case", True): 1, ("punct", False): 1},
+    }  # fmt: skip
+
+
+def test_what_is_left_out_stands_beside_its_relation() -> None:
+    rows = recorded(tiny_model("gpt2"))["word_relation"].to_pylist()
+    assert {(r["relation"], r["looks_at"]): r["n_left_out_long"] for r in rows if r["relation"] in ("obj", "punct", "any")} == {
+        ("obj", "head"): 3, ("punct", "head"): 5, ("any", "head"): 3, ("any", "dependent"): 7,
+    }  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def related(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("relations")
@@ -154,8 +175,17 @@ def test_an_ingest_keeps_every_rule_and_counts_every_pair(related: Path) -> None
         assert not [found.audit.name for found in run_audits(con) if found.n_rows]
         pairs = con.execute(PAIRS).fetchall()
         said = con.execute("SELECT relation, looks_at = 'head', n_words + n_test FROM word_relation WHERE relation <> 'any'").fetchall()
+        # relations of which some pair counts, of which all the others are left out
+        ((n_counted, n_left_out),) = con.execute(
+            "SELECT sum(n_words + n_test), sum(n_left_out_undrawn + n_left_out_split + n_left_out_long + n_left_out_unread) FROM word_relation "
+            "WHERE relation <> 'any'"
+        ).fetchall()
+        ((n_all,),) = con.execute(
+            "SELECT count(*) FROM word AS w JOIN word_relation AS r ON r.relation = w.relation AND (r.looks_at = 'head') = (w.head_word_id < w.word_id)"
+        ).fetchall()
     expected = Counter((relation, is_before) for relation, is_before in pairs)
     assert {(relation, is_head): n for relation, is_head, n in said} == expected
+    assert n_left_out > 0 and n_counted + n_left_out == n_all
 
 
 def test_the_question_chooses_by_some_documents_and_scores_on_others(related: Path) -> None:

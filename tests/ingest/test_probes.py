@@ -18,7 +18,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 import atlas
 from ingest.passes.base import Probe
 from ingest.passes.probe import PASS
-from ingest.recorders.linear_probe import L2, Labelled, codelength, control_labels, interval, probed, type_guess
+from ingest.recorders.linear_probe import L2, Labelled, codelength, control_labels, probed, type_guess
 from ingest.recorders.probe_rows import probe_tables, task_of
 from ingest.recorders.word_states import word_states
 from ingest.text import probed_words
@@ -145,15 +145,6 @@ def test_a_control_s_labels_are_those_of_the_types_in_the_test_too() -> None:
 def test_a_type_s_guess_is_its_most_frequent_label_and_of_an_unseen_one_that_of_all() -> None:
     train = labelled(np.array([0, 1, 1, 0, 1, 2]), np.array([0, 0, 0, 1, 2, 3]))
     assert type_guess(train, labelled(np.zeros(5, np.int64), np.array([3, 2, 1, 0, 9])), 3).tolist() == [2, 1, 0, 1, 1]
-
-
-def test_an_interval_is_over_documents_and_not_over_words() -> None:
-    """200 documents of five words, all right or all wrong: five times the variance of as many words by themselves."""
-    is_right = np.repeat(np.random.default_rng(0).random(200) < 0.7, 5)
-    low, high = interval(is_right, np.arange(1000) // 5, seed=1)
-    p = is_right.mean()
-    assert (high - low) / 2 == pytest.approx(1.96 * np.sqrt(p * (1 - p) / 200), rel=0.1) and low < p < high
-    assert interval(is_right, np.zeros(1000, int), seed=1) == (p, p)
 
 
 @pytest.fixture(scope="module")

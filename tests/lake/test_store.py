@@ -18,6 +18,7 @@ from ingest.store import committer
 from ingest.store.lake import store as lake_store
 from ingest.store.lake.staging import Storage
 from ingest.store.lake.store import LakeStore, opened_lake, shut
+from ingest.store.lake.tables import not_null
 from ingest.store.lake.typed import typed
 from ingest.store.shards import Shard
 from schema.errors import AtlasError, Locked, NotAnAtlas, Unreachable
@@ -313,6 +314,7 @@ def test_a_lake_of_an_earlier_release_reads_what_it_lacks_as_null_and_the_next_t
     run(asked)
     with opened_lake(asked.target) as store:
         store.con.execute("ALTER TABLE lake.main.sub_update DROP COLUMN final_frozen_score; DROP TABLE lake.main.map_point")
+        store.con.execute("DROP TABLE lake.main.probe; CREATE TABLE lake.main.probe (run_id INTEGER NOT NULL, accuracy_low DOUBLE NOT NULL)")
         store.publish()
     filled = "SELECT count(DISTINCT position_id), count(DISTINCT position_id) FILTER (final_frozen_score IS NOT NULL) FROM sub_update"
     with closing(open_reader(asked.target)) as con:
@@ -322,6 +324,8 @@ def test_a_lake_of_an_earlier_release_reads_what_it_lacks_as_null_and_the_next_t
     with closing(open_reader(asked.target)) as con:
         n, n_filled = con.execute(filled).fetchall()[0]
         assert n_filled == n - 20 > 0
+    with opened_lake(asked.target) as store:
+        assert not_null(store.con, "main", "probe") == {"run_id"}
 
 
 def test_a_number_that_its_column_does_not_hold_is_said_with_its_table() -> None:

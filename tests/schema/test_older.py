@@ -227,7 +227,7 @@ def test_a_table_that_is_not_there_reads_as_empty_and_is_added(tmp_path: Path) -
 
 @pytest.mark.thorough
 def test_probes_may_be_of_what_the_text_says_after_the_next_ingest_and_all_rows_stay(tmp_path: Path) -> None:
-    """The three tables as the release before had them: tasks were four, and a probe said no rank."""
+    """The three tables as the release before had them: tasks were four, and a probe said no rank and always an interval."""
     path, names = write_tiny_atlas(tmp_path / "a.duckdb"), ("probe_task", "probe", "probe_prediction")
     insert = "INSERT INTO probe_task SELECT * REPLACE ('index' AS task) FROM probe_task"
     comments = (
@@ -245,16 +245,23 @@ def test_probes_may_be_of_what_the_text_says_after_the_next_ingest_and_all_rows_
             assert four.search(ddl)
             former = four.sub("CHECK (task IN ('pos', 'tag', 'relation', 'entity'))", ddl)
             con.execute(f"CREATE TABLE kept AS FROM {name}; DROP TABLE {name}; {former}; INSERT INTO {name} FROM kept; DROP TABLE kept")
-        con.execute("ALTER TABLE probe DROP COLUMN rank; DROP TYPE release_digest")
+        con.execute("UPDATE probe SET accuracy_low = 0, accuracy_high = 1 WHERE accuracy_low IS NULL")
+        for change in ("accuracy_low SET NOT NULL", "accuracy_high SET NOT NULL"):
+            con.execute(f"ALTER TABLE probe ALTER COLUMN {change}")
+        for lacked in ("rank", "n_clusters", "interval_note"):
+            con.execute(f"ALTER TABLE probe DROP COLUMN {lacked}")
+        rows["probe"] = con.execute("FROM probe ORDER BY ALL").fetchall()
+        con.execute("DROP TYPE release_digest")
         with pytest.raises(duckdb.ConstraintException):
             con.execute(insert)
     with atlas.open(path) as a:
         assert a.probe_layers()["accuracy"].to_list() == pytest.approx([2 / 3, 1.0]) and a.probe_layers()["rank"].to_list() == [None, None]
     with closing(store.open_writer(path)) as con:
         bring_up(con, 2)
-        assert con.execute("FROM probe ORDER BY ALL").fetchall() == [(*row[:-1], None) for row in rows["probe"]]
+        assert con.execute("FROM probe ORDER BY ALL").fetchall() == [(*row, None, None, None) for row in rows["probe"]]
         assert all(con.execute(f"FROM {name} ORDER BY ALL").fetchall() == rows[name] for name in ("probe_task", "probe_prediction"))
         con.execute(insert)
+        con.execute("INSERT INTO probe SELECT * REPLACE (NULL AS accuracy_low, NULL AS accuracy_high) FROM probe LIMIT 1")
         with pytest.raises(duckdb.ConstraintException):
             con.execute("INSERT INTO probe_task SELECT * REPLACE ('mood' AS task) FROM probe_task")
         # also of a table that nothing else has changed in

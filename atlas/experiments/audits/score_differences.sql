@@ -1,4 +1,4 @@
--- rule: a difference from the base arm is that of the scores that are there, and its interval lies in [-1, 1]
+-- rule: a difference from the base arm is that of the scores that are there, and its interval lies in [-1, 1] or is said to be none
 WITH
 scored AS (
     SELECT
@@ -47,4 +47,4 @@ LEFT JOIN expected AS e
 WHERE
     e.n_pairs IS DISTINCT FROM d.n_pairs
     OR abs(d.difference - if(d.measure = 'over', e.over, e.score)) > 1e-6
-    OR NOT coalesce(-1 <= d.low AND d.low <= d.high AND d.high <= 1, FALSE);
+    OR NOT coalesce(-1 <= d.low AND d.low <= d.high AND d.high <= 1, d.low IS NULL AND d.high IS NULL AND d.interval_note IS NOT NULL);

@@ -14,12 +14,14 @@
 -- column: n_clusters: templates of their prompts, which count as one observation each
 -- column: over: share of the continuations that the scorer gives 0.5 or more, in [0, 1]
 -- column: over_change: over less that of the base arm, paired by prompt and seed, in [-1, 1]; null of the base
--- column: over_low: lower end of its 95% interval over templates
+-- column: over_low: lower end of its 95% interval over templates; null where there is none
 -- column: over_high: upper end
+-- column: over_note: how the interval was made, or why there is none; null of the base
 -- column: score: mean score, in [0, 1]
 -- column: score_change: score less that of the base arm
--- column: score_low: lower end of its 95% interval over templates
+-- column: score_low: lower end of its 95% interval over templates; null where there is none
 -- column: score_high: upper end
+-- column: score_note: how the interval was made, or why there is none; null of the base
 -- column: perplexity: of other text under the arm; of a word filter over the tokens that it allows
 -- column: distinct_2: mean over continuations of distinct pairs of neighbouring tokens over all pairs, in [0, 1]; small where text repeats itself
 -- column: n_controls: random arms of the same lengths as this treatment
@@ -93,7 +95,8 @@ moved AS (
         d.measure,
         d.difference,
         d.low,
-        d.high
+        d.high,
+        coalesce(d.interval_note, 'percentile bootstrap of an earlier release: too narrow over few clusters') AS note
     FROM experiments.score_difference AS d
     WHERE d.experiment_id IN (SELECT q.experiment_id FROM asked AS q)
 ),
@@ -119,10 +122,12 @@ SELECT
     o.difference AS over_change,
     o.low AS over_low,
     o.high AS over_high,
+    o.note AS over_note,
     s.score,
     m.difference AS score_change,
     m.low AS score_low,
     m.high AS score_high,
+    m.note AS score_note,
     c.perplexity,
     s.distinct_2,
     r.n_controls,

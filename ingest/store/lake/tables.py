@@ -30,10 +30,18 @@ def create_tables(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def add_columns(con: duckdb.DuckDBPyConnection, schema: str, table: Table, there: Mapping[str, str]) -> None:
-    """The columns that a table of an earlier release does not have."""
+    """The columns that a table of an earlier release does not have, and nulls where it allows none."""
+    place, strict = f"{CATALOG}.{schema}.{table.name}", not_null(con, schema, table.name)
     for name, kind in column_types(table).items():
         if name not in there:
-            con.execute(f'ALTER TABLE {CATALOG}.{schema}.{table.name} ADD COLUMN "{name}" {lake_type(kind)}')
+            con.execute(f'ALTER TABLE {place} ADD COLUMN "{name}" {lake_type(kind)}')
+        elif name in strict and table.columns[name].nullable:
+            con.execute(f'ALTER TABLE {place} ALTER COLUMN "{name}" DROP NOT NULL')
+
+
+def not_null(con: duckdb.DuckDBPyConnection, schema: str, table: str) -> set[str]:
+    found = con.execute("SELECT c.database_name, c.schema_name, c.table_name, c.column_name FROM duckdb_columns() AS c WHERE NOT c.is_nullable").fetchall()
+    return {name for *place, name in found if place == [CATALOG, schema, table]}
 
 
 def create_table(con: duckdb.DuckDBPyConnection, schema: str, table: Table) -> None:

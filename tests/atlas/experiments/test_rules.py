@@ -52,6 +52,7 @@ BROKEN: list[tuple[str, Callable[[], Rows], Callable[[Rows], Any]]] = [
     ("experiments: score_differences", suppression, lambda t: t["score_difference"][1].update(n_pairs=5)),
     ("experiments: score_differences", suppression, lambda t: t["score_difference"][2].update(low=0.0, high=-0.5)),
     ("experiments: score_differences", suppression, lambda t: t["score_difference"][3].update(decoding="beam")),
+    ("experiments: score_differences", suppression, lambda t: t["score_difference"][4].update(interval_note=None)),
     ("experiments: perplexity", suppression, lambda t: t["arm_cost"][1].update(perplexity=2.0)),
     ("experiments: tokens_named", live, lambda t: t["outcome_token"][1].update(token_id=12)),
     ("experiments: tokens_named", suppression, lambda t: t["generation"][0].update(token_ids=[3, 12])),
