@@ -1,4 +1,4 @@
-"""Every position: each key's exact top-k triggers of both tails, and its statistics (Geva et al. 2021, section 3)."""
+"""Every position, the first of each sequence apart: each key's exact top-k triggers of both tails, and its statistics (Geva et al. 2021, section 3)."""
 
 from functools import partial
 from typing import TYPE_CHECKING
@@ -7,6 +7,7 @@ import click
 
 from ingest.passes.base import Basis, Probe, Recording, RecordingPass, Text
 from schema.errors import AtlasError
+from schema.terms import FORMER_PASSES
 
 if TYPE_CHECKING:
     from ingest.request import Request
@@ -22,24 +23,41 @@ class Sweep(RecordingPass):
     is_repeatable = False
     options = (
         click.Option(["--triggers"], type=click.IntRange(0, 2**31 - 1), default=50, show_default=True, help="Triggers kept of each key and tail; 0: no sweep."),
+        click.Option(
+            ["--skip-first"],
+            type=click.IntRange(0, 2**31 - 1),
+            help="Positions at the start of each sequence that are read, but enter no triggers or statistics.  "
+            "[default: as the corpus was swept before, else 1; with --paper 0]",
+        ),
     )
 
     def is_wanted(self, request: "Request") -> bool:
         return request.corpus is not None and request.options["triggers"] > 0
 
+    def check(self, request: "Request") -> None:
+        skip_first = request.options["skip_first"] or 0
+        if skip_first >= request.context:
+            raise AtlasError(f"--skip-first {skip_first} leaves nothing of sequences of --context {request.context}; give less, or --triggers 0 for no sweep")
+
+    def note(self, basis: Basis) -> str | None:
+        text = basis.text
+        if text is None or text.seen.n_positions > text.seen.n_sequences or not skipped(basis, text.corpus_id):
+            return None
+        return "note: no triggers and no statistics: each sequence of this corpus is one token, and the first is left out; --skip-first 0 counts it"
+
     def recording(self, basis: Basis, text: Text) -> Recording:
         from ingest.recorders.reads import known_triggers
         from ingest.recorders.triggers import kept_keys, trigger_recorder
 
-        request, k = basis.request, kept_triggers(basis.request, text.seen.n_positions)
+        request, k, skip_first = basis.request, kept_triggers(basis.request, text.seen.n_positions), skipped(basis, text.corpus_id)
 
         def resume(run_id: int, worker: "Worker") -> None:
             kept_keys(worker, run_id, k).seed(*known_triggers(basis.con, text.corpus_id, basis.model.n_layers, basis.model.d_ffn, k))
 
         settings = {"triggers": request.options["triggers"], "batch_size": request.batch_size, "shard_positions": request.shard_positions}
         return Recording(
-            {**request.weights_settings(), **settings},
-            lambda run_id: partial(trigger_recorder, run_id=run_id, k=k, corpus_id=text.corpus_id),
+            {**request.weights_settings(), **settings, "skip_first": skip_first},
+            lambda run_id: partial(trigger_recorder, run_id=run_id, k=k, corpus_id=text.corpus_id, skip_first=skip_first),
             resume=resume,
         )
 
@@ -62,6 +80,17 @@ class Sweep(RecordingPass):
         for batch in batches(probe.sequences, probe.request.batch_size):
             each = timed(partial(list, read_batch(probe.model, [(recorder, None)], batch))) / sum(map(n_tokens, batch))
         return each * probe.seen.n_positions
+
+
+def skipped(basis: Basis, corpus_id: int) -> int:
+    """Positions of each sequence that do not count: as asked, else as the corpus was swept before, else the first, and none for the papers' figures."""
+    options = basis.request.options
+    if options["skip_first"] is not None:
+        return int(options["skip_first"])
+    sql = "SELECT coalesce((settings ->> 'skip_first')::INTEGER, 0) FROM run WHERE kind = 'sweep' AND corpus_id = ?"
+    for (before,) in basis.con.execute(sql, [corpus_id]).fetchall():
+        return int(before)
+    return 0 if all(options[name] for name in FORMER_PASSES["paper"]) else 1
 
 
 def kept_triggers(request: "Request", n_positions: int) -> int:

@@ -80,10 +80,9 @@ def keep_preceding(x, row, column, n_before, levels):  # type: ignore[no-untyped
 def reduce_rows(  # type: ignore[no-untyped-def]
     x,
     bits,
+    rows,
     row_positions,
     row_indices,
-    first_row,
-    end_row,
     total,
     square,
     low,
@@ -97,9 +96,10 @@ def reduce_rows(  # type: ignore[no-untyped-def]
     scales,
     n_threads,
 ):
-    """Add the rows [first_row, end_row) of a batch of one layer to its running reductions, in place.
+    """Add some rows of a batch of one layer to its running reductions, in place.
 
     x, bits: coefficients [rows, d_ffn] float32 and the same memory as int32; row_positions, and row_indices in the sequence: [rows].
+    rows: numbers of the rows that count, ascending; the others are read only as the tokens before a trigger.
     total, square: float64 [d_ffn]; low, high: float32 [d_ffn]; n_active: int64 [d_ffn]; histogram: int64 [d_ffn, HISTOGRAM_BINS].
     best, best_positions: [2, d_ffn, k], a heap for each tail, the min tail with its sign turned.
     places: [2, d_ffn, k], where the coefficients before each trigger lie in levels [2, d_ffn, k, PRECEDING] and scales [2, d_ffn, k].
@@ -115,11 +115,11 @@ def reduce_rows(  # type: ignore[no-untyped-def]
         tile_low, tile_high = np.empty(n, np.float32), np.empty(n, np.float32)
         # the k-th best of both tails side by side: in the heaps they lie k apart, a cache line each
         gate_high, gate_low = best[0, first:last, 0].copy(), -best[1, first:last, 0]
-        for tile in range(first_row, end_row, TILE_ROWS):
-            tile_end = min(end_row, tile + TILE_ROWS)
+        for tile in range(0, len(rows), TILE_ROWS):
+            tile_rows = rows[tile : tile + TILE_ROWS]
             tile_low[:] = np.float32(np.inf)
             tile_high[:] = np.float32(-np.inf)
-            for r in range(tile, tile_end):
+            for r in tile_rows:
                 for j in range(n):
                     wide = np.float64(x[r, first + j])
                     total[first + j] += wide
@@ -134,14 +134,14 @@ def reduce_rows(  # type: ignore[no-untyped-def]
                 high[first + j] = max(high[first + j], tile_high[j])
             for j in range(n):
                 if tile_high[j] >= gate_high[j]:
-                    for r in range(tile, tile_end):
+                    for r in tile_rows:
                         v, p = x[r, first + j], row_positions[r]
                         if v >= gate_high[j] and (v > gate_high[j] or p < best_positions[0, first + j, 0]):
                             place = replace_worst(best[0, first + j], best_positions[0, first + j], places[0, first + j], v, p)
                             scales[0, first + j, place] = keep_preceding(x, r, first + j, row_indices[r], levels[0, first + j, place])
                             gate_high[j] = best[0, first + j, 0]
                 if tile_low[j] <= gate_low[j]:
-                    for r in range(tile, tile_end):
+                    for r in tile_rows:
                         v, p = x[r, first + j], row_positions[r]
                         if v <= gate_low[j] and (v < gate_low[j] or p < best_positions[1, first + j, 0]):
                             place = replace_worst(best[1, first + j], best_positions[1, first + j], places[1, first + j], -v, p)
@@ -149,7 +149,7 @@ def reduce_rows(  # type: ignore[no-untyped-def]
                             gate_low[j] = -best[1, first + j, 0]
             for start in range(0, n, TILE_COLUMNS):
                 end = min(n, start + TILE_COLUMNS)
-                for r in range(tile, tile_end):
+                for r in tile_rows:
                     for j in range(start, end):
                         octave = ((bits[r, first + j] & np.int32(0x7FFFFFFF)) >> np.int32(22)) - np.int32(FIRST_OCTAVE)
                         octave = max(np.int32(0), min(np.int32(HALF - 1), octave))

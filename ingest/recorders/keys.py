@@ -87,20 +87,17 @@ class CpuKeys:
     def batch(self, positions: np.ndarray, indices: np.ndarray) -> Add:
         """What takes the coefficients of a batch, the rows of a sequence one after the other.
 
-        positions, indices: position_id of each row, -1 where padded, and its place in its sequence, [rows] int64.
+        positions, indices: position_id of each row, -1 where it does not count, and its place in its sequence, [rows] int64.
         """
-        real = positions >= 0
-        return partial(self.add, None if real.all() else real, positions[real], indices[real])
+        return partial(self.add, np.flatnonzero(positions >= 0), positions, indices)
 
-    def add(self, chosen: np.ndarray | None, positions: np.ndarray, indices: np.ndarray, layer: int, coefficients: Tensor) -> None:
-        """chosen: which rows are no padding, None for all; positions, indices: of those."""
+    def add(self, rows: np.ndarray, positions: np.ndarray, indices: np.ndarray, layer: int, coefficients: Tensor) -> None:
+        """rows: numbers of those that count."""
         x = coefficients.detach().float().contiguous().numpy()
-        if chosen is not None:
-            x = x[chosen]
         n_threads = torch.get_num_threads()
-        for start in range(0, len(x), MAX_ROWS):
+        for start in range(0, len(rows), MAX_ROWS):
             reduce_rows(
-                x, x.view(np.int32), positions, indices, start, min(start + MAX_ROWS, len(x)),
+                x, x.view(np.int32), rows[start : start + MAX_ROWS], positions, indices,
                 self.total[layer], self.square[layer], self.low[layer], self.high[layer], self.n_active[layer], self.histogram[layer],
                 self.best[layer], self.best_positions[layer], self.places[layer], self.levels[layer], self.scales[layer], n_threads,
             )  # fmt: skip
@@ -108,7 +105,7 @@ class CpuKeys:
         torch.set_num_threads(n_threads)
         check_finite(layer, self.total[layer])
         if layer == 0:
-            self.n_positions += len(positions)
+            self.n_positions += len(rows)
 
     def statistics(self) -> KeyStatistics:
         return KeyStatistics(self.n_positions, self.n_active, self.total, self.square, self.low, self.high, self.histogram)

@@ -41,12 +41,15 @@ class Triggers(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Coefficients of one layer, x [rows, d_ffn], and each row's position_id, -1 where padded, and its place in its sequence, [rows]."""
+    """Coefficients of one layer, x [rows, d_ffn], and each row's position_id, -1 where it does not count, and its place in its sequence, [rows].
+
+    counted: numbers of the rows that count, [n].
+    """
 
     x: Tensor
     positions: Tensor
     indices: Tensor
-    is_padded: bool
+    counted: Tensor
 
 
 Cells = tuple[Tensor, Tensor]
@@ -55,9 +58,9 @@ Cells = tuple[Tensor, Tensor]
 
 def torch_scan(batch: Batch, moments: Moments, triggers: Triggers | None) -> tuple[Moments, Callable[[], Cells]]:
     """Add a batch to the moments. Gives also what waits for the cells that are better than the k-th best of the triggers, if there are any to compare with."""
-    x = batch.x[batch.positions >= 0] if batch.is_padded else batch.x
-    for some in x.split(rows_at_once(x)):
-        moments = moments.and_also(counted(some.float()))
+    for rows in batch.counted.split(rows_at_once(batch.x)):
+        if len(rows):
+            moments = moments.and_also(counted(batch.x[rows].float()))
     return moments, lambda: better_cells(batch, triggers, 0, len(batch.x)) if triggers else no_cells(batch)
 
 

@@ -51,7 +51,7 @@ class Rows(NamedTuple):
 
     positions: Tensor
     indices: Tensor
-    is_padded: bool
+    counted: Tensor
 
 
 class TorchKeys:
@@ -81,11 +81,10 @@ class TorchKeys:
         """As CpuKeys."""
         # lets go of the batch before, also where memory ran out in it
         self.settle()
-        is_padded = bool((positions < 0).any())
-        rows = {device: Rows(sent(positions, device), sent(indices, device), is_padded) for device in set(self.devices)}
-        return partial(self.add, rows, int((positions >= 0).sum()))
+        of_rows = (positions, indices, np.flatnonzero(positions >= 0))
+        return partial(self.add, {device: Rows(*(sent(each, device) for each in of_rows)) for device in set(self.devices)})
 
-    def add(self, rows: dict[torch.device, Rows], n_real: int, layer: int, coefficients: Tensor) -> None:
+    def add(self, rows: dict[torch.device, Rows], layer: int, coefficients: Tensor) -> None:
         """All of it or, where memory runs out, nothing."""
         self.settle()
         known, batch = self.layers[layer], Batch(coefficients.detach(), *rows[self.devices[layer]])
@@ -98,7 +97,7 @@ class TorchKeys:
         self.layers[layer] = known._replace(n_seen=known.n_seen + n_rows)
         self.unsettled = (layer, batch, found) if is_late else None
         if layer == 0:
-            self.n_positions += n_real
+            self.n_positions += len(batch.counted)
 
     def settle(self) -> None:
         """Take in what the last batch has brought to the last layer that read it."""

@@ -14,12 +14,13 @@ class TriggerRecorder:
     """The statistics of one shard, and the triggers of it that are still among the k best of all that `keys` has seen.
 
     keys: go on from shard to shard, so a shard carries only triggers that beat the k-th best known.
+    skip_first: positions at an index below it are read, and do not count.
     """
 
     sites = frozenset({"coefficient"})
 
-    def __init__(self, keys: CpuKeys | TorchKeys, corpus_id: int) -> None:
-        self.keys, self.corpus_id = keys, corpus_id
+    def __init__(self, keys: CpuKeys | TorchKeys, corpus_id: int, skip_first: int = 0) -> None:
+        self.keys, self.corpus_id, self.skip_first = keys, corpus_id, skip_first
         self.first_position, self.end = np.iinfo(np.int64).max, -1
         self.n_added: dict[int, int] = {}
         self.sequence_ids: tuple[int, ...] = ()
@@ -33,7 +34,7 @@ class TriggerRecorder:
         self.sequence_ids = tuple(s.sequence_id for s in batch.sequences)
         # of a batch that ran out of memory its parts leave out the layers that the whole had come to
         self.n_before = self.n_added.get(self.sequence_ids[0], 0)
-        self.add = self.keys.batch(batch.position_ids, batch.indices)
+        self.add = self.keys.batch(np.where(batch.indices < self.skip_first, -1, batch.position_ids), batch.indices)
 
     def take(self, layer: int, record: LayerRecord) -> None:
         if layer >= self.n_before:
@@ -54,5 +55,5 @@ def kept_keys(worker: Worker, run_id: int, k: int) -> CpuKeys | TorchKeys:
     return worker.kept(run_id, lambda: new_keys(worker.model, k))
 
 
-def trigger_recorder(worker: Worker, run_id: int, k: int, corpus_id: int) -> TriggerRecorder:
-    return TriggerRecorder(kept_keys(worker, run_id, k), corpus_id)
+def trigger_recorder(worker: Worker, run_id: int, k: int, corpus_id: int, skip_first: int) -> TriggerRecorder:
+    return TriggerRecorder(kept_keys(worker, run_id, k), corpus_id, skip_first)

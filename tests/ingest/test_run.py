@@ -429,7 +429,7 @@ def test_settings_of_a_run_repeat_it(tmp_path, gpt2, corpus):
     with closing(open_reader(target)) as con:
         settings = [json.loads(s) for (s,) in con.execute("SELECT settings FROM run ORDER BY run_id").fetchall()]
         source = json.loads(con.execute("SELECT source FROM corpus").fetchall()[0][0])
-    assert settings[1] == {"model": str(gpt2), "revision": None, "dtype": "float32", "triggers": 5, "batch_size": 4, "shard_positions": 200}
+    assert settings[1] == {"model": str(gpt2), "revision": None, "dtype": "float32", "triggers": 5, "batch_size": 4, "shard_positions": 200, "skip_first": 0}
     assert (settings[2]["trace"], settings[2]["seed"], settings[2]["coefficients"]) == (6, 0, 10)
     assert (source["context"], source["bos"], source["cut"], source["document_tokens"]) == (16, "auto", "tokens", None)
 
