@@ -18,7 +18,7 @@ TEXT = 28
 """Characters of a printed cell, so that a table keeps within a page."""
 
 TEXTS = """
-SELECT c.name, c.split, c.n_positions, s.skip_first
+SELECT c.name, c.split, c.n_positions, s.skip_first, s.distinct_tokens
 FROM corpus AS c
 LEFT JOIN swept_corpus AS s ON c.corpus_id = s.corpus_id
 WHERE $c IS NULL OR c.corpus_id = $c
@@ -81,8 +81,10 @@ def setting_of(con: duckdb.DuckDBPyConnection, corpus: object) -> str:
 
 
 def sweep_of(text: Mapping[str, object]) -> str:
-    """How the sweep of a text differs from the papers', which leave out no position; empty where it does not."""
-    return f", triggers and statistics from index {text['skip_first']} of each sequence on" if text["skip_first"] else ""
+    """How the sweep of a text differs from the papers', which leave out nothing; empty where it does not."""
+    first = f", triggers and statistics from index {text['skip_first']} of each sequence on" if text["skip_first"] else ""
+    same = f", of triggers with the same last {text['distinct_tokens']} tokens the best alone" if text["distinct_tokens"] else ""
+    return first + same
 
 
 def comparison(frame: pl.DataFrame, item: Item, paper: Paper) -> list[str]:

@@ -12,6 +12,7 @@
 -- column: n_traced: of them traced
 -- column: triggers_per_tail: largest number kept of each key and tail; null without a sweep
 -- column: skip_first: positions at the start of each sequence that do not count; null without a sweep
+-- column: distinct_tokens: of positions whose last so many tokens are equal, each list keeps the best; 0 where it keeps all, null without a sweep
 -- column: sha256: over names, metadata and texts of the documents, hexadecimal
 -- chart:  card
 --
@@ -48,6 +49,7 @@ SELECT
     coalesce(t.n_traced, 0) AS n_traced,
     k.triggers_per_tail,
     s.skip_first,
+    s.distinct_tokens,
     c.sha256
 FROM corpus AS c
 LEFT JOIN swept_corpus AS s ON c.corpus_id = s.corpus_id

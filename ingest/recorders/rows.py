@@ -74,6 +74,7 @@ def trigger_rows(keys: CpuKeys | TorchKeys, corpus_id: int, first: int, last: in
             "coefficient": kept.coefficients[layer, tail, neuron, place],
             "preceding": lists(kept.levels[chosen], is_late),
             "preceding_scale": pa.array(kept.scales[chosen], mask=is_late),
+            "context": pa.nulls(n, pa.int64()) if kept.contexts is None else kept.contexts[layer, tail, neuron, place],
         }
     )
 

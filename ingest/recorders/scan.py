@@ -32,24 +32,29 @@ class Moments(NamedTuple):
 
 
 class Triggers(NamedTuple):
-    """The k best of one layer, best first; the min tail follows the max tail, with its sign turned. [2 * d_ffn, k] each, levels [2 * d_ffn, k, PRECEDING]."""
+    """The k best of one layer, best first; the min tail follows the max tail, with its sign turned. [2 * d_ffn, k] each, levels [2 * d_ffn, k, PRECEDING].
+
+    contexts: [2 * d_ffn, k, 1], or [2 * d_ffn, k, 0] where they do not matter.
+    """
 
     best: Tensor
     positions: Tensor
     levels: Tensor
     scales: Tensor
+    contexts: Tensor
 
 
 class Batch(NamedTuple):
     """Coefficients of one layer, x [rows, d_ffn], and each row's position_id, -1 where it does not count, and its place in its sequence, [rows].
 
-    counted: numbers of the rows that count, [n].
+    counted: numbers of the rows that count, [n]. contexts: [rows, 1], or [rows, 0] where they do not matter.
     """
 
     x: Tensor
     positions: Tensor
     indices: Tensor
     counted: Tensor
+    contexts: Tensor
 
 
 Cells = tuple[Tensor, Tensor]

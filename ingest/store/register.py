@@ -138,7 +138,7 @@ def register_run(
     return run_id
 
 
-UNSAID = {"skip_first": 0}
+UNSAID = {"skip_first": 0, "distinct": 0}
 """Settings that runs of older releases do not name, and what they did."""
 
 

@@ -3,7 +3,7 @@
 from sqlalchemy import REAL, BigInteger, Double, MetaData, SmallInteger, String
 
 from schema import terms
-from schema.columns import Counts, FilledBy, Levels, column, corpus_id, layer, neuron, one_of, table
+from schema.columns import Counts, FilledBy, Levels, added, column, corpus_id, layer, neuron, one_of, table
 
 ORDER = 40
 SWEEP = FilledBy("sweep", "--model … --corpus …", unit="positions", counted="SELECT c.n_positions FROM corpus AS c WHERE c.corpus_id = r.corpus_id")
@@ -50,6 +50,12 @@ def tables(m: MetaData, _: int) -> None:
             null=True,
         ),
         column("preceding_scale", REAL, "The largest |m_i| among them, divided by 127; null after that rank.", null=True),
+        added(
+            SWEEP,
+            "context",
+            BigInteger,
+            "Number of its last tokens, as many as --distinct says: no other trigger of the key and tail has the same. Null where the sweep keeps them all",
+        ),
         one_of("tail", terms.TAILS),
         comment="The exact top-k of the positions that the sweep counts, of every key over a corpus, both tails (Geva et al. 2021, section 3).",
         grain=("corpus_id", "layer", "neuron", "tail", "rank"),

@@ -16,7 +16,7 @@ def test_the_chance_is_that_of_scipy(tiny_copy: duckdb.DuckDBPyConnection, n_tri
     tiny_copy.execute("UPDATE neuron_statistics SET n_positions = ? WHERE corpus_id = 0", [n_positions])
     tiny_copy.execute("DELETE FROM trigger WHERE layer = 2 AND neuron = 3")
     tiny_copy.execute(
-        "INSERT INTO trigger SELECT 0, 2, 3, 'max', r + 1, if(r < $x, 2, 3), 1.0, NULL, NULL FROM range($k) AS i (r)", {"x": n_triggers, "k": n_kept}
+        "INSERT INTO trigger SELECT 0, 2, 3, 'max', r + 1, if(r < $x, 2, 3), 1.0, NULL, NULL, NULL FROM range($k) AS i (r)", {"x": n_triggers, "k": n_kept}
     )
     share = 1 / n_positions
     want = (n_triggers, n_kept, share, n_triggers / n_kept / share, binom.sf(n_triggers - 1, n_kept, share))
@@ -26,7 +26,7 @@ def test_the_chance_is_that_of_scipy(tiny_copy: duckdb.DuckDBPyConnection, n_tri
 def test_a_chance_too_small_for_a_number_is_0(tiny_copy: duckdb.DuckDBPyConnection) -> None:
     tiny_copy.execute("UPDATE neuron_statistics SET n_positions = 1000000000 WHERE corpus_id = 0")
     tiny_copy.execute("DELETE FROM trigger WHERE layer = 2 AND neuron = 3")
-    tiny_copy.execute("INSERT INTO trigger SELECT 0, 2, 3, 'max', r + 1, 2, 1.0, NULL, NULL FROM range(50) AS i (r)")
+    tiny_copy.execute("INSERT INTO trigger SELECT 0, 2, 3, 'max', r + 1, 2, 1.0, NULL, NULL, NULL FROM range(50) AS i (r)")
     assert tiny_copy.execute(FIND).fetchall() == [pytest.approx((50, 50, 1e-9, 1e9, 0.0), rel=1e-9, abs=0)]
 
 

@@ -89,3 +89,5 @@ def test_a_caption_says_where_the_sweep_is_not_the_papers(tiny_copy: duckdb.Duck
     tiny_copy.execute("UPDATE run SET settings = '{\"skip_first\": 1}' WHERE kind = 'sweep' AND corpus_id = 0")
     said = ", triggers and statistics from index 1 of each sequence on; more"
     assert setting_of(tiny_copy, None) == before.replace("; more", said)
+    tiny_copy.execute("UPDATE run SET settings = '{\"distinct\": 16}' WHERE kind = 'sweep' AND corpus_id = 0")
+    assert setting_of(tiny_copy, None) == before.replace("; more", ", of triggers with the same last 16 tokens the best alone; more")

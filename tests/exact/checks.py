@@ -376,6 +376,7 @@ def check_triggers(c: Case) -> None:
             equal("tail", rows["tail"], tail)
             equal("neuron", blocks(rows, "neuron", c.d_ffn, k), np.arange(c.d_ffn)[:, None])
             equal("rank", blocks(rows, "rank", c.d_ffn, k), np.arange(1, k + 1))
+            equal("context of a list that keeps all", np.isnan(rows["context"].astype(float)), True)
             ids, stored = blocks(rows, "position_id", c.d_ffn, k) - c.base, blocks(rows, "coefficient", c.d_ffn, k)
             among = np.searchsorted(counted, ids)
             equal("trigger at an index that counts", counted[np.minimum(among, len(counted) - 1)], ids)

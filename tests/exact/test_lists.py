@@ -26,7 +26,14 @@ torch.set_num_threads(1)
 
 K = 12
 FOOTER = " We hold these truths to be self-evident, that all men are created equal."
-RULES = {"without the first": {"skip_first": 1}, "every position": {}, "without the first three": {"skip_first": 3}}
+RULES = {
+    "without the first, of distinct texts": {"skip_first": 1, "distinct": 4},
+    "without the first": {"skip_first": 1},
+    "every position": {},
+    "of distinct texts": {"distinct": 16},
+    "without the first three": {"skip_first": 3},
+}
+BOTH = {"skip_first": 1, "distinct": 4}
 
 
 def documents() -> list[str]:
@@ -48,14 +55,20 @@ def wanted(tiny: Tiny) -> Callable[..., dict]:
     coefficients = Reference(tiny.hf).read(cut, np.zeros(1, np.int64)).coefficients
     sign = {"max": 1, "min": -1}
 
-    def best(m: np.ndarray, counted: np.ndarray, tail: str) -> list[tuple[int, float]]:
-        order = sorted(counted.tolist(), key=lambda p: (-sign[tail] * m[p], p))
-        return [(p, float(m[p])) for p in order[:K]]
+    def last_tokens(p: int, n: int) -> tuple[int, ...]:
+        return tuple(cut.token_ids[p - min(cut.index[p], n - 1) : p + 1].tolist())
 
-    def rule(skip_first: int = 0) -> dict:
+    def best(m: np.ndarray, counted: np.ndarray, tail: str, contexts: list) -> list[tuple[int, float]]:
+        found: dict = {}
+        for p in sorted(counted.tolist(), key=lambda p: (-sign[tail] * m[p], p)):
+            found.setdefault(contexts[p], (p, float(m[p])))
+        return list(found.values())[:K]
+
+    def rule(skip_first: int = 0, distinct: int = 0) -> dict:
+        contexts = [last_tokens(p, distinct) if distinct else p for p in range(len(cut.index))]
         counted = np.flatnonzero(cut.index >= skip_first)
         cells = [(layer, neuron) for layer, m in enumerate(coefficients) for neuron in range(m.shape[1])]
-        lists = {(layer, neuron, tail): best(coefficients[layer][:, neuron], counted, tail) for layer, neuron in cells for tail in sign}
+        lists = {(layer, neuron, tail): best(coefficients[layer][:, neuron], counted, tail, contexts) for layer, neuron in cells for tail in sign}
         return {"lists": lists, "n_positions": len(counted), "coefficients": [m[counted] for m in coefficients]}
 
     return rule
@@ -83,13 +96,20 @@ def test_lists_and_statistics_are_those_of_the_positions_that_count(tiny: Tiny, 
         assert (rows["min"] == m.min(0)).all() and (rows["max"] == m.max(0)).all()
         np.testing.assert_allclose(rows["mean"], m.astype(float).mean(0), rtol=1e-9, atol=1e-9)
         assert (rows["histogram"].sum(1) == want["n_positions"]).all()
-    assert found.rows("SELECT skip_first, n_positions FROM swept_corpus") == [(rule.get("skip_first", 0), want["n_positions"])]
+    said = found.rows("SELECT skip_first, distinct_tokens, n_positions FROM swept_corpus")
+    assert said == [(rule.get("skip_first", 0), rule.get("distinct", 0), want["n_positions"])]
     assert [each for each in run_audits(found.con) if each.n_rows] == []
+
+
+def test_the_footer_repeats_in_lists_that_keep_it(wanted: Callable) -> None:
+    """Else the lists of distinct texts would be those of all."""
+    every, distinct = wanted(skip_first=1)["lists"], wanted(**BOTH)["lists"]
+    assert sum(every[key] != distinct[key] for key in every) > len(every) / 4
 
 
 def by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Coefficients are counted as on any other device than the processors."""
-    keys = lambda model, k: TorchKeys([model.layer_device(i) for i in range(model.n_layers)], model.d_ffn, k)  # noqa: E731
+    keys = lambda model, *rule: TorchKeys([model.layer_device(i) for i in range(model.n_layers)], model.d_ffn, *rule)  # noqa: E731
     monkeypatch.setattr("ingest.recorders.triggers.new_keys", keys)
 
 
@@ -118,15 +138,14 @@ def shuffled(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("way", [by_torch, shuffled])
 def test_the_same_by_other_ways(tiny: Tiny, wanted: Callable, way: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     way(monkeypatch)
-    rule = {"skip_first": 1}
-    found = Published(run(asked(tiny, tmp_path / "a.duckdb", **rule)))
+    found = Published(run(asked(tiny, tmp_path / "a.duckdb", **BOTH)))
     assert found.rows("SELECT n_shards > 5 FROM run WHERE kind = 'sweep'") == [(True,)]
-    assert lists(found) == wanted(**rule)["lists"]
+    assert lists(found) == wanted(**BOTH)["lists"]
 
 
 @pytest.mark.thorough
 def test_the_same_after_an_interruption(tiny: Tiny, wanted: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rule, commit, done = {"skip_first": 1}, driver.Committer.commit, list[Shard]()
+    commit, done = driver.Committer.commit, list[Shard]()
 
     def interrupted(self: driver.Committer, shard: Shard) -> None:
         if len(done) == 3:
@@ -134,9 +153,9 @@ def test_the_same_after_an_interruption(tiny: Tiny, wanted: Callable, tmp_path: 
         commit(self, shard)
         done.append(shard)
 
-    request = asked(tiny, tmp_path / "a.duckdb", **rule)
+    request = asked(tiny, tmp_path / "a.duckdb", **BOTH)
     with monkeypatch.context() as patched:
         patched.setattr(driver.Committer, "commit", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run(request)
-    assert lists(Published(run(request))) == wanted(**rule)["lists"]
+    assert lists(Published(run(request))) == wanted(**BOTH)["lists"]

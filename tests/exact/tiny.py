@@ -100,7 +100,7 @@ class Tiny:
             "coefficients": request.options["coefficients"], "bos": self.bos, "paper_keys": request.options["paper_keys"],
             "run_settings": [
                 shared,
-                shared | {name: request.options[name] for name in ("triggers", "skip_first")}
+                shared | {name: request.options[name] for name in ("triggers", "skip_first", "distinct")}
                 | {"batch_size": request.batch_size, "shard_positions": request.shard_positions},
                 shared | {"trace": request.trace, "seed": request.seed, "coefficients": request.options["coefficients"], "batch_size": request.batch_size},
             ],
@@ -131,6 +131,7 @@ def asked(target: Path, model: str, corpus: str | None, **given: object) -> Requ
         "triggers": 0,
         # what they are held against counts every position
         "skip_first": 0,
+        "distinct": 0,
         "prediction": False,
         "ngram_split": None,
         "keys": False,

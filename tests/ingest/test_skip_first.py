@@ -8,7 +8,7 @@ import torch
 
 from ingest.passes import passes
 from ingest.passes.base import Basis, Text
-from ingest.passes.sweep import skipped
+from ingest.passes.sweep import counting_rule
 from ingest.recorders.keys import CpuKeys
 from ingest.recorders.reading import padded
 from ingest.recorders.torch_keys import TorchKeys
@@ -37,20 +37,20 @@ def sweep(con: duckdb.DuckDBPyConnection, **settings: object) -> int:
 
 
 def test_the_first_position_is_left_out_unless_the_papers_figures_are_asked_for(con: duckdb.DuckDBPyConnection) -> None:
-    assert skipped(basis(con, skip_first=None), 0) == 1
-    assert skipped(basis(con, skip_first=None, paper=True), 0) == 0
-    assert skipped(basis(con, skip_first=None, removal=True), 0) == 1
-    assert skipped(basis(con, skip_first=2, paper=True), 0) == 2
+    assert counting_rule(basis(con, skip_first=None), 0) == (1, 0)
+    assert counting_rule(basis(con, skip_first=None, paper=True), 0) == (0, 0)
+    assert counting_rule(basis(con, skip_first=None, removal=True), 0) == (1, 0)
+    assert counting_rule(basis(con, skip_first=2, paper=True), 0) == (2, 0)
 
 
-@pytest.mark.parametrize(("settings", "before"), [({}, 0), ({"skip_first": 3}, 3)], ids=["an older release", "3"])
-def test_a_corpus_goes_on_as_it_was_swept_before(con: duckdb.DuckDBPyConnection, settings: dict, before: int) -> None:
+@pytest.mark.parametrize(("settings", "before"), [({}, (0, 0)), ({"skip_first": 3, "distinct": 5}, (3, 5))], ids=["an older release", "3, 5"])
+def test_a_corpus_goes_on_as_it_was_swept_before(con: duckdb.DuckDBPyConnection, settings: dict, before: tuple[int, int]) -> None:
     run_id = sweep(con, **settings)
-    assert skipped(basis(con, skip_first=None), 0) == before
-    assert skipped(basis(con, skip_first=None), 1) == 1
-    assert sweep(con, skip_first=before) == run_id
-    with pytest.raises(AtlasError, match=f"skip_first was {before} and is now 2"):
-        sweep(con, skip_first=2)
+    assert counting_rule(basis(con, skip_first=None, distinct=None), 0) == before
+    assert counting_rule(basis(con, skip_first=None, distinct=None), 1) == (1, 0)
+    assert sweep(con, skip_first=before[0], distinct=before[1]) == run_id
+    with pytest.raises(AtlasError, match=f"distinct was {before[1]} and is now 4, skip_first was {before[0]} and is now 2"):
+        sweep(con, skip_first=2, distinct=4)
 
 
 def test_a_context_without_a_position_that_counts_is_refused() -> None:

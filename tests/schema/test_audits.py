@@ -23,6 +23,7 @@ BREAKS = {
     "trigger_extremes": "UPDATE neuron_statistics SET max = 9 WHERE corpus_id = 0 AND layer = 1 AND neuron = 1",
     "trigger_preceding": "UPDATE trigger SET preceding = [0, 0, 127] WHERE corpus_id = 0 AND layer = 0 AND neuron = 0 AND tail = 'max' AND rank = 1",
     "trigger_first": "UPDATE run SET settings = '{\"skip_first\": 1}' WHERE kind = 'sweep' AND corpus_id = 0",
+    "trigger_distinct": "UPDATE run SET settings = '{\"distinct\": 4}' WHERE kind = 'sweep' AND corpus_id = 0",
     "statistics_positions": "UPDATE neuron_statistics SET n_positions = 11 WHERE corpus_id = 0 AND layer = 0 AND neuron = 0",
     "statistics_consistent": "UPDATE neuron_statistics SET n_positions = 11 WHERE corpus_id = 0 AND layer = 1 AND neuron = 1",
     "logit_lens: bounds": "UPDATE logit_lens SET final_token_prob = 1.5 WHERE position_id = 2 AND layer = 0 AND site = 'attn_out'",
