@@ -6,7 +6,20 @@ import polars as pl
 
 from atlas.inventory import Status
 
-CORPUS_COLUMNS = ["corpus_id", "name", "split", "n_documents", "n_positions", "n_swept", "n_traced", "triggers_per_tail", "context", "revision"]
+CORPUS_COLUMNS = [
+    "corpus_id",
+    "name",
+    "split",
+    "n_documents",
+    "n_positions",
+    "n_swept",
+    "n_traced",
+    "triggers_per_tail",
+    "skip_first",
+    "distinct_tokens",
+    "context",
+    "revision",
+]
 
 MEASURES = {
     "active_share": "Coefficients over 0 (share)",

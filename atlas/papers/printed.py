@@ -17,6 +17,14 @@ ROWS = 40
 TEXT = 28
 """Characters of a printed cell, so that a table keeps within a page."""
 
+TEXTS = """
+SELECT c.name, c.split, c.n_positions, s.skip_first, s.distinct_tokens
+FROM corpus AS c
+LEFT JOIN swept_corpus AS s ON c.corpus_id = s.corpus_id
+WHERE $c IS NULL OR c.corpus_id = $c
+ORDER BY c.corpus_id
+"""
+
 TAILS = {*LEFT_CROPPED, "example"}
 """Columns of which the end is kept."""
 
@@ -67,9 +75,16 @@ def setting_of(con: duckdb.DuckDBPyConnection, corpus: object) -> str:
     if not model:
         return ""
     m = model[0]
-    texts = plain_rows(fetch(con, "SELECT name, split, n_positions FROM corpus WHERE $c IS NULL OR corpus_id = $c ORDER BY corpus_id", {"c": corpus}))
-    of = "; ".join(f"{t['name']} ({t['split']}), {t['n_positions']:,} positions" for t in texts)
+    texts = plain_rows(fetch(con, TEXTS, {"c": corpus}))
+    of = "; ".join(f"{t['name']} ({t['split']}), {t['n_positions']:,} positions{sweep_of(t)}" for t in texts)
     return f"Model: {m['name']} @ {m['revision']}, {m['n_layers']} layers × {m['d_ffn']:,} neurons." + (f" Text: {of}." if of else "")
+
+
+def sweep_of(text: Mapping[str, object]) -> str:
+    """How the sweep of a text differs from the papers', which leave out nothing; empty where it does not."""
+    first = f", triggers and statistics from index {text['skip_first']} of each sequence on" if text["skip_first"] else ""
+    same = f", of triggers with the same last {text['distinct_tokens']} tokens the best alone" if text["distinct_tokens"] else ""
+    return first + same
 
 
 def comparison(frame: pl.DataFrame, item: Item, paper: Paper) -> list[str]:

@@ -8,9 +8,9 @@
 -- column: bin: from 0, ascending coefficients; from the first to the last that is not empty
 -- column: lower_edge: where it begins, coefficient; included for coefficients >= 0, excluded for negative ones
 -- column: upper_edge: where it ends, coefficient; excluded for coefficients >= 0, included for negative ones
--- column: n_positions: positions whose coefficient lies in it, index 0 too, where the coefficients of many models are huge
+-- column: n_positions: positions whose coefficient lies in it, of those that the sweep counts (view swept_corpus)
 -- column: share: n_positions / n_read, in [0, 1]
--- column: n_read: all positions read
+-- column: n_read: all positions that the sweep counts
 -- chart:  bar(lower_edge, n_positions)
 CREATE OR REPLACE MACRO coefficient_histogram(layer, neuron, corpus := NULL) AS TABLE
 WITH

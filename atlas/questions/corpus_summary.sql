@@ -1,5 +1,5 @@
 -- title:  The corpora of the atlas and how much of each was read
--- source: tables corpus, run, trigger
+-- source: tables corpus, run, trigger, view swept_corpus
 -- grain:  corpus_id
 -- column: corpus_id: counted from 0 in the order of ingest
 -- column: name: what the user called for
@@ -8,23 +8,17 @@
 -- column: context: tokens the model read at once
 -- column: n_documents: documents
 -- column: n_positions: token occurrences
--- column: n_swept: of them swept
+-- column: n_swept: of them those whose coefficients count in triggers and statistics
 -- column: n_traced: of them traced
 -- column: triggers_per_tail: largest number kept of each key and tail; null without a sweep
+-- column: skip_first: positions at the start of each sequence that do not count; null without a sweep
+-- column: distinct_tokens: of positions whose last so many tokens are equal, each list keeps the best; 0 where it keeps all, null without a sweep
 -- column: sha256: over names, metadata and texts of the documents, hexadecimal
 -- chart:  card
 --
 -- A sweep reads every key at every position and keeps as many triggers of each, so the first key speaks for all.
 CREATE OR REPLACE MACRO corpus_summary() AS TABLE
 WITH
-swept AS (
-    SELECT
-        s.corpus_id,
-        s.n_positions AS n_swept
-    FROM neuron_statistics AS s
-    WHERE s.layer = 0 AND s.neuron = 0
-),
-
 traced AS (
     SELECT
         r.corpus_id,
@@ -51,12 +45,14 @@ SELECT
     (c.source ->> 'context')::INTEGER AS context,
     c.n_documents,
     c.n_positions,
-    coalesce(s.n_swept, 0) AS n_swept,
+    coalesce(s.n_positions, 0) AS n_swept,
     coalesce(t.n_traced, 0) AS n_traced,
     k.triggers_per_tail,
+    s.skip_first,
+    s.distinct_tokens,
     c.sha256
 FROM corpus AS c
-LEFT JOIN swept AS s ON c.corpus_id = s.corpus_id
+LEFT JOIN swept_corpus AS s ON c.corpus_id = s.corpus_id
 LEFT JOIN traced AS t ON c.corpus_id = t.corpus_id
 LEFT JOIN kept AS k ON c.corpus_id = k.corpus_id
 ORDER BY c.corpus_id;

@@ -8,8 +8,8 @@
 -- column: mean_value_norm: mean ‖v‖, in residual-stream units
 -- column: mean_key_value_cosine: mean cosine of key (up key) and value, in [-1, 1]
 -- column: n_swept: positions that the two columns after it are over; null without a sweep
--- column: active_share: share of coefficients over 0, all neurons and positions (index 0 too), in [0, 1]
--- column: coefficient_rms: size of coefficients: root of their mean square, all neurons and positions (index 0 too)
+-- column: active_share: share of coefficients over 0, all neurons and positions that the sweep counts, in [0, 1]
+-- column: coefficient_rms: size of coefficients: root of their mean square, all neurons and positions that the sweep counts
 -- column: n_traced: traced positions; null without a trace, like all that follow
 -- column: n_first: of them at index 0, the first of a sequence, where the states of most models are huge
 -- column: final_on_top_before: share of them whose final prediction leads at resid_mid, in [0, 1]
@@ -26,8 +26,8 @@
 -- column: n_other_eliminations: the rest, n_eliminations without the input token
 -- chart:  line(layer, final_on_top_before)
 --
--- Index 0 is the first position of a sequence, where the states of most models are huge. Statistics of coefficients are stored over all positions
--- and cannot leave it out afterwards; of traced positions n_first says how many it is.
+-- Index 0 is the first position of a sequence, where the states of most models are huge. Statistics of coefficients are over
+-- the positions that the sweep counts, by its own rule without index 0 (view swept_corpus); of traced positions n_first says how many it is.
 CREATE OR REPLACE MACRO layer_summary(corpus := NULL) AS TABLE
 WITH
 weight AS (

@@ -17,7 +17,7 @@
 -- column: gate_value_cosine: in [-1, 1]; null if not gated
 -- column: value_max_prob: largest probability of softmax(E·v), in [0, 1]
 -- column: value_top_token: the token that has it
--- column: n_positions: positions the statistics are over, index 0 too, where the coefficients of many models are huge
+-- column: n_positions: positions the statistics are over: those that the sweep counts (view swept_corpus)
 -- column: active_share: share of them with a coefficient over 0, in [0, 1]
 -- column: mean: mean coefficient
 -- column: std: its standard deviation (divided by n)

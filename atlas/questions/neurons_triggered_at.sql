@@ -12,7 +12,7 @@
 -- column: n_triggers: triggers of the tail among the positions
 -- column: n_kept: the key's triggers in the tail
 -- column: share: n_triggers / n_kept, in [0, 1]
--- column: expected_share: the share if triggers were positions drawn at random: that of all positions read, in [0, 1]
+-- column: expected_share: the share if triggers were positions drawn at random: that of all positions that the sweep counts, in [0, 1]
 -- column: lift: share / expected_share
 -- column: p_value: chance of n_triggers or more in n_kept draws at random (binomial), in [0, 1], for this key alone
 -- column: best_rank: smallest rank among them, from 1
@@ -28,6 +28,7 @@ WITH
 place AS MATERIALIZED (
     SELECT
         p.position_id,
+        p.index,
         d.corpus_id
     FROM (SELECT DISTINCT unnest(position_ids) AS position_id) AS u
     INNER JOIN position AS p ON u.position_id = p.position_id
@@ -40,8 +41,8 @@ chance AS (
     SELECT
         c.corpus_id,
         count(p.position_id) / any_value(c.n_positions) AS share
-    FROM corpus AS c
-    LEFT JOIN place AS p ON c.corpus_id = p.corpus_id
+    FROM swept_corpus AS c
+    LEFT JOIN place AS p ON c.corpus_id = p.corpus_id AND c.skip_first <= p.index
     GROUP BY c.corpus_id
 ),
 

@@ -12,7 +12,7 @@
 -- column: n_triggers: triggers of the tail whose text contains the words: at most 80 characters before the token, and the token
 -- column: n_kept: the key's triggers in the tail
 -- column: share: n_triggers / n_kept, in [0, 1]
--- column: expected_share: the share if triggers were positions drawn at random: that of all positions read, in [0, 1]
+-- column: expected_share: the share if triggers were positions drawn at random: that of all positions that the sweep counts, in [0, 1]
 -- column: lift: share / expected_share
 -- column: p_value: chance of n_triggers or more in n_kept draws at random (binomial), in [0, 1], for this key alone
 -- column: best_rank: smallest rank among them, from 1

@@ -30,15 +30,14 @@ ABSENT = -128
 
 
 @numba.njit(inline="always")
-def replace_worst(coefficients, positions, places, coefficient, position):  # type: ignore[no-untyped-def]
-    """Put a better trigger in the place of the worst, which a heap keeps at its root.
+def replace_worse(coefficients, positions, places, i, coefficient, position):  # type: ignore[no-untyped-def]
+    """Put a better trigger in the place of the i-th of a heap, which keeps the worst at its root.
 
     Worse means a smaller coefficient or, of equal ones, the larger position.
-    Returns the place that the worst held in what is kept beside the heap, and now the better one holds.
+    Returns the place that the worse one held in what is kept beside the heap, and now the better one holds.
     """
     k = coefficients.shape[0]
-    freed = places[0]
-    i = 0
+    freed = places[i]
     while True:
         child = 2 * i + 1
         if child >= k:
@@ -56,6 +55,20 @@ def replace_worst(coefficients, positions, places, coefficient, position):  # ty
     positions[i] = position
     places[i] = freed
     return freed
+
+
+@numba.njit(inline="always")
+def worse_than(coefficients, positions, places, contexts, context, coefficient, position):  # type: ignore[no-untyped-def]
+    """Find what of a heap a trigger that is better than the worst replaces: the one of the same context, else the worst. -1 where that one is no worse.
+
+    contexts: of each place beside the heap; none where contexts do not matter.
+    """
+    if contexts.shape[0] == 0:
+        return 0
+    for i in range(coefficients.shape[0]):
+        if contexts[places[i]] == context and positions[i] != NOWHERE:
+            return i if coefficient > coefficients[i] or (coefficient == coefficients[i] and position < positions[i]) else -1
+    return 0
 
 
 @numba.njit(inline="always")
@@ -80,10 +93,10 @@ def keep_preceding(x, row, column, n_before, levels):  # type: ignore[no-untyped
 def reduce_rows(  # type: ignore[no-untyped-def]
     x,
     bits,
+    rows,
     row_positions,
     row_indices,
-    first_row,
-    end_row,
+    row_contexts,
     total,
     square,
     low,
@@ -95,16 +108,19 @@ def reduce_rows(  # type: ignore[no-untyped-def]
     places,
     levels,
     scales,
+    contexts,
     n_threads,
 ):
-    """Add the rows [first_row, end_row) of a batch of one layer to its running reductions, in place.
+    """Add some rows of a batch of one layer to its running reductions, in place.
 
-    x, bits: coefficients [rows, d_ffn] float32 and the same memory as int32; row_positions, and row_indices in the sequence: [rows].
+    x, bits: coefficients [rows, d_ffn] float32 and the same memory as int32; row_positions, row_indices in the sequence, and row_contexts: [rows].
+    rows: numbers of the rows that count, ascending; the others are read only as the tokens before a trigger.
     total, square: float64 [d_ffn]; low, high: float32 [d_ffn]; n_active: int64 [d_ffn]; histogram: int64 [d_ffn, HISTOGRAM_BINS].
     best, best_positions: [2, d_ffn, k], a heap for each tail, the min tail with its sign turned.
-    places: [2, d_ffn, k], where the coefficients before each trigger lie in levels [2, d_ffn, k, PRECEDING] and scales [2, d_ffn, k].
+    places: [2, d_ffn, k], where the coefficients before each trigger lie in levels [2, d_ffn, k, PRECEDING] and scales [2, d_ffn, k], and its context in
+    contexts [2, d_ffn, k]; contexts [2, d_ffn, 0] and row_contexts [0] where they do not matter.
     """
-    d_ffn = x.shape[1]
+    d_ffn, is_distinct = x.shape[1], contexts.shape[2] > 0
     width = (d_ffn + n_threads - 1) // n_threads
     for thread in numba.prange(n_threads):
         first, last = thread * width, min(d_ffn, (thread + 1) * width)
@@ -115,11 +131,11 @@ def reduce_rows(  # type: ignore[no-untyped-def]
         tile_low, tile_high = np.empty(n, np.float32), np.empty(n, np.float32)
         # the k-th best of both tails side by side: in the heaps they lie k apart, a cache line each
         gate_high, gate_low = best[0, first:last, 0].copy(), -best[1, first:last, 0]
-        for tile in range(first_row, end_row, TILE_ROWS):
-            tile_end = min(end_row, tile + TILE_ROWS)
+        for tile in range(0, len(rows), TILE_ROWS):
+            tile_rows = rows[tile : tile + TILE_ROWS]
             tile_low[:] = np.float32(np.inf)
             tile_high[:] = np.float32(-np.inf)
-            for r in range(tile, tile_end):
+            for r in tile_rows:
                 for j in range(n):
                     wide = np.float64(x[r, first + j])
                     total[first + j] += wide
@@ -134,22 +150,34 @@ def reduce_rows(  # type: ignore[no-untyped-def]
                 high[first + j] = max(high[first + j], tile_high[j])
             for j in range(n):
                 if tile_high[j] >= gate_high[j]:
-                    for r in range(tile, tile_end):
+                    for r in tile_rows:
                         v, p = x[r, first + j], row_positions[r]
                         if v >= gate_high[j] and (v > gate_high[j] or p < best_positions[0, first + j, 0]):
-                            place = replace_worst(best[0, first + j], best_positions[0, first + j], places[0, first + j], v, p)
-                            scales[0, first + j, place] = keep_preceding(x, r, first + j, row_indices[r], levels[0, first + j, place])
+                            values, positions, held = best[0, first + j], best_positions[0, first + j], places[0, first + j]
+                            context = row_contexts[r] if is_distinct else 0
+                            i = worse_than(values, positions, held, contexts[0, first + j], context, v, p)
+                            if i >= 0:
+                                place = replace_worse(values, positions, held, i, v, p)
+                                scales[0, first + j, place] = keep_preceding(x, r, first + j, row_indices[r], levels[0, first + j, place])
+                                if is_distinct:
+                                    contexts[0, first + j, place] = context
                             gate_high[j] = best[0, first + j, 0]
                 if tile_low[j] <= gate_low[j]:
-                    for r in range(tile, tile_end):
+                    for r in tile_rows:
                         v, p = x[r, first + j], row_positions[r]
                         if v <= gate_low[j] and (v < gate_low[j] or p < best_positions[1, first + j, 0]):
-                            place = replace_worst(best[1, first + j], best_positions[1, first + j], places[1, first + j], -v, p)
-                            scales[1, first + j, place] = keep_preceding(x, r, first + j, row_indices[r], levels[1, first + j, place])
+                            values, positions, held = best[1, first + j], best_positions[1, first + j], places[1, first + j]
+                            context = row_contexts[r] if is_distinct else 0
+                            i = worse_than(values, positions, held, contexts[1, first + j], context, -v, p)
+                            if i >= 0:
+                                place = replace_worse(values, positions, held, i, -v, p)
+                                scales[1, first + j, place] = keep_preceding(x, r, first + j, row_indices[r], levels[1, first + j, place])
+                                if is_distinct:
+                                    contexts[1, first + j, place] = context
                             gate_low[j] = -best[1, first + j, 0]
             for start in range(0, n, TILE_COLUMNS):
                 end = min(n, start + TILE_COLUMNS)
-                for r in range(tile, tile_end):
+                for r in tile_rows:
                     for j in range(start, end):
                         octave = ((bits[r, first + j] & np.int32(0x7FFFFFFF)) >> np.int32(22)) - np.int32(FIRST_OCTAVE)
                         octave = max(np.int32(0), min(np.int32(HALF - 1), octave))

@@ -39,12 +39,14 @@ class KeyTriggers:
 
     `positions` is NOWHERE where fewer than k positions were seen. Coefficients are as read (the min tail is not negated).
     levels: the coefficients at the PRECEDING tokens before each, in units of `scales`, ABSENT before the sequence's start; not kept of what was known before.
+    contexts: of each, one of no other of its key and tail; None where contexts do not matter.
     """
 
     coefficients: np.ndarray
     positions: np.ndarray
     levels: np.ndarray
     scales: np.ndarray
+    contexts: np.ndarray | None = None
 
 
 def check_finite(layer: int, total: np.ndarray) -> None:
@@ -57,15 +59,16 @@ def check_finite(layer: int, total: np.ndarray) -> None:
 
 
 class CpuKeys:
-    """Running reductions of all keys on the CPU."""
+    """Running reductions of all keys on the CPU. is_distinct: triggers of a key and tail have contexts of their own."""
 
-    def __init__(self, n_layers: int, d_ffn: int, k: int) -> None:
+    def __init__(self, n_layers: int, d_ffn: int, k: int, is_distinct: bool = False) -> None:
         self.shape = (n_layers, d_ffn)
         self.best = np.full((n_layers, 2, d_ffn, k), -np.inf, np.float32)
         self.best_positions = np.full((n_layers, 2, d_ffn, k), NOWHERE, np.int64)
         self.places = np.broadcast_to(np.arange(k, dtype=np.int32), self.best.shape).copy()
         self.levels = np.full((*self.best.shape, PRECEDING), ABSENT, np.int8)
         self.scales = np.zeros(self.best.shape, np.float32)
+        self.contexts = np.zeros((*self.best.shape[:-1], k if is_distinct else 0), np.int64)
         self.reset_statistics()
 
     def reset_statistics(self) -> None:
@@ -76,45 +79,46 @@ class CpuKeys:
         self.n_active = np.zeros(self.shape, np.int64)
         self.histogram = np.zeros((*self.shape, HISTOGRAM_BINS), np.int64)
 
-    def seed(self, coefficients: np.ndarray, positions: np.ndarray) -> None:
+    def seed(self, coefficients: np.ndarray, positions: np.ndarray, contexts: np.ndarray | None = None) -> None:
         """Start from triggers already known, as in KeyTriggers. Any order: a heap is a sorted array, worst first."""
         signed = coefficients * np.array([1, -1], np.float32)[:, None, None]
         signed = np.where(positions == NOWHERE, np.float32(-np.inf), signed)
         order = np.lexsort((-positions, signed), axis=-1)
         self.best = np.ascontiguousarray(np.take_along_axis(signed, order, -1))
         self.best_positions = np.ascontiguousarray(np.take_along_axis(positions, order, -1))
+        if contexts is not None:
+            self.contexts = np.ascontiguousarray(np.take_along_axis(contexts, order, -1))
 
-    def batch(self, positions: np.ndarray, indices: np.ndarray) -> Add:
+    def batch(self, positions: np.ndarray, indices: np.ndarray, contexts: np.ndarray | None = None) -> Add:
         """What takes the coefficients of a batch, the rows of a sequence one after the other.
 
-        positions, indices: position_id of each row, -1 where padded, and its place in its sequence, [rows] int64.
+        positions, indices: position_id of each row, -1 where it does not count, and its place in its sequence, [rows] int64.
+        contexts: a number of each row's; of rows with one number a key keeps the best. None where they do not matter.
         """
-        real = positions >= 0
-        return partial(self.add, None if real.all() else real, positions[real], indices[real])
+        return partial(self.add, np.flatnonzero(positions >= 0), positions, indices, np.empty(0, np.int64) if contexts is None else contexts)
 
-    def add(self, chosen: np.ndarray | None, positions: np.ndarray, indices: np.ndarray, layer: int, coefficients: Tensor) -> None:
-        """chosen: which rows are no padding, None for all; positions, indices: of those."""
+    def add(self, rows: np.ndarray, positions: np.ndarray, indices: np.ndarray, contexts: np.ndarray, layer: int, coefficients: Tensor) -> None:
+        """rows: numbers of those that count."""
         x = coefficients.detach().float().contiguous().numpy()
-        if chosen is not None:
-            x = x[chosen]
         n_threads = torch.get_num_threads()
-        for start in range(0, len(x), MAX_ROWS):
+        for start in range(0, len(rows), MAX_ROWS):
             reduce_rows(
-                x, x.view(np.int32), positions, indices, start, min(start + MAX_ROWS, len(x)),
+                x, x.view(np.int32), rows[start : start + MAX_ROWS], positions, indices, contexts,
                 self.total[layer], self.square[layer], self.low[layer], self.high[layer], self.n_active[layer], self.histogram[layer],
-                self.best[layer], self.best_positions[layer], self.places[layer], self.levels[layer], self.scales[layer], n_threads,
+                self.best[layer], self.best_positions[layer], self.places[layer], self.levels[layer], self.scales[layer], self.contexts[layer],
+                n_threads,
             )  # fmt: skip
         # numba's first parallel loop sets the number of OpenMP's threads, which torch shares, to that of all cores
         torch.set_num_threads(n_threads)
         check_finite(layer, self.total[layer])
         if layer == 0:
-            self.n_positions += len(positions)
+            self.n_positions += len(rows)
 
     def statistics(self) -> KeyStatistics:
         return KeyStatistics(self.n_positions, self.n_active, self.total, self.square, self.low, self.high, self.histogram)
 
     def triggers(self) -> KeyTriggers:
         levels = np.take_along_axis(self.levels, self.places[..., None], -2)
-        return KeyTriggers(
-            self.best * np.array([1, -1], np.float32)[:, None, None], self.best_positions, levels, np.take_along_axis(self.scales, self.places, -1)
-        )
+        scales = np.take_along_axis(self.scales, self.places, -1)
+        contexts = np.take_along_axis(self.contexts, self.places, -1) if self.contexts.size else None
+        return KeyTriggers(self.best * np.array([1, -1], np.float32)[:, None, None], self.best_positions, levels, scales, contexts)

@@ -10,16 +10,24 @@ from ingest.store.merges import merged_layer
 from schema.terms import TAILS
 
 
-def known_triggers(con: duckdb.DuckDBPyConnection, corpus_id: int, n_layers: int, d_ffn: int, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients and positions of the triggers that are loaded, [n_layers, tails, d_ffn, k], from which a resumed sweep goes on."""
+def known_triggers(
+    con: duckdb.DuckDBPyConnection, corpus_id: int, n_layers: int, d_ffn: int, k: int, is_distinct: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Coefficients, positions and, where they matter, contexts of the triggers that are loaded, from which a resumed sweep goes on.
+
+    [n_layers, tails, d_ffn, k] each.
+    """
     coefficients = np.zeros((n_layers, len(TAILS), d_ffn, k), np.float32)
     positions = np.full(coefficients.shape, NOWHERE, np.int64)
+    contexts = np.zeros(coefficients.shape, np.int64) if is_distinct else None
     for layer in range(n_layers):
         columns = con.execute(f"{merged_layer('trigger', 'trigger')} WHERE rank <= {k}", [corpus_id, layer]).fetchnumpy()
         tail = (np.asarray(columns["tail"], str) == TAILS[1]).astype(int)
         place = (layer, tail, columns["neuron"], columns["rank"] - 1)
         coefficients[place], positions[place] = columns["coefficient"], columns["position_id"]
-    return coefficients, positions
+        if contexts is not None:
+            contexts[place] = columns["context"]
+    return coefficients, positions, contexts
 
 
 def top_tokens(con: duckdb.DuckDBPyConnection, n_layers: int) -> np.ndarray:

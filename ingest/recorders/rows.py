@@ -74,6 +74,7 @@ def trigger_rows(keys: CpuKeys | TorchKeys, corpus_id: int, first: int, last: in
             "coefficient": kept.coefficients[layer, tail, neuron, place],
             "preceding": lists(kept.levels[chosen], is_late),
             "preceding_scale": pa.array(kept.scales[chosen], mask=is_late),
+            "context": pa.nulls(n, pa.int64()) if kept.contexts is None else kept.contexts[layer, tail, neuron, place],
         }
     )
 
@@ -93,13 +94,13 @@ def lists(levels: np.ndarray, is_null: np.ndarray) -> pa.LargeListArray:
 
 
 def statistics_rows(keys: CpuKeys | TorchKeys, corpus_id: int) -> pa.Table:
-    """Rows of `neuron_statistics` over one shard."""
+    """Rows of `neuron_statistics` over one shard; none where no position of it counts."""
     s = keys.statistics()
     n_layers, d_ffn, bins = s.histogram.shape
-    mean = s.total / s.n_positions
-    variance = np.maximum(s.square / s.n_positions - mean * mean, 0)
+    mean = s.total / max(1, s.n_positions)
+    variance = np.maximum(s.square / max(1, s.n_positions) - mean * mean, 0)
     lists = pa.FixedSizeListArray.from_arrays(pa.array(s.histogram.ravel()), bins)
-    return pa.table(
+    rows = pa.table(
         {
             "corpus_id": np.full(n_layers * d_ffn, corpus_id, np.int32),
             "layer": np.repeat(np.arange(n_layers, dtype=np.int16), d_ffn),
@@ -113,3 +114,4 @@ def statistics_rows(keys: CpuKeys | TorchKeys, corpus_id: int) -> pa.Table:
             "histogram": lists,
         }
     )
+    return rows if s.n_positions else rows.slice(0, 0)

@@ -32,21 +32,29 @@ class Moments(NamedTuple):
 
 
 class Triggers(NamedTuple):
-    """The k best of one layer, best first; the min tail follows the max tail, with its sign turned. [2 * d_ffn, k] each, levels [2 * d_ffn, k, PRECEDING]."""
+    """The k best of one layer, best first; the min tail follows the max tail, with its sign turned. [2 * d_ffn, k] each, levels [2 * d_ffn, k, PRECEDING].
+
+    contexts: [2 * d_ffn, k, 1], or [2 * d_ffn, k, 0] where they do not matter.
+    """
 
     best: Tensor
     positions: Tensor
     levels: Tensor
     scales: Tensor
+    contexts: Tensor
 
 
 class Batch(NamedTuple):
-    """Coefficients of one layer, x [rows, d_ffn], and each row's position_id, -1 where padded, and its place in its sequence, [rows]."""
+    """Coefficients of one layer, x [rows, d_ffn], and each row's position_id, -1 where it does not count, and its place in its sequence, [rows].
+
+    counted: numbers of the rows that count, [n]. contexts: [rows, 1], or [rows, 0] where they do not matter.
+    """
 
     x: Tensor
     positions: Tensor
     indices: Tensor
-    is_padded: bool
+    counted: Tensor
+    contexts: Tensor
 
 
 Cells = tuple[Tensor, Tensor]
@@ -55,9 +63,9 @@ Cells = tuple[Tensor, Tensor]
 
 def torch_scan(batch: Batch, moments: Moments, triggers: Triggers | None) -> tuple[Moments, Callable[[], Cells]]:
     """Add a batch to the moments. Gives also what waits for the cells that are better than the k-th best of the triggers, if there are any to compare with."""
-    x = batch.x[batch.positions >= 0] if batch.is_padded else batch.x
-    for some in x.split(rows_at_once(x)):
-        moments = moments.and_also(counted(some.float()))
+    for rows in batch.counted.split(rows_at_once(batch.x)):
+        if len(rows):
+            moments = moments.and_also(counted(batch.x[rows].float()))
     return moments, lambda: better_cells(batch, triggers, 0, len(batch.x)) if triggers else no_cells(batch)
 
 

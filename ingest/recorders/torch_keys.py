@@ -35,6 +35,7 @@ class Candidates(NamedTuple):
     positions: Tensor
     levels: Tensor
     scales: Tensor
+    contexts: Tensor
 
 
 class Layer(NamedTuple):
@@ -51,15 +52,16 @@ class Rows(NamedTuple):
 
     positions: Tensor
     indices: Tensor
-    is_padded: bool
+    counted: Tensor
+    contexts: Tensor
 
 
 class TorchKeys:
-    """Running reductions of all keys. devices: where each layer's coefficients are."""
+    """Running reductions of all keys. devices: where each layer's coefficients are. is_distinct: as in CpuKeys."""
 
-    def __init__(self, devices: Iterable[torch.device], d_ffn: int, k: int) -> None:
+    def __init__(self, devices: Iterable[torch.device], d_ffn: int, k: int, is_distinct: bool = False) -> None:
         self.d_ffn, self.k, self.devices = d_ffn, k, list(devices)
-        self.layers = [Layer(no_moments(d_ffn, device), no_triggers(d_ffn, k, device), (), 0) for device in self.devices]
+        self.layers = [Layer(no_moments(d_ffn, device), no_triggers(d_ffn, k, device, is_distinct), (), 0) for device in self.devices]
         self.unsettled: tuple[int, Batch, Callable[[], Cells]] | None = None
         self.n_positions = 0
 
@@ -68,24 +70,26 @@ class TorchKeys:
         self.n_positions = 0
         self.layers = [layer._replace(moments=no_moments(self.d_ffn, device)) for layer, device in zip(self.layers, self.devices, strict=True)]
 
-    def seed(self, coefficients: np.ndarray, positions: np.ndarray) -> None:
+    def seed(self, coefficients: np.ndarray, positions: np.ndarray, contexts: np.ndarray | None = None) -> None:
         """As CpuKeys."""
         n_seen = 0 if (positions == NOWHERE).any() else MANY
         for i, device in enumerate(self.devices):
             known = torch.from_numpy(positions[i].reshape(-1, self.k)).to(device)
             signed = torch.from_numpy((coefficients[i] * np.array([1, -1], np.float32)[:, None, None]).reshape(-1, self.k)).to(device)
             triggers = self.layers[i].triggers._replace(best=signed.masked_fill(known == NOWHERE, -torch.inf), positions=known)
+            if contexts is not None:
+                triggers = triggers._replace(contexts=torch.from_numpy(contexts[i].reshape(-1, self.k, 1)).to(device))
             self.layers[i] = self.layers[i]._replace(triggers=merged(triggers, ()), n_seen=n_seen)
 
-    def batch(self, positions: np.ndarray, indices: np.ndarray) -> Add:
+    def batch(self, positions: np.ndarray, indices: np.ndarray, contexts: np.ndarray | None = None) -> Add:
         """As CpuKeys."""
         # lets go of the batch before, also where memory ran out in it
         self.settle()
-        is_padded = bool((positions < 0).any())
-        rows = {device: Rows(sent(positions, device), sent(indices, device), is_padded) for device in set(self.devices)}
-        return partial(self.add, rows, int((positions >= 0).sum()))
+        numbers = np.empty((len(positions), 0), np.int64) if contexts is None else contexts[:, None]
+        of_rows = (positions, indices, np.flatnonzero(positions >= 0), numbers)
+        return partial(self.add, {device: Rows(*(sent(each, device) for each in of_rows)) for device in set(self.devices)})
 
-    def add(self, rows: dict[torch.device, Rows], n_real: int, layer: int, coefficients: Tensor) -> None:
+    def add(self, rows: dict[torch.device, Rows], layer: int, coefficients: Tensor) -> None:
         """All of it or, where memory runs out, nothing."""
         self.settle()
         known, batch = self.layers[layer], Batch(coefficients.detach(), *rows[self.devices[layer]])
@@ -98,7 +102,7 @@ class TorchKeys:
         self.layers[layer] = known._replace(n_seen=known.n_seen + n_rows)
         self.unsettled = (layer, batch, found) if is_late else None
         if layer == 0:
-            self.n_positions += n_real
+            self.n_positions += len(batch.counted)
 
     def settle(self) -> None:
         """Take in what the last batch has brought to the last layer that read it."""
@@ -118,10 +122,11 @@ class TorchKeys:
         self.settle()
         for i, layer in enumerate(self.layers):
             self.layers[i] = sorted_in(layer)
-        best, positions, levels, scales = (stacked(parts) for parts in zip(*(layer.triggers for layer in self.layers), strict=True))
+        best, positions, levels, scales, contexts = (stacked(parts) for parts in zip(*(layer.triggers for layer in self.layers), strict=True))
         shape = (len(self.layers), 2, self.d_ffn, self.k)
         signed = best.reshape(shape) * np.array([1, -1], np.float32)[:, None, None]
-        return KeyTriggers(signed, positions.reshape(shape), levels.reshape(*shape, PRECEDING), scales.reshape(shape))
+        numbers = contexts.reshape(shape) if contexts.size else None
+        return KeyTriggers(signed, positions.reshape(shape), levels.reshape(*shape, PRECEDING), scales.reshape(shape), numbers)
 
 
 def stacked(parts: Iterable[Tensor]) -> np.ndarray:
@@ -152,12 +157,13 @@ def no_moments(d_ffn: int, device: torch.device) -> Moments:
     )
 
 
-def no_triggers(d_ffn: int, k: int, device: torch.device) -> Triggers:
+def no_triggers(d_ffn: int, k: int, device: torch.device, is_distinct: bool = False) -> Triggers:
     return Triggers(
         best=torch.full((2 * d_ffn, k), -torch.inf, device=device),
         positions=torch.full((2 * d_ffn, k), NOWHERE, dtype=torch.int64, device=device),
         levels=torch.full((2 * d_ffn, k, PRECEDING), ABSENT, dtype=torch.int8, device=device),
         scales=torch.zeros((2 * d_ffn, k), device=device),
+        contexts=torch.zeros((2 * d_ffn, k, int(is_distinct)), dtype=torch.int64, device=device),
     )
 
 
@@ -169,7 +175,7 @@ def settled(layer: Layer, batch: Batch, cells: Cells) -> Layer:
     neuron = key % batch.x.shape[1]
     signed = torch.where(key == neuron, batch.x[row, neuron].float(), -batch.x[row, neuron].float())
     levels, scales = preceding(batch.x, row, neuron, batch.indices[row])
-    layer = layer._replace(waiting=(*layer.waiting, Candidates(key, signed, batch.positions[row], levels, scales)))
+    layer = layer._replace(waiting=(*layer.waiting, Candidates(key, signed, batch.positions[row], levels, scales, batch.contexts[row])))
     n_waiting = sum(len(c.key) for c in layer.waiting)
     return sorted_in(layer) if n_waiting > WAITING_SHARE * layer.triggers.best.numel() else layer
 
@@ -179,17 +185,35 @@ def sorted_in(layer: Layer) -> Layer:
 
 
 def merged(triggers: Triggers, waiting: tuple[Candidates, ...]) -> Triggers:
-    """The k best of each key among both, best first; of equal ones that with the smaller position."""
+    """The k best of each key among both, best first; of equal ones that with the smaller position, and of one context the best alone."""
     n_keys, k = triggers.best.shape
     keys = torch.arange(n_keys, device=triggers.best.device)
-    key, *fields = (torch.cat(parts) for parts in zip(Candidates(keys.repeat_interleave(k), *(kept.flatten(0, 1) for kept in triggers)), *waiting, strict=True))
-    best, positions = fields[:2]
-    order = torch.argsort(positions, stable=True)
-    order = order[torch.argsort(best[order], descending=True, stable=True)]
-    order = order[torch.argsort(key[order], stable=True)]
-    firsts = torch.searchsorted(key[order], keys)
+    known = Candidates(keys.repeat_interleave(k), *(kept.flatten(0, 1) for kept in triggers))
+    both = Candidates(*(torch.cat(parts) for parts in zip(known, *waiting, strict=True)))
+    if both.contexts.numel():
+        both = without_repeats(both)
+    order = best_first(both)
+    order = order[torch.argsort(both.key[order], stable=True)]
+    firsts = torch.searchsorted(both.key[order], keys)
     chosen = order[firsts[:, None] + torch.arange(k, device=keys.device)]
-    return Triggers(*(field[chosen] for field in fields))
+    return Triggers(*(field[chosen] for field in both[1:]))
+
+
+def best_first(found: Candidates) -> Tensor:
+    """Their order by coefficient and, of equal ones, position: [n]."""
+    order = torch.argsort(found.positions, stable=True)
+    return order[torch.argsort(found.best[order], descending=True, stable=True)]
+
+
+def without_repeats(found: Candidates) -> Candidates:
+    """The same with nothing in the place of what has the key and the context of a better one."""
+    order, contexts = best_first(found), found.contexts[:, 0]
+    for by in (contexts, found.key):
+        order = order[torch.argsort(by[order], stable=True)]
+    before, after = order[:-1], order[1:]
+    is_repeat = (found.key[before] == found.key[after]) & (contexts[before] == contexts[after]) & (found.positions[before] != NOWHERE)
+    repeats = after[is_repeat]
+    return found._replace(best=found.best.index_fill(0, repeats, -torch.inf), positions=found.positions.index_fill(0, repeats, NOWHERE))
 
 
 def preceding(x: Tensor, row: Tensor, neuron: Tensor, n_before: Tensor) -> tuple[Tensor, Tensor]:
@@ -210,9 +234,9 @@ def counted_by(kinds: set[str]) -> str:
     return "numba's kernel" if kinds == {"cpu"} else "torch's operations"
 
 
-def new_keys(model: Model, k: int) -> CpuKeys | TorchKeys:
+def new_keys(model: Model, k: int, is_distinct: bool = False) -> CpuKeys | TorchKeys:
     """The reduction that fits where the coefficients are."""
     devices = [model.layer_device(layer) for layer in range(model.n_layers)]
     if {device.type for device in devices} == {"cpu"}:
-        return CpuKeys(model.n_layers, model.d_ffn, k)
-    return TorchKeys(devices, model.d_ffn, k)
+        return CpuKeys(model.n_layers, model.d_ffn, k, is_distinct)
+    return TorchKeys(devices, model.d_ffn, k, is_distinct)

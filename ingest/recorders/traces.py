@@ -16,7 +16,7 @@ from torch import Tensor
 from ingest.model.models import Model
 from ingest.model.ranking import rank_of, top_k
 from ingest.recorders.lens import Lens, at, floats, ints, of_next, read_lens, same
-from ingest.text.survey import mix
+from ingest.text.contexts import mix
 from schema.terms import SITES
 
 N_SUB_UPDATES = 10

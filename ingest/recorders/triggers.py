@@ -7,6 +7,7 @@ from ingest.recorders.base import Batch
 from ingest.recorders.keys import Add, CpuKeys
 from ingest.recorders.rows import statistics_rows, trigger_rows
 from ingest.recorders.torch_keys import TorchKeys, new_keys
+from ingest.text.contexts import context_numbers
 from ingest.workers.worker import Progress, Tables, Worker
 
 
@@ -14,12 +15,14 @@ class TriggerRecorder:
     """The statistics of one shard, and the triggers of it that are still among the k best of all that `keys` has seen.
 
     keys: go on from shard to shard, so a shard carries only triggers that beat the k-th best known.
+    skip_first: positions at an index below it are read, and do not count. distinct: of positions whose last so many tokens are equal, a key and tail keep the
+    best; 0 for all.
     """
 
     sites = frozenset({"coefficient"})
 
-    def __init__(self, keys: CpuKeys | TorchKeys, corpus_id: int) -> None:
-        self.keys, self.corpus_id = keys, corpus_id
+    def __init__(self, keys: CpuKeys | TorchKeys, corpus_id: int, skip_first: int = 0, distinct: int = 0) -> None:
+        self.keys, self.corpus_id, self.skip_first, self.distinct = keys, corpus_id, skip_first, distinct
         self.first_position, self.end = np.iinfo(np.int64).max, -1
         self.n_added: dict[int, int] = {}
         self.sequence_ids: tuple[int, ...] = ()
@@ -33,7 +36,8 @@ class TriggerRecorder:
         self.sequence_ids = tuple(s.sequence_id for s in batch.sequences)
         # of a batch that ran out of memory its parts leave out the layers that the whole had come to
         self.n_before = self.n_added.get(self.sequence_ids[0], 0)
-        self.add = self.keys.batch(batch.position_ids, batch.indices)
+        contexts = batch_contexts(batch, self.distinct) if self.distinct else None
+        self.add = self.keys.batch(np.where(batch.indices < self.skip_first, -1, batch.position_ids), batch.indices, contexts)
 
     def take(self, layer: int, record: LayerRecord) -> None:
         if layer >= self.n_before:
@@ -45,14 +49,22 @@ class TriggerRecorder:
         return {"trigger": triggers, "neuron_statistics": statistics_rows(self.keys, self.corpus_id)}
 
 
+def batch_contexts(batch: Batch, n: int) -> np.ndarray:
+    """The number of the context of n tokens of each row, 0 where padded: [rows]."""
+    found = np.zeros((len(batch.sequences), len(batch.position_ids) // len(batch.sequences)), np.int64)
+    for row, sequence in zip(found, batch.sequences, strict=True):
+        row[: len(sequence.token_ids)] = context_numbers(sequence.token_ids, n)
+    return found.ravel()
+
+
 def no_batch(*_: object) -> None:
     raise RuntimeError("a layer came before its batch")
 
 
-def kept_keys(worker: Worker, run_id: int, k: int) -> CpuKeys | TorchKeys:
+def kept_keys(worker: Worker, run_id: int, k: int, is_distinct: bool) -> CpuKeys | TorchKeys:
     """The reductions that the shards of a sweep share."""
-    return worker.kept(run_id, lambda: new_keys(worker.model, k))
+    return worker.kept(run_id, lambda: new_keys(worker.model, k, is_distinct))
 
 
-def trigger_recorder(worker: Worker, run_id: int, k: int, corpus_id: int) -> TriggerRecorder:
-    return TriggerRecorder(kept_keys(worker, run_id, k), corpus_id)
+def trigger_recorder(worker: Worker, run_id: int, k: int, corpus_id: int, skip_first: int, distinct: int) -> TriggerRecorder:
+    return TriggerRecorder(kept_keys(worker, run_id, k, distinct > 0), corpus_id, skip_first, distinct)

@@ -138,11 +138,15 @@ def register_run(
     return run_id
 
 
+UNSAID = {"skip_first": 0, "distinct": 0}
+"""Settings that runs of older releases do not name, and what they did."""
+
+
 def compared(settings: object) -> dict[str, object]:
     """Settings without the name of the model, which `is_registered` knows by its weights; none where a file says something else there."""
     if not isinstance(settings, Mapping):
         return {}
-    return {name: value for name, value in settings.items() if name not in ("model", "revision")}
+    return {**UNSAID, **{name: value for name, value in settings.items() if name not in ("model", "revision")}}
 
 
 COMPLETE = """

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ingest.text.contexts import mix
+from ingest.text.repeats import Repeat, Repeats
 from ingest.text.sequences import ID_BITS, CutDocument
 
 SHARD_POSITIONS, LARGEST_SHARD, MANY_SHARDS = 2**16, 2**20, 64
@@ -32,7 +34,8 @@ class Span:
 class Survey:
     """What a corpus holds. `n_pieces` of the documents are pieces of longer texts; `sample` are the position_ids drawn for the trace, ascending.
 
-    left_out: columns of its source that JSON cannot hold, in the order in which they came.
+    left_out: columns of its source that JSON cannot hold, in the order in which they came. repeat: the stretch of text that stands in it most often, None
+    where none stands twice.
     """
 
     sha256: str
@@ -44,6 +47,7 @@ class Survey:
     spans: tuple[Span, ...]
     sample: tuple[int, ...]
     left_out: tuple[str, ...] = ()
+    repeat: Repeat | None = None
 
 
 def survey(documents: Iterable[CutDocument], *, shard_positions: int | None, n_sample: int, seed: int, one_from: int | None = None) -> Survey:
@@ -60,9 +64,10 @@ def survey(documents: Iterable[CutDocument], *, shard_positions: int | None, n_s
     spans: list[Span] = []
     span: Span | None = None
     size = shard_positions or SHARD_POSITIONS
-    keys, ids = np.empty(0, np.uint64), np.empty(0, np.int64)
+    keys, ids, repeats = np.empty(0, np.uint64), np.empty(0, np.int64), Repeats()
     left_out: dict[str, None] = {}
     for cut in documents:
+        repeats.add(cut)
         n = sum(len(s.token_ids) for s in cut.sequences)
         identity = document_digest(cut)
         digest.update(identity)
@@ -84,7 +89,8 @@ def survey(documents: Iterable[CutDocument], *, shard_positions: int | None, n_s
     elif span and spans:
         # blank documents at the end give no position of their own: they go with the last shard that does
         spans[-1] = replace(spans[-1], n_documents=spans[-1].n_documents + span.n_documents)
-    return Survey(digest.hexdigest(), n_documents, n_blank, n_pieces, n_sequences, n_positions, tuple(spans), tuple(sorted(ids.tolist())), tuple(left_out))
+    sample = tuple(sorted(ids.tolist()))
+    return Survey(digest.hexdigest(), n_documents, n_blank, n_pieces, n_sequences, n_positions, tuple(spans), sample, tuple(left_out), repeats.most())
 
 
 def extended(span: Span | None, shard_id: int, cut: CutDocument, n: int, n_before: int) -> Span:
@@ -157,10 +163,3 @@ def position_hashes(seed: int, document: bytes, n: int) -> np.ndarray:
     """A hash for each of a document's n positions, [n] uint64."""
     start = int.from_bytes(hashlib.blake2b(document, digest_size=8, key=seed.to_bytes(8, "little", signed=True)).digest(), "little")
     return mix(np.uint64(start) + np.arange(n, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
-
-
-def mix(x: np.ndarray) -> np.ndarray:
-    """Finaliser of splitmix64 (Steele et al. 2014): a bijection of 64-bit integers that looks random."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))

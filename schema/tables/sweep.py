@@ -3,7 +3,7 @@
 from sqlalchemy import REAL, BigInteger, Double, MetaData, SmallInteger, String
 
 from schema import terms
-from schema.columns import Counts, FilledBy, Levels, column, corpus_id, layer, neuron, one_of, table
+from schema.columns import Counts, FilledBy, Levels, added, column, corpus_id, layer, neuron, one_of, table
 
 ORDER = 40
 SWEEP = FilledBy("sweep", "--model … --corpus …", unit="positions", counted="SELECT c.n_positions FROM corpus AS c WHERE c.corpus_id = r.corpus_id")
@@ -17,16 +17,16 @@ def tables(m: MetaData, _: int) -> None:
         corpus_id(),
         layer(),
         neuron(),
-        column("n_positions", BigInteger, "Positions summed over: every one of the corpus, index 0 too, where the coefficients of many models are huge."),
+        column("n_positions", BigInteger, "Positions summed over: those of the corpus that the sweep counts (view swept_corpus)."),
         column(
             "n_active", BigInteger, "Positions with coefficient > 0. For ReLU that is 'active' as the papers mean it; for other activations it is the sign."
         ),
-        column("mean", Double, "Mean coefficient, index 0 too."),
-        column("std", Double, "Standard deviation of the coefficient over the positions (divided by n), index 0 too."),
-        column("min", REAL, "Smallest coefficient, index 0 too."),
-        column("max", REAL, "Largest coefficient, index 0 too."),
+        column("mean", Double, "Mean coefficient."),
+        column("std", Double, "Standard deviation of the coefficient over the positions (divided by n)."),
+        column("min", REAL, "Smallest coefficient."),
+        column("max", REAL, "Largest coefficient."),
         column("histogram", Counts, f"Counts of coefficients in {edges}; view histogram_bin has the edges."),
-        comment="Coefficients of each neuron over a whole corpus, the first position of each sequence (index 0) included.",
+        comment="Coefficients of each neuron over a whole corpus, without the first positions of each sequence that the sweep left out (view swept_corpus).",
         grain=("corpus_id", "layer", "neuron"),
         sort=("corpus_id", "layer", "neuron"),
         filled_by=SWEEP,
@@ -50,8 +50,14 @@ def tables(m: MetaData, _: int) -> None:
             null=True,
         ),
         column("preceding_scale", REAL, "The largest |m_i| among them, divided by 127; null after that rank.", null=True),
+        added(
+            SWEEP,
+            "context",
+            BigInteger,
+            "Number of its last tokens, as many as --distinct says: no other trigger of the key and tail has the same. Null where the sweep keeps them all",
+        ),
         one_of("tail", terms.TAILS),
-        comment="The exact top-k positions of every key over a corpus, both tails (Geva et al. 2021, section 3).",
+        comment="The exact top-k of the positions that the sweep counts, of every key over a corpus, both tails (Geva et al. 2021, section 3).",
         grain=("corpus_id", "layer", "neuron", "tail", "rank"),
         sort=("corpus_id", "layer", "neuron", "tail", "rank"),
         filled_by=SWEEP,

@@ -3,6 +3,8 @@
 import duckdb
 import pytest
 
+from atlas.papers.printed import setting_of
+
 
 def rows(con: duckdb.DuckDBPyConnection, sql: str) -> list[tuple]:
     return con.execute(sql).fetchall()
@@ -80,3 +82,13 @@ def test_active_is_the_papers_only_for_an_ungated_relu(tiny_copy: duckdb.DuckDBP
     tiny_copy.execute("UPDATE model SET activation = ?, is_gated = ?", [activation, is_gated])
     for name in ("geva2021_fig7", "geva2021_fig8"):
         assert rows(tiny_copy, f"SELECT DISTINCT activation, is_gated, active_means FROM {name}(corpus := 0)") == [(activation, is_gated, means)]
+
+
+def test_a_caption_says_where_the_sweep_is_not_the_papers(tiny_copy: duckdb.DuckDBPyConnection) -> None:
+    before = setting_of(tiny_copy, None)
+    assert "Text: tales (all), 10 positions; more (test), 4 positions." in before
+    tiny_copy.execute("UPDATE run SET settings = '{\"skip_first\": 1}' WHERE kind = 'sweep' AND corpus_id = 0")
+    said = ", triggers and statistics from index 1 of each sequence on; more"
+    assert setting_of(tiny_copy, None) == before.replace("; more", said)
+    tiny_copy.execute("UPDATE run SET settings = '{\"distinct\": 16}' WHERE kind = 'sweep' AND corpus_id = 0")
+    assert setting_of(tiny_copy, None) == before.replace("; more", ", of triggers with the same last 16 tokens the best alone; more")

@@ -531,7 +531,7 @@ def sweep_rows() -> dict[str, list[tuple]]:
         is_l0n1 = (layer, neuron) == (0, 1)
         for tail, places in TRIGGERS[corpus, is_l0n1].items():
             swept = SWEPT[corpus, is_l0n1]
-            triggers += [(corpus, layer, neuron, tail, rank, p, c, *preceding(swept, p)) for rank, (p, c) in enumerate(places, start=1)]
+            triggers += [(corpus, layer, neuron, tail, rank, p, c, *preceding(swept, p), None) for rank, (p, c) in enumerate(places, start=1)]
         *numbers, counts = STATISTICS[corpus, is_l0n1]
         statistics.append((corpus, layer, neuron, *numbers, [counts.get(b, 0) for b in range(68)]))
     return {"trigger": triggers, "neuron_statistics": statistics}

@@ -88,7 +88,7 @@ def bench_large_table(folder: Path) -> None:
         )
         con.execute(
             f"""INSERT INTO trigger SELECT 0, i // 5000000, (i // 100) % 50000, CASE WHEN (i // 50) % 2 = 0 THEN 'max' ELSE 'min' END, i % 50 + 1,
-            hash(i) % 1000000, (100 - i % 50)::REAL * CASE WHEN (i // 50) % 2 = 0 THEN 1 ELSE -1 END, NULL, NULL FROM range({LARGE}) AS r(i)"""
+            hash(i) % 1000000, (100 - i % 50)::REAL * CASE WHEN (i // 50) % 2 = 0 THEN 1 ELSE -1 END, NULL, NULL, NULL FROM range({LARGE}) AS r(i)"""
         )
         install_derived(con)
         con.execute("CHECKPOINT")

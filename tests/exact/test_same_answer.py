@@ -91,7 +91,7 @@ def test_the_order_in_which_shards_are_loaded_does_not_matter(tiny: Tiny, undist
 
 @pytest.mark.thorough
 def test_workers_that_know_nothing_of_each_other_find_the_same(tiny: Tiny, undisturbed: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ingest.recorders.triggers.kept_keys", lambda worker, run_id, k: new_keys(worker.model, k))
+    monkeypatch.setattr("ingest.recorders.triggers.kept_keys", lambda worker, run_id, k, *rule: new_keys(worker.model, k, *rule))
     found = Published(run(tiny.request(tmp_path / "a.duckdb", trace=TRACED))).checksums()
     # their shards carry more candidates, which the manifest says
     assert found | {"shard": None} == undisturbed | {"shard": None}

@@ -95,11 +95,13 @@ class Tiny:
         shared = {"model": str(self.folder), "revision": None, "dtype": "float32"}
         settings = {
             "model_name": self.folder.name, "corpus": (str(self.corpus), "all", None), "seed": request.seed, "triggers": request.options["triggers"],
+            "skip_first": request.options["skip_first"],
             "cutting": {"context": request.context, "bos": request.bos, "cut": request.cut}, "vector_sites": trace_settings(request).vector_sites,
             "coefficients": request.options["coefficients"], "bos": self.bos, "paper_keys": request.options["paper_keys"],
             "run_settings": [
                 shared,
-                shared | {"triggers": request.options["triggers"], "batch_size": request.batch_size, "shard_positions": request.shard_positions},
+                shared | {name: request.options[name] for name in ("triggers", "skip_first", "distinct")}
+                | {"batch_size": request.batch_size, "shard_positions": request.shard_positions},
                 shared | {"trace": request.trace, "seed": request.seed, "coefficients": request.options["coefficients"], "batch_size": request.batch_size},
             ],
         }  # fmt: skip
@@ -127,6 +129,9 @@ def asked(target: Path, model: str, corpus: str | None, **given: object) -> Requ
     usual = {"dtype": "float32", "device": "cpu", "every": 1, "bos": "auto", "cut": "tokens", "workers": 1, "trace": 0, "chat": False}
     options = {
         "triggers": 0,
+        # what they are held against counts every position
+        "skip_first": 0,
+        "distinct": 0,
         "prediction": False,
         "ngram_split": None,
         "keys": False,

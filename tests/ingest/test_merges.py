@@ -45,7 +45,7 @@ def bring(con: duckdb.DuckDBPyConnection, shard: int, layer: int, neuron: int, x
     for tail, order in (("max", np.argsort(-x)), ("min", np.argsort(x))):
         for rank, i in enumerate(order[:K].tolist(), 1):
             position = shard * POSITIONS + i
-            con.execute("INSERT INTO trigger VALUES (3, ?, ?, ?, ?, ?, ?, NULL, NULL)", [layer, neuron, tail, rank, position, x[i].item()])
+            con.execute("INSERT INTO trigger VALUES (3, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL)", [layer, neuron, tail, rank, position, x[i].item()])
 
 
 def at_once(monkeypatch: pytest.MonkeyPatch, n: int) -> None:

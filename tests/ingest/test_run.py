@@ -352,7 +352,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, gpt2, corpus, mon
 def test_more_triggers_than_positions_take_the_room_of_the_positions(tmp_path, gpt2, corpus, monkeypatch):
     """A corpus of n positions has n triggers of each key and tail, whatever was asked for; a larger one that is added later has its own."""
     target, asked, made, real = tmp_path / "a.duckdb", 1_000_000, [], triggers.kept_keys
-    monkeypatch.setattr(triggers, "kept_keys", lambda worker, run_id, k: made.append((run_id, k)) or real(worker, run_id, k))
+    monkeypatch.setattr(triggers, "kept_keys", lambda worker, run_id, k, *rule: made.append((run_id, k)) or real(worker, run_id, k, *rule))
     short = tmp_path / "short.txt"
     short.write_text("the first")
     n_short = ingest(target, gpt2, str(short), triggers=asked).n_positions
@@ -429,7 +429,16 @@ def test_settings_of_a_run_repeat_it(tmp_path, gpt2, corpus):
     with closing(open_reader(target)) as con:
         settings = [json.loads(s) for (s,) in con.execute("SELECT settings FROM run ORDER BY run_id").fetchall()]
         source = json.loads(con.execute("SELECT source FROM corpus").fetchall()[0][0])
-    assert settings[1] == {"model": str(gpt2), "revision": None, "dtype": "float32", "triggers": 5, "batch_size": 4, "shard_positions": 200}
+    assert settings[1] == {
+        "model": str(gpt2),
+        "revision": None,
+        "dtype": "float32",
+        "triggers": 5,
+        "batch_size": 4,
+        "shard_positions": 200,
+        "skip_first": 0,
+        "distinct": 0,
+    }
     assert (settings[2]["trace"], settings[2]["seed"], settings[2]["coefficients"]) == (6, 0, 10)
     assert (source["context"], source["bos"], source["cut"], source["document_tokens"]) == (16, "auto", "tokens", None)
 

@@ -14,7 +14,13 @@ D_FFN, ROWS, K = 130, 263, 20
 
 
 def batch_of(x: np.ndarray, positions: np.ndarray) -> Batch:
-    return Batch(torch.from_numpy(x), torch.from_numpy(positions), torch.arange(len(x)), bool((positions < 0).any()))
+    return Batch(
+        torch.from_numpy(x),
+        torch.from_numpy(positions),
+        torch.arange(len(x)),
+        torch.from_numpy(np.flatnonzero(positions >= 0)),
+        torch.empty((len(x), 0), dtype=torch.int64),
+    )
 
 
 def gated(high: np.ndarray, low: np.ndarray, position: int) -> Triggers:

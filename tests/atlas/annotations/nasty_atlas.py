@@ -26,7 +26,7 @@ def write_nasty_atlas(path: Path) -> Path:
         following = 21 + i if i < 7 else None
         con.execute("INSERT INTO token VALUES (?, ?, ?, FALSE, FALSE, FALSE, FALSE)", [20 + i, text, text.encode()])
         con.execute("INSERT INTO position VALUES (?, 200, ?, ?, ?, ?, ?)", [200 + i, i, 20 + i, following, ends[i] - len(text), ends[i]])
-        con.execute("INSERT INTO trigger VALUES (2, 0, 0, 'max', ?, ?, ?, ?, 0.0)", [i + 1, 200 + i, 9.0 - i, [0] * i])
+        con.execute("INSERT INTO trigger VALUES (2, 0, 0, 'max', ?, ?, ?, ?, 0.0, NULL)", [i + 1, 200 + i, 9.0 - i, [0] * i])
         con.execute("INSERT INTO value_token VALUES (0, 0, 'promoted', ?, ?, ?, 0.1)", [i + 1, 20 + i, 9.0 - i])
     con.execute("COMMIT")
     con.execute("CHECKPOINT")
