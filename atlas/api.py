@@ -15,6 +15,7 @@ from atlas.arguments import bind, signature
 from atlas.card import Card, read_card
 from atlas.cursors import Parameters
 from atlas.dictionary import describe
+from atlas.forked import note_opening
 from atlas.frames import fetch
 from atlas.head_card import HeadCard, read_head_card
 from atlas.hints import hinted
@@ -37,6 +38,7 @@ class Atlas:
     """
 
     def __init__(self, path: Path | str, *, memory: str = "4GB") -> None:
+        note_opening()
         self.path = Path(path)
         self.con = open_with_beside(self.path, memory=memory)
 

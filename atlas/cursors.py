@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
+from atlas.forked import refuse_forked
 from atlas.text_types import cast_to_text, text_columns
 from schema.errors import AtlasError, QueryRefused, Unreachable
 
@@ -26,6 +27,7 @@ Parameters = Mapping[str, object] | Sequence[object] | None
 @contextmanager
 def own_cursor(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
     """A cursor for one statement: a connection shared between threads mixes up their results."""
+    refuse_forked()
     with translated():
         cursor = con.cursor()
     try:

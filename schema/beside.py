@@ -27,7 +27,7 @@ from schema.lake import is_lake, quoted
 from schema.others import find_others
 from schema.release import commented, stored_tables
 from schema.stamps import stamps
-from schema.store import LOCKED, OPENING, is_sqlite, lock_holder, open_reader, open_writer, own_name
+from schema.store import LOCKED, OPENING, STORAGE_VERSION, is_sqlite, lock_holder, open_reader, open_writer, own_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -250,8 +250,13 @@ def defined(con: duckdb.DuckDBPyConnection, kind: Beside) -> str:
 
 
 def defined_of_release(kind: Beside) -> str:
-    with closing(open_writer(":memory:")) as con:
-        attach_blank(con, kind)
+    with closing(open_writer(":memory:")) as con, tempfile.TemporaryDirectory(prefix="atlas-") as folder:
+        file = quoted(Path(folder) / f"{kind.name}.duckdb")
+        # written and read, as in `digest_of_release`
+        con.execute(f"ATTACH '{file}' AS {kind.name} (STORAGE_VERSION '{STORAGE_VERSION}')")
+        con.execute(filling(kind))
+        con.execute(f"DETACH {kind.name}")
+        con.execute(f"ATTACH '{file}' AS {kind.name} (READ_ONLY)")
         return defined(con, kind)
 
 

@@ -6,6 +6,7 @@ What a release defines is what DuckDB shows of it once it is built, which takes 
 
 import json
 import os
+import tempfile
 from collections.abc import Callable, Collection
 from contextlib import closing, suppress
 from functools import partial
@@ -28,17 +29,17 @@ TABLES = "SELECT t.database_name, t.table_name FROM system.main.duckdb_tables() 
 SCHEMAS = "SELECT s.database_name FROM system.main.duckdb_schemas() AS s WHERE NOT s.internal AND s.schema_name <> 'main'"
 """Of all databases, and each by its whole name: a macro of the file may have the name of a function of DuckDB's."""
 
-KEPT = "definitions-3"
+KEPT = "definitions-4"
 """What a kept digest is called by; another number where `digest` takes in something else."""
 
 KNOWN: dict[str, str] = {}
 """What this process has built or read."""
 
 
-def is_as_released(con: duckdb.DuckDBPyConnection, opened: Callable[[str], duckdb.DuckDBPyConnection]) -> bool:
+def is_as_released(con: duckdb.DuckDBPyConnection, opened: Callable[[Path], duckdb.DuckDBPyConnection]) -> bool:
     """Whether the current database has this release's views and questions, and nothing in the place of a table, a function of DuckDB's or another database.
 
-    opened: opens a database by its name, in which the release is built where its digest is not kept.
+    opened: opens a file, in which the release is built where its digest is not kept.
     """
     database = con.execute("SELECT system.main.current_database()").fetchall()[0][0]
     views = {str(name).lower() for place, name, _ in con.execute(VIEWS).fetchall() if place == database}
@@ -52,14 +53,20 @@ def atlas_names() -> Collection[str]:
     return view_files().keys() | question_files().keys()
 
 
-def digest_of_release(opened: Callable[[str], duckdb.DuckDBPyConnection]) -> str:
+def digest_of_release(opened: Callable[[Path], duckdb.DuckDBPyConnection]) -> str:
     # imported here: SQLAlchemy takes longer to load than a file to open
     from schema.build import create_tables, install_derived
 
-    with closing(opened(":memory:")) as con:
-        create_tables(con, 1)
-        install_derived(con)
-        return digest(con, "memory", atlas_names())
+    # written and read: of a file DuckDB shows `AS MATERIALIZED` and some types otherwise than before it has written them
+    with suppress(OSError, duckdb.IOException), tempfile.TemporaryDirectory(prefix="atlas-") as folder:
+        file = Path(folder) / "release.duckdb"
+        with closing(opened(file)) as con:
+            create_tables(con, 1)
+            install_derived(con)
+        with closing(opened(file)) as con:
+            return digest(con, "release", atlas_names())
+    # where none can be written every file is opened apart, which needs none
+    return ""
 
 
 def digest(con: duckdb.DuckDBPyConnection, database: str, names: Collection[str]) -> str:

@@ -19,8 +19,11 @@ from schema.lake import is_lake, open_published, quoted
 from schema.logs import refuse_strange
 from schema.release import is_of_this_release, stored_tables
 
-STORAGE_VERSION = "v1.5.0"
-"""File format of every atlas: the newest that all current clients open, and smaller than DuckDB 1.5's own default."""
+STORAGE_VERSION = "v1.2.0"
+"""Format of every file: the oldest that is no bigger than the newest, so that DuckDB 1.2.0 and whatever came after it open an atlas."""
+
+ROW_GROUP_NUMBERS, FEWEST_ROWS, MOST_ROWS = 2**24, 2048, 122_880
+"""Numbers of vectors in a row group, of twice which DuckDB fills its blocks by half; and how many rows it may have, DuckDB's fewest and its own choice."""
 
 WRITER_MEMORY = "2GB"
 """The loader shares the machine with a model; what does not fit goes to the folder beside its file."""
@@ -199,6 +202,12 @@ def lock_down(con: duckdb.DuckDBPyConnection) -> None:
 def open_writer(path: Path | str) -> duckdb.DuckDBPyConnection:
     """Open or create a working file read-write. Raises Locked, with the PID, if another process has it open."""
     return _connect(Path(path), read_only=False, config={**OFFLINE, "memory_limit": WRITER_MEMORY, "storage_compatibility_version": STORAGE_VERSION})
+
+
+def atlas_options(d_model: int) -> str:
+    """Options of ATTACH for a new file with vectors of that width."""
+    rows = ROW_GROUP_NUMBERS // d_model // FEWEST_ROWS * FEWEST_ROWS
+    return f"STORAGE_VERSION '{STORAGE_VERSION}', ROW_GROUP_SIZE {min(max(rows, FEWEST_ROWS), MOST_ROWS)}"
 
 
 def open_memory(n_threads: int) -> duckdb.DuckDBPyConnection:

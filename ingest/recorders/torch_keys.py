@@ -112,7 +112,7 @@ class TorchKeys:
             self.unsettled = None
 
     def statistics(self) -> KeyStatistics:
-        """Raises AtlasError where a coefficient was NaN or infinite; asked for after each batch it would be waited for."""
+        """Raises NotFinite where a coefficient was NaN or infinite; asked for after each batch it would be waited for."""
         n_active, total, square, low, high, histogram = (stacked(parts) for parts in zip(*(layer.moments for layer in self.layers), strict=True))
         for layer, totals in enumerate(total):
             check_finite(layer, totals)

@@ -14,7 +14,7 @@ from ingest.store.shards import fsync
 from ingest.store.transaction import transaction
 from schema.errors import AtlasError
 from schema.logs import check_log, log_of
-from schema.store import STORAGE_VERSION
+from schema.store import atlas_options
 from schema.tables import metadata
 
 
@@ -25,7 +25,7 @@ def publish(con: duckdb.DuckDBPyConnection, target: Path, work: Path) -> None:
         left.unlink(missing_ok=True)
     name = con.execute("SELECT current_database()").fetchall()[0][0]
     d_model = con.execute("SELECT d_model FROM model").fetchall()[0][0]
-    con.execute(f"ATTACH '{quoted(draft)}' AS snapshot (STORAGE_VERSION '{STORAGE_VERSION}')")
+    con.execute(f"ATTACH '{quoted(draft)}' AS snapshot ({atlas_options(d_model)})")
     con.execute("USE snapshot.main")
     lay_out(con, draft, d_model)
     fill_snapshot(con, name)

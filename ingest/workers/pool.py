@@ -3,20 +3,18 @@
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from threading import Event
 from typing import Any, Protocol
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import torch
 
 from ingest.store.shards import Shard, Staging
+from ingest.workers.finite import NotFinite, require_finite
 from ingest.workers.memory import give_back
 from ingest.workers.worker import Advance, Tables, Worker
-from schema.errors import AtlasError
 
 Key = tuple[int, int]
 """Run and number of a shard."""
@@ -56,21 +54,19 @@ def written(staging: Staging, worker: int, tables: Mapping[Key, Tables]) -> Iter
     """The shards of a job, each on disk, in order. Raises AtlasError for numbers that are not finite."""
     for of_shard in tables.values():
         for name, table in of_shard.items():
-            require_finite(name, table)
+            with advising():
+                require_finite(name, table)
     keys = list(tables)
     return (staging.write(worker, *key, tables[key], keys[:i]) for i, key in enumerate(keys))
 
 
-def require_finite(name: str, table: pa.Table) -> None:
-    """Raise AtlasError, with the column and how many, for a table with a NaN or an infinity: nothing non-finite is ever stored."""
-    for column, values in zip(table.column_names, table.columns, strict=True):
-        while pa.types.is_nested(values.type) and not pa.types.is_struct(values.type):
-            values = pc.list_flatten(values)
-        if pa.types.is_floating(values.type) and (n_wrong := len(values) - values.null_count - (pc.sum(pc.is_finite(values)).as_py() or 0)):
-            raise AtlasError(
-                f"{name}.{column}: {n_wrong} of {len(values)} numbers are NaN or infinite; nothing of this shard was stored. "
-                "The model's weights or its configuration make numbers that float32 does not hold"
-            )
+@contextmanager
+def advising() -> Iterator[None]:
+    """Add to a NotFinite that the block raises what may help, whatever the numbers were computed in."""
+    try:
+        yield
+    except NotFinite as error:
+        raise NotFinite(f"{error}. Of float16, which holds none above 65,504, --dtype bfloat16 or float32 helps; else look at the model's weights") from error
 
 
 class Pool(Protocol):

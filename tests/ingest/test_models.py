@@ -110,6 +110,34 @@ def test_a_hub_model_is_pinned_to_its_commit(folder: Path, tmp_path: Path, monke
         load("org/absent")
 
 
+ADAPTER = {"peft_type": "LORA", "base_model_name_or_path": "some/base", "r": 8}
+
+
+@pytest.mark.parametrize("has_model", [False, True])
+def test_a_folder_with_an_adapter_is_refused_by_its_base(folder: Path, tmp_path: Path, has_model: bool) -> None:
+    lora = tmp_path / "lora"
+    if has_model:
+        shutil.copytree(folder, lora)
+    else:
+        lora.mkdir()
+    (lora / "adapter_config.json").write_text(json.dumps(ADAPTER))
+    with pytest.raises(AtlasError, match=r"it holds a PEFT adapter \(adapter_config\.json\) of some/base, which is not applied here\. Merge it"):
+        load(str(lora))
+
+
+def test_an_adapter_on_the_hub_is_refused_by_its_base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "adapter_config.json").write_text(json.dumps(ADAPTER))
+
+    def download(name: str, file: str, revision: str | None) -> str:
+        if file == "adapter_config.json":
+            return str(tmp_path / file)
+        raise made(errors.RemoteEntryNotFoundError)
+
+    monkeypatch.setattr(sources, "hf_hub_download", download)
+    with pytest.raises(AtlasError, match="model org/lora: it holds a PEFT adapter .* of some/base"):
+        load("org/lora")
+
+
 def made(kind: type[Exception]) -> Exception:
     """An error of the hub's client, without the web response its constructor asks for."""
     return kind.__new__(kind, "x")

@@ -16,7 +16,7 @@ from schema.errors import AtlasError
 from schema.lake import CATALOG, Lake, attach_published, connect, quoted, read_lake
 from schema.locks import alone
 from schema.older import found_columns
-from schema.store import OFFLINE, STORAGE_VERSION
+from schema.store import OFFLINE, atlas_options
 
 
 def pull(source: Path, target: Path, layers: Collection[int] | None, memory: str) -> None:
@@ -62,7 +62,7 @@ def copy(con: duckdb.DuckDBPyConnection, lake: Lake, source: Path, target: Path,
 
 def fill(con: duckdb.DuckDBPyConnection, draft: Path, d_model: int, layers: Collection[int] | None) -> None:
     """Make the file, with every table, view and question."""
-    con.execute(f"ATTACH '{quoted(str(draft))}' AS pulled (STORAGE_VERSION '{STORAGE_VERSION}')")
+    con.execute(f"ATTACH '{quoted(str(draft))}' AS pulled ({atlas_options(d_model)})")
     con.execute("USE pulled")
     there = found_columns(con, CATALOG)
     for table in create_tables(con, d_model).tables.values():

@@ -1,0 +1,19 @@
+"""Refuse numbers that are not finite: none is ever stored."""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from schema.errors import AtlasError
+
+
+class NotFinite(AtlasError):
+    """A NaN or an infinity among what a model computed."""
+
+
+def require_finite(name: str, table: pa.Table) -> None:
+    """Raise NotFinite, with the column and how many, for a table with a NaN or an infinity."""
+    for column, values in zip(table.column_names, table.columns, strict=True):
+        while pa.types.is_nested(values.type) and not pa.types.is_struct(values.type):
+            values = pc.list_flatten(values)
+        if pa.types.is_floating(values.type) and (n_wrong := len(values) - values.null_count - (pc.sum(pc.is_finite(values)).as_py() or 0)):
+            raise NotFinite(f"{name}.{column}: {n_wrong} of {len(values)} numbers are NaN or infinite; nothing of this shard was stored")
