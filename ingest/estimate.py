@@ -11,7 +11,7 @@ from ingest.model.models import Model, load_model
 from ingest.notes import cut_texts
 from ingest.passes import passes
 from ingest.passes.base import Probe
-from ingest.placing import part_texts, place_workers, size_batches
+from ingest.placing import place_workers, size_batches
 from ingest.refusals import check_fit, check_model, check_target
 from ingest.request import Request
 from ingest.run import cut_corpus, survey_corpus
@@ -31,8 +31,6 @@ def dry_run_report(request: Request) -> str:
         request = size_batches(request, model)
         check_fit(request, model)
         check_model(request, model)
-        request, why = part_texts(request, model)
-        notes += [why] if why else []
         with tempfile.TemporaryDirectory() as spool:
             probe = probe_of(model, request, Path(spool), notes)
         wanted = [each for each in passes().values() if each.is_wanted(request)]

@@ -7,7 +7,6 @@ import torch
 from ingest.model.device import usual_batch
 from ingest.model.gpus import AUTO, Choice, gpu_facts, no_gpu
 from ingest.model.models import Model
-from ingest.model.neighbours import reads_alike
 from ingest.recorders.torch_keys import counted_by
 from ingest.request import Request
 
@@ -32,14 +31,6 @@ def place_workers(request: Request, n_gpus: int) -> tuple[Request, str | None]:
 def size_batches(request: Request, model: Model) -> Request:
     """The request with as many sequences in a batch as where it is computed usually takes, unless it says how many."""
     return request if request.batch_size else replace(request, batch_size=usual_batch(kind_of(request, model), request.context))
-
-
-def part_texts(request: Request, model: Model) -> tuple[Request, str | None]:
-    """The request with one text in a batch, and why, where the model reads a text otherwise beside a longer one."""
-    if request.corpus is None or request.batch_size == 1 or reads_alike(model, request.context):
-        return request, None
-    why = f"{model.name} reads a text otherwise beside a longer one, as with RoPE of the type longrope: texts are read one by one"
-    return replace(request, batch_size=1), why
 
 
 def kind_of(request: Request, model: Model) -> str:

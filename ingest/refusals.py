@@ -10,6 +10,7 @@ import torch
 from ingest.model.checks import check_attention, check_identities
 from ingest.model.gpus import no_gpu
 from ingest.model.models import Model
+from ingest.model.neighbours import check_texts
 from ingest.passes import passes
 from ingest.request import Request
 from ingest.store.register import is_registered
@@ -105,6 +106,8 @@ def check_model(request: Request, model: Model) -> None:
         each.check(request)
         each.check_model(request, model)
     check_identities(model)
+    if request.corpus is not None:
+        check_texts(model, request.context)
     if readers := [f"--{each.name.replace('_', '-')}" for each in wanted if each.reads_heads]:
         try:
             check_attention(model)

@@ -22,7 +22,7 @@ from ingest.model.device import enough_memory
 from ingest.model.models import Model, load_model
 from ingest.notes import another_corpus, columns_left_out, cut_texts
 from ingest.passes.base import Basis, Text
-from ingest.placing import part_texts, place_workers, size_batches
+from ingest.placing import place_workers, size_batches
 from ingest.refusals import check_fit, check_model, check_target, check_workers
 from ingest.request import Request
 from ingest.store.committer import Committer, FileStore, Store, check_free, held, recover, remove_work, work_folder
@@ -60,9 +60,6 @@ def ingest(request: Request, bar: Progress) -> Survey | None:
         request = size_batches(request, model)
         check_fit(request, model)
         check_model(request, model)
-        request, why = part_texts(request, model)
-        if why:
-            say(bar, f"note: {why}")
         if request.lake is not None and request.data is not None:
             # imported here: a file needs no lake
             from ingest.store.lake.marking import check_place

@@ -1,10 +1,12 @@
 """The identities that hold in a model the atlas understands, checked on its real weights before anything is stored.
 
-Five are of every model. Those of attention are asked by the passes that read heads, so that the FFNs of other models can be recorded all the same.
+Most are of every model. Those of attention are asked by the passes that read heads, so that the FFNs of other models can be recorded all the same.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -12,24 +14,33 @@ from torch.nn import functional as F
 from transformers.activations import ACT2FN
 
 from ingest.model.embedding import position_rows, token_rows
-from ingest.model.folding import ffn_norm, gain_of, is_centring, norm_scale, zeros_or_bias
-from ingest.model.heads import attention_input, for_each_head, layer_heads, pattern, projected
+from ingest.model.folding import by_formula, ffn_norm, layer_norm
+from ingest.model.heads import attention_input, for_each_head, layer_heads, normed, pattern, projected
 from ingest.model.hooks import ATTENDED, KEY, RECORDED, LayerRecord, record_layers
 from ingest.model.models import Model
+from ingest.model.modules import in_float32
 from ingest.model.parts import constants, layer_parts, logits
 from schema.errors import AtlasError
 
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 3e-2}
 """Largest relative error for rounding alone: float32 for sums over d_ffn of both signs, the others a few units in the last place."""
 
+EMBEDDING = "token row + position row = first resid_pre"
+STREAM = "resid_post of the layer before = resid_pre"
 RESIDUAL = "resid_pre + attn_out = resid_mid, resid_mid + ffn_out = resid_post"
 NORM = "norm of the state that the FFN reads = what its keys read"
 KEYS = "activation(keys @ what they read) = coefficients"
 FFN = "coefficients @ values + bias = ffn_out"
 LOGITS = "lens(last resid_post) = logits"
+FINAL_NORM = "norm by its gain = what the final norm gives"
+CAUSAL = "a state depends on no later token"
+READ = "norms by their gains = what attention's norms give"
 HEADS = "heads + attention bias = attn_out"
 PATTERN = "pattern @ values = what heads gathered"
 PARTS = "sum of the logits of all parts = logit"
+
+SHORT = 12
+"""Tokens of a text that is short."""
 
 WEIGHTS_AT_ONCE = 2**24
 
@@ -64,10 +75,7 @@ def ffn_error(model: Model, record: LayerRecord, layer: int) -> float:
 def norm_error(model: Model, record: LayerRecord, layer: int) -> float:
     """Of what the entry says stands between the stream and the keys: which norm, over which state, with which gain."""
     state, norm = record["resid_pre" if model.is_parallel else "resid_mid"].float(), ffn_norm(model, layer)
-    if norm is not None:
-        centred = state - state.mean(-1, keepdim=True) if is_centring(norm) else state
-        state = centred / norm_scale(state, norm) * gain_of(model, norm) + zeros_or_bias(model, norm)
-    return relative_error(state, record[KEY])
+    return relative_error(by_formula(model, norm, state), record[KEY])
 
 
 def keys_error(model: Model, record: LayerRecord, layer: int) -> float:
@@ -88,16 +96,21 @@ def max_error(*errors: float) -> float:
 def require_finite_weights(model: Model) -> None:
     """AtlasError naming the first parameter that holds a NaN or an infinity, and how many."""
     for name, parameter in model.hf.named_parameters():
+        # a sum reads each weight once and holds nothing; one that is not finite may also have overflowed, so what it is of is counted
+        if bool(torch.isfinite(parameter.detach().sum(dtype=torch.float32))):
+            continue
         # what tells of each number is held of some at a time
         n_bad = sum(int((~torch.isfinite(part)).sum()) for part in parameter.detach().reshape(-1).split(WEIGHTS_AT_ONCE))
         if n_bad:
             raise AtlasError(f"model {model.name}: parameter {name} holds {n_bad} NaN or infinite weights of {parameter.numel()}")
 
 
-def probe_tokens(model: Model) -> Tensor:
-    """Two sequences of 12 tokens spread over the vocabulary, [2, 12]."""
+def probe_tokens(model: Model, length: int = SHORT) -> Tensor:
+    """Two sequences spread over the vocabulary, [2, length], which share their first half."""
     n_tokens = min(model.d_vocab, len(model.tokenizer))
-    return (torch.arange(24) * 7919 + 1).remainder(n_tokens).view(2, 12)
+    tokens = (torch.arange(2 * length) * 7919 + 1).remainder(n_tokens).view(2, length)
+    tokens[1, : length // 2] = tokens[0, : length // 2]
+    return tokens
 
 
 def require_small(model: Model, identity: str, errors: dict[int, float], slack: float = 1) -> float:
@@ -109,29 +122,58 @@ def require_small(model: Model, identity: str, errors: dict[int, float], slack: 
                 f"model {model.name} ({model.model_type}): the identity {identity} fails at layer {layer}: "
                 f"relative error {error:.3g}, tolerance {tolerance:g} in {str(model.dtype).removeprefix('torch.')}; nothing was stored"
             )
-    return max(errors.values())
+    return max(errors.values(), default=0.0)
 
 
 def check_identities(model: Model) -> dict[str, float]:
-    """Largest relative error of each identity over layers and positions: {"residual", "norm", "keys", "ffn", "logits"}.
+    """Largest relative error of each identity over layers and positions: {"embedding", "stream", "residual", "norm", "keys", "ffn", "logits", …}.
 
     Sums of coefficients times values hold whatever the keys are: a coefficient is read at the down projection. That it is what its key says of what
     the FFN reads, and that this is the stream behind the norm of the entry, are identities of their own (Geva et al. 2021, equation 2; gated: Shazeer 2020).
-    In a parallel block resid_mid is defined as resid_pre + attn_out, so there only the second half of the first identity can fail.
+    In a parallel block resid_mid is defined as resid_pre + attn_out, so there only the second half of the residual identity can fail.
+    Norms are held against their formula too, because readers of the stream have the gains folded in and never call the module.
     Raises AtlasError, with the numbers and the layer, if one exceeds the tolerance of the dtype or is not a number, and, naming the
     parameter, for weights that are not finite.
     """
     require_finite_weights(model)
+    tokens = probe_tokens(model)
     with torch.inference_mode(), record_layers(model, lambda x: x.to(model.device), (*RECORDED, KEY)) as records:
         with said_of(model):
-            logits = model.hf(input_ids=probe_tokens(model).to(model.input_device), use_cache=False).logits.to(model.device)
+            logits = model.hf(input_ids=tokens.to(model.input_device), use_cache=False).logits.to(model.device)
+        last, final = records[-1]["resid_post"], model.n_layers - 1
+        at_final_norm = relative_error(by_formula(model, model.final_norm, last.float()), model.final_norm(last.float()))
         return {
-            "residual": require_small(model, RESIDUAL, {layer: residual_error(record) for layer, record in enumerate(records)}),
-            "norm": require_small(model, NORM, {layer: norm_error(model, record, layer) for layer, record in enumerate(records)}),
-            "keys": require_small(model, KEYS, {layer: keys_error(model, record, layer) for layer, record in enumerate(records)}),
-            "ffn": require_small(model, FFN, {layer: ffn_error(model, record, layer) for layer, record in enumerate(records)}),
-            "logits": require_small(model, LOGITS, {model.n_layers - 1: relative_error(model.lens(records[-1]["resid_post"]), logits)}),
+            "embedding": require_small(model, EMBEDDING, {0: embedding_error(model, records[0], tokens)}),
+            "stream": require_small(model, STREAM, stream_errors(records)),
+            **layer_identities(model, dict(enumerate(records))),
+            "logits": require_small(model, LOGITS, {final: relative_error(model.lens(last), logits)}),
+            "final_norm": require_small(model, FINAL_NORM, {final: at_final_norm}),
+            "causal": require_small(model, CAUSAL, {layer: look_ahead_error(record["resid_post"][:, : SHORT // 2]) for layer, record in enumerate(records)}),
         }
+
+
+def layer_identities(model: Model, records: dict[int, LayerRecord]) -> dict[str, float]:
+    """Largest error over layers of the identities within a layer: {"residual", "norm", "keys", "ffn"}; AtlasError as from `check_identities`."""
+    return {
+        "residual": require_small(model, RESIDUAL, {layer: residual_error(record) for layer, record in records.items()}),
+        "norm": require_small(model, NORM, {layer: norm_error(model, record, layer) for layer, record in records.items()}),
+        "keys": require_small(model, KEYS, {layer: keys_error(model, record, layer) for layer, record in records.items()}),
+        "ffn": require_small(model, FFN, {layer: ffn_error(model, record, layer) for layer, record in records.items()}),
+    }
+
+
+def embedding_error(model: Model, first: LayerRecord, tokens: Tensor) -> float:
+    return relative_error(token_rows(model, tokens) + position_rows(model, tokens.shape[1]), first["resid_pre"])
+
+
+def stream_errors(records: list[LayerRecord]) -> dict[int, float]:
+    """Of every layer but the first: what enters it beside what the layer before has left."""
+    return {layer: relative_error(before["resid_post"], record["resid_pre"]) for layer, (before, record) in enumerate(pairwise(records), start=1)}
+
+
+def look_ahead_error(shared: Tensor) -> float:
+    """Of states of the probe's sequences where both have read the same tokens: [2, n, d_model]."""
+    return relative_error(shared[1:], shared[:1])
 
 
 @contextmanager
@@ -147,7 +189,7 @@ def said_of(model: Model) -> Iterator[None]:
 
 
 def check_attention(model: Model) -> dict[str, float]:
-    """Largest relative error of each identity of attention over layers and positions: {"heads", "pattern", "parts"}.
+    """Largest relative error of each identity of attention over layers and positions: {"read", "heads", "pattern", "parts"}.
 
     Raises AtlasError, with the numbers and the layer, if one exceeds the tolerance of the dtype or is not a number.
     """
@@ -155,10 +197,23 @@ def check_attention(model: Model) -> dict[str, float]:
     with said_of(model), torch.inference_mode(), record_layers(model, lambda x: x.to(model.device), (*RECORDED, *ATTENDED)) as records:
         model.backbone(tokens)
         return {
+            "read": require_small(model, READ, {layer: attention_norms_error(model, record, layer) for layer, record in enumerate(records)}),
             "heads": require_small(model, HEADS, {layer: heads_error(model, record, layer) for layer, record in enumerate(records)}),
             "pattern": require_small(model, PATTERN, {layer: pattern_error(model, record, layer) for layer, record in enumerate(records)}, slack),
             "parts": require_small(model, PARTS, {model.n_layers - 1: parts_error(model, records, tokens)}, slack),
         }
+
+
+def attention_norms_error(model: Model, record: LayerRecord, layer: int) -> float:
+    """Of the norm that attention reads through, and of those of q and k: their modules beside the formula that their gains are folded by."""
+    attention, config, heads = model.architecture.attention, model.hf.config, layer_heads(model, layer)
+    read, norm = attention_input(model, layer, record["context"]), layer_norm(model, layer, attention.norm)
+    errors = [relative_error(by_formula(model, norm, record["context"].float()), read)]
+    for path, weight, bias in ((attention.q_norm(config), heads.w_q, heads.b_q), (attention.k_norm(config), heads.w_k, heads.b_k)):
+        if (own := layer_norm(model, layer, path)) is not None:
+            rows, is_joint = projected(read, weight, bias), attention.is_qk_norm_joint
+            errors.append(relative_error(normed(rows, partial(by_formula, model, own), is_joint), normed(rows, in_float32(own, model.device), is_joint)))
+    return max_error(*errors)
 
 
 def heads_error(model: Model, record: LayerRecord, layer: int) -> float:

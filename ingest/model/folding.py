@@ -65,6 +65,15 @@ def over_scale(x: Tensor, norm: nn.Module | None) -> Tensor:
     return x if norm is None else x / norm_scale(x, norm)
 
 
+def by_formula(model: Model, norm: nn.Module | None, x: Tensor) -> Tensor:
+    """N(x) by the norm's gain, bias and epsilon, and by none of its code: [..., width] float32; x itself where there is no norm."""
+    if norm is None:
+        return x
+    centred = x - x.mean(-1, keepdim=True) if is_centring(norm) else x
+    found, bias = centred / norm_scale(x, norm) * gain_of(model, norm), bias_of(norm)
+    return found if bias is None else found + bias.to(model.device).float()
+
+
 def write_gain(model: Model, layer: int) -> Tensor | float:
     """What multiplies an attention's output on its way to the stream, the following norm's 1/s aside: [d_model], or one number."""
     after = layer_norm(model, layer, model.architecture.attention.after_norm)

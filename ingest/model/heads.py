@@ -4,11 +4,12 @@ Everything comes from the weights and the entry's facts (`ingest/model/facts.py`
 runs. What a head writes is the output projection's: a norm that follows it and the residual multiplier are not in it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ingest.model.models import Model
 from ingest.model.modules import in_float32
@@ -87,7 +88,7 @@ def projected(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return rows if bias is None else rows + bias[:, None, None]
 
 
-def normed(x: Tensor, norm: nn.Module, is_joint: bool) -> Tensor:
+def normed(x: Tensor, norm: Callable[[Tensor], Tensor], is_joint: bool) -> Tensor:
     """q or k [heads, batch, seq, d_head] after its norm, over each head or over all of them jointly."""
     if not is_joint:
         return norm(x)

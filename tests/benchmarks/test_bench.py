@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ingest.model.models import load_model
-from tests.benchmarks import heads, ingest, lake, latency, live, predictions, retrieval, throughput
+from tests.benchmarks import checks, heads, ingest, lake, latency, live, predictions, retrieval, throughput
 from tests.exact.tiny import Tiny, make, run
 from tests.live.conftest import World, kept
 
@@ -42,6 +42,14 @@ def test_sweep_trace_and_load(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.Mo
     throughput.bench_load(model, keys, tmp_path)
     printed = capsys.readouterr().out
     assert all(line in printed for line in ("(a) sweep", "an empty recorder", "(b) trace", "(c) load", "load_shard")) and len(numbers(printed)) > 8
+
+
+def test_checks(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(checks, "REPEATS", 1)
+    monkeypatch.setattr(checks, "CONTEXT", 24)
+    checks.bench_checks(load_model(str(tiny.folder), revision=None, dtype="float32", device="cpu"))
+    printed = capsys.readouterr().out
+    assert all(line in printed for line in ("(i) checks", "identities", "texts of 24", "attention", "finite weights")) and len(numbers(printed)) == 9
 
 
 def test_heads(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

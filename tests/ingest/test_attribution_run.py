@@ -91,9 +91,6 @@ def test_without_a_trace_it_is_refused(tiny: Tiny, tmp_path: Path) -> None:
         ("gemma2", {"attention__after_norm": None}, r"heads \+ attention bias = attn_out fails at layer 0"),
         ("gpt2", {"attention__layout": "heads"}, r"pattern @ values = what heads gathered fails at layer 0: relative error \d"),
         ("mistral", {"attention__window": every_layer(always(None))}, r"pattern @ values = what heads gathered"),
-        ("opt", {"stream__position_offset": 0}, r"sum of the logits of all parts = logit fails at layer 1: relative error \d"),
-        ("granite", {"stream__embedding_multiplier": always(1.0)}, r"sum of the logits of all parts = logit"),
-        ("bloom", {"stream__embedding_norm": None}, r"sum of the logits of all parts = logit"),
     ],
 )
 def test_a_wrong_fact_of_attention_fails_its_identity_and_the_ffns_are_read_all_the_same(model_type: str, facts: dict, message: str) -> None:

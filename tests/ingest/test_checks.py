@@ -1,12 +1,14 @@
 """A model that is not what its entry says is refused with the numbers, before anything is stored."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
 
-from ingest.model.checks import check_attention, check_identities, relative_error
-from ingest.model.facts import always
+from ingest.model.checks import check_attention, check_identities, parts_error, probe_tokens, relative_error
+from ingest.model.facts import ONE, always
+from ingest.model.hooks import ATTENDED, RECORDED, record_layers
 from ingest.model.models import Model
 from schema.errors import AtlasError
 from tests.ingest.tiny_models import tiny_model, with_facts
@@ -29,7 +31,7 @@ def test_relative_error_of_two_zero_updates_is_zero_and_of_nan_is_nan() -> None:
 
 def test_the_report_has_one_error_for_each_identity() -> None:
     report = check_identities(tiny_model("granite"))
-    assert set(report) == {"residual", "norm", "keys", "ffn", "logits"}
+    assert set(report) == {"embedding", "stream", "residual", "norm", "keys", "ffn", "logits", "final_norm", "causal"}
     assert all(0 <= error < 1e-6 for error in report.values())
 
 
@@ -45,6 +47,11 @@ def test_the_report_has_one_error_for_each_identity() -> None:
         ("gpt2", {"ffn__write": "ln_2"}, r"resid_mid \+ ffn_out = resid_post fails at layer 0"),
         ("gemma2", {"attention__write": "self_attn"}, r"resid_pre \+ attn_out"),
         ("gemma2", {"ffn__write": "mlp"}, r"resid_mid \+ ffn_out"),
+        ("gemma", {"stream__embedding_multiplier": ONE}, r"token row \+ position row = first resid_pre fails at layer 0"),
+        ("opt", {"stream__position_offset": 0}, r"token row \+ position row"),
+        ("granite", {"stream__embedding_multiplier": always(1.0)}, r"token row \+ position row"),
+        ("bloom", {"stream__embedding_norm": None}, r"token row \+ position row"),
+        ("gpt2", {"stream__position_embedding": None}, r"token row \+ position row = first resid_pre"),
         ("gemma2", {"norm_gain_offset": 0.0}, r"norm of the state that the FFN reads = what its keys read fails at layer 0"),
         ("olmo2", {"norm_gain_offset": 1.0}, r"coefficients @ values \+ bias = ffn_out"),
         ("granite", {"stream__residual_multiplier": always(1.0)}, r"resid_pre \+ attn_out"),
@@ -68,6 +75,16 @@ def test_the_report_has_one_error_for_each_identity() -> None:
 def test_a_wrong_fact_fails_its_identity_with_numbers(model_type: str, changes: dict, message: str) -> None:
     with pytest.raises(AtlasError, match=message):
         check_identities(with_facts(tiny_model(model_type), **changes))
+
+
+def test_a_part_that_is_missing_from_the_sum_of_logits_is_an_error() -> None:
+    model = tiny_model("llama")
+    tokens = probe_tokens(model)
+    with torch.inference_mode(), record_layers(model, sites=(*RECORDED, *ATTENDED)) as records:
+        model.backbone(tokens)
+        assert parts_error(model, records, tokens) < 1e-5
+        records[0] = replace(records[0], ffn_out=1.01 * records[0]["ffn_out"])
+        assert parts_error(model, records, tokens) > 1e-3
 
 
 def test_wrong_facts_fail_in_bfloat16_too() -> None:

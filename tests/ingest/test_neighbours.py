@@ -1,13 +1,15 @@
-"""A text's numbers are its own, whatever is read beside it."""
+"""A text's numbers are its own, whatever is read beside it or follows it; a model of which this is not so is refused with the context of which it is."""
 
+import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
-from ingest.model.neighbours import SHORT, neighbour_error, reads_alike
-from schema.store import open_reader
+from ingest.model.checks import SHORT
+from ingest.model.neighbours import check_texts, neighbour_error, places, reads_alike
+from ingest.request import Request
+from schema.errors import AtlasError
 from tests.exact.tiny import asked, run, tokenizer
 from tests.ingest.tiny_models import tiny_hf, tiny_model
 
@@ -21,8 +23,6 @@ def test_a_model_that_looks_at_the_longest_of_a_batch_is_seen_where_the_context_
     model = tiny_model("llama", rope_parameters=LONGROPE)
     assert neighbour_error(model, 16) < 1e-6 and reads_alike(model, 16)
     assert neighbour_error(model, 17) > 1e-3 and not reads_alike(model, 17)
-    # no further than the model was made for
-    assert neighbour_error(model, 10_000) == neighbour_error(model, 64)
     assert neighbour_error(model, SHORT) == 0
 
 
@@ -31,21 +31,32 @@ def test_others_read_every_text_as_it_is_alone(model_type: str) -> None:
     assert neighbour_error(tiny_model(model_type), 64) < 1e-5
 
 
-@pytest.mark.thorough
-def test_such_a_model_is_read_text_by_text_and_to_the_same_numbers_as_with_batches_of_one(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_places_are_spread_and_those_with_the_largest_coefficients() -> None:
+    coefficients = torch.zeros(1000, 3)
+    coefficients[5, 1], coefficients[700, 2] = -9, 8
+    found = places(coefficients).tolist()
+    assert {0, 5, 700, 999} <= set(found) and len(found) == 40
+    assert set(places(coefficients[:4]).tolist()) == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("context", [17, 48])
+def test_such_a_model_is_refused_with_the_context_that_can_be_read(context: int) -> None:
+    model = tiny_model("llama", rope_parameters=LONGROPE)
+    with pytest.raises(AtlasError, match=rf"beside one of {context} tokens, as with RoPE of the type longrope: relative error 0\.\d+, .*; use --context 16$"):
+        check_texts(model, context)
+    check_texts(model, 16)
+
+
+def test_an_ingest_of_such_a_model_stores_nothing_until_its_context_is_one_that_can_be_read(tmp_path: Path) -> None:
     tiny_hf("llama", rope_parameters=LONGROPE).save_pretrained(tmp_path / "long")
     tokenizer(False).save_pretrained(tmp_path / "long")
-    corpus = tmp_path / "texts.jsonl"
-    corpus.write_text('{"text": "The first of the people"}\n{"text": "We hold these truths to be self-evident, that all men are created equal."}\n')
-    found = []
-    for batch_size in (1, 3):
-        request = asked(
-            tmp_path / f"{batch_size}.duckdb", str(tmp_path / "long"), str(corpus), context=48, triggers=4, batch_size=batch_size, shard_positions=100, seed=0
-        )
-        con = open_reader(run(request))
-        found.append(con.execute("SELECT neuron, layer, mean, max, min FROM neuron_statistics ORDER BY ALL").fetchnumpy())
-        assert con.execute("SELECT DISTINCT settings->>'batch_size' FROM run WHERE kind = 'sweep'").fetchall() == [("1",)]
-        con.close()
-    assert all(np.array_equal(found[0][name], found[1][name]) for name in found[0])
-    said = "note: long reads a text otherwise beside a longer one, as with RoPE of the type longrope: texts are read one by one"
-    assert capfd.readouterr().err.count(said) == 1
+    (tmp_path / "texts.jsonl").write_text(json.dumps({"text": "We hold these truths to be self-evident."}) + "\n")
+
+    def request(context: int) -> Request:
+        of = {"context": context, "triggers": 4, "batch_size": 1, "shard_positions": 100, "seed": 0}
+        return asked(tmp_path / "a.duckdb", str(tmp_path / "long"), str(tmp_path / "texts.jsonl"), **of)
+
+    with pytest.raises(AtlasError, match="use --context 16"):
+        run(request(48))
+    assert not (tmp_path / "a.duckdb").exists()
+    assert run(request(16)).exists()
