@@ -104,6 +104,12 @@ def run_with(con: duckdb.DuckDBPyConnection, kind: str, corpus_id: int | None, s
     return next((run_id for run_id, stored in found if compared(json.loads(stored)) == wanted), None)
 
 
+def settings_of(con: duckdb.DuckDBPyConnection, kind: str, **among: object) -> dict[str, object] | None:
+    """Settings of the first run of a kind that has these among them, finished or not; None if there is none."""
+    found = con.execute("SELECT r.settings FROM run AS r WHERE r.kind = ? ORDER BY r.run_id", [kind]).fetchall()
+    return next((of for of in (json.loads(stored) for (stored,) in found) if isinstance(of, dict) and among.items() <= of.items()), None)
+
+
 def register_run(
     con: duckdb.DuckDBPyConnection,
     kind: str,
