@@ -28,6 +28,7 @@ class SkipTrigram(PlannedPass):
 
     name = "skip_trigram"
     after = ("sweep", "head_statistics")
+    reads = ("position",)
     reads_heads = True
     options = (
         click.Option(

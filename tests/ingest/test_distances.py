@@ -117,7 +117,7 @@ def test_a_run_records_its_distances_and_keeps_them(tmp_path: Path, capsys: pyte
     assert len(first) == 1
     for kind in ("circuit", "skip_trigram"):
         (of,) = runs(target, kind).values()
-        assert of["reads"] == {"attention_distance": [*first]} and "context" not in of
+        assert of["reads"]["attention_distance"] == [*first] and "context" not in of
     run(asked(target, folder, str(tmp_path / "b.txt"), **given))
     both = [*runs(target, "head_statistics")]
     assert len(both) == 2 and "distances" not in capsys.readouterr().err
