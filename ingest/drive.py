@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from rich.progress import Progress, TaskID
@@ -14,7 +15,7 @@ from ingest.recorders.base import Asked
 from ingest.recorders.reading import read
 from ingest.store.committer import Committer
 from ingest.store.load import loaded_shards
-from ingest.store.register import finish_run, register_run, run_with
+from ingest.store.register import finish_run, reads_of, register_run, run_with
 from ingest.text.parts import documents_of_parts, documents_of_spans, sample_parts, within
 from ingest.text.sequences import CutDocument
 from ingest.text.survey import Span
@@ -40,9 +41,11 @@ class Drive:
 
     def register(self, each: Pass, corpus_id: int | None, settings: Mapping[str, object], n_shards: int) -> int:
         """run_id of a run of a pass."""
-        request = self.basis.request
+        request, con = self.basis.request, self.basis.con
         by = computed_by(request, self.basis.model)
-        return register_run(self.basis.con, each.name, corpus_id, settings, request.seed, self.place, n_shards, each.is_repeatable, by)
+        reads = reads_of(con, each.reads, corpus_id) | cast(dict[str, list[int]], settings.get("reads", {}))
+        settings = {**settings, "reads": reads} if reads else settings
+        return register_run(con, each.name, corpus_id, settings, request.seed, self.place, n_shards, each.is_repeatable, by)
 
     def show(self, name: str, unit: str, amounts: Sequence[int], done: set[int]) -> TaskID:
         """The bar of a run of shards with these amounts, some of them done."""

@@ -10,7 +10,7 @@
 -- column: head: the later head, from 0
 -- column: excess: score less what chance gives, 1/√d_model
 -- column: score: ‖reading·writing‖ / (‖reading‖·‖writing‖), Frobenius, without rotation, in [0, 1]
--- column: score_averaged: the same with RoPE averaged over the distances that the later head sees; null for v and without RoPE
+-- column: score_averaged: the same with RoPE averaged over the distances of table composition; null for v and without RoPE
 -- column: matching: 1: the later head's keys, read through the earlier head, look for the query's own token, in [-1, 1]; k alone; null for weak pairs
 -- column: copying_effective: of the later head, in [-1, 1]; 1: it copies
 -- chart:  bar(rank, excess)

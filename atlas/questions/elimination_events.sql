@@ -8,7 +8,7 @@
 -- column: layer: block of the FFN that takes the candidate down, from 0
 -- column: text_before: at most 80 characters that the model had read before the token
 -- column: token: characters of the token there
--- column: candidate: top token at resid_mid
+-- column: candidate: top token at resid_mid, by the logit lens like its probability, its rank and the new top token
 -- column: is_input_token: whether the candidate is the very token that was read there
 -- column: candidate_prob_before: its probability at resid_mid, in [0, 1]
 -- column: candidate_rank_after: its rank at resid_post, from 2

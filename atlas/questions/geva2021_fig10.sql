@@ -4,7 +4,7 @@
 -- n:      n_positions
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes the only one that there is, and several are an error that names them
 -- column: layer: transformer block, from 0
--- column: mean_final_prob: mean softmax probability, at resid_mid, of the model's prediction, in [0, 1]
+-- column: mean_final_prob: mean softmax probability, at resid_mid by the logit lens, of the model's prediction, in [0, 1]
 -- column: n_positions: traced positions averaged over
 -- column: n_first: of them at index 0, the first of a sequence, where the states of most models are huge
 -- column: mean_final_prob_without_first: the same mean without those at index 0

@@ -4,7 +4,7 @@
 -- n:      n_keys
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes the only one that there is, and several are an error that names them
 -- column: layer: transformer block, from 0
--- column: agreement_rate: share of keys whose value's argmax is the token after their top trigger, in [0, 1]
+-- column: agreement_rate: share of keys whose value's argmax, raw (E·v), is the token after their top trigger, in [0, 1]
 -- column: chance: what a random token of the vocabulary would give, 1/d_vocab
 -- column: n_keys: keys counted
 -- column: n_agreeing: of them agreeing

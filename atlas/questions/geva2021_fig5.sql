@@ -4,7 +4,7 @@
 -- n:      n_keys
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes the only one that there is, and several are an error that names them
 -- column: layer: transformer block, from 0
--- column: min_rank: smallest rank, from 1
+-- column: min_rank: smallest rank, raw (E·v) like all that follow, from 1
 -- column: lower_whisker: smallest rank within 1.5 interquartile ranges of the box
 -- column: q1: lower quartile of the ranks
 -- column: median: middle of the ranks

@@ -3,7 +3,7 @@
 -- grain:  bin
 -- n:      n_keys
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes the only one that there is, and several are an error that names them
--- column: bin: from 0, by rising maximum probability
+-- column: bin: from 0, by rising maximum of softmax(E·v), raw
 -- column: lower_edge: smallest max p of the bin, included
 -- column: upper_edge: where the bin ends, excluded (1 belongs to the last bin)
 -- column: n_keys: keys of all layers whose value's largest probability lies in the bin

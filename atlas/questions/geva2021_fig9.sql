@@ -4,7 +4,7 @@
 -- n:      n_positions
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes the only one that there is, and several are an error that names them
 -- column: layer: transformer block, from 0
--- column: final_on_top_share: share of traced positions whose top token at resid_mid is the model's prediction, in [0, 1]
+-- column: final_on_top_share: share of traced positions whose top token at resid_mid by the logit lens is the model's prediction, in [0, 1]
 -- column: n_positions: traced positions counted
 -- column: n_first: of them at index 0, the first of a sequence, where the states of most models are huge
 -- column: final_on_top_share_without_first: the same share without those at index 0

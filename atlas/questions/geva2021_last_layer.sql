@@ -6,9 +6,9 @@
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes the only one that there is, and several are an error that names them
 -- column: text_before: at most 80 characters that the model had read before the token
 -- column: token: characters of the token where the prefix ends
--- column: residual_token: top token at resid_mid of the last layer
+-- column: residual_token: top token at resid_mid of the last layer, by the logit lens
 -- column: ffn_token: top token at its ffn_out, by that projection
--- column: output_token: top token at its resid_post, the model's prediction
+-- column: output_token: top token at its resid_post, by the logit lens: the model's prediction
 -- column: next_token: the corpus token that follows; null where the document ends
 -- column: document: name of the document
 -- column: corpus_id: the corpus it lies in

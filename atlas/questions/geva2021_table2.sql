@@ -7,7 +7,7 @@
 -- column: rank: from 1, by falling precision; ties go to the larger max_prob, then the lower layer and neuron
 -- column: layer: transformer block, from 0
 -- column: neuron: FFN hidden unit of the layer, from 0
--- column: token: the value's top token
+-- column: token: the value's top token, raw
 -- column: precision_at_50: share of the key's top 50 triggers that are followed by it, in [0, 1]
 -- column: n_triggers: those triggers
 -- column: max_prob: the token's probability in softmax(E·v), raw projection, coefficient 1, in [0, 1]

@@ -7,7 +7,7 @@
 -- column: rank: from 1, by falling max_prob; ties go to the lower layer and neuron
 -- column: layer: transformer block, from 0
 -- column: neuron: FFN hidden unit of the layer, from 0
--- column: token: the value's top token
+-- column: token: the value's top token, raw
 -- column: max_prob: its probability in softmax(E·v), raw projection, coefficient 1, in [0, 1]
 -- column: n_triggers: of the key's top 50 triggers those with a coefficient above 0
 -- column: n_followed: of them followed by the token

@@ -3,8 +3,8 @@
 -- grain:  layer
 -- param:  corpus (integer, NULL): one corpus_id; NULL takes the only one that there is, and several are an error that names them
 -- column: layer: block of the FFN, from 0
--- column: n_saturations: events where the FFN lifts the final prediction to the top for good; none in the last layer, by definition
--- column: n_eliminations: events where the FFN takes the top place from its candidate: of each position the one where it falls furthest
+-- column: n_saturations: events where the FFN lifts the final prediction to the top for good, by the logit lens; none in the last layer, by definition
+-- column: n_eliminations: events where the FFN takes the top place from its candidate, by the logit lens: of each position the one where it falls furthest
 -- column: n_input_eliminations: of them those whose candidate is the very token that was read there
 -- column: n_other_eliminations: the rest, n_eliminations without the input token
 -- column: n_positions: traced positions looked at

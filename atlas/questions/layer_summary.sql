@@ -12,13 +12,13 @@
 -- column: coefficient_rms: size of coefficients: root of their mean square, all neurons and positions that the sweep counts
 -- column: n_traced: traced positions; null without a trace, like all that follow
 -- column: n_first: of them at index 0, the first of a sequence, where the states of most models are huge
--- column: final_on_top_before: share of them whose final prediction leads at resid_mid, in [0, 1]
--- column: mean_final_prob_before: mean probability of the final prediction at resid_mid
--- column: agreement: share where resid_mid, ffn_out and resid_post lead with one token
+-- column: final_on_top_before: share of them whose final prediction leads at resid_mid by the logit lens, in [0, 1]
+-- column: mean_final_prob_before: mean probability of the final prediction at resid_mid, by the logit lens
+-- column: agreement: share where resid_mid and resid_post, by the logit lens, and ffn_out, raw (E·z), lead with one token
 -- column: residual: share where resid_post keeps the top token of resid_mid alone
 -- column: ffn: share where it takes that of ffn_out alone
 -- column: composition: share where it takes neither
--- column: dominant_share: mean share of the 10 dominant sub-updates in the summed norm, in [0, 1]
+-- column: dominant_share: mean share of the 10 dominant sub-updates in the summed norm, in [0, 1]; without positions where every coefficient is 0
 -- column: dominant_share_without_first: the same share without positions at index 0
 -- column: n_saturations: saturation events
 -- column: n_eliminations: elimination events, of each position the one where its candidate falls furthest
@@ -28,6 +28,8 @@
 --
 -- Index 0 is the first position of a sequence, where the states of most models are huge. Statistics of coefficients are over
 -- the positions that the sweep counts, by its own rule without index 0 (view swept_corpus); of traced positions n_first says how many it is.
+-- The four shares are those of geva2021_fig11, which can read ffn_out by the logit lens too. Traces older than raw_ffn_token_id have none.
+-- active_share is over the positions that the sweep counts, that of geva2021_fig7 over the traced ones.
 CREATE OR REPLACE MACRO layer_summary(corpus := NULL) AS TABLE
 WITH
 weight AS (
@@ -76,10 +78,10 @@ change AS (
         c.layer,
         count(*) AS n_traced,
         count(*) FILTER (t.is_first) AS n_first,
-        count(*) FILTER (c.change = 'agreement') / count(*) AS agreement,
-        count(*) FILTER (c.change = 'residual') / count(*) AS residual,
-        count(*) FILTER (c.change = 'ffn') / count(*) AS ffn,
-        count(*) FILTER (c.change = 'composition') / count(*) AS composition
+        count(*) FILTER (c.raw_change = 'agreement') / nullif(count(c.raw_change), 0) AS agreement,
+        count(*) FILTER (c.raw_change = 'residual') / nullif(count(c.raw_change), 0) AS residual,
+        count(*) FILTER (c.raw_change = 'ffn') / nullif(count(c.raw_change), 0) AS ffn,
+        count(*) FILTER (c.raw_change = 'composition') / nullif(count(c.raw_change), 0) AS composition
     FROM prediction_change AS c
     INNER JOIN traced AS t ON c.position_id = t.position_id
     GROUP BY c.layer
@@ -92,6 +94,7 @@ dominance AS (
         avg(a.sub_update_norm_dominant / a.sub_update_norm_total) FILTER (NOT t.is_first) AS dominant_share_without_first
     FROM layer_activity AS a
     INNER JOIN traced AS t ON a.position_id = t.position_id
+    WHERE a.sub_update_norm_total > 0
     GROUP BY a.layer
 ),
 

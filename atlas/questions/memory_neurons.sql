@@ -8,7 +8,7 @@
 -- column: folded_cosine: of the key, the norm before it folded in, and the value, in [-1, 1]
 -- column: key_value_cosine: the same of key or gate key as it is, in [-1, 1]
 -- column: mean: mean coefficient over the corpora; where it is negative the neuron adds what the cosine says it takes; null without a sweep
--- column: promotes: the five tokens that the value promotes most
+-- column: promotes: the five tokens that the value promotes most, raw
 -- chart:  bar(neuron, folded_cosine)
 --
 -- By rising cosine times the sign of the mean coefficient, where a sweep tells it: in a gated FFN the sign of a neuron is free. A hint, and no more: what is

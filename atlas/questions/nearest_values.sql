@@ -8,7 +8,7 @@
 -- column: layer: of the near value, from 0
 -- column: neuron: of the near value, from 0
 -- column: cosine: of the two values, in [-1, 1]
--- column: promotes: the five tokens that the near value promotes most
+-- column: promotes: the five tokens that the near value promotes most, raw
 -- chart:  bar(neuron, cosine)
 CREATE OR REPLACE MACRO nearest_values(layer, neuron, n := 20) AS TABLE
 WITH

@@ -8,8 +8,8 @@
 -- column: corpus_id: the corpus of the statistics; null without a sweep
 -- column: layer: transformer block, from 0
 -- column: neuron: FFN hidden unit of the layer, from 0
--- column: promotes: ten tokens, best first
--- column: suppresses: ten tokens, most suppressed first
+-- column: promotes: ten tokens, raw, best first
+-- column: suppresses: ten tokens, raw, most suppressed first
 -- column: key_norm: length of the key (of gated FFNs the up key)
 -- column: gate_norm: length of the gate key; null if not gated
 -- column: value_norm: ‖v‖, length of the value in residual-stream units

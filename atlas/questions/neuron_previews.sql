@@ -6,7 +6,7 @@
 -- param:  neurons (bigint[]): FFN hidden unit of each, from 0; a pair named twice is given once
 -- column: layer: transformer block, from 0
 -- column: neuron: FFN hidden unit of the layer, from 0
--- column: promotes: the five tokens that the value promotes most
+-- column: promotes: the five tokens that the value promotes most, raw
 -- column: coefficient: of the trigger that is largest in size, over both tails and all corpora, signed; null without a sweep
 -- column: tokens: characters of that trigger and of at most eight tokens before it, in order; the vocabulary's text of a token with none
 -- column: coefficients: m_i of this neuron at each of them, before the trigger to 1/254 of the largest there

@@ -11,7 +11,7 @@
 -- column: weight: k̂·v, norms folded in
 -- column: cosine: of both, in [-1, 1]
 -- column: share: weight² over the sum of squares of all later neurons, in [0, 1]
--- column: promotes: the five tokens that the later neuron's value promotes most
+-- column: promotes: the five tokens that the later neuron's value promotes most, raw
 -- chart:  bar(rank, weight)
 --
 -- What could pass from one neuron to the other, were nothing added in between; the coefficients say whether it does.

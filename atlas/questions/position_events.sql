@@ -5,7 +5,7 @@
 -- column: layer: block of the FFN, from 0
 -- column: event: saturation (it lifts the final prediction to the top for good) or elimination (it takes the top candidate down)
 -- column: token: the token settled or taken down
--- column: rank_before: its rank at resid_mid, from 1
+-- column: rank_before: its rank at resid_mid, by the logit lens like all that follow, from 1
 -- column: rank_after: its rank at resid_post, from 1
 -- column: prob_before: its probability at resid_mid, in [0, 1]
 -- column: prob_after: its probability at resid_post, in [0, 1]; null where the token taken down is not among the stored candidates

@@ -5,7 +5,7 @@
 -- param:  n (integer, 5): candidates listed at each site; an atlas holds 10
 -- column: layer: transformer block, from 0
 -- column: site: where in the block the state was read
--- column: top_token: token with the largest logit
+-- column: top_token: token with the largest logit, by the logit lens like all that follow
 -- column: top_prob: its probability, in [0, 1]
 -- column: final_token: the model's final prediction
 -- column: final_token_prob: its probability here, in [0, 1]

@@ -8,7 +8,7 @@
 -- column: text_before: at most 80 characters that the model had read before the token
 -- column: token: characters of the token there
 -- column: final_token: the model's final prediction
--- column: final_prob_before: its probability at resid_mid, in [0, 1]
+-- column: final_prob_before: its probability at resid_mid, by the logit lens like all ranks and top tokens, in [0, 1]
 -- column: final_prob_after: its probability at resid_post, in [0, 1]
 -- column: final_rank_before: its rank at resid_mid, from 2
 -- column: former_token: top token at resid_mid

@@ -55,23 +55,21 @@ def alibi_slopes(n_heads: int) -> list[float]:
     return [2 ** (-8 * i / power) for i in range(1, power + 1)] + [2 ** (-4 * i / power) for i in range(1, 2 * (n_heads - power), 2)]
 
 
-def mean_rotation(model: Model, rotary: Rotary, layer: int) -> tuple[Tensor, Tensor]:
-    """Mean cosine and sine of each pair's angle over the distances to earlier positions that the layer sees, [1, pairs] float32 each.
+def mean_rotation(model: Model, rotary: Rotary, layer: int, shares: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean cosine and sine of each pair's angle over distances, [heads, 1, pairs] float32 each.
 
-    R(Δ) is linear in both, so with them `turned` gives the mean of what it gives for each distance, scaling of RoPE included. A layer that sees its own
-    position alone has none but 0.
+    shares: what each distance from 0 on counts for, [heads, n] float64, rows of sum 1. R(Δ) is linear in both, so with them `turned` gives the mean of what
+    it gives for each distance, scaling of RoPE included.
     """
-    window, longest = model.architecture.attention.window(model.hf.config, layer), model.max_context or 1
-    n = min(longest, window or longest)
-    if n > MOST_POSITIONS:
-        raise AtlasError(f"model {model.name}: its RoPE is to tell {n:,} positions apart, and float32 tells {MOST_POSITIONS:,}; is its configuration right?")
-    first, last = min(1, n - 1), torch.tensor([n - 1], device=model.device)
+    n = shares.shape[1]
+    last = torch.tensor([n - 1], device=model.device)
     cosines = sines = torch.zeros((), dtype=torch.float64, device=model.device)
-    for start in range(first, n, BLOCK):
+    for start in range(0, n, BLOCK):
         # some modules choose their frequencies by the last position
         block = torch.cat((torch.arange(start, min(start + BLOCK, n), device=model.device), last))
         cosine, sine = rotation(model, rotary, layer, block)
-        cosines, sines = cosines + cosine[:-1].double().sum(0), sines + sine[:-1].double().sum(0)
+        part = shares[:, start : start + BLOCK]
+        cosines, sines = cosines + part @ cosine[:-1].double(), sines + part @ sine[:-1].double()
     # q and k are both scaled; at distance 0 the cosine is the scale alone
-    scale = rotation(model, rotary, layer, torch.cat((torch.zeros_like(last), last)))[0][0] / (n - first)
-    return (cosines * scale).float()[None], (sines * scale).float()[None]
+    scale = rotation(model, rotary, layer, torch.cat((torch.zeros_like(last), last)))[0][0]
+    return (cosines * scale).float()[:, None], (sines * scale).float()[:, None]

@@ -15,6 +15,7 @@ class Attribution(RecordingPass):
 
     name = "attribution"
     after = ("weights",)
+    reads = ("attribution",)
     needs_corpus = True
     reads_heads = True
     options = (flag("attribution", "Take apart the predictions at traced positions: logits by part, and rows of attention."),)

@@ -48,7 +48,8 @@ class Basis:
 class Plan:
     """One run of a pass.
 
-    settings: everything that repeats it; a run with the same is gone on with. amounts: what each shard takes, in `unit`; their number is that of the shards.
+    settings: what repeats it, beside the runs that it reads from, which are added (`Pass.reads`); a run with the same is gone on with.
+    amounts: what each shard takes, in `unit`; their number is that of the shards.
     corpus_id: the corpus it reads, None where it is of the model or of all corpora. jobs: called with the run_id and the shards that the atlas lacks.
     """
 
@@ -90,6 +91,8 @@ class Pass:
     name: ClassVar[str]
     after: ClassVar[tuple[str, ...]] = ()
     """Passes that come first where both are asked for: it reads what they bring, or is of less use than they."""
+    reads: ClassVar[tuple[str, ...]] = ()
+    """Tables that its numbers depend on and that other runs fill. The settings of its runs name, of each, the runs that had brought rows."""
     options: ClassVar[tuple[click.Option, ...]] = ()
     """Its options of `atlas ingest`; their values are in `Request.options`."""
     needs_corpus: ClassVar[bool] = False

@@ -8,6 +8,7 @@ from ingest.passes.base import Basis, Plan, PlannedPass, Probe, flag
 if TYPE_CHECKING:
     from ingest.model.models import Model
     from ingest.model.token_states import TokenStates
+    from ingest.recorders.distances import Distances
     from ingest.request import Request
     from ingest.workers.pool import Job
     from ingest.workers.worker import Progress, Tables, Worker
@@ -18,7 +19,7 @@ MAPPED = 1 << 22
 
 class Circuit(PlannedPass):
     name = "circuit"
-    after = ("weights",)
+    after = ("weights", "head_statistics")
     options = (flag("circuit", "Read circuits in the weights: what each head copies and looks for, and which heads and neurons read each other."),)
     is_repeatable = False
     reads_heads = True
@@ -26,13 +27,32 @@ class Circuit(PlannedPass):
     def is_wanted(self, request: "Request") -> bool:
         return bool(request.options["circuit"])
 
+    def note(self, basis: Basis) -> str | None:
+        from ingest.recorders.distances import distance_settings
+        from ingest.store.register import settings_of
+
+        begun = settings_of(basis.con, self.name)
+        if begun is None or distance_settings(basis.con, basis.model, basis.request.context).items() <= begun.items():
+            return None
+        return "note: the atlas has circuits already, of the distances that their run names in its settings; for those of this ingest ingest into a new file"
+
     def plans(self, basis: Basis) -> Iterable[Plan]:
+        from ingest.recorders.distances import distance_settings, distances_of
+        from ingest.store.register import settings_of
         from ingest.workers.pool import job
 
-        def jobs(run_id: int, layers: list[int]) -> "Iterable[Job]":
-            return (job(run_id, layer, compute, run_id=run_id, layer=layer) for layer in layers)
+        # a run that goes on has the distances that it began with
+        settings = settings_of(basis.con, self.name) or {
+            **basis.request.weights_settings(),
+            **distance_settings(basis.con, basis.model, basis.request.context),
+        }
 
-        yield Plan(basis.request.weights_settings(), [1] * basis.model.n_layers, "layers", jobs)
+        def jobs(run_id: int, layers: list[int]) -> "Iterable[Job]":
+            return (
+                job(run_id, layer, compute, run_id=run_id, layer=layer, distances=distances_of(basis.con, basis.model, settings, layer)) for layer in layers
+            )
+
+        yield Plan(settings, [1] * basis.model.n_layers, "layers", jobs)
 
     def rows(self, probe: Probe) -> dict[str, int]:
         from ingest.recorders.directions import N_DIRECTIONS, N_ENDS
@@ -54,33 +74,36 @@ class Circuit(PlannedPass):
 
     def seconds(self, probe: Probe) -> float:
         from ingest.model.token_states import TokenStates
+        from ingest.recorders.distances import Distances, read_context
         from ingest.timing import timed
 
         found: list = []
+        distances = Distances(read_context(probe.model, probe.request.context))
         # what a layer costs grows with the layers before it
         return timed(lambda: found.append(TokenStates(probe.model))) + probe.model.n_layers * timed(
-            lambda: circuit_tables(probe.model, probe.model.n_layers // 2, found[0])
+            lambda: circuit_tables(probe.model, probe.model.n_layers // 2, found[0], distances)
         )
 
 
-def compute(worker: "Worker", progress: "Progress", *, run_id: int, layer: int) -> "Tables":
+def compute(worker: "Worker", progress: "Progress", *, run_id: int, layer: int, distances: "Distances | None") -> "Tables":
     from ingest.model.token_states import TokenStates
     from ingest.workers.memory import mapped_from
 
     with mapped_from(MAPPED):
-        tables = circuit_tables(worker.model, layer, worker.kept(run_id, lambda: TokenStates(worker.model)))
+        tables = circuit_tables(worker.model, layer, worker.kept(run_id, lambda: TokenStates(worker.model)), distances)
     progress(1)
     return tables
 
 
-def circuit_tables(model: "Model", layer: int, states: "TokenStates") -> "Tables":
+def circuit_tables(model: "Model", layer: int, states: "TokenStates", distances: "Distances | None") -> "Tables":
     from ingest.recorders.composition import composition_rows
     from ingest.recorders.directions import direction_tables
     from ingest.recorders.head_rows import head_tables
     from ingest.recorders.virtual_weights import virtual_weight_tables
     from ingest.workers.memory import give_back
 
-    tables = head_tables(model, layer, states) | {"composition": composition_rows(model, layer, states)} | direction_tables(model, layer, states)
+    composed = {"composition": composition_rows(model, layer, states, distances)}
+    tables = head_tables(model, layer, states) | composed | direction_tables(model, layer, states)
     # products with the vocabulary leave 0.6 GB in the heap of a model of 1B parameters, in which those of neurons find no room
     give_back()
     return tables | virtual_weight_tables(model, layer)

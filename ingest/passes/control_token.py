@@ -22,6 +22,7 @@ N_ITEMS = 10
 class ControlToken(PlannedPass):
     name = "control_token"
     after = ("trace",)
+    reads = ("trace", "residual_state", "position", "control_token")
     options = (flag("control-token", "Project random vectors and whole FFN updates, which values are compared with (part of --paper)."),)
 
     def is_wanted(self, request: "Request") -> bool:

@@ -23,6 +23,7 @@ class DirectPath(PlannedPass):
 
     name = "direct_path"
     after = ("weights", "sweep")
+    reads = ("position", "sequence", "document")
     is_repeatable = False
     options = (flag("direct-path", "Read what follows each token by the direct path, and compare it with the bigrams of the corpus."),)
 

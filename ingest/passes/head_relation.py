@@ -21,6 +21,7 @@ RELATIONS = 45
 class HeadRelation(PlannedPass):
     name = "head_relation"
     after = ("weights", "word")
+    reads = ("word", "position", "sequence", "document")
     needs_corpus = True
     reads_heads = True
     options = (flag("head-relation", "Hold where each attention head looks against the relations of the words."),)

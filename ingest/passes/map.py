@@ -23,6 +23,7 @@ PROBED = 1024
 class Map(PlannedPass):
     name = "map"
     after = ("weights", "trace")
+    reads = ("value_neighbour", "trace", "residual_state")
     options = (flag("map", "Place the values, and the traced states, in two dimensions for the map."),)
 
     def is_wanted(self, request: "Request") -> bool:

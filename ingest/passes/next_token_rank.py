@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 class NextTokenRank(PlannedPass):
     name = "next_token_rank"
     after = ("sweep",)
+    reads = ("trigger", "position", "sequence", "next_token_rank")
     needs_corpus = True
     options = (flag("next-token-rank", "Rank the token after each key's top trigger among those its value promotes (part of --paper)."),)
 

@@ -25,6 +25,7 @@ FITS = 6
 class LinearProbe(PlannedPass):
     name = "probe"
     after = ("weights", "word")
+    reads = ("word", "position", "sequence", "document")
     needs_corpus = True
     options = (
         click.Option(["--probe"], type=click.Choice(PROBE_TASKS), multiple=True, help="Read this label of the words from states, by linear probes."),

@@ -20,6 +20,7 @@ N_TRIGGERS = 50
 class Removal(PlannedPass):
     name = "removal"
     after = ("sweep",)
+    reads = ("trigger", "position", "sequence", "removal")
     needs_corpus = True
     options = (
         flag("removal", "Read triggers again without their first, their last or a random token (part of --paper)."),

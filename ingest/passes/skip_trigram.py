@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ingest.model.models import Model
+    from ingest.recorders.distances import Distances
     from ingest.request import Request
     from ingest.workers.pool import Job
     from ingest.workers.worker import Progress, Tables, Worker
@@ -26,7 +27,8 @@ class SkipTrigram(PlannedPass):
     """Of a text it takes how often it has each token: rare ones lead every list, since a model has not learned what follows them."""
 
     name = "skip_trigram"
-    after = ("sweep",)
+    after = ("sweep", "head_statistics")
+    reads = ("position",)
     reads_heads = True
     options = (
         click.Option(
@@ -56,13 +58,19 @@ class SkipTrigram(PlannedPass):
 
     def note(self, basis: Basis) -> str | None:
         from ingest.model.token_states import n_tokens
+        from ingest.recorders.distances import distance_settings
         from ingest.recorders.reads import source_counts, token_counts
+        from ingest.store.register import settings_of
 
         counts, least = token_counts(basis.con, n_tokens(basis.model)), basis.request.options["skip_trigram_seen"]
-        known = [(layer, source_counts(basis.con, layer)) for layer in layers_of(basis.request)]
-        if other := [str(layer) for layer, of_layer in known if len(of_layer) and (of_layer != counts).any()]:
-            of = f"the skip-trigrams of layer {', '.join(other)} are of the text that the atlas had when they were begun"
-            return f"note: {of}; for those of all its text ingest into a new file"
+        distances, other = distance_settings(basis.con, basis.model, basis.request.context), []
+        for layer in layers_of(basis.request):
+            known, begun = source_counts(basis.con, layer), settings_of(basis.con, self.name, layer=layer)
+            if len(known) and ((known != counts).any() or not distances.items() <= (begun or {}).items()):
+                other.append(str(layer))
+        if other:
+            of = f"the skip-trigrams of layer {', '.join(other)} are of the text and the distances that the atlas had when they were begun"
+            return f"note: {of}; for those that it has now ingest into a new file"
         if (counts >= least).any():
             return None
         lacking = f"the atlas has no token {least} times in its text (--corpus, --triggers)"
@@ -70,23 +78,32 @@ class SkipTrigram(PlannedPass):
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
         from ingest.model.token_states import n_tokens
+        from ingest.recorders.distances import distance_settings, distances_of
         from ingest.recorders.reads import source_counts, token_counts
+        from ingest.store.register import settings_of
         from ingest.workers.pool import job
 
         least = basis.request.options["skip_trigram_seen"]
         for layer in layers_of(basis.request):
             check_seen(basis.con, layer, least)
-            # a run that goes on has the counts that it began with
+            # a run that goes on has the counts, and the distances, that it began with
+            settings = settings_of(basis.con, self.name, layer=layer) or {
+                **basis.request.weights_settings(),
+                "layer": layer,
+                "seen": least,
+                **distance_settings(basis.con, basis.model, basis.request.context),
+            }
             counts = source_counts(basis.con, layer)
             if not len(counts):
                 counts = token_counts(basis.con, n_tokens(basis.model))
             of = {"layer": layer, "counts": counts, "least": least}
 
-            def jobs(run_id: int, heads: list[int], of: dict = of) -> "Iterable[Job]":
-                return (job(run_id, head, compute, run_id=run_id, head=head, **of) for head in heads)
+            def jobs(run_id: int, heads: list[int], of: dict = of, settings: dict = settings) -> "Iterable[Job]":
+                distances = distances_of(basis.con, basis.model, settings, of["layer"])
+                return (job(run_id, head, compute, run_id=run_id, head=head, distances=distances, **of) for head in heads)
 
             if (counts >= least).any():
-                yield Plan({**basis.request.weights_settings(), "layer": layer, "seen": least}, [1] * basis.model.n_heads, "heads", jobs)
+                yield Plan(settings, [1] * basis.model.n_heads, "heads", jobs)
 
     def rows(self, probe: Probe) -> dict[str, int]:
         """At most: fewer where a text has few tokens often."""
@@ -103,12 +120,14 @@ class SkipTrigram(PlannedPass):
         import numpy as np
 
         from ingest.model.token_states import n_tokens
+        from ingest.recorders.distances import Distances, read_context
         from ingest.recorders.skip_trigrams import CHUNK, head_tables
         from ingest.recorders.token_circuits import token_circuits
         from ingest.timing import timed
 
         layers, found, n = layers_of(probe.request), [], n_tokens(probe.model)
-        circuits = timed(lambda: found.append(token_circuits(probe.model, layers[0], np.zeros(n, np.int64), 0)))
+        distances = Distances(read_context(probe.model, probe.request.context))
+        circuits = timed(lambda: found.append(token_circuits(probe.model, layers[0], np.zeros(n, np.int64), 0, distances)))
         few = min(PROBED * CHUNK, n)
         head = timed(lambda: head_tables(found[0], layers[0], 0, few, lambda _: None)) * n / few
         return len(layers) * (circuits + probe.model.n_heads * head)
@@ -128,11 +147,13 @@ def check_seen(con: "duckdb.DuckDBPyConnection", layer: int, least: int) -> None
             )
 
 
-def compute(worker: "Worker", progress: "Progress", *, run_id: int, layer: int, head: int, counts: "np.ndarray", least: int) -> "Tables":
+def compute(
+    worker: "Worker", progress: "Progress", *, run_id: int, layer: int, head: int, counts: "np.ndarray", least: int, distances: "Distances | None"
+) -> "Tables":
     from ingest.recorders.skip_trigrams import head_tables
     from ingest.recorders.token_circuits import token_circuits
 
-    circuits = worker.kept(run_id, lambda: token_circuits(worker.model, layer, counts, least))
+    circuits = worker.kept(run_id, lambda: token_circuits(worker.model, layer, counts, least, distances))
     return head_tables(circuits, layer, head, len(counts), progress)
 
 

@@ -19,6 +19,7 @@ UPDATES = tuple(site for site in SITES if site not in STREAM_SITES)
 class Trace(RecordingPass):
     name = "trace"
     after = ("weights",)
+    reads = ("neuron", "trace")
     needs_corpus = True
     options = (
         click.Option(["--vectors"], type=click.Choice(UPDATES), multiple=True, help="Keep these vectors of traced positions too."),

@@ -29,6 +29,7 @@ EPOCHS = 20
 class TreeProbe(PlannedPass):
     name = "tree_probe"
     after = ("weights", "word")
+    reads = ("word", "position", "sequence", "document")
     needs_corpus = True
     options = (
         flag("tree-probe", "Look for the parse trees of the words' sentences in the states of --probe-layers, by structural probes."),

@@ -17,6 +17,7 @@ LINKED = 1024
 class ValueCluster(PlannedPass):
     name = "value_cluster"
     after = ("weights", "trace")
+    reads = ("value_cluster",)
     options = (flag("value-cluster", "Cluster the values by their directions and by their scores (part of --paper)."),)
 
     def is_wanted(self, request: "Request") -> bool:

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from ingest.model.folding import FoldedHeads, folded_heads
 from ingest.model.models import Model
-from ingest.model.positions import mean_rotation, turned
+from ingest.model.positions import turned
 from ingest.model.token_states import TokenStates
+from ingest.recorders.distances import Distances, averaged_rotation
 from ingest.recorders.spectra import eigenvalues, ratio
 from schema.terms import COMPOSITIONS
 
@@ -48,22 +49,22 @@ def scores(reading: Tensor, written: Tensor) -> np.ndarray:
     return found.float().cpu().numpy()
 
 
-def averaged_readings(model: Model, layer: int, heads: FoldedHeads) -> dict[str, Tensor]:
-    """Readings of a layer's heads with RoPE averaged over the distances that they see; none without RoPE, nor of v, which does not turn."""
-    rotary = model.architecture.attention.rotary
-    if rotary is None:
+def averaged_readings(model: Model, layer: int, heads: FoldedHeads, distances: Distances | None) -> dict[str, Tensor]:
+    """Readings of a layer's heads with RoPE averaged over distances; none without RoPE, nor of v, which does not turn."""
+    rotary, turn = model.architecture.attention.rotary, averaged_rotation(model, layer, distances)
+    if rotary is None or turn is None:
         return {}
-    cosine, sine = mean_rotation(model, rotary, layer)
+    cosine, sine = turn
     # q·R(Δ)k: a source lies behind, so k turns back; or q turns forth, and k stays
     w_k = turned(heads.w_k.mT, cosine, -sine, rotary.is_adjacent).mT
     w_q = turned(heads.w_q.mT, cosine, sine, rotary.is_adjacent).mT
     return {"k": readings(heads, heads.w_q, w_k)["k"], "q": readings(heads, w_q, heads.w_k)["q"]}
 
 
-def composition_scores(model: Model, layer: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+def composition_scores(model: Model, layer: int, distances: Distances | None) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Kind → scores of a layer's heads, [n_heads, layer, n_heads]: reader, layer and head of the writer; and the same with RoPE averaged."""
     heads = folded_heads(model, layer)
-    both = readings(heads, heads.w_q, heads.w_k), averaged_readings(model, layer, heads)
+    both = readings(heads, heads.w_q, heads.w_k), averaged_readings(model, layer, heads, distances)
     found: tuple[dict[str, list[np.ndarray]], ...] = tuple({kind: [] for kind in read} for read in both)
     for earlier in range(layer):
         written = writing(folded_heads(model, earlier))
@@ -94,11 +95,11 @@ def strongest(found: np.ndarray, n: int) -> np.ndarray:
     return (place < n).reshape(found.shape)
 
 
-def composition_rows(model: Model, layer: int, states: TokenStates) -> pa.Table:
+def composition_rows(model: Model, layer: int, states: TokenStates, distances: Distances | None) -> pa.Table:
     """Rows of `composition` into one layer; none into the first."""
     if layer == 0:
         return EMPTY
-    plain, averaged = composition_scores(model, layer)
+    plain, averaged = composition_scores(model, layer, distances)
     matching = through(model, layer, states, strongest(plain["k"], N_MATCHED))
     return pa.concat_tables(kind_rows(layer, kind, plain[kind], averaged.get(kind), matching if kind == "k" else None) for kind in COMPOSITIONS)
 

@@ -165,3 +165,23 @@ def source_counts(con: duckdb.DuckDBPyConnection, layer: int) -> np.ndarray:
         ORDER BY c.source_token_id
     """
     return np.asarray(con.execute(sql, [layer]).fetchnumpy()["n_source"], np.int64)
+
+
+def finished_runs(con: duckdb.DuckDBPyConnection, kind: str) -> list[int]:
+    """run_id of every finished run of a kind, ascending."""
+    return [n for (n,) in con.execute("SELECT r.run_id FROM run AS r WHERE r.kind = ? AND r.status = 'finished' ORDER BY r.run_id", [kind]).fetchall()]
+
+
+def looked_back(con: duckdb.DuckDBPyConnection, run_ids: list[int], layer: int) -> list[tuple[int, np.ndarray]]:
+    """Of each text of these runs its context, and the weight of each head of a layer in each bin of distances, [n_heads, bins] float64."""
+    sql = """
+        SELECT c.corpus_id, (c.source ->> 'context')::INTEGER
+        FROM corpus AS c
+        WHERE c.corpus_id IN (SELECT r.corpus_id FROM run AS r WHERE r.run_id IN (SELECT unnest(?::INTEGER[])))
+        ORDER BY c.corpus_id
+    """
+    found = []
+    for corpus_id, context in con.execute(sql, [run_ids]).fetchall():
+        rows = f"SELECT list(m.weight ORDER BY m.bin) FROM ({merged_layer('attention_distance', 'attention_distance')}) AS m GROUP BY m.head ORDER BY m.head"
+        found.append((context, np.array([weights for (weights,) in con.execute(rows, [corpus_id, layer]).fetchall()])))
+    return found

@@ -12,8 +12,9 @@ from torch import Tensor
 from ingest.model.folding import folded_heads, layer_norm, over_scale
 from ingest.model.heads import attention_input, for_each_head, score_scale, unturned
 from ingest.model.models import Model
-from ingest.model.positions import mean_rotation, turned
+from ingest.model.positions import turned
 from ingest.model.token_states import n_tokens, states_before
+from ingest.recorders.distances import Distances, averaged_rotation
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +28,7 @@ class TokenCircuits:
     queries: Tensor
     """[n_heads, n_tokens, d_head]"""
     keys: Tensor
-    """The same, times the score scale, turned back by RoPE's mean over distances, and less their mean over the tokens of the text."""
+    """The same, times the score scale, turned back by RoPE's mean over distances, and less their mean over the tokens of the text; no soft-cap is in them."""
     sources: Tensor
     """X̂, [n_tokens, d_model]"""
     readers: Tensor
@@ -42,25 +43,26 @@ class TokenCircuits:
         return {"qk": (self.keys[head], self.queries[head]), "ov": (self.sources @ self.w_v[head].T, self.readers @ self.w_o[head])}
 
 
-def token_circuits(model: Model, layer: int, counts: np.ndarray, least: int) -> TokenCircuits:
+def token_circuits(model: Model, layer: int, counts: np.ndarray, least: int, distances: Distances | None) -> TokenCircuits:
     """Queries have their bias, and so the pull that it gives each source. What a head writes wherever it looks tells sources not apart, and is left out.
 
     counts: how often the text has each token, [n_tokens]; where it has none, all weigh the same. least: how often it has a common one.
+    distances: what RoPE is averaged over; None without RoPE. A soft-cap (Gemma-2) bends each score by its own size, so that none of it factorises.
     """
     attention, states = model.architecture.attention, states_before(model, layer)
     heads, read = folded_heads(model, layer), attention_input(model, layer, states)
     queries, keys = (x[:, 0] for x in unturned(model, layer, read[None], torch.arange(len(read), device=read.device)))
-    if attention.rotary is not None:
-        cosine, sine = mean_rotation(model, attention.rotary, layer)
-        # a source lies behind, so k turns back
-        keys = turned(keys, cosine, -sine, attention.rotary.is_adjacent)
     weights = torch.from_numpy(counts if counts.any() else np.ones(len(counts))).to(keys.device).double()
     mean = torch.einsum("n,hnd->hd", weights / weights.sum(), keys.double())
+    keys = for_each_head(model, (keys - mean[:, None].float()) * score_scale(model, layer))
+    if attention.rotary is not None and (turn := averaged_rotation(model, layer, distances)) is not None:
+        # a source lies behind, so k turns back
+        keys = turned(keys, turn[0], -turn[1], attention.rotary.is_adjacent)
     return TokenCircuits(
         counts,
         torch.from_numpy(np.flatnonzero(counts >= least)).to(model.device),
         queries,
-        for_each_head(model, (keys - mean[:, None].float()) * score_scale(model, layer)),
+        keys,
         over_scale(states, layer_norm(model, layer, attention.norm)),
         model.logit_readers(torch.arange(n_tokens(model), device=model.device)),
         heads.w_v,

@@ -2,7 +2,7 @@
 
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
@@ -104,6 +104,25 @@ def run_with(con: duckdb.DuckDBPyConnection, kind: str, corpus_id: int | None, s
     return next((run_id for run_id, stored in found if compared(json.loads(stored)) == wanted), None)
 
 
+def reads_of(con: duckdb.DuckDBPyConnection, tables: Sequence[str], corpus_id: int | None) -> dict[str, list[int]]:
+    """Table → run_id of each run that has brought rows of it, of the model or of that corpus, None for all corpora; tables that no run has filled left out."""
+    sql = """
+        SELECT DISTINCT s.run_id
+        FROM shard AS s
+        INNER JOIN run AS r ON s.run_id = r.run_id
+        WHERE json_extract_string(s.n_rows, $table)::BIGINT > 0 AND ($corpus IS NULL OR r.corpus_id IS NULL OR r.corpus_id = $corpus)
+        ORDER BY s.run_id
+    """
+    found = {table: [run_id for (run_id,) in con.execute(sql, {"table": table, "corpus": corpus_id}).fetchall()] for table in tables}
+    return {table: run_ids for table, run_ids in found.items() if run_ids}
+
+
+def settings_of(con: duckdb.DuckDBPyConnection, kind: str, **among: object) -> dict[str, object] | None:
+    """Settings of the first run of a kind that has these among them, finished or not; None if there is none."""
+    found = con.execute("SELECT r.settings FROM run AS r WHERE r.kind = ? ORDER BY r.run_id", [kind]).fetchall()
+    return next((of for of in (json.loads(stored) for (stored,) in found) if isinstance(of, dict) and among.items() <= of.items()), None)
+
+
 def register_run(
     con: duckdb.DuckDBPyConnection,
     kind: str,
@@ -143,10 +162,13 @@ UNSAID = {"skip_first": 0, "distinct": 0}
 
 
 def compared(settings: object) -> dict[str, object]:
-    """Settings without the name of the model, which `is_registered` knows by its weights; none where a file says something else there."""
+    """Settings without the name of the model, which `is_registered` knows by its weights, and without the runs it reads from: later ones make no other run.
+
+    None where a file says something else there.
+    """
     if not isinstance(settings, Mapping):
         return {}
-    return {**UNSAID, **{name: value for name, value in settings.items() if name not in ("model", "revision")}}
+    return {**UNSAID, **{name: value for name, value in settings.items() if name not in ("model", "revision", "reads")}}
 
 
 COMPLETE = """

@@ -8,6 +8,13 @@ from schema.columns import FilledBy, column, layer, neuron, nonnegative, one_of,
 ORDER = 110
 CIRCUIT = FilledBy("circuit", "--model … --circuit", unit="heads", counted="SELECT count(*) FROM head")
 
+DISTANCES = (
+    "RoPE is averaged over distances: for each head as its attention_distance in the runs that run.settings names as reads.attention_distance (its own "
+    "position left out, within a bin as pairs of positions lie), else over all pairs of a position and an earlier one in a sequence of settings.context "
+    "tokens; where settings name neither, over all distances up to the longest context that the model was made for, alike."
+)
+"""What QK means under RoPE in one table: said once, beside each."""
+
 
 def head() -> list[Column]:
     return [layer(), column("head", SmallInteger, "Attention head of the layer, counted from 0; its address is L<layer>H<head>.")]
@@ -102,7 +109,7 @@ def tables(m: MetaData, _: int) -> None:
         column("from_layer", SmallInteger, "Layer of the earlier head."),
         column("from_head", SmallInteger, "The earlier head."),
         probability("score", "‖reading · writing‖ / (‖reading‖·‖writing‖), Frobenius, without rotation, in [0, 1]; by chance 1/√d_model."),
-        probability("score_averaged", "The same with RoPE averaged over the distances that the head sees, in [0, 1]; null for v, and without RoPE.", null=True),
+        probability("score_averaged", "The same with RoPE averaged over distances, in [0, 1]; null for v, and without RoPE.", null=True),
         column(
             "matching",
             REAL,
@@ -110,7 +117,8 @@ def tables(m: MetaData, _: int) -> None:
             null=True,
         ),
         one_of("kind", terms.COMPOSITIONS),
-        comment="How much of what a head reads a head of an earlier layer writes: every pair (Elhage et al. 2021 and its erratum of 2023).",
+        comment="How much of what a head reads a head of an earlier layer writes: every pair (Elhage et al. 2021 and its erratum of 2023). "
+        f"In score_averaged {DISTANCES}",
         grain=("kind", "layer", "head", "from_layer", "from_head"),
         sort=("kind", "layer", "head", "from_layer", "from_head"),
         filled_by=CIRCUIT,

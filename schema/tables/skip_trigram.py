@@ -4,11 +4,15 @@ from sqlalchemy import REAL, BigInteger, Integer, MetaData, SmallInteger, String
 
 from schema import terms
 from schema.columns import FilledBy, added, column, head, layer, nonnegative, one_of, table
+from schema.tables.circuit import DISTANCES
 
 ORDER = 140
 SKIP_TRIGRAM = FilledBy("skip_trigram", "--model … --corpus … --skip-trigram 0")
 
-F = "the score of a destination for the source, averaged over the distances that the head sees, less its mean over sources, each as often as in the text"
+F = (
+    "the score of a destination for the source, before a soft-cap, RoPE averaged over the distances that the settings of its run name, less its mean over "
+    "sources, each as often as in the text"
+)
 G = "what reading the source adds to a logit, less the mean over all tokens, before the final norm's scale"
 
 
@@ -25,7 +29,8 @@ def tables(m: MetaData, _: int) -> None:
         column("token_id", Integer, "The destination (qk) or promoted token (ov), that the text has as often as --skip-trigram-seen asks.", "token.token_id"),
         column("score", REAL, f"Of qk {F}; of ov {G}."),
         one_of("circuit", terms.HEAD_CIRCUITS),
-        comment="What a head's circuits make of each source token: the ten first of a row of its QK and of its OV table (Elhage et al. 2021, skip-trigrams).",
+        comment="What a head's circuits make of each source token: the ten first of a row of its QK and of its OV table (Elhage et al. 2021, skip-trigrams). "
+        f"{DISTANCES} The soft-cap of scores that Gemma-2 has is in no QK table.",
         grain=("layer", "head", "circuit", "source_token_id", "rank"),
         sort=("layer", "head", "circuit", "source_token_id", "rank"),
         filled_by=SKIP_TRIGRAM,
@@ -42,7 +47,7 @@ def tables(m: MetaData, _: int) -> None:
         column("mean", REAL, "Mean of its row: of qk over destinations, how much all look at it; of ov over promoted tokens, which its scores are less."),
         nonnegative("std", "Standard deviation of its row, divided by the number of tokens."),
         one_of("circuit", terms.HEAD_CIRCUITS),
-        comment="How the whole rows lie of which circuit_token has the first: by them a score is told to be large.",
+        comment="How the whole rows lie of which circuit_token has the first: by them a score is told to be large. The same distances, and no soft-cap.",
         grain=("layer", "head", "circuit", "source_token_id"),
         sort=("layer", "head", "circuit", "source_token_id"),
         filled_by=SKIP_TRIGRAM,
@@ -64,7 +69,7 @@ def tables(m: MetaData, _: int) -> None:
         one_of("destination_tail", terms.TAILS),
         one_of("out_tail", terms.TAILS),
         comment="The largest products of both scores, of all triples of tokens that the text has as often as --skip-trigram-seen asks: "
-        "what a head's weights say of a token after another that stood before.",
+        "what a head's weights say of a token after another that stood before. The distances of circuit_token, and no soft-cap.",
         grain=("layer", "head", "destination_tail", "out_tail", "rank"),
         sort=("layer", "head", "destination_tail", "out_tail", "rank"),
         filled_by=SKIP_TRIGRAM,

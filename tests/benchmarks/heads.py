@@ -14,6 +14,7 @@ from ingest.passes.circuit import circuit_tables
 from ingest.recorders.attribution_recorder import AttributionRecorder
 from ingest.recorders.base import Recorder
 from ingest.recorders.directions import N_DIRECTIONS
+from ingest.recorders.distances import Distances
 from ingest.recorders.heads import CorpusHeadRecorder
 from ingest.recorders.reading import padded, read_batch
 from ingest.recorders.torch_keys import new_keys
@@ -90,13 +91,13 @@ def bench_attribution(model: Model) -> None:
 
 def bench_circuit(model: Model) -> None:
     """A layer in the middle, and what all layers share, over the largest products of the same matrices with nothing made of them."""
-    layer = model.n_layers // 2
+    layer, seen = model.n_layers // 2, Distances(throughput.CONTEXT)
     with torch.inference_mode():
         states = TokenStates(model)
         first, later = (states_before(model, layer, states.norm) for layer in (0, 1))
         tokens_out = of_every_token(model, lambda ids: model.logit_readers(ids.to(model.device)))
         shared = {"products": lambda: shared_products(first, later, tokens_out), "pass": lambda: TokenStates(model)}
-        whole = {"products": lambda: layer_products(model, layer, states, tokens_out), "pass": lambda: circuit_tables(model, layer, states)}
+        whole = {"products": lambda: layer_products(model, layer, states, tokens_out), "pass": lambda: circuit_tables(model, layer, states, seen)}
         for what, actions in (("what all layers share", shared), ("one layer", whole)):
             times = [in_turn(actions, i) for i in range(REPEATS)]
             print(f"    bare products, {what:22}{statistics.median(each['products'] for each in times):10.2f} s")

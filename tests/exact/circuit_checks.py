@@ -65,7 +65,7 @@ def check_head_eigenvalues(c: Case) -> None:
 def check_compositions(c: Case) -> None:
     heads, rows = Heads(c.reference.hf), c.published.table("composition")
     cells, norm, d_head = places(heads, c.n_layers), np.linalg.norm, heads.output(0, 0).shape[1]
-    turns = [heads.mean_turn(layer) for layer in range(c.n_layers)]
+    turns = [heads.mean_turn(layer, heads.pairs(layer, c.settings["cutting"]["context"])) for layer in range(c.n_layers)]
     at = {key: i for i, key in enumerate(zip(*(rows[name] for name in ("kind", "layer", "head", "from_layer", "from_head")), strict=True))}
     pairs = [(reader, writer) for reader in cells for writer in cells if writer[0] < reader[0]]
     assert set(at) == {(kind, *reader, *writer) for kind in "kqv" for reader, writer in pairs}

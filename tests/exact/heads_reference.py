@@ -150,8 +150,16 @@ class Heads:
             return self.config.sliding_window
         return None
 
-    def mean_turn(self, layer: int) -> np.ndarray | None:
-        """R(Δ) averaged over the distances 1, 2, … that the layer sees, [d_head, d_head]; None without RoPE."""
+    def pairs(self, layer: int, context: int) -> np.ndarray:
+        """How many pairs of a position and an earlier one that the layer sees lie 0, 1, … apart in a sequence, [context]; counted one by one."""
+        found, window = np.zeros(context), self.window(layer) or context
+        for i in range(context):
+            for j in range(i):
+                found[i - j] += i - j < window
+        return found
+
+    def mean_turn(self, layer: int, weights: np.ndarray) -> np.ndarray | None:
+        """R(Δ) averaged with these weights of the distances 0, 1, …, [d_head, d_head]; None without RoPE."""
         d_head = self.output(layer, 0).shape[1]
         rope = getattr(self.config, "rope_parameters", None)
         if self.type == "gptj":
@@ -161,9 +169,8 @@ class Heads:
         else:
             rope = rope[self.config.layer_types[layer]] if "rope_theta" not in rope else rope
             width, base = int(d_head * rope.get("partial_rotary_factor", 1.0)), rope["rope_theta"]
-        longest = min(self.config.max_position_embeddings, self.window(layer) or 10**9)
         turns = []
-        for distance in range(1, longest):
+        for distance in range(len(weights)):
             turn = np.eye(d_head)
             # an odd width turns its last dimension with the one behind it
             n_pairs = -(-width // 2)
@@ -173,7 +180,7 @@ class Heads:
                 # q at i and k at j turn by iθ and jθ, so that their product turns k back by the distance
                 turn[np.ix_([one, other], [one, other])] = [[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]
             turns.append(turn)
-        return np.mean(turns, axis=0)
+        return np.average(turns, axis=0, weights=weights)
 
     @cached_property
     def tokens(self) -> np.ndarray:

@@ -40,7 +40,7 @@ def counted(c: Case) -> np.ndarray:
 
 def check_circuit_tokens(c: Case) -> None:
     heads, rows, whole = Heads(c.reference.hf), c.published.table("circuit_token"), c.published.table("circuit_source")
-    counts = counted(c)
+    counts, distances = counted(c), heads.pairs(0, c.settings["cutting"]["context"])
     allowed = counts >= N_SEEN
     n, shape = c.d_vocab, (heads.n_heads, 2, c.d_vocab)
     for table, more in ((rows, (N_KEPT,)), (whole, ())):
@@ -53,7 +53,7 @@ def check_circuit_tokens(c: Case) -> None:
     kept, ids = blocks(rows, "score", *shape, N_KEPT), blocks(rows, "token_id", *shape, N_KEPT)
     assert allowed[ids].all()
     for head in range(heads.n_heads):
-        f, g = oracle.looks(heads, 0, head, counts), oracle.raises(heads, 0, head)
+        f, g = oracle.looks(heads, 0, head, counts, distances), oracle.raises(heads, 0, head)
         for i, (scores, uncentred) in enumerate(((centred(g.T).T, g), (f, f))):
             largest = np.abs(scores).max()
             c.close("circuit score", kept[head, i], -np.sort(-scores[:, allowed], axis=1)[:, :N_KEPT], 1e-4, largest)
@@ -73,7 +73,7 @@ def n_above(f: np.ndarray, g: np.ndarray, least: float) -> int:
 
 def check_skip_trigrams(c: Case) -> None:
     heads, rows = Heads(c.reference.hf), c.published.table("skip_trigram")
-    shape, counts = (heads.n_heads, 2, 2, N_LARGEST), counted(c)
+    shape, counts, distances = (heads.n_heads, 2, 2, N_LARGEST), counted(c), heads.pairs(0, c.settings["cutting"]["context"])
     allowed = counts >= N_SEEN
     equal("layer", rows["layer"], 0)
     equal("head", blocks(rows, "head", *shape), np.arange(heads.n_heads)[:, None, None, None])
@@ -83,7 +83,7 @@ def check_skip_trigrams(c: Case) -> None:
     ids = np.stack([blocks(rows, f"{name}_token_id", *shape) for name in ("source", "destination", "out")])
     scores = blocks(rows, "destination_score", *shape).astype(float), blocks(rows, "out_score", *shape).astype(float)
     for head, i, j in np.ndindex(heads.n_heads, 2, 2):
-        f, g = oracle.looks(heads, 0, head, counts), centred(oracle.raises(heads, 0, head).T).T
+        f, g = oracle.looks(heads, 0, head, counts, distances), centred(oracle.raises(heads, 0, head).T).T
         source, destination, out = ids[:, head, i, j]
         one, other = scores[0][head, i, j], scores[1][head, i, j]
         c.close("destination_score", one, f[source, destination], 1e-4, np.abs(f).max())

@@ -12,14 +12,17 @@ from ingest.model.token_states import TokenStates
 from ingest.passes.base import Probe
 from ingest.passes.circuit import PASS, circuit_tables
 from ingest.recorders import composition, virtual_weights
+from ingest.recorders.distances import Distances
 from schema.errors import AtlasError
 from tests.exact.heads_reference import Heads, centred, eigenvalues, ratio
+from tests.exact.tiny import asked
 from tests.ingest.attention_oracle import eager_model
 from tests.ingest.peak import peak
 from tests.ingest.tiny_models import marked, tiny_model
 
 torch.set_num_threads(1)
 
+SEEN = Distances(12)
 VARIANTS = [(model_type, {}) for model_type in ARCHITECTURES] + [
     ("opt", {"enable_bias": False, "layer_norm_elementwise_affine": False}),
     ("phi", {"qk_layernorm": True}),
@@ -35,7 +38,8 @@ def both(request: pytest.FixtureRequest) -> tuple[Model, Heads, dict[int, dict[s
     model_type, changes = request.param
     model = eager_model(model_type, **changes)
     states = TokenStates(model)
-    return model, Heads(model.hf), {layer: {k: v.to_pylist() for k, v in circuit_tables(model, layer, states).items()} for layer in range(model.n_layers)}
+    found = [circuit_tables(model, layer, states, SEEN) for layer in range(model.n_layers)]
+    return model, Heads(model.hf), {layer: {k: v.to_pylist() for k, v in tables.items()} for layer, tables in enumerate(found)}
 
 
 def test_folded_weights_are_those_of_the_parameters_by_name(both) -> None:
@@ -104,7 +108,7 @@ def test_every_pair_of_heads_composes_as_the_whole_matrices_do(both) -> None:
     assert tables[0]["composition"] == []
     rows = {(r["kind"], r["head"], r["from_head"]): r for r in tables[1]["composition"] if (r["layer"], r["from_layer"]) == (1, 0)}
     assert len(rows) == len(tables[1]["composition"]) == 3 * model.n_heads**2
-    turn, n = heads.mean_turn(1), np.linalg.norm
+    turn, n = heads.mean_turn(1, heads.pairs(1, SEEN.context)), np.linalg.norm
     for (kind, head, earlier), row in rows.items():
         writes = heads.ov(0, earlier)
         read, averaged = {
@@ -194,7 +198,7 @@ def test_virtual_weights_with_several_layers_are_merged_in_parts(monkeypatch: py
 def test_matching_is_computed_through_the_strongest_writers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(composition, "N_MATCHED", 2)
     model = eager_model("gpt2", n_layer=3)
-    rows = circuit_tables(model, 2, TokenStates(model))["composition"].to_pylist()
+    rows = circuit_tables(model, 2, TokenStates(model), SEEN)["composition"].to_pylist()
     for head in range(model.n_heads):
         mine = sorted((r for r in rows if r["kind"] == "k" and r["head"] == head), key=lambda r: -r["score"])
         assert [r["matching"] is None for r in mine] == [False, False, True, True]
@@ -205,7 +209,7 @@ def test_a_head_of_zeros_has_zeros_and_no_nan() -> None:
     with torch.no_grad():
         for parameter in model.hf.model.layers[1].self_attn.parameters():
             parameter.zero_()
-    tables = circuit_tables(model, 1, TokenStates(model))
+    tables = circuit_tables(model, 1, TokenStates(model), SEEN)
     row = tables["head"].to_pylist()[0]
     assert {row[name] for name in ("qk_norm", "ov_norm", "bias_norm", "copying_token", "copying_effective", "stream_ratio", "matching")} == {0.0}
     assert {r["score"] for r in tables["composition"].to_pylist()} == {0.0}
@@ -231,7 +235,7 @@ def test_factors_in_another_order_have_the_eigenvalues_and_not_the_norm() -> Non
     q, k = heads.reader(1, 0, 0), heads.reader(1, 0, 1)
     writes = heads.ov(0, 0)
     shifted = np.linalg.norm(k @ writes @ q.T) / np.linalg.norm(q.T @ k) / np.linalg.norm(writes)
-    found = next(r for r in circuit_tables(model, 1, TokenStates(model))["composition"].to_pylist() if r["kind"] == "k")
+    found = next(r for r in circuit_tables(model, 1, TokenStates(model), SEEN)["composition"].to_pylist() if r["kind"] == "k")
     assert abs(found["score"] / shifted - 1) > 0.1
 
 
@@ -247,7 +251,7 @@ def test_scores_are_those_of_rows_for_vectors_as_another_library_has_them() -> N
         return (q @ k.T).numpy(), (v @ blocks[layer].attn.c_proj.weight.chunk(n, 0)[head]).numpy()
 
     length = np.linalg.norm
-    rows = circuit_tables(model, 1, TokenStates(model))["composition"].to_pylist()
+    rows = circuit_tables(model, 1, TokenStates(model), SEEN)["composition"].to_pylist()
     assert len(rows) == 3 * n**2
     for row in rows:
         (qk, ov), (_, written) = weights(1, row["head"]), weights(0, row["from_head"])
@@ -257,7 +261,7 @@ def test_scores_are_those_of_rows_for_vectors_as_another_library_has_them() -> N
 
 def test_a_dry_run_counts_the_rows_and_times_a_layer(both) -> None:
     model, _, tables = both
-    probe = Probe(model, None, None, [])
+    probe = Probe(model, asked("x.duckdb", "m", None, circuit=True, context=12), None, [])
     expected, found = PASS.rows(probe), {name: sum(len(of[name]) for of in tables.values()) for name in tables[0]}
     # a neuron of the first layer reads no other, and one of the last is read by none
     expected["virtual_weight"] //= 2
@@ -269,19 +273,17 @@ def test_a_dry_run_counts_the_rows_and_times_a_layer(both) -> None:
 def test_the_mean_rotation_is_the_same_in_blocks(model_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = eager_model(model_type)
     rotary = model.architecture.attention.rotary
-    whole = positions.mean_rotation(model, rotary, 0)
+    shares = torch.from_numpy(np.random.default_rng(0).dirichlet(np.ones(17), 2))
+    whole = positions.mean_rotation(model, rotary, 0, shares)
     monkeypatch.setattr(positions, "BLOCK", 3)
-    for got, expected in zip(positions.mean_rotation(model, rotary, 0), whole, strict=True):
+    for got, expected in zip(positions.mean_rotation(model, rotary, 0, shares), whole, strict=True):
         torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_what_rope_cannot_turn_is_said() -> None:
     model = eager_model("llama", head_dim=1)
     with pytest.raises(AtlasError, match="RoPE turns pairs, and of each of its heads' 1 dimensions it would turn 2"):
-        positions.mean_rotation(model, model.architecture.attention.rotary, 0)
-    model = eager_model("llama", max_position_embeddings=10**9)
-    with pytest.raises(AtlasError, match="is to tell 1,000,000,000 positions apart, and float32 tells 16,777,216"):
-        positions.mean_rotation(model, model.architecture.attention.rotary, 0)
+        positions.mean_rotation(model, model.architecture.attention.rotary, 0, torch.ones(1, 1))
 
 
 @pytest.mark.thorough
@@ -292,7 +294,7 @@ def test_a_layer_takes_little_more_than_the_tokens_as_it_reads_them() -> None:
     def read() -> None:
         states = TokenStates(model)
         for layer in range(model.n_layers):
-            circuit_tables(model, layer, states)
+            circuit_tables(model, layer, states, SEEN)
 
     with torch.inference_mode():
         made = peak(read)

@@ -29,7 +29,7 @@ def sequence(tokens: list[int]) -> Sequence:
 
 def rows_of(model: Model) -> dict[str, list[dict]]:
     states = TokenStates(model)
-    found = [circuit_tables(model, layer, states) for layer in range(2)]
+    found = [circuit_tables(model, layer, states, None) for layer in range(2)]
     return {name: [row for tables in found for row in tables[name].to_pylist()] for name in found[0]}
 
 

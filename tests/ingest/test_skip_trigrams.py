@@ -13,6 +13,7 @@ from ingest.model.token_states import n_tokens
 from ingest.passes.base import Basis, Probe
 from ingest.passes.skip_trigram import PASS
 from ingest.recorders import skip_trigrams
+from ingest.recorders.distances import Distances
 from ingest.recorders.skip_trigrams import head_tables
 from ingest.recorders.token_circuits import token_circuits
 from schema.errors import AtlasError
@@ -31,6 +32,7 @@ V = 60
 SIGNS = {"max": 1, "min": -1}
 
 
+SEEN = Distances(12)
 COUNTS = np.random.default_rng(0).integers(0, 30, V) ** 2
 TEXTS = {"all tokens": (np.zeros(V, np.int64), 0), "a text": (COUNTS, 100), "few tokens": (COUNTS, int(np.sort(COUNTS)[-6]))}
 """Counts of tokens, and how often the text has those that take part."""
@@ -44,7 +46,7 @@ def both(request: pytest.FixtureRequest) -> tuple[Model, Heads]:
 
 
 def tables(model: Model, layer: int, head: int, text: str = "all tokens") -> dict[str, list[dict]]:
-    found = head_tables(token_circuits(model, layer, *TEXTS[text]), layer, head, V, lambda _: None)
+    found = head_tables(token_circuits(model, layer, *TEXTS[text], SEEN), layer, head, V, lambda _: None)
     return {name: rows.to_pylist() for name, rows in found.items()}
 
 
@@ -60,7 +62,8 @@ def test_rows_are_the_first_of_whole_tables(both, monkeypatch: pytest.MonkeyPatc
     (model, heads), head, (counts, least) = both, both[0].n_heads - 1, TEXTS[text]
     found, allowed = tables(model, layer, head, text), counts >= least
     n_kept, g = min(10, allowed.sum()), oracle.raises(heads, layer, head)
-    whole = {"qk": (f := oracle.looks(heads, layer, head, weights(text)), f.mean(1), f.std(1)), "ov": (centred(g.T).T, g.mean(1), g.std(1))}
+    f = oracle.looks(heads, layer, head, weights(text), heads.pairs(layer, SEEN.context))
+    whole = {"qk": (f, f.mean(1), f.std(1)), "ov": (centred(g.T).T, g.mean(1), g.std(1))}
     for circuit, (scores, mean, std) in whole.items():
         loose = 1e-4 * np.abs(scores).max()
         rows = [r for r in found["circuit_token"] if r["circuit"] == circuit]
@@ -85,7 +88,7 @@ def test_the_largest_are_those_of_all_triples(both, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(skip_trigrams, "CHUNK", 8)
     (model, heads), (counts, least) = both, TEXTS[text]
     found, allowed = tables(model, 0, 0, text)["skip_trigram"], counts >= least
-    f, g = oracle.looks(heads, 0, 0, weights(text)), oracle.raises(heads, 0, 0)
+    f, g = oracle.looks(heads, 0, 0, weights(text), heads.pairs(0, SEEN.context)), oracle.raises(heads, 0, 0)
     for tails in [(a, b) for a in SIGNS for b in SIGNS]:
         rows = [r for r in found if (r["destination_tail"], r["out_tail"]) == tails]
         triples, products = oracle.largest(f, g, (SIGNS[tails[0]], SIGNS[tails[1]]), n_largest, allowed)
@@ -171,9 +174,9 @@ def test_what_a_layer_has_is_kept_with_its_text_and_its_filter(tmp_path: Path, c
     with open_reader(target) as con:
         before = con.execute("SELECT * FROM circuit_source ORDER BY ALL").fetchall()
     (tmp_path / "b.txt").write_text("the end")
-    assert "all its text" not in capsys.readouterr().err
+    assert "of the text and the distances" not in capsys.readouterr().err
     run(asked(target, str(model), str(tmp_path / "b.txt"), **GIVEN, skip_trigram_seen=2))
-    assert "the skip-trigrams of layer 0 are of the text that the atlas had when they were begun" in capsys.readouterr().err
+    assert "the skip-trigrams of layer 0 are of the text and the distances that the atlas had when they were begun" in capsys.readouterr().err
     with open_reader(target) as con:
         assert con.execute("SELECT * FROM circuit_source ORDER BY ALL").fetchall() == before
         # one that goes on goes on with them
@@ -186,8 +189,8 @@ def test_what_a_layer_has_is_kept_with_its_text_and_its_filter(tmp_path: Path, c
 
 def test_a_dry_run_counts_the_rows_and_times_a_block() -> None:
     model = eager_model("gpt2")
-    probe = Probe(model, asked("x.duckdb", "m", None, skip_trigram=(1, 0, 1)), None, [])
+    probe = Probe(model, asked("x.duckdb", "m", None, skip_trigram=(1, 0, 1), context=12), None, [])
     counts = np.zeros(n_tokens(model), np.int64)
-    found = head_tables(token_circuits(model, 1, counts, 0), 1, 0, len(counts), lambda _: None)
+    found = head_tables(token_circuits(model, 1, counts, 0, SEEN), 1, 0, len(counts), lambda _: None)
     assert PASS.rows(probe) == {name: 2 * model.n_heads * len(rows) for name, rows in found.items()}
     assert PASS.seconds(probe) > 0

@@ -33,13 +33,13 @@ def head_vectors(heads: Heads, layer: int, part: int, names: tuple[str, ...]) ->
     return normed(inner, found)
 
 
-def looks(heads: Heads, layer: int, head: int, counts: np.ndarray) -> np.ndarray:
+def looks(heads: Heads, layer: int, head: int, counts: np.ndarray, distances: np.ndarray) -> np.ndarray:
     """f: score of each destination for each source, [source, destination], the mean over distances, each destination's mean over sources left out.
 
-    counts: what each source weighs in that mean, [source].
+    counts: what each source weighs in that mean, [source]. distances: what each distance from 0 on weighs in the other.
     """
     q, k = head_vectors(heads, layer, 0, QUERY_NORMS)[:, head], head_vectors(heads, layer, 1, KEY_NORMS)[:, head * heads.n_kv // heads.n_heads]
-    turn = heads.mean_turn(layer)
+    turn = heads.mean_turn(layer, distances)
     scores = q @ (np.eye(q.shape[1]) if turn is None else turn) @ k.T * score_scale(heads, q.shape[1])
     return (scores - np.average(scores, axis=1, weights=counts, keepdims=True)).T
 
