@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from schema.beside import Beside, attach_blank, attach_file, filling, open_with_beside, unreadable
+from schema.beside import Beside, attach_blank, attach_file, filling, unreadable
 from schema.drafts import discard, give_access, new_draft, owner, private, refuse_other, remove_left
 from schema.errors import AtlasError
 from schema.lake import quoted
 from schema.locks import alone
 from schema.logs import check_log
+from schema.opening import open_with_beside
 from schema.others import leave_out
 from schema.release import stored_tables
 from schema.store import STORAGE_VERSION, open_writer

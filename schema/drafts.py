@@ -11,6 +11,8 @@ from pathlib import Path
 
 from schema.errors import AtlasError
 
+TAKEN = "{} was put in the place of what was being written, by somebody who may write to this folder too: nothing was changed"
+
 
 def new_draft(target: Path) -> Path:
     """A name beside the target that nothing has: 64 of its bits are random."""
@@ -44,11 +46,11 @@ def private(draft: Path) -> Iterator[int]:
     try:
         descriptor = os.open(draft, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
-        raise taken(draft) from error
+        raise AtlasError(TAKEN.format(draft)) from error
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
-            raise taken(draft)
+            raise AtlasError(TAKEN.format(draft))
         os.fchmod(descriptor, stat.S_IRUSR | stat.S_IWUSR)
         yield descriptor
     finally:
@@ -58,11 +60,7 @@ def private(draft: Path) -> Iterator[int]:
 def refuse_other(descriptor: int, draft: Path) -> None:
     """Raise AtlasError where a draft's name is no more that of the open file."""
     if not os.path.lexists(draft) or not os.path.samestat(os.fstat(descriptor), draft.lstat()):
-        raise taken(draft)
-
-
-def taken(draft: Path) -> AtlasError:
-    return AtlasError(f"{draft} was put in the place of what was being written, by somebody who may write to this folder too: nothing was changed")
+        raise AtlasError(TAKEN.format(draft))
 
 
 def give_access(descriptor: int, like: os.stat_result) -> None:

@@ -24,8 +24,7 @@ from atlas.annotations.subjects import Address, Pattern, shown
 from atlas.cli.main import cli
 from atlas.collections import keeping, members
 from atlas.collections.kind import COLLECTIONS
-from schema import beside
-from schema.beside import others_by_kind
+from schema import opening
 from schema.beside_change import changing
 from schema.drafts import private
 from schema.store import open_reader, open_writer
@@ -275,7 +274,7 @@ def test_an_atlas_that_is_replaced_while_it_is_opened_keeps_what_is_its_own(path
             con.execute("UPDATE model SET weights_sha256 = ?", [weights])
         draft.rename(path)
 
-    def asked(con: duckdb.DuckDBPyConnection, at: Path) -> dict:
+    def ask(con: duckdb.DuckDBPyConnection, at: Path) -> dict:
         found = others_by_kind(con, at)
         if not n_asked:
             publish("ww")
@@ -283,8 +282,9 @@ def test_an_atlas_that_is_replaced_while_it_is_opened_keeps_what_is_its_own(path
         return found
 
     n_asked: list[int] = []
+    others_by_kind = opening.others_by_kind
     publish("other")
-    monkeypatch.setattr(beside, "others_by_kind", asked)
+    monkeypatch.setattr(opening, "others_by_kind", ask)
     with atlas.open(path) as a:
         assert a.collections().height == 2
         assert a.geva2021_fig2().height == 2

@@ -1,11 +1,12 @@
 """The place of a lake gets its mark: when the lake is made, and where an earlier version made it without one."""
 
+import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
 
-from ingest.store.lake.place import MARK, MARKS, OWN, Place, identity, keep_word, mark_of, spell_anew
+from ingest.store.lake.place import MARK, MARKS, OWN, Place, identity, keep_word, known_words, mark_of
 from schema.errors import AtlasError
 from schema.lake import CATALOG, Lake
 
@@ -38,8 +39,7 @@ def mark_place(session: "Connection", con: duckdb.DuckDBPyConnection, lake: Lake
     place, own = Place(lake.data), identity(session)
     if own is None:
         raise AtlasError(f"{lake.catalogue} was emptied while the lake of {path} was opened: run the command again")
-    former = place.read_mark(own) if place.is_marked(own) else None
-    word, known = spell_anew(session)
+    former, known = place.read_mark(own) if place.is_marked(own) else None, known_words(session)
     if former is None:
         refuse_unmarked(con, place, path, own, claims=claims)
     elif former not in known and not claims:
@@ -47,6 +47,7 @@ def mark_place(session: "Connection", con: duckdb.DuckDBPyConnection, lake: Lake
             f"two catalogues say that the files in {lake.data} are theirs: that of {path}, and a copy of it, which wrote the mark there last. What the one "
             f"removes the other may need. If the other is gone, `atlas doctor {path} --claim` makes the place this one's"
         )
+    word = secrets.token_hex(16)
     keep_word(session, word, former)
     place.mark(own, lake, word)
     return own, word
@@ -54,15 +55,17 @@ def mark_place(session: "Connection", con: duckdb.DuckDBPyConnection, lake: Lake
 
 def refuse_unmarked(con: duckdb.DuckDBPyConnection, place: Place, path: Path, own: str, *, claims: bool) -> None:
     """Raise AtlasError where a place, with no mark or one without a word, may hold what is another's."""
-    if not claims and (found := [name for name in strange(con, place) if name != mark_of(own)]):
+    if claims:
+        if inner := [name for name in place.files() if MARK.fullmatch(name) and not name.startswith(f"{MARKS}/")]:
+            raise AtlasError(f"the place of another lake lies in {place.data}, its mark is {place.data}/{inner[0]}: move that lake out of it first")
+        return
+    if found := [name for name in strange(con, place) if name != mark_of(own)]:
         shown = ", ".join(found[:SHOWN]) + (", …" if len(found) > SHOWN else "")
         raise AtlasError(
             f"nothing says whose files lie in {place.data}, since earlier versions left no mark, and {len(found)} of them are unknown to the catalogue of "
             f"{path} ({shown}): they may be another lake's, yours, or left by an ingest that was killed. Nothing was changed. Move away what is not this "
             f"lake's; then `atlas doctor {path} --claim` marks the place as its own"
         )
-    if inner := [name for name in place.files() if MARK.fullmatch(name) and not name.startswith(f"{MARKS}/")]:
-        raise AtlasError(f"the place of another lake lies in {place.data}, its mark is {place.data}/{inner[0]}: move that lake out of it first")
 
 
 def unknown(con: duckdb.DuckDBPyConnection, place: Place) -> list[str]:

@@ -13,7 +13,6 @@ looks for others then.
 import json
 import os
 import re
-import secrets
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -54,15 +53,14 @@ def identity(session: "Connection") -> str | None:
     return str(found)
 
 
-def spell_anew(session: "Connection") -> tuple[str, set[str]]:
-    """A new word for the mark, which the catalogue keeps beside the former; and the words that a mark may have had from it until now."""
+def known_words(session: "Connection") -> set[str]:
+    """The words that a mark may have from this catalogue: the last, and the one before, of whoever died between the two writings."""
     session.execute("CREATE TABLE IF NOT EXISTS atlas_mark (word TEXT, former TEXT)")
-    known = {word for row in session.execute("SELECT m.word, m.former FROM atlas_mark AS m").fetchall() for word in row if word is not None}
-    return secrets.token_hex(16), known
+    return {word for row in session.execute("SELECT m.word, m.former FROM atlas_mark AS m").fetchall() for word in row if word is not None}
 
 
 def keep_word(session: "Connection", word: str, former: str | None) -> None:
-    """Keep the word of the next mark, and that of the one that lies there: who dies before it is written is known by either."""
+    """Keep the word of the next mark, and that of the one that lies there."""
     with session.transaction():
         session.execute("DELETE FROM atlas_mark")
         session.execute("INSERT INTO atlas_mark VALUES (%s, %s)", [word, former])
