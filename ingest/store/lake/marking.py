@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from ingest.store.lake.place import MARK, MARKS, OWN, Place, identity, keep_word, known_words, mark_of
+from ingest.store.lake.place import MARK, MARKS, OWN, Mark, Place, database, identity, keep_word, known_words, mark_of
 from schema.errors import AtlasError
 from schema.lake import CATALOG, Lake
 
@@ -31,26 +31,27 @@ def check_place(session: "Connection", lake: Lake) -> None:
     place.refuse_others(own)
 
 
-def mark_place(session: "Connection", con: duckdb.DuckDBPyConnection, lake: Lake, path: Path, *, claims: bool) -> tuple[str, str]:
-    """The identity of an attached lake, whose place has its mark now, and the word of that. Raises AtlasError where the place may be another's.
+def mark_place(session: "Connection", con: duckdb.DuckDBPyConnection, lake: Lake, path: Path, *, claims: bool) -> tuple[str, Mark]:
+    """The identity of an attached lake, whose place has its mark now, and that mark. Raises AtlasError where the place may be another's.
 
     claims: whether somebody says that all there is this lake's.
     """
     place, own = Place(lake.data), identity(session)
     if own is None:
         raise AtlasError(f"{lake.catalogue} was emptied while the lake of {path} was opened: run the command again")
-    former, known = place.read_mark(own) if place.is_marked(own) else None, known_words(session)
+    former = place.read_mark(own) if place.is_marked(own) else None
+    here, known = database(session), known_words(session)
     if former is None:
         refuse_unmarked(con, place, path, own, claims=claims)
-    elif former not in known and not claims:
+    elif (former.database != here or former.word not in known) and not claims:
         raise AtlasError(
-            f"two catalogues say that the files in {lake.data} are theirs: that of {path}, and a copy of it, which wrote the mark there last. What the one "
-            f"removes the other may need. If the other is gone, `atlas doctor {path} --claim` makes the place this one's"
+            f"two catalogues say that the files in {lake.data} are theirs: that of {path}, and another, which wrote the mark there last, as where a database "
+            f"was copied or moved. What the one removes the other may need. If the other is gone, `atlas doctor {path} --claim` makes the place this one's"
         )
-    word = secrets.token_hex(16)
-    keep_word(session, word, former)
-    place.mark(own, lake, word)
-    return own, word
+    mark = Mark(here, secrets.token_hex(16))
+    keep_word(session, mark.word, former.word if former else None)
+    place.mark(own, lake, mark)
+    return own, mark
 
 
 def refuse_unmarked(con: duckdb.DuckDBPyConnection, place: Place, path: Path, own: str, *, claims: bool) -> None:
