@@ -23,8 +23,8 @@ from atlas.inventory import Status, read_status, status_html
 from atlas.questions import Question, question, questions
 from atlas.ranges import check_arguments
 from atlas.statement import statement
-from schema.beside import open_with_beside
 from schema.errors import AtlasError
+from schema.opening import open_with_beside
 
 if TYPE_CHECKING:
     from atlas.live import Live

@@ -17,9 +17,9 @@ from pyarrow import ipc
 
 from atlas.guard import select_table
 from atlas.weight import weight
-from schema.beside import open_with_beside
 from schema.errors import AtlasError
 from schema.lake import is_lake
+from schema.opening import open_with_beside
 
 THREADS = 4
 """At most: each has a stack, and address space is limited."""

@@ -1,4 +1,4 @@
-"""A file beside an atlas, NAME.<kind>.duckdb: attached read-only, as a database of the kind's name, when the atlas is opened.
+"""A file beside an atlas, NAME.<kind>.duckdb: attached read-only, as a database of the kind's name, when the atlas is opened (schema/opening.py).
 
 Of any number of kinds, which entry points name: what people say of an atlas is one. It is no part of the snapshot, so that ingesting again leaves it
 alone; it holds its own views and questions, because a macro of the atlas cannot name another file. schema/beside_change.py changes it.
@@ -8,11 +8,10 @@ import hashlib
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -24,21 +23,14 @@ from schema.drafts import is_readable
 from schema.errors import NO_SPACE, AtlasError, Locked
 from schema.installed import points
 from schema.lake import is_lake, quoted
-from schema.others import find_others
 from schema.release import commented, stored_tables
-from schema.stamps import stamps
-from schema.store import LOCKED, OPENING, STORAGE_VERSION, is_sqlite, lock_holder, open_reader, open_writer, own_name
+from schema.store import LOCKED, OPENING, STORAGE_VERSION, is_sqlite, lock_holder, open_writer, own_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 GROUP = "activation_atlas.beside"
 """Entry points that are a `Beside`."""
-
-ONE_AT_A_TIME = Lock()
-
-TRIES = 4
-"""Times that what is attached is found to be of another atlas than the one that was asked."""
 
 TABLES = "SELECT t.sql FROM system.main.duckdb_tables() AS t WHERE t.database_name = '{}' ORDER BY t.schema_name, t.table_name"
 
@@ -100,42 +92,6 @@ def kinds() -> tuple[Beside, ...]:
 def kind_of(path: Path) -> Beside | None:
     """The kind that a file of this name is of; None of an atlas's."""
     return next((kind for kind in kinds() if f".{path.name}".lower().endswith(f".{kind.name}.duckdb")), None)
-
-
-def open_with_beside(path: Path | str, *, memory: str = "4GB", config: Mapping[str, object] = MappingProxyType({})) -> duckdb.DuckDBPyConnection:
-    """Open an atlas as `open_reader` does, with what lies beside it attached, but for what there is of another model or text."""
-    # connections to one file may share what is attached, and another thread is not to find it before it is filled; a lake may be waited for
-    with nullcontext() if is_lake(path) else ONE_AT_A_TIME:
-        for _ in range(TRIES):
-            before = stamps(Path(path), (kind.path(path) for kind in kinds()))
-            con = open_reader(path, memory=memory, attach=attach_beside, config=config)
-            try:
-                # which rows are whose can be asked only of a connection that is locked down, and that attaches no more
-                others = others_by_kind(con, Path(path))
-            except BaseException:
-                con.close()
-                raise
-            if not others:
-                return con
-            con.close()
-            con = open_reader(path, memory=memory, attach=partial(attach_beside, others=others), config=config)
-            # of another atlas, or another file, they may be other rows
-            if stamps(Path(path), (kind.path(path) for kind in kinds())) == before:
-                return con
-            con.close()
-        raise Locked(f"the atlas {path}, or a file beside it, is changed again and again while it is opened: try again in a moment")
-
-
-def others_by_kind(con: duckdb.DuckDBPyConnection, path: Path) -> "dict[str, pa.Table]":
-    """Kind → its rows of another model or text; kinds that have none are left out."""
-    found = {}
-    for kind in kinds():
-        try:
-            if kind.others and kind.path(path).exists() and (others := find_others(con, kind.others)) is not None:
-                found[kind.name] = others
-        except duckdb.Error as error:
-            raise unreadable(kind.path(path), kind, error) from error
-    return found
 
 
 def attach_beside(con: duckdb.DuckDBPyConnection, path: Path, others: "Mapping[str, pa.Table]" = MappingProxyType({})) -> Callable[[], None]:

@@ -7,20 +7,22 @@ A file answers in any DuckDB: ATTACH 'NAME.annotations.duckdb' AS annotations.
 import secrets
 import shlex
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import TYPE_CHECKING
 
 import duckdb
 
-from schema.beside import Beside, attach_blank, attach_file, filling, open_with_beside, unreadable
-from schema.drafts import discard, give_access, new_draft, owner, private, refuse_other, remove_left
+from schema.beside import Beside, attach_blank, attach_file, filling, unreadable
+from schema.drafts import copied, owner, remove_left
 from schema.errors import AtlasError
 from schema.lake import quoted
 from schema.locks import alone
 from schema.logs import check_log
+from schema.opening import open_with_beside
 from schema.others import leave_out
 from schema.release import stored_tables
 from schema.store import STORAGE_VERSION, open_writer
@@ -53,27 +55,28 @@ def changing(kind: Beside, path: Path | str) -> Iterator[duckdb.DuckDBPyConnecti
     with ONE_AT_A_TIME, alone(target.with_name(f"{target.name}.lock"), refusal):
         # of changes that died
         remove_left(target)
-        draft = new_draft(target)
-        try:
-            with ExitStack() as stack:
+        # where nobody else may rename anything: DuckDB opens by name
+        with TemporaryDirectory(prefix="atlas-") as folder:
+            whole = Path(folder) / target.name
+            try:
                 with closing(open_writer(":memory:")) as con:
-                    attach_draft(con, draft, kind)
-                    handle = stack.enter_context(private(draft))
+                    attach_draft(con, whole, kind)
                     refuse_unknown(con, target, kind)
                     fill(con, target, kind)
                     yield con
                     con.execute(f"CHECKPOINT {kind.name}")
-                    # before it has its name: who opens the atlas then finds it free
                     con.execute(f"DETACH {kind.name}")
-                # who may read it is said when it is whole
-                give_access(handle, (target if target.exists() else Path(path)).stat())
-                refuse_other(handle, draft)
-            put_in_place(draft, target)
-        except BaseException as error:
-            discard(draft)
-            if isinstance(error, duckdb.OperationalError):
-                raise AtlasError(f"{target} is as it was, for it cannot be written: {str(error).splitlines()[0]}") from error
-            raise
+            except duckdb.OperationalError as error:
+                raise unwritten(target, error) from error
+            try:
+                with copied(whole, target, target if target.exists() else Path(path)) as draft:
+                    put_in_place(draft, target)
+            except OSError as error:
+                raise unwritten(target, error) from error
+
+
+def unwritten(target: Path, error: Exception) -> AtlasError:
+    return AtlasError(f"{target} is as it was, for it cannot be written: {str(error).splitlines()[0]}")
 
 
 @contextmanager

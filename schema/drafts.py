@@ -4,6 +4,7 @@ import os
 import pwd
 import re
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -30,39 +31,38 @@ def remove_left(target: Path) -> None:
             draft.unlink()
 
 
+@contextmanager
+def copied(whole: Path, target: Path, like: Path) -> Iterator[Path]:
+    """A draft of the target with the bytes of a whole file, and with the owner, group and mode of `like`, to be renamed in the block; gone if that fails.
+
+    Raises AtlasError where something else has got its name meanwhile: in a shared folder others rename, and what they put there stays as it is.
+    """
+    draft = new_draft(target)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, stat.S_IRUSR | stat.S_IWUSR)
+    own = os.fstat(descriptor)
+    try:
+        with os.fdopen(descriptor, "wb") as file, whole.open("rb") as source:
+            shutil.copyfileobj(source, file)
+            file.flush()
+            os.fsync(descriptor)
+            give_access(descriptor, like.stat())
+        if not is_at(own, draft):
+            raise AtlasError(f"{draft} was put in the place of what was being written, by somebody who may write to this folder too: nothing was changed")
+        yield draft
+    except BaseException:
+        if is_at(own, draft):
+            draft.unlink()
+        raise
+
+
+def is_at(own: os.stat_result, path: Path) -> bool:
+    """Whether that file, and no other and no link to it, has this name."""
+    return os.path.lexists(path) and os.path.samestat(own, path.lstat())
+
+
 def discard(draft: Path) -> None:
     for path in (draft, Path(f"{draft}.wal")):
         path.unlink(missing_ok=True)
-
-
-@contextmanager
-def private(draft: Path) -> Iterator[int]:
-    """The descriptor of a draft that was just made, which nobody else may read from now on. Whatever else gets its name in a shared folder stays as it is.
-
-    Raises AtlasError where something else has got it already. Closing it gives up the locks that this process has on the file: not while DuckDB writes it.
-    """
-    try:
-        descriptor = os.open(draft, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError as error:
-        raise taken(draft) from error
-    try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
-            raise taken(draft)
-        os.fchmod(descriptor, stat.S_IRUSR | stat.S_IWUSR)
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def refuse_other(descriptor: int, draft: Path) -> None:
-    """Raise AtlasError where a draft's name is no more that of the open file."""
-    if not os.path.lexists(draft) or not os.path.samestat(os.fstat(descriptor), draft.lstat()):
-        raise taken(draft)
-
-
-def taken(draft: Path) -> AtlasError:
-    return AtlasError(f"{draft} was put in the place of what was being written, by somebody who may write to this folder too: nothing was changed")
 
 
 def give_access(descriptor: int, like: os.stat_result) -> None:

@@ -37,7 +37,9 @@ def leave_out(con: duckdb.DuckDBPyConnection, database: str, others: "pa.Table",
     keys = [name for name in others.column_names if name != REASON]
     con.register("another", others)
     for table in tables_with(con, database, keys):
-        con.execute(f"DELETE FROM {database}.{table} AS t USING another AS o WHERE {' AND '.join(f't.{key} = o.{key}' for key in keys)}")
+        # not with USING, which takes every pair of rows that share a key
+        same = " AND ".join(f"t.{key} = o.{key}" for key in keys)
+        con.execute(f"DELETE FROM {database}.{table} AS t WHERE EXISTS (SELECT 1 FROM another AS o WHERE {same})")
     for table, column, root in hanging:
         con.execute(f"DELETE FROM {database}.{table} WHERE {column} NOT IN (SELECT r.{column} FROM {database}.{root} AS r)")
     con.execute(f"CREATE TABLE {database}.{LEFT_OUT} AS SELECT o.{REASON}, count(*)::INTEGER AS n FROM another AS o GROUP BY ALL ORDER BY ALL")

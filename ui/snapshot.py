@@ -4,9 +4,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from schema.beside import kinds
 from schema.errors import AtlasError, NotAnAtlas
-from schema.stamps import Stamp, stamps
+from schema.opening import Stamp, stamps
 
 MOST_SERVED = 8
 """Atlases of one server: every link asks which there are, and each stays open."""
@@ -30,7 +29,7 @@ class Snapshot(NamedTuple):
 
 def latest(path: str) -> Snapshot:
     """What lies at the path now. Raises NotAnAtlas if nothing does."""
-    atlas, beside = stamps(Path(path), (kind.path(path) for kind in kinds()))
+    atlas, beside = stamps(Path(path))
     if atlas is None:
         raise NotAnAtlas(f"no atlas at {path}: it has gone. `atlas ingest` makes one")
     return Snapshot(path, atlas, beside)

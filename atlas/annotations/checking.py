@@ -32,7 +32,8 @@ class Faults:
     found: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, row: Row, why: str) -> None:
-        self.found.append((row.number, visible_line(why[:LONGEST_FAULT])))
+        shown = why if len(why) <= LONGEST_FAULT else f"{why[:LONGEST_FAULT]} …"
+        self.found.append((row.number, visible_line(shown)))
 
 
 @dataclass(frozen=True)

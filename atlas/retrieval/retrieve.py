@@ -24,8 +24,8 @@ from atlas.retrieval.keeping import Kept, keep, kept_already
 from atlas.retrieval.mixture import Choice, Shares, choose, median_nearest, shares, tried
 from atlas.retrieval.resuming import Batches, forget, work_folder
 from atlas.retrieval.search import Neighbours, Propose, Queries, Texts, every_entry, neighbours
-from schema.beside import open_with_beside
 from schema.errors import AtlasError
+from schema.opening import open_with_beside
 
 MOST_KEPT = 32
 """Neighbours of a query that are kept."""

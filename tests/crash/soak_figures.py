@@ -63,13 +63,13 @@ def size_mb(folder: Path) -> float:
 
 
 def orphans(folder: Path, own: set[str]) -> list[str]:
-    """What lies in a folder beside what belongs there, and stays."""
+    """What lies in a folder beside what belongs there, and stays: others may open the atlas all the while, each under a name that goes."""
     end = time.monotonic() + GONE_AFTER_S
-    while left := sorted({p.name for p in folder.iterdir()} - own):
-        if time.monotonic() > end:
-            break
+    left = {p.name for p in folder.iterdir()} - own
+    while left and time.monotonic() < end:
         time.sleep(0.05)
-    return left
+        left &= {p.name for p in folder.iterdir()}
+    return sorted(left)
 
 
 def grown(rows: list[Row]) -> list[str]:

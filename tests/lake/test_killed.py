@@ -31,7 +31,7 @@ class Places(World):
     """What lies in the folder or prefix in which both lakes have a place."""
 
     def __init__(self, data: str) -> None:
-        self.lake = Lake("", data)
+        self.lake, self.taken = Lake("", data), {}
 
     @property
     def storage(self) -> tuple:

@@ -1,8 +1,9 @@
 """A lake beside others and beside what a user keeps, on a disk and on S3: whatever is done to it, every byte that is not its own is there afterwards."""
 
 import json
+import os
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
 from uuid import uuid4
@@ -15,10 +16,10 @@ from psycopg.conninfo import conninfo_to_dict
 from pyarrow import fs
 
 from ingest.store.committer import recover
-from ingest.store.lake import doctor
+from ingest.store.lake import doctor, marking
 from ingest.store.lake.compact import compact, old_files, orphans
 from ingest.store.lake.marking import check_place
-from ingest.store.lake.place import Place
+from ingest.store.lake.place import Mark, Place, known_words
 from ingest.store.lake.staging import Storage
 from ingest.store.lake.store import LakeStore, opened_lake
 from schema.errors import AtlasError
@@ -30,6 +31,7 @@ from tests.lake.servers import Servers
 pytestmark = pytest.mark.thorough
 
 NUMBERS = count()
+NO_MARK = Mark("a database", "0" * 32)
 DUCKLAKE = f"ducklake-{uuid4()}.parquet"
 THEIRS = (
     "measurements.parquet",
@@ -263,20 +265,20 @@ def test_of_two_that_mark_a_place_at_once_the_second_takes_its_mark_back(world: 
     before, place = world.files(), Place(world.lake.data)
     for data in (world.lake.data, f"{world.lake.data}/two"):
         with pytest.raises(AtlasError, match="place of another lake"):
-            Place(data).mark(str(uuid4()), world.lake, "a word")
+            Place(data).mark(str(uuid4()), world.lake, NO_MARK)
     assert world.files() == before
     with pytest.raises(AtlasError, match="place of another lake"):
-        place.remove(str(uuid4()), "a word", list(before)[:0])
+        place.remove(str(uuid4()), NO_MARK, list(before)[:0])
     (mark,) = world.marks()
     own = mark.removeprefix("atlas-lake/").removesuffix(".json")
     for name in THEIRS:
         with pytest.raises(AtlasError, match="is no name of a lake's"):
-            place.remove(own, "a word", [name])
+            place.remove(own, NO_MARK, [name])
     with pytest.raises(AtlasError, match="was written anew meanwhile, by a catalogue that is a copy of this one"):
-        place.remove(own, "a word", [name for name in before if name.startswith("main/")])
+        place.remove(own, NO_MARK, [name for name in before if name.startswith("main/")])
     world.take(mark)
     with pytest.raises(AtlasError, match="is gone, without which nothing in"):
-        place.remove(own, "a word", [name for name in before if name.startswith("main/")])
+        place.remove(own, NO_MARK, [name for name in before if name.startswith("main/")])
     world.put(mark)
     assert world.files().keys() == before.keys()
 
@@ -285,17 +287,14 @@ def test_a_catalogue_that_was_copied_or_forged_removes_nothing_of_the_one_that_m
     world: World, servers: Servers, unread: None, tmp_path: Path, call: Callable
 ) -> None:
     """As a dump that is restored: the copy has the identity, and does not know what the first has written since."""
-    name = f"copied{next(NUMBERS)}"
-    servers.postgres.psql(f"CREATE DATABASE {name} TEMPLATE {conninfo_to_dict(world.lake.catalogue)['dbname']};")
-    copy = tmp_path / "copy.lake"
-    describe(copy, Lake(servers.postgres.get_uri(name), world.lake.data))
+    copy = copy_catalogue(world, servers, tmp_path)
     with opened_lake(world.path) as store:
         store.con.execute("INSERT INTO value_cluster (space, layer, neuron, cluster) SELECT 'value', 9, range, 0 FROM range(20)")
     before = world.files()
     for command in (("compact", copy, "--keep-hours", "0"), ("doctor", copy, "--repair")):
         code, _, err = call(*command)
         assert code == 1
-        assert f"two catalogues say that the files in {world.lake.data} are theirs: that of {copy}, and a copy of it, which" in " ".join(err.split())
+        assert f"two catalogues say that the files in {world.lake.data} are theirs: that of {copy}, and another, which" in " ".join(err.split())
         assert world.files() == before
     # whoever says so takes the place, and is refused to the other
     with opened_lake(copy, claims=True):
@@ -305,6 +304,81 @@ def test_a_catalogue_that_was_copied_or_forged_removes_nothing_of_the_one_that_m
     with opened_lake(world.path, claims=True):
         pass
     assert world.files() == before
+
+
+def test_a_copy_of_a_whole_server_is_known_by_the_word_alone(world: World, servers: Servers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(marking, "database", lambda _: "one and the same")
+    with opened_lake(world.path, claims=True):
+        pass
+    copy = copy_catalogue(world, servers, tmp_path)
+    with opened_lake(world.path):
+        pass
+    with pytest.raises(AtlasError, match="two catalogues say"), opened_lake(copy):
+        pass
+    with opened_lake(world.path):
+        pass
+    monkeypatch.undo()
+    with opened_lake(world.path, claims=True):
+        pass
+
+
+def test_a_copy_that_knows_the_word_is_another_database(world: World, servers: Servers, tmp_path: Path) -> None:
+    """As a dump that is made while the lake is written, and restored before it is opened again."""
+    with opened_lake(world.path):
+        pass
+    copy = copy_catalogue(world, servers, tmp_path)
+    before = world.files()
+    with pytest.raises(AtlasError, match="two catalogues say"):
+        compact(copy, 0)
+    with opened_lake(world.path) as store:
+        assert store.con.execute("SELECT count(*) > 0 FROM value_cluster").fetchall() == [(True,)]
+    assert world.files() == before
+
+
+def test_a_role_with_a_schema_of_its_own_finds_the_catalogues_words(world: World) -> None:
+    with psycopg.connect(world.lake.catalogue, autocommit=True) as session:
+        session.execute("CREATE SCHEMA mine")
+        session.execute("SET search_path = mine, public")
+        known = known_words(session)
+        session.execute("DROP SCHEMA mine")
+    assert len(known) == 2
+    with opened_lake(world.path) as store:
+        assert store.mark.word not in known
+
+
+def copy_catalogue(world: World, servers: Servers, folder: Path) -> Path:
+    name = f"copied{next(NUMBERS)}"
+    servers.postgres.psql(f"CREATE DATABASE {name} TEMPLATE {conninfo_to_dict(world.lake.catalogue)['dbname']};")
+    copy = folder / "copy.lake"
+    describe(copy, Lake(servers.postgres.get_uri(name), world.lake.data))
+    return copy
+
+
+def test_a_mark_that_is_a_link_or_a_pipe_is_none(world: World, tmp_path: Path) -> None:
+    if world.lake.data.startswith("s3://"):
+        # which has neither
+        return
+    (mark,) = world.marks()
+    path, theirs = Path(world.lake.data) / mark, tmp_path / "theirs.json"
+    theirs.write_text("{}")
+    world.take(mark)
+    path.symlink_to(theirs)
+    with pytest.raises(AtlasError, match="is none that a lake writes"), opened_lake(world.path):
+        pass
+    path.unlink()
+    path.symlink_to(tmp_path / "nothing")
+    for claims in (True, False):
+        with opened_lake(world.path, claims=claims):
+            pass
+    assert (theirs.read_text(), (tmp_path / "nothing").exists(), path.is_symlink()) == ("{}", False, False)
+    path.unlink()
+    os.mkfifo(path)
+    with suppress(AtlasError), opened_lake(world.path, claims=True):
+        pass
+    path.unlink()
+    world.put(mark)
+    with opened_lake(world.path, claims=True):
+        pass
 
 
 def test_a_claim_takes_no_place_in_which_anothers_lies(world: World) -> None:
@@ -324,7 +398,7 @@ def test_a_mark_of_an_earlier_release_is_completed(world: World) -> None:
     (mark,) = world.marks()
     write(world, mark, b'{"identity": "x"}')
     with opened_lake(world.path) as store:
-        assert json.loads(world.read(mark))["word"] == store.word
+        assert json.loads(world.read(mark))["word"] == store.mark.word
 
 
 def test_who_dies_while_the_mark_is_renewed_knows_it_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -341,7 +415,13 @@ def test_who_dies_while_the_mark_is_renewed_knows_it_again(world: World, monkeyp
     assert world.read(mark) != before
 
 
-@pytest.mark.parametrize("said", [b"", b"[" * 70_000, b'{"word": ' + b"9" * 5000 + b"}", b'{"word": "x"'], ids=["empty", "deep", "long", "cut"])
+UNWRITTEN = {
+    "empty": b"", "deep": b"[" * 70_000, "long": b'{"word": ' + b"9" * 5000 + b"}", "cut": b'{"word": "x"', "half": b'{"word": "\\ud800"}',
+    "zero": b'{"word": "\\u0000"}',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("said", UNWRITTEN.values(), ids=UNWRITTEN)
 def test_a_mark_that_no_lake_writes_is_refused(world: World, said: bytes) -> None:
     (mark,) = world.marks()
     world.take(mark)

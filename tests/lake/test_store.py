@@ -57,7 +57,7 @@ con = connect(lake, OFFLINE)
 attach(con, lake)
 con.execute("SET ducklake_max_retry_count = 100")
 con.execute("SET search_path = 'lake.parts,lake.main'")
-mine = LakeStore(con, lake, path, "", int(sys.argv[2]))
+mine = LakeStore(con, lake, path, "", "", int(sys.argv[2]))
 loaded = 0
 for shard in mine.staging.waiting():
     try:

@@ -245,7 +245,7 @@ MANIFEST = {"run_id": 0, "shard_id": 0, "n_rows": {"trigger": 1}, "sha256": "0",
     [
         {"n_rows": {"probe_loss BY NAME FROM probe_loss LIMIT 0; COPY (SELECT 1) TO 'stolen.csv'; INSERT INTO probe_loss": 1}},
         {"n_rows": {"../../mine": 1}}, {"n_rows": [1]}, {"n_rows": {"trigger": "1"}}, {"n_rows": {"trigger": -1}}, {"n_rows": {"trigger": True}},
-        {"run_id": "0"}, {"shard_id": [1]}, {"shard_id": 10**30}, {"sha256": None}, {"worker": {}}, {"more": 1},
+        {"run_id": "0"}, {"shard_id": [1]}, {"shard_id": 10**30}, {"run_id": 2**31}, {"shard_id": 2**31}, {"sha256": None}, {"worker": {}}, {"more": 1},
         {"after": 5}, {"after": None}, {"after": "abc"}, {"after": ["a"]}, {"after": [1, 2]}, {"after": [[1, 2, 3]]}, {"after": [[1, [2]]]},
     ],
 )  # fmt: skip

@@ -24,10 +24,8 @@ from atlas.annotations.subjects import Address, Pattern, shown
 from atlas.cli.main import cli
 from atlas.collections import keeping, members
 from atlas.collections.kind import COLLECTIONS
-from schema import beside
-from schema.beside import others_by_kind
+from schema import drafts, opening
 from schema.beside_change import changing
-from schema.drafts import private
 from schema.store import open_reader, open_writer
 from tests.atlas.collections.tiny_collections import write_tiny_collections
 
@@ -239,33 +237,38 @@ def refuse() -> None:
     raise PermissionError(1, "Operation not permitted")
 
 
-def test_a_link_in_the_place_of_a_draft_opens_nobodys_file(path: Path) -> None:
+@pytest.mark.parametrize("put", [Path.symlink_to, Path.hardlink_to, lambda draft, secret: secret.rename(draft)], ids=["symbolic", "hard", "renamed"])
+def test_what_gets_a_drafts_name_is_nobodys_change(path: Path, monkeypatch: pytest.MonkeyPatch, put: Callable) -> None:
     """Who may write to the folder may rename what lies there."""
     secret = path.with_name("secret")
     secret.write_text("key")
     secret.chmod(0o600)
-    before = COLLECTIONS.path(path).read_bytes()
+    was, before, taken = secret.stat(), COLLECTIONS.path(path).read_bytes(), path.with_name("taken")
 
-    def replace() -> None:
-        with changing(COLLECTIONS, path):
-            (draft,) = path.parent.glob(".*.tmp")
-            draft.rename(path.with_name("taken"))
-            draft.symlink_to(secret)
+    def replace(descriptor: int, like: os.stat_result) -> None:
+        (draft,) = path.parent.glob(".*.tmp")
+        draft.rename(taken)
+        put(draft, secret)
+        give_access(descriptor, like)
 
-    with pytest.raises(AtlasError, match="was put in the place of what was being written, by somebody who may write to this folder too"):
-        replace()
-    assert (secret.read_text(), mode(secret), COLLECTIONS.path(path).read_bytes()) == ("key", 0o600, before)
-
-
-@pytest.mark.parametrize("linked", [Path.symlink_to, Path.hardlink_to], ids=["symbolic", "hard"])
-def test_a_link_that_got_a_drafts_name_at_once_is_no_draft(tmp_path: Path, linked: Callable) -> None:
-    secret, draft = tmp_path / "secret", tmp_path / "draft"
-    secret.write_text("key")
-    secret.chmod(0o640)
-    linked(draft, secret)
-    with pytest.raises(AtlasError, match="was put in the place of what was being written"), private(draft):
+    give_access = drafts.give_access
+    monkeypatch.setattr(drafts, "give_access", replace)
+    with (
+        pytest.raises(AtlasError, match="was put in the place of what was being written, by somebody who may write to this folder too"),
+        changing(COLLECTIONS, path),
+    ):
         pass
-    assert mode(secret) == 0o640
+    (there,) = [p for p in (secret, *path.parent.glob(".*.tmp")) if p.is_file() and not p.is_symlink() and p.stat().st_ino == was.st_ino][:1]
+    assert (there.read_text(), mode(there), there.stat().st_uid, COLLECTIONS.path(path).read_bytes()) == ("key", 0o600, was.st_uid, before)
+
+
+def test_while_a_change_is_made_nothing_of_it_lies_where_others_rename(path: Path) -> None:
+    with changing(COLLECTIONS, path) as con:
+        con.execute("DELETE FROM collections.collection_member")
+        (file,) = (Path(name) for (name,) in con.execute("SELECT path FROM duckdb_databases() WHERE database_name = 'collections'").fetchall())
+        assert (file.parent != path.parent, stat.S_IMODE(file.parent.stat().st_mode)) == (True, 0o700)
+        assert not list(path.parent.glob(".*.tmp"))
+    assert not file.parent.exists()
 
 
 def test_an_atlas_that_is_replaced_while_it_is_opened_keeps_what_is_its_own(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,7 +278,7 @@ def test_an_atlas_that_is_replaced_while_it_is_opened_keeps_what_is_its_own(path
             con.execute("UPDATE model SET weights_sha256 = ?", [weights])
         draft.rename(path)
 
-    def asked(con: duckdb.DuckDBPyConnection, at: Path) -> dict:
+    def ask(con: duckdb.DuckDBPyConnection, at: Path) -> dict:
         found = others_by_kind(con, at)
         if not n_asked:
             publish("ww")
@@ -283,8 +286,9 @@ def test_an_atlas_that_is_replaced_while_it_is_opened_keeps_what_is_its_own(path
         return found
 
     n_asked: list[int] = []
+    others_by_kind = opening.others_by_kind
     publish("other")
-    monkeypatch.setattr(beside, "others_by_kind", asked)
+    monkeypatch.setattr(opening, "others_by_kind", ask)
     with atlas.open(path) as a:
         assert a.collections().height == 2
         assert a.geva2021_fig2().height == 2

@@ -1,11 +1,12 @@
 """The place of a lake gets its mark: when the lake is made, and where an earlier version made it without one."""
 
+import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
 
-from ingest.store.lake.place import MARK, MARKS, OWN, Place, identity, keep_word, mark_of, spell_anew
+from ingest.store.lake.place import MARK, MARKS, OWN, Mark, Place, database, identity, keep_word, known_words, mark_of
 from schema.errors import AtlasError
 from schema.lake import CATALOG, Lake
 
@@ -30,8 +31,8 @@ def check_place(session: "Connection", lake: Lake) -> None:
     place.refuse_others(own)
 
 
-def mark_place(session: "Connection", con: duckdb.DuckDBPyConnection, lake: Lake, path: Path, *, claims: bool) -> tuple[str, str]:
-    """The identity of an attached lake, whose place has its mark now, and the word of that. Raises AtlasError where the place may be another's.
+def mark_place(session: "Connection", con: duckdb.DuckDBPyConnection, lake: Lake, path: Path, *, claims: bool) -> tuple[str, Mark]:
+    """The identity of an attached lake, whose place has its mark now, and that mark. Raises AtlasError where the place may be another's.
 
     claims: whether somebody says that all there is this lake's.
     """
@@ -39,30 +40,33 @@ def mark_place(session: "Connection", con: duckdb.DuckDBPyConnection, lake: Lake
     if own is None:
         raise AtlasError(f"{lake.catalogue} was emptied while the lake of {path} was opened: run the command again")
     former = place.read_mark(own) if place.is_marked(own) else None
-    word, known = spell_anew(session)
+    here, known = database(session), known_words(session)
     if former is None:
         refuse_unmarked(con, place, path, own, claims=claims)
-    elif former not in known and not claims:
+    elif (former.database != here or former.word not in known) and not claims:
         raise AtlasError(
-            f"two catalogues say that the files in {lake.data} are theirs: that of {path}, and a copy of it, which wrote the mark there last. What the one "
-            f"removes the other may need. If the other is gone, `atlas doctor {path} --claim` makes the place this one's"
+            f"two catalogues say that the files in {lake.data} are theirs: that of {path}, and another, which wrote the mark there last, as where a database "
+            f"was copied or moved. What the one removes the other may need. If the other is gone, `atlas doctor {path} --claim` makes the place this one's"
         )
-    keep_word(session, word, former)
-    place.mark(own, lake, word)
-    return own, word
+    mark = Mark(here, secrets.token_hex(16))
+    keep_word(session, mark.word, former.word if former else None)
+    place.mark(own, lake, mark)
+    return own, mark
 
 
 def refuse_unmarked(con: duckdb.DuckDBPyConnection, place: Place, path: Path, own: str, *, claims: bool) -> None:
     """Raise AtlasError where a place, with no mark or one without a word, may hold what is another's."""
-    if not claims and (found := [name for name in strange(con, place) if name != mark_of(own)]):
+    if claims:
+        if inner := [name for name in place.files() if MARK.fullmatch(name) and not name.startswith(f"{MARKS}/")]:
+            raise AtlasError(f"the place of another lake lies in {place.data}, its mark is {place.data}/{inner[0]}: move that lake out of it first")
+        return
+    if found := [name for name in strange(con, place) if name != mark_of(own)]:
         shown = ", ".join(found[:SHOWN]) + (", …" if len(found) > SHOWN else "")
         raise AtlasError(
             f"nothing says whose files lie in {place.data}, since earlier versions left no mark, and {len(found)} of them are unknown to the catalogue of "
             f"{path} ({shown}): they may be another lake's, yours, or left by an ingest that was killed. Nothing was changed. Move away what is not this "
             f"lake's; then `atlas doctor {path} --claim` marks the place as its own"
         )
-    if inner := [name for name in place.files() if MARK.fullmatch(name) and not name.startswith(f"{MARKS}/")]:
-        raise AtlasError(f"the place of another lake lies in {place.data}, its mark is {place.data}/{inner[0]}: move that lake out of it first")
 
 
 def unknown(con: duckdb.DuckDBPyConnection, place: Place) -> list[str]:

@@ -4,25 +4,27 @@ DATA/atlas-lake/IDENTITY.json     the mark: all that follows is of the lake that
 DATA/main/TABLE/ducklake-….parquet, and DATA/parts/…     by DuckLake
 DATA/shards/RUN-SHARD-…/          by workers, see ingest/store/lake/staging.py
 
-An identity is given by DuckLake when it makes a catalogue, and no two have one but where a database was copied, by whatever means, or forged. So the mark has
-a word that the catalogue has too, and both get another whenever the lake is opened for writing: of two copies one does not know it from then on, and removes
-nothing. Marks are named by the identity, so that of two lakes that begin in one place at once neither writes over the other's: each writes its own first and
-looks for others then.
+An identity is given by DuckLake when it makes a catalogue, and no two have one but where a database was copied, or forged. So the mark says in which database
+the catalogue is, and from another, as a dump that is restored, nothing is removed. Of a whole server that was copied, disk and all, that is the same: so mark
+and catalogue have a word too, and both get another whenever the lake is opened for writing; who does not know it removes nothing. Marks are
+named by the identity, so that of two lakes that begin in one place at once neither writes over the other's: each writes its own first and looks for others
+then.
 """
 
 import json
 import os
 import re
-import secrets
+import stat
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from pyarrow import fs
 
+from schema.drafts import new_draft, remove_left
 from schema.errors import AtlasError, Unreachable
 from schema.lake import Lake, has_catalogue, s3_settings
 
@@ -42,6 +44,9 @@ OWN = re.compile(
 LONGEST_MARK = 1 << 16
 """Bytes of a mark that are read."""
 
+WORD = re.compile(r"[0-9a-f]{32}")
+"""Words of marks."""
+
 AT_ONCE = 8
 """Files that are being removed."""
 
@@ -54,18 +59,47 @@ def identity(session: "Connection") -> str | None:
     return str(found)
 
 
-def spell_anew(session: "Connection") -> tuple[str, set[str]]:
-    """A new word for the mark, which the catalogue keeps beside the former; and the words that a mark may have had from it until now."""
-    session.execute("CREATE TABLE IF NOT EXISTS atlas_mark (word TEXT, former TEXT)")
-    known = {word for row in session.execute("SELECT m.word, m.former FROM atlas_mark AS m").fetchall() for word in row if word is not None}
-    return secrets.token_hex(16), known
+def database(session: "Connection") -> str:
+    """Which database of which PostgreSQL a catalogue is: a dump of it that is restored, or a database made after it, has the same identity, and is another."""
+    import psycopg
+
+    try:
+        ((system,),) = session.execute("SELECT c.system_identifier FROM pg_control_system() AS c").fetchall()
+    except psycopg.errors.InsufficientPrivilege:
+        system = "a server that does not say which"
+    ((oid,),) = session.execute("SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database()").fetchall()
+    return f"{system}/{oid}"
+
+
+def word_table(session: "Connection") -> str:
+    """The table of words, made if there is none, in the schema in which the catalogue's own are: a role may have another first."""
+    ((schema,),) = session.execute("SELECT c.relnamespace::regnamespace::text FROM pg_class AS c WHERE c.oid = 'ducklake_schema'::regclass").fetchall()
+    name = f"{schema}.atlas_mark"
+    # who may not create anything may write to one that is there
+    if session.execute("SELECT to_regclass(%s)", [name]).fetchall() == [(None,)]:
+        session.execute(f"CREATE TABLE {name} (word TEXT, former TEXT)")
+    return name
+
+
+def known_words(session: "Connection") -> set[str]:
+    """The words that a mark may have from this catalogue: the last, and the one before, of whoever died between the two writings."""
+    return {word for row in session.execute(f"SELECT m.word, m.former FROM {word_table(session)} AS m").fetchall() for word in row if word is not None}
 
 
 def keep_word(session: "Connection", word: str, former: str | None) -> None:
-    """Keep the word of the next mark, and that of the one that lies there: who dies before it is written is known by either."""
+    """Keep the word of the next mark, and that of the one that lies there."""
+    table = word_table(session)
     with session.transaction():
-        session.execute("DELETE FROM atlas_mark")
-        session.execute("INSERT INTO atlas_mark VALUES (%s, %s)", [word, former])
+        session.execute(f"DELETE FROM {table}")
+        session.execute(f"INSERT INTO {table} VALUES (%s, %s)", [word, former])
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a mark says of the catalogue that wrote it: which database it is, and the word that both have until the next opening."""
+
+    database: str
+    word: str
 
 
 @dataclass(frozen=True)
@@ -125,29 +159,44 @@ class Place:
         with self.reached() as (system, root):
             return f"{root}/{mark_of(own)}" in marks(system, root)
 
-    def read_mark(self, own: str) -> str | None:
-        """The word in a lake's mark; None where an earlier release wrote it, without one."""
-        with self.reached() as (system, root), system.open_input_stream(f"{root}/{mark_of(own)}") as stream:
-            try:
-                found = json.loads(stream.read(LONGEST_MARK))
-            except (ValueError, RecursionError) as error:
-                raise AtlasError(f"the mark {self.data}/{mark_of(own)} is none that a lake writes: move it away, and run the command again") from error
-        return str(found["word"]) if isinstance(found, dict) and "word" in found else None
+    def read_mark(self, own: str) -> Mark | None:
+        """A lake's mark; None where an earlier release wrote it, without a word. Raises AtlasError for what no lake writes."""
+        none = AtlasError(f"the mark {self.data}/{mark_of(own)} is none that a lake writes: move it away, and run the command again")
+        with self.reached() as (system, root):
+            path = f"{root}/{mark_of(own)}"
+            # a pipe is waited for, and a link is another's file
+            if not self.scheme and not stat.S_ISREG(os.lstat(path).st_mode):
+                raise none
+            with system.open_input_stream(path) as stream:
+                try:
+                    found = json.loads(stream.read(LONGEST_MARK))
+                except (ValueError, RecursionError) as error:
+                    raise none from error
+        if not isinstance(found, dict) or "word" not in found:
+            return None
+        if not (isinstance(found["word"], str) and WORD.fullmatch(found["word"])):
+            raise none
+        return Mark(str(found.get("database")), found["word"])
 
-    def mark(self, own: str, lake: Lake, word: str) -> None:
+    def mark(self, own: str, lake: Lake, mark: Mark) -> None:
         """Say in the place whose it is. Raises AtlasError, with no mark left, where another lake has done so meanwhile."""
         said = {
             "identity": own,
             "catalogue": lake.catalogue,
-            "word": word,
+            "database": mark.database,
+            "word": mark.word,
             "is": "the mark of a lake of activation-atlas, to which the files in this folder belong",
         }
         with self.reached() as (system, root):
+            path, content = f"{root}/{mark_of(own)}", json.dumps(said, indent=2).encode()
             system.create_dir(f"{root}/{MARKS}", recursive=True)
-            with system.open_output_stream(f"{root}/{mark_of(own)}") as stream:
-                stream.write(json.dumps(said, indent=2).encode())
+            if self.scheme:
+                with system.open_output_stream(path) as stream:
+                    stream.write(content)
+            else:
+                write_whole(Path(path), content)
             if self.others(own):
-                system.delete_file(f"{root}/{mark_of(own)}")
+                system.delete_file(path)
         self.refuse_others(own)
 
     def refuse_others(self, own: str | None) -> None:
@@ -169,17 +218,26 @@ class Place:
             raise AtlasError(f"another lake's place lies in {self.data}, its mark is {self.data}/{found}: {ELSEWHERE}")
         raise AtlasError(f"{self.data} is not empty, {found} lies there, and might be taken for the lake's: {ELSEWHERE}")
 
-    def remove(self, own: str, word: str, names: Collection[str]) -> None:
+    def remove(self, own: str, mark: Mark, names: Collection[str]) -> None:
         """Remove files, those that are gone already too. Raises AtlasError for a name that no lake gives, and where the place is not marked as its own."""
         if strange := sorted(name for name in names if not OWN.fullmatch(name)):
             raise AtlasError(f"{self.data}/{strange[0]} is no name of a lake's: nothing was removed")
         self.refuse_others(own)
         if not self.is_marked(own):
             raise AtlasError(f"the mark {self.data}/{mark_of(own)} is gone, without which nothing in {self.data} is removed: run the command again")
-        if self.read_mark(own) != word:
+        if self.read_mark(own) != mark:
             raise AtlasError(f"the mark {self.data}/{mark_of(own)} was written anew meanwhile, by a catalogue that is a copy of this one: nothing was removed")
         with self.reached() as (system, root), ThreadPoolExecutor(AT_ONCE) as pool:
             list(pool.map(removing(system), [f"{root}/{name}" for name in names]))
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Put a new file in the place of what has that name, a link too; whoever dies before leaves the former."""
+    remove_left(path)
+    draft = new_draft(path)
+    with draft.open("xb") as file:
+        file.write(content)
+    draft.replace(path)
 
 
 ELSEWHERE = "give --data an empty folder, or prefix, of the lake's own"

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from ingest.store.lake.marking import check_place, mark_place
-from ingest.store.lake.place import Place
+from ingest.store.lake.place import Mark, Place
 from ingest.store.lake.staging import Storage
 from ingest.store.lake.tables import create_tables
 from ingest.store.load import SHARED, insert_new, loaded_shards
@@ -51,14 +51,14 @@ WHO = "SELECT a.application_name FROM pg_locks AS l INNER JOIN pg_stat_activity 
 class LakeStore:
     """An open lake in one term of its committer.
 
-    identity: what tells it from other lakes; word: that of its mark. n_commits: transactions of it that were committed.
+    identity: what tells it from other lakes. n_commits: transactions of it that were committed.
     """
 
     con: duckdb.DuckDBPyConnection
     lake: Lake
     path: Path
     identity: str
-    word: str
+    mark: Mark
     term: int
     n_commits: int = 0
 
@@ -72,7 +72,7 @@ class LakeStore:
 
     def remove(self, names: Collection[str]) -> None:
         """Remove files of the lake's own. Raises as `Place.remove`."""
-        self.place.remove(self.identity, self.word, names)
+        self.place.remove(self.identity, self.mark, names)
 
     def load(self, shard: Shard) -> None:
         with self.transaction():
@@ -185,11 +185,11 @@ def opened_lake(path: Path, *, claims: bool = False) -> Iterator[LakeStore]:
         con = patient(opened)
         check_place(session, lake)
         attach(con, lake)
-        identity, word = mark_place(session, con, lake, path, claims=claims)
+        identity, mark = mark_place(session, con, lake, path, claims=claims)
         con.execute("SET ducklake_max_retry_count = 100")
         create_tables(con)
         con.execute(f"SET search_path = '{CATALOG}.parts,{CATALOG}.main'")
-        yield LakeStore(con, lake, path, identity, word, begin_term(con))
+        yield LakeStore(con, lake, path, identity, mark, begin_term(con))
 
 
 @contextmanager

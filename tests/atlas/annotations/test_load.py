@@ -190,6 +190,12 @@ def test_a_line_break_within_a_cell_breaks_no_line_of_an_error(load_sheet, colum
     assert all(re.match(r"  row \d+: ", line) for line in lines)
 
 
+def test_a_long_cell_makes_no_long_error(load_sheet) -> None:
+    with pytest.raises(AtlasError) as error:
+        load_sheet({**GOOD, (9, "kind"): "x" * 100_000, (10, "explained_by"): " ".join(map(chr, range(0x4E00, 0x5E00)))})
+    assert all(len(line) < 600 for line in str(error.value).splitlines())
+
+
 def test_what_a_terminal_would_obey_is_shown(load_sheet) -> None:
     with pytest.raises(AtlasError, match=r"row 9: explained_by has '\\x07, \\x1b'"):
         load_sheet({**GOOD, (9, "explained_by"): "a\x1b\x07"})
