@@ -58,7 +58,7 @@ def digest_of_release(opened: Callable[[Path], duckdb.DuckDBPyConnection]) -> st
     from schema.build import create_tables, install_derived
 
     # written and read: of a file DuckDB shows `AS MATERIALIZED` and some types otherwise than before it has written them
-    with suppress(OSError, duckdb.IOException), tempfile.TemporaryDirectory(prefix="atlas-") as folder:
+    with suppress(OSError, duckdb.IOException, duckdb.TransactionException), tempfile.TemporaryDirectory(prefix="atlas-") as folder:
         file = Path(folder) / "release.duckdb"
         with closing(opened(file)) as con:
             create_tables(con, 1)
@@ -99,8 +99,8 @@ def head(con: duckdb.DuckDBPyConnection, database: str, name: str, n: int) -> st
 
 
 def released(sources: str, build: Callable[[], str]) -> str:
-    """What `build` returns of these sources, by their digest, on this version of DuckDB."""
-    if sources not in KNOWN:
+    """What `build` returns of these sources, by their digest, on this version of DuckDB; empty where it has no place to build."""
+    if not KNOWN.get(sources):
         KNOWN[sources] = kept(sources, build)
     return KNOWN[sources]
 
@@ -111,7 +111,8 @@ def kept(sources: str, build: Callable[[], str]) -> str:
         # a pipe would be waited for, and of a machine that went down a file may be left without its text
         if file.is_file() and (text := file.read_text(encoding="utf-8")):
             return text
-    built = build()
+    if not (built := build()):
+        return ""
     # where nothing can be kept it is built each time
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
