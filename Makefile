@@ -7,7 +7,7 @@ TORCH_ARGS ?=
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-# three processes, so that two cores have work while one process waits for a server, a browser or what it killed; what tests share is made once, by the one that has them all;
+# three processes, or four for tests that wait more, so that two cores have work while one process waits for a server, a browser or what it killed; what tests share is made once, by the one that has them all;
 # one that ends at a test is replaced, and the tests after that one are run (tests/limits.py)
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --max-worker-restart 3 --dist loadfile --no-loadscope-reorder --durations 10
 # what a run of `make test` executed, for the test that every feature was
@@ -113,7 +113,7 @@ test: .venv/.installed-dev packages ## every feature once, in about seven minute
 test-all: test lake lane-2 clients thorough ## all tests
 
 thorough: .venv/.installed-dev packages ## the tests that `make test` leaves out: every case of every rule
-	$(DUCKDB_THREADS) $(PYTEST) -m thorough
+	$(DUCKDB_THREADS) $(PYTEST) -n 4 -m thorough
 
 docs: .venv/.installed-dev ## write docs/reference anew: tables, views, questions, commands, families, audits, folders
 	$(BIN)/python -m tests.docs

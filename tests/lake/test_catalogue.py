@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import duckdb
 import pytest
 
 from ingest.request import Request
-from ingest.store.lake import retry
-from ingest.store.lake.store import LakeStore, whoami
+from ingest.store.lake import retry, store
+from ingest.store.lake.store import LakeStore, locked, whoami
 from schema.errors import AtlasError, Locked
+from schema.lake import catalogue, read_lake
 from tests.crash.conftest import ROOT
 from tests.exact.tiny import run
 from tests.lake.conftest import contents
@@ -120,3 +122,13 @@ def test_an_ingest_gives_up_in_the_end_and_keeps_what_it_has(
     assert lost.n_calls == 6, "the first attempt, and one after each wait"
     assert capsys.readouterr().err.count("stopped answering: the storage is away for long. What") == 3
     assert contents(run(request)) == contents(file)
+
+
+def test_the_next_command_finds_the_lock_free(request_lake: Callable[..., Request], monkeypatch: pytest.MonkeyPatch) -> None:
+    """PostgreSQL frees what a session held once it has seen that it is gone, which is later than the connection's end: here never."""
+    path = run(request_lake())
+    with ExitStack() as unseen:
+        monkeypatch.setattr(store, "catalogue", lambda lake, name: nullcontext(unseen.enter_context(catalogue(lake, name))))
+        for _ in range(2):
+            with locked(read_lake(path), path), pytest.raises(Locked, match="is being written by .* PID"), locked(read_lake(path), path):
+                pass

@@ -86,9 +86,9 @@ def test_what_dead_workers_left_is_named_and_removed(request_lake: Callable[...,
             stream.write(b"half")
         rows = pa.table({"space": ["value"], "layer": pa.array([0], pa.int16()), "neuron": pa.array([1], pa.int32()), "cluster": pa.array([0], pa.int32())})
         opened.staging.write(0, 0, 70, {"value_cluster": rows})
-    code, out, _ = call("doctor", path)
+    code, out, err = call("doctor", path)
     assert code == 1
-    assert "shards that wait to be loaded: 1\n" in out
+    assert "shards that wait to be loaded: 1\n" in out, err
     assert "1 files in s3://" in out
     assert "009-00000-0000dead0000/trigger.parquet" in out
     assert call("doctor", path, "--repair")[0] == 0

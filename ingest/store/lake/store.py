@@ -9,7 +9,7 @@ import json
 import os
 import socket
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ctypes import py_object, pythonapi
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -220,12 +220,21 @@ def is_dead(con: duckdb.DuckDBPyConnection) -> bool:
 
 @contextmanager
 def locked(lake: Lake, path: Path) -> Iterator["Connection"]:
-    """Hold the lake's lock. It is the session's that this gives, and ends with it, however that ends."""
+    """Hold the lake's lock. It is the session's that this gives, and ends with it, however that ends.
+
+    Where it can be it is given back before: PostgreSQL learns of a session's end later than whoever runs the next command.
+    """
     with catalogue(lake, whoami()) as session:
+        import psycopg
+
         if session.execute("SELECT pg_try_advisory_lock(%s)", [LOCK]).fetchall() != [(True,)]:
             who = ", ".join(name for (name,) in session.execute(WHO).fetchall()) or "another process"
             raise Locked(f"the lake of {path} is being written by {who}. Wait for it, or stop it.")
-        yield session
+        try:
+            yield session
+        finally:
+            with suppress(psycopg.Error):
+                session.execute("SELECT pg_advisory_unlock(%s)", [LOCK])
 
 
 def begin_term(con: duckdb.DuckDBPyConnection) -> int:
