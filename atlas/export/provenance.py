@@ -22,7 +22,7 @@ from schema.errors import AtlasError
 PACKAGES = ("activation-atlas", "duckdb", "polars")
 
 MODEL = "SELECT m.name, m.revision, m.model_type, m.dtype, m.weights_sha256, m.schema_version FROM model AS m"
-CORPORA = "SELECT c.corpus_id, c.name, c.split, c.revision, c.sha256 FROM corpus AS c ORDER BY c.corpus_id"
+CORPORA = "SELECT c.corpus_id, c.name, c.split, c.revision, c.sha256 FROM corpus AS c WHERE $corpus IS NULL OR c.corpus_id = $corpus ORDER BY c.corpus_id"
 RUNS = """
 SELECT
     r.run_id,
@@ -65,13 +65,14 @@ def provenance(
     the kinds of run that the rows rest on, where the caller knows. The time is SOURCE_DATE_EPOCH where that is set.
     """
     model = plain_rows(fetch(con, MODEL))
+    corpus = (parameters or {}).get("corpus")
     read = None if kinds else with_theirs({question}) if question else relations_of_statement(con, sql)
     return {
         "atlas": path.name,
         "model": model[0] if model else None,
-        "corpora": plain_rows(fetch(con, CORPORA)),
+        "corpora": plain_rows(fetch(con, CORPORA, {"corpus": corpus})),
         "manifest_sha256": manifest_sha256(con),
-        "runs": runs(con, (parameters or {}).get("corpus"), kinds, read),
+        "runs": runs(con, corpus, kinds, read),
         "question": question,
         "parameters": parameters or {},
         "sql": sql,

@@ -172,7 +172,7 @@ def test_dictionary_explains_every_column_of_every_table(a: atlas.Atlas) -> None
     tables = dictionary.filter(kind="table")
     assert tables["meaning"].null_count() == tables["description"].null_count() == 0
     assert {"trigger", "saturation", "prefix"} <= set(dictionary["relation"])
-    expected = ["corpus_id", "layer", "neuron", "tail", "rank", "position_id", "coefficient", "preceding", "preceding_scale"]
+    expected = ["corpus_id", "layer", "neuron", "tail", "rank", "position_id", "coefficient", "preceding", "preceding_scale", "context"]
     assert dictionary.filter(relation="trigger")["column"].to_list() == expected
 
 

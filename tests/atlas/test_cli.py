@@ -532,7 +532,7 @@ def test_schema_works_with_an_atlas_and_without(call) -> None:
     assert sorted(as_new, key=str) == sorted(without, key=str)
     markdown = call("schema", "--format", "markdown", db=False)[1]
     assert "## trigger (table)" in markdown and "## saturation (view)" in markdown
-    assert call("schema", "trigger", "--format", "jsonl", db=False)[1].count("\n") == 9
+    assert call("schema", "trigger", "--format", "jsonl", db=False)[1].count("\n") == 10
 
 
 def test_a_markdown_dictionary_is_the_same_on_screen_and_in_a_file(call, tmp_path: Path) -> None:

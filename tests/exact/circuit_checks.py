@@ -1,8 +1,11 @@
 """The weights of attention: every stored number against matrices of the size of the stream and of the vocabulary."""
 
+import math
+
 import numpy as np
 
 from tests.exact.checks import Case, blocks, equal
+from tests.exact.head_checks import dicts
 from tests.exact.heads_reference import Heads, centred, eigenvalues, ratio
 
 SPECTRA = ("matching", "ov_effective", "ov_token", "stream")
@@ -62,15 +65,26 @@ def check_head_eigenvalues(c: Case) -> None:
             assert all(np.abs(got - value).min() < 1e-3 * scale for value in want), (cell, spectrum)
 
 
+def looked_over(c: Case, heads: Heads, layer: int, head: int) -> np.ndarray:
+    """Weight of each distance, [context]: as pairs lie, or, where heads were seen, what the head gave to the distance's bin (0, 1, 2, to 4, to 8, …)."""
+    pairs = heads.pairs(layer, c.settings["cutting"]["context"])
+    seen = {row["bin"]: row["weight"] for row in dicts(c.corpus_rows("attention_distance")) if (row["layer"], row["head"]) == (layer, head)}
+    if not seen:
+        return pairs
+    bins = [0, *(1 + math.ceil(math.log2(distance)) for distance in range(1, len(pairs)))]
+    whole = np.bincount(bins, pairs)
+    return np.array([n and seen[i] * n / whole[i] for i, n in zip(bins, pairs, strict=True)])
+
+
 def check_compositions(c: Case) -> None:
     heads, rows = Heads(c.reference.hf), c.published.table("composition")
     cells, norm, d_head = places(heads, c.n_layers), np.linalg.norm, heads.output(0, 0).shape[1]
-    turns = [heads.mean_turn(layer, heads.pairs(layer, c.settings["cutting"]["context"])) for layer in range(c.n_layers)]
+    turns = {cell: heads.mean_turn(cell[0], looked_over(c, heads, *cell)) for cell in cells}
     at = {key: i for i, key in enumerate(zip(*(rows[name] for name in ("kind", "layer", "head", "from_layer", "from_head")), strict=True))}
     pairs = [(reader, writer) for reader in cells for writer in cells if writer[0] < reader[0]]
     assert set(at) == {(kind, *reader, *writer) for kind in "kqv" for reader, writer in pairs}
     for kind, (reader, writer) in ((kind, pair) for kind in "kqv" for pair in pairs):
-        i, writes, turn = at[kind, *reader, *writer], heads.ov(*writer), turns[reader[0]]
+        i, writes, turn = at[kind, *reader, *writer], heads.ov(*writer), turns[reader]
         read = heads.ov(*reader) if kind == "v" else heads.qk(*reader) if kind == "k" else heads.qk(*reader).T
         c.close("composition", rows["score"][i], norm(read @ writes) / norm(read) / norm(writes), 1e-4)
         averaged = np.nan

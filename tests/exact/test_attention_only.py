@@ -48,7 +48,8 @@ def c(tmp_path_factory: pytest.TempPathFactory) -> Case:
     texts = [Text(name, text, {}) for name, text in published.rows("SELECT name, text FROM document ORDER BY document_id")]
     cut = cut_texts(texts, tokenizer, CONTEXT, tokenizer.bos_token_id, DOCUMENT_TOKENS)
     kept = np.array([p for (p,) in published.rows("SELECT position_id FROM trace ORDER BY position_id")], np.int64)
-    return Case(published, reference, tokenizer, texts, cut, reference.read(cut, kept), {"bos": tokenizer.bos_token_id}, 1e-6, np.empty(0), "attention")
+    settings = {"bos": tokenizer.bos_token_id, "cutting": {"context": CONTEXT}}
+    return Case(published, reference, tokenizer, texts, cut, reference.read(cut, kept), settings, 1e-6, np.empty(0), "attention")
 
 
 @pytest.fixture(scope="module")

@@ -144,7 +144,7 @@ def test_the_page_has_every_item_of_both_papers(out: Path, page: Page) -> None:
         for item in paper.items:
             assert html.count(f'<section id="{item.name}">') == 1
             assert item.heading in page.text
-    assert "no annotated keys: `atlas annotate sheet --db" in page.text
+    assert "no annotated keys of corpus 0: `atlas annotate sheet --db" in page.text
     assert "Geva et al. 2021 report, for WikiLM: at least 68% in every layer" in page.text
     assert page.text.count("CREATE OR REPLACE MACRO") == sum(MADE_HERE.values()) - 3  # all but table 1, table 6 and Khandelwal et al.'s figure 7
 
