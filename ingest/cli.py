@@ -68,7 +68,11 @@ def pass_options(command: Callable) -> Callable:
 )
 @pass_options
 @click.option("--paper", is_flag=True, help="Record what the figures of Geva et al. 2021 and 2022 need beyond sweep and trace.")
-@click.option("--batch-size", type=click.IntRange(1), help="Sequences in a forward pass; fewer if they do not fit.  [default: 8, on a GPU 32768 / --context]")
+@click.option(
+    "--batch-size",
+    type=click.IntRange(1),
+    help="Whole contexts in a forward pass: more of shorter ones, fewer if they do not fit; 1: each alone.  [default: 8, on a GPU 32768 / --context]",
+)
 @click.option(
     "--shard-positions", type=click.IntRange(1), help="Positions of a sweep shard: what an interruption loses at most.  [default: 65536, more for long texts]"
 )

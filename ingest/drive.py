@@ -155,7 +155,7 @@ def begun(on: Drive, each: RecordingPass, text: Text) -> Run:
 
 def jobs(on: Drive, text: Text, runs: list[Run]) -> Iterator[Job]:
     """Spans that a run lacks whole, with sampled positions in them; then sampled positions alone."""
-    of, run_ids = {"corpus_id": text.corpus_id, "batch_size": on.basis.request.batch_size}, frozenset(run.run_id for run in runs)
+    of, run_ids = {"corpus_id": text.corpus_id, "batch_tokens": on.basis.request.batch_tokens}, frozenset(run.run_id for run in runs)
 
     def job(shards: list[tuple[Run, int]], documents: list[CutDocument]) -> Job:
         keys = tuple((run.run_id, i) for run, i in shards)

@@ -53,11 +53,13 @@ def probe_of(model: Model, request: Request, spool: Path, notes: list[str]) -> P
 def first_sequences(corpus: Corpus, model: Model, request: Request) -> list[Sequence]:
     """Sequences for three batches, from the start of the corpus; fewer if it is smaller."""
     found: list[Sequence] = []
-    for document in cut_corpus(corpus, model, request, 0):
-        found.extend(document.sequences)
-        if len(found) >= 3 * request.batch_size:
+    n = 0
+    for sequence in (s for document in cut_corpus(corpus, model, request, 0) for s in document.sequences):
+        if found and n + len(sequence.token_ids) > 3 * request.batch_size * request.context:
             break
-    return found[: 3 * request.batch_size]
+        found.append(sequence)
+        n += len(sequence.token_ids)
+    return found
 
 
 def report(model: Model, seen: Survey | None, rows: dict[str, int], seconds: dict[str, float], n_bytes: Mapping[str, int | None]) -> str:

@@ -16,7 +16,8 @@ class Request:
 
     trace: number of sampled positions, 0 for none. options: what the passes ask for by themselves, by name (ingest/passes).
     lake, data: catalogue and storage of the lake that `target` is to describe, None where it is a file or describes one already.
-    batch_size: 0 for as many as the device usually takes. workers: how many compute; ray: address of the Ray cluster they are in, None for this machine.
+    batch_size: sequences of a whole context that are read at once, 0 for as many as the device usually takes.
+    workers: how many compute; ray: address of the Ray cluster they are in, None for this machine.
     """
 
     target: Path
@@ -51,6 +52,11 @@ class Request:
     def is_alone(self) -> bool:
         """Whether this process computes itself."""
         return self.workers == 1 and self.ray is None
+
+    @property
+    def batch_tokens(self) -> int:
+        """Tokens of a forward pass, padding included, as `batches` takes them: of as many whole contexts; 0, each sequence alone, for one."""
+        return 0 if self.batch_size == 1 else self.batch_size * self.context
 
     @property
     def is_suite(self) -> bool:

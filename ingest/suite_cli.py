@@ -26,7 +26,7 @@ MODEL = "SELECT r.settings ->> 'model', r.settings ->> 'revision', m.dtype FROM 
 @click.option("--seed", type=click.IntRange(-(2**63), 2**63 - 1), default=0, show_default=True, help="Seed of what is drawn.")
 @click.option("--context", type=click.IntRange(2), default=256, show_default=True, help="Tokens that the longest sentence may have.")
 @click.option("--trace", type=click.IntRange(0), default=0, show_default=True, help="Positions to trace.")
-@click.option("--batch-size", type=click.IntRange(1), help="Sentences in a forward pass.  [default: as for `atlas ingest`]")
+@click.option("--batch-size", type=click.IntRange(1), help="As for `atlas ingest`.")
 @click.option("--dry-run", is_flag=True, help="Print tokens, rows, bytes and time; write nothing.")
 @click.pass_context
 def test(ctx: click.Context, target: Path, more: tuple[str, ...], suite: tuple[str, ...], model: str | None, **given: Any) -> None:

@@ -68,7 +68,7 @@ class Attribution(RecordingPass):
 
         if probe.seen is None:
             return 0.0
-        batch = tuple(probe.sequences[: probe.request.batch_size])
+        batch = probe.batch
         sample = np.array([s.first_position_id + len(s.token_ids) - 1 for s in batch])
         recorder = AttributionRecorder(probe.model, 0, mean_reader(probe.model))
         alone = timed(lambda: list(read_batch(probe.model, [], batch)))

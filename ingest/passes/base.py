@@ -84,6 +84,13 @@ class Probe:
     seen: "Survey | None"
     sequences: "list[TokenSequence]"
 
+    @property
+    def batch(self) -> "tuple[TokenSequence, ...]":
+        """Those that are read first, together; none without any."""
+        from ingest.recorders.reading import batches
+
+        return next(batches(self.sequences, self.request.batch_tokens), ())
+
 
 class Pass:
     """A kind of run. Its name is what `run.kind` holds and what the tables that it fills are marked with (schema/tables)."""

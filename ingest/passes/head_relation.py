@@ -47,7 +47,7 @@ class HeadRelation(PlannedPass):
         def jobs(run_id: int, pending: list[int]) -> "Iterable[Job]":
             of = {
                 "run_id": run_id, "corpus_id": text.corpus_id, "sentences": parsed.sentences, "sequences": sequences, "lost": lost,
-                "batch_size": request.batch_size,
+                "batch_tokens": request.batch_tokens,
             }  # fmt: skip
             return (job(run_id, i, compute, **of) for i in pending)
 
@@ -68,7 +68,7 @@ class HeadRelation(PlannedPass):
 
         if probe.seen is None:
             return 0.0
-        batch = tuple(probe.sequences[: probe.request.batch_size])
+        batch = probe.batch
         recorder = CorpusHeadRecorder(probe.model, probe.request.context, 0)
         seconds = fastest(lambda: list(read_batch(probe.model, [(recorder, None)], batch)))
         return seconds / sum(map(n_tokens, batch)) * min(probe.seen.n_positions, sum(MOST_WORDS.values()))
@@ -90,14 +90,14 @@ def require_relations(sentences: "list[Parsed]") -> None:
 
 def compute(
     worker: "Worker", progress: "Progress", *, run_id: int, corpus_id: int, sentences: "list[Parsed]", sequences: list[Any],
-    lost: "dict[str, Pairs]", batch_size: int
+    lost: "dict[str, Pairs]", batch_tokens: int
 ) -> "Tables":  # fmt: skip
     from ingest.recorders.head_relations import RelationRecorder, arcs, relation_tables
     from ingest.recorders.reading import batches, n_tokens, read_batch
 
     found = [arcs(s) for s in sentences]
     recorder = RelationRecorder(worker.model, sentences, found)
-    for batch in batches(sequences, batch_size):
+    for batch in batches(sequences, batch_tokens):
         for part in read_batch(worker.model, [(recorder, None)], batch):
             progress(sum(map(n_tokens, part)))
     return relation_tables(run_id, corpus_id, sentences, found, recorder.right, lost)

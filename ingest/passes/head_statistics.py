@@ -44,7 +44,7 @@ class HeadStatistics(RecordingPass):
 
         if probe.seen is None:
             return 0.0
-        batch = tuple(probe.sequences[: probe.request.batch_size])
+        batch = probe.batch
         recorder = CorpusHeadRecorder(probe.model, probe.request.context, 0)
 
         def reading(*recorders: CorpusHeadRecorder) -> float:

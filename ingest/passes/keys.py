@@ -59,7 +59,7 @@ class Keys(RecordingPass):
 
         if probe.seen is None or SWEEP.is_wanted(probe.request):
             return 0.0
-        batch = tuple(probe.sequences[: probe.request.batch_size])
+        batch = probe.batch
         return fastest(lambda: list(read_batch(probe.model, [], batch))) / sum(map(n_tokens, batch)) * probe.seen.n_positions
 
     def n_bytes(self, probe: Probe) -> int:

@@ -45,7 +45,7 @@ class Prediction(RecordingPass):
 
         if probe.seen is None:
             return 0.0
-        batch = tuple(probe.sequences[: probe.request.batch_size])
+        batch = probe.batch
         recorder = PredictionRecorder(probe.model, word_marks(probe.model))
 
         def reading(*recorders: PredictionRecorder) -> float:

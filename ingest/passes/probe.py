@@ -68,7 +68,7 @@ class LinearProbe(PlannedPass):
 
         def jobs(run_id: int, pending: list[int]) -> "Iterable[Job]":
             sequences = [s for d in text.documents() for s in d.sequences if s.sequence_id in chosen]
-            reading = {"layers": layers, "sequences": sequences, "batch_size": request.batch_size, "folder": work_folder(request.target)}
+            reading = {"layers": layers, "sequences": sequences, "batch_tokens": request.batch_tokens, "folder": work_folder(request.target)}
             of = {"run_id": run_id, "corpus_id": text.corpus_id, "words": words, "seed": request.seed, "rank": rank, "reading": reading}
             return (job(run_id, i, compute, task=shards[i][0], place=shards[i][1], **of) for i in pending)
 
@@ -97,7 +97,7 @@ class LinearProbe(PlannedPass):
         n, random = min(sum(MOST_WORDS.values()), probe.seen.n_positions), np.random.default_rng(0)
         x, y = random.normal(size=(500, probe.model.d_model)).astype(np.float32), random.integers(17, size=500)
         fits = FITS * len(set(probe.request.options["probe"])) * (1 + len(chosen_layers(probe.request, probe.model.n_layers)))
-        batch = tuple(probe.sequences[: probe.request.batch_size])
+        batch = probe.batch
         reading = fastest(lambda: list(read_batch(probe.model, [], batch))) / sum(map(n_tokens, batch))
         return n * (fastest(lambda: learned(x, y, x[:1], 17, probe.request.options["probe_rank"])) / len(y) * fits + 2 * reading)
 

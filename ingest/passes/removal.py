@@ -49,7 +49,7 @@ class Removal(PlannedPass):
         }
         # the forward pass of a layer's shard ends there
         amounts = range(1, basis.model.n_layers + 1)
-        of = {"corpus_id": corpus_id, "seed": request.seed, "batch_tokens": request.batch_size * request.context}
+        of = {"corpus_id": corpus_id, "seed": request.seed, "batch_tokens": request.batch_tokens}
 
         def jobs(run_id: int, layers: list[int]) -> "Iterable[Job]":
             return (job(run_id, i, compute, layer=i, triggers=triggers_of(basis, settings, corpus_id, i), cost=amounts[i], **of) for i in layers)
@@ -70,8 +70,8 @@ class Removal(PlannedPass):
 
         if probe.seen is None:
             return 0.0
-        texts, last = {tuple(s.token_ids.tolist()) for s in probe.sequences[: probe.request.batch_size]}, probe.model.n_layers - 1
-        batch_tokens = probe.request.batch_size * probe.request.context
+        texts, last = {tuple(s.token_ids.tolist()) for s in probe.batch}, probe.model.n_layers - 1
+        batch_tokens = probe.request.batch_tokens
         forward = fastest(lambda: read_ends(probe.model, last, texts, [0], batch_tokens, lambda _: None)) / sum(map(len, texts))
         return forward * reread_tokens(n_reread(probe, probe.seen), probe.seen) * (probe.model.n_layers + 1) / 2
 

@@ -93,7 +93,7 @@ class Sweep(RecordingPass):
         if probe.seen is None:
             return 0.0
         recorder, each = TriggerRecorder(new_keys(probe.model, kept_triggers(probe.request, probe.seen.n_positions)), 0), 0.0
-        for batch in batches(probe.sequences, probe.request.batch_size):
+        for batch in batches(probe.sequences, probe.request.batch_tokens):
             each = timed(partial(list, read_batch(probe.model, [(recorder, None)], batch))) / sum(map(n_tokens, batch))
         return each * probe.seen.n_positions
 

@@ -55,7 +55,7 @@ class TermLoss(PlannedPass):
 
         def jobs(run_id: int, _: list[int]) -> "Iterable[Job]":
             sequences, counts = sampled(text, request.seed, basis.model.d_vocab)
-            yield job(run_id, 0, compute, corpus_id=text.corpus_id, sequences=sequences, counts=counts, batch_size=request.batch_size)
+            yield job(run_id, 0, compute, corpus_id=text.corpus_id, sequences=sequences, counts=counts, batch_tokens=request.batch_tokens)
 
         yield Plan(settings, [min(N_SEQUENCES, text.seen.n_sequences)], "sequences", jobs, text.corpus_id)
 
@@ -69,11 +69,11 @@ class TermLoss(PlannedPass):
         from ingest.recorders.term_losses import term_rows
         from ingest.timing import fastest
 
-        few = [s for s in probe.sequences[: probe.request.batch_size] if len(s.token_ids) > 1]
+        few = [s for s in probe.batch if len(s.token_ids) > 1]
         if probe.seen is None or not few:
             return 0.0
         counts = np.ones(probe.model.d_vocab)
-        each = fastest(lambda: term_rows(probe.model, 0, few, counts, len(few), lambda _: None)) / len(few)
+        each = fastest(lambda: term_rows(probe.model, 0, few, counts, probe.request.batch_tokens, lambda _: None)) / len(few)
         return each * min(N_SEQUENCES, probe.seen.n_sequences)
 
 
@@ -93,10 +93,10 @@ def sampled(text: Text, seed: int, d_vocab: int) -> "tuple[list[TokenSequence], 
     return drawn_sequences(counted(), seed, N_SEQUENCES), counts
 
 
-def compute(worker: "Worker", progress: "Progress", *, corpus_id: int, sequences: "list[TokenSequence]", counts: "np.ndarray", batch_size: int) -> "Tables":
+def compute(worker: "Worker", progress: "Progress", *, corpus_id: int, sequences: "list[TokenSequence]", counts: "np.ndarray", batch_tokens: int) -> "Tables":
     from ingest.recorders.term_losses import term_rows
 
-    return {"term_loss": term_rows(worker.model, corpus_id, sequences, counts, batch_size, progress)}
+    return {"term_loss": term_rows(worker.model, corpus_id, sequences, counts, batch_tokens, progress)}
 
 
 PASS = TermLoss()

@@ -55,7 +55,7 @@ class Test(PlannedPass):
         def jobs(run_id: int, pending: list[int]) -> "Iterable[Job]":
             for i, (_, same) in enumerate(groupby(text.documents(), key=paradigm_of)):
                 if i in pending:
-                    yield job(run_id, i, compute, documents=list(same), run_id=run_id, corpus_id=text.corpus_id, batch_size=request.batch_size)
+                    yield job(run_id, i, compute, documents=list(same), run_id=run_id, corpus_id=text.corpus_id, batch_tokens=request.batch_tokens)
 
         yield Plan({**request.weights_settings(), "batch_size": request.batch_size}, amounts, "sentences", jobs, text.corpus_id)
 
@@ -86,14 +86,14 @@ class Test(PlannedPass):
 
         if probe.seen is None:
             return 0.0
-        batch = tuple(sorted(probe.sequences[: probe.request.batch_size], key=lambda s: -n_tokens(s)))
+        batch = probe.batch
         sample = np.array([s.first_position_id + n_tokens(s) - 1 for s in batch])
         heard = SignedNorms(probe.model, value_norms(probe.model))
         return fastest(lambda: list(read_batch(probe.model, [(heard, sample)], batch))) / sum(map(n_tokens, batch)) * probe.seen.n_positions
 
 
 def compute(
-    worker: "Worker", progress: "Progress", *, documents: "list[CutDocument]", run_id: int, corpus_id: int, batch_size: int
+    worker: "Worker", progress: "Progress", *, documents: "list[CutDocument]", run_id: int, corpus_id: int, batch_tokens: int
 ) -> "Tables":  # fmt: skip
     from ingest.recorders.rows import text_tables
     from ingest.recorders.tested import contrasted, diverged, item_rows, term_rows, value_norms
@@ -102,9 +102,9 @@ def compute(
     kind = documents[0].document.metadata["kind"]
     if kind == "pair":
         norms = worker.kept(run_id, lambda: value_norms(worker.model))
-        return {**tables, **contrasted(worker.model, norms, documents, corpus_id, batch_size, progress)}
+        return {**tables, **contrasted(worker.model, norms, documents, corpus_id, batch_tokens, progress)}
     if kind == "inv":
-        return {**tables, **diverged(worker.model, documents, batch_size, progress)}
+        return {**tables, **diverged(worker.model, documents, batch_tokens, progress)}
     progress(len(documents))
     return {**tables, **term_rows(documents, corpus_id)} if kind == "region" else tables
 

@@ -63,11 +63,11 @@ class TokenState(PlannedPass):
         from ingest.recorders.token_states import chosen_of, state_tables
         from ingest.timing import fastest
 
-        few = [s for s in probe.sequences[: probe.request.batch_size] if len(s.token_ids) > 1]
+        few = [s for s in probe.batch if len(s.token_ids) > 1]
         if probe.seen is None or not few:
             return 0.0
         chosen = chosen_of(few, np.ones(probe.model.d_vocab, bool), 0)
-        each = fastest(lambda: state_tables(probe.model, 0, few, chosen, len(few), lambda _: None)) / len(few)
+        each = fastest(lambda: state_tables(probe.model, 0, few, chosen, probe.request.batch_tokens, lambda _: None)) / len(few)
         return each * n_sequences(probe.seen.n_positions, probe.seen.n_sequences)
 
     def n_bytes(self, probe: Probe) -> int:
@@ -93,11 +93,11 @@ def is_text(basis: Basis) -> "np.ndarray":
 
 
 def compute(
-    worker: "Worker", progress: "Progress", *, corpus_id: int, sequences: "list[TokenSequence]", is_text: "np.ndarray", seed: int, batch_size: int
+    worker: "Worker", progress: "Progress", *, corpus_id: int, sequences: "list[TokenSequence]", is_text: "np.ndarray", seed: int, batch_tokens: int
 ) -> "Tables":
     from ingest.recorders.token_states import chosen_of, state_tables
 
-    return state_tables(worker.model, corpus_id, sequences, chosen_of(sequences, is_text, seed), batch_size, progress)
+    return state_tables(worker.model, corpus_id, sequences, chosen_of(sequences, is_text, seed), batch_tokens, progress)
 
 
 PASS = TokenState()

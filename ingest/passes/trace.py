@@ -68,7 +68,7 @@ class Trace(RecordingPass):
 
         if probe.seen is None:
             return 0.0
-        batch = tuple(probe.sequences[: probe.request.batch_size])
+        batch = probe.batch
         sample = np.array([s.first_position_id + len(s.token_ids) - 1 for s in batch])
         value_tops = np.zeros((probe.model.n_layers, probe.model.d_ffn), np.int64)
         recorder = TraceRecorder(probe.model, value_tops, 0, trace_settings(probe.request))

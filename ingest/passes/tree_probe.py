@@ -65,7 +65,7 @@ class TreeProbe(PlannedPass):
 
         def jobs(run_id: int, pending: list[int]) -> "Iterable[Job]":
             sequences = [s for d in text.documents() for s in d.sequences if s.sequence_id in parsed.sequences]
-            reading = {"layers": layers, "sequences": sequences, "batch_size": request.batch_size, "folder": work_folder(request.target)}
+            reading = {"layers": layers, "sequences": sequences, "batch_tokens": request.batch_tokens, "folder": work_folder(request.target)}
             of = {"run_id": run_id, "corpus_id": text.corpus_id, "trees": found, "ranks": ranks, "seed": request.seed, "reading": reading}
             return (job(run_id, i, compute, place=shards[i][0], target=shards[i][1], **of) for i in pending)
 
@@ -95,7 +95,7 @@ class TreeProbe(PlannedPass):
         states = [random.normal(size=(WORDS_A_SENTENCE, probe.model.d_model)).astype(np.float32) for _ in range(BATCH)]
         ranks = chosen_ranks(probe.request, probe.model.d_model)
         n_steps = n / WORDS_A_SENTENCE / BATCH * EPOCHS * len(TREE_TARGETS) * len(TREE_KINDS) * (1 + len(chosen_layers(probe.request, probe.model.n_layers)))
-        batch = tuple(probe.sequences[: probe.request.batch_size])
+        batch = probe.batch
         reading = fastest(lambda: list(read_batch(probe.model, [], batch))) / sum(map(n_tokens, batch))
         return sum(fastest(timed_step(states, rank)) for rank in ranks) * n_steps + 2 * n * reading
 

@@ -7,6 +7,7 @@ device, with as many threads, is the same to the bit; where a batch had to be sp
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import fields, replace
 from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -21,6 +22,8 @@ from ingest.text.sequences import NO_NEXT_TOKEN, CutDocument, Sequence
 from ingest.workers.finite import require_finite
 from ingest.workers.worker import Advance, Progress, Tables, Worker, report_shares
 
+S = TypeVar("S")
+
 PAD = 0
 """Token id in padded places; causal attention keeps it from every real position, and it never becomes a position."""
 
@@ -28,7 +31,7 @@ PATTERN_BYTES = 2**27
 """Of a layer's attention weights, [batch, n_heads, seq, seq] float32, that are held at once; the forward pass itself holds them about twice more."""
 
 
-def read(worker: Worker, advance: Advance, *, asked: list[Asked], documents: list[CutDocument], corpus_id: int, batch_size: int) -> list[Tables]:
+def read(worker: Worker, advance: Advance, *, asked: list[Asked], documents: list[CutDocument], corpus_id: int, batch_tokens: int) -> list[Tables]:
     """Read documents once, and give the tables that each run asks for, texts among them: those recorded.
 
     Where nobody asks for every position, sequences are read up to the last that is sampled. A run that samples none gets no table.
@@ -41,7 +44,7 @@ def read(worker: Worker, advance: Advance, *, asked: list[Asked], documents: lis
     else:
         sequences = [s for d in documents for s in d.sequences]
     with locating_overflow(worker.model, documents):
-        for batch in batches(sequences, batch_size):
+        for batch in batches(sequences, batch_tokens):
             for part in read_batch(worker.model, [(recorder, each.sample) for recorder, each in zip(recorders, asked, strict=True)], batch):
                 for each in asked:
                     if each.sample is None:
@@ -123,10 +126,14 @@ def destinations(model: Model, rows: np.ndarray) -> Callable[[torch.Tensor], tor
     return keep
 
 
-def batches(sequences: Iterable[Sequence], batch_size: int) -> Iterator[tuple[Sequence, ...]]:
-    """Sequences by falling length, so that little is padded."""
-    ordered = sorted(sequences, key=lambda s: -len(s.token_ids))
-    return (tuple(ordered[i : i + batch_size]) for i in range(0, len(ordered), batch_size))
+def batches(sequences: Iterable[S], batch_tokens: int, length: Callable[[Any], int] = lambda s: len(s.token_ids)) -> Iterator[tuple[S, ...]]:
+    """Sequences by falling length, so that little is padded; of at most so many tokens together, padding included, one sequence at least."""
+    left = sorted(sequences, key=lambda s: -length(s))
+    start = 0
+    while start < len(left):
+        end = start + max(1, batch_tokens // max(1, length(left[start])))
+        yield tuple(left[start:end])
+        start = end
 
 
 def padded(sequences: tuple[Sequence, ...], device: torch.device) -> tuple[torch.Tensor, Batch]:

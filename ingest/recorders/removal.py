@@ -1,6 +1,6 @@
 """Triggers read again without one token of their prefix (Geva et al. 2021, figure 3)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ import torch
 from ingest.model.device import in_parts
 from ingest.model.hooks import read_layer
 from ingest.model.models import Model
+from ingest.recorders.reading import batches
 from ingest.text.survey import hashes
 from schema.terms import REMOVALS
 
@@ -88,8 +89,8 @@ def read_ends(
         progress(sum(map(len, part)) / total)
         return {text: ends[row, len(text) - 1] for row, host in enumerate(part) for text in hosted[host]}
 
-    for batch in batches(hosted, batch_tokens):
-        for ends in in_parts(model, tuple(batch), len, read):
+    for batch in batches(sorted(hosted), batch_tokens, len):
+        for ends in in_parts(model, batch, len, read):
             found |= ends
     return found
 
@@ -105,15 +106,3 @@ def hosts(texts: set[Tokens]) -> dict[Tokens, list[Tokens]]:
             found[host] = []
         found[host].append(text)
     return found
-
-
-def batches(hosted: dict[Tokens, list[Tokens]], batch_tokens: int) -> Iterator[list[Tokens]]:
-    """Texts of nearly equal length, longest first, at most `batch_tokens` together with their padding (one at least)."""
-    batch: list[Tokens] = []
-    for host in sorted(hosted, key=lambda text: (-len(text), text)):
-        if batch and (len(batch) + 1) * len(batch[0]) > batch_tokens:
-            yield batch
-            batch = []
-        batch.append(host)
-    if batch:
-        yield batch

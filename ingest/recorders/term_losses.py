@@ -99,10 +99,10 @@ def loss(model: Model, states: Tensor, token_ids: np.ndarray) -> float:
     return -float(log_probs.gather(1, following[:, None]).sum(dtype=torch.float64))
 
 
-def term_rows(model: Model, corpus_id: int, sequences: Sequence[TokenSequence], counts: np.ndarray, batch_size: int, progress: Progress) -> pa.Table:
+def term_rows(model: Model, corpus_id: int, sequences: Sequence[TokenSequence], counts: np.ndarray, batch_tokens: int, progress: Progress) -> pa.Table:
     """Rows of `term_loss`. sequences: of two tokens at least; counts: how often each token is predicted in the whole corpus, [d_vocab]."""
     of_terms, of_model = TermRecorder(model), LossRecorder(model)
-    for batch in batches(sequences, batch_size):
+    for batch in batches(sequences, batch_tokens):
         for part in read_batch(model, [(of_terms, None), (of_model, None)], batch):
             progress(len(part))
     n = sum(n_tokens(s) - 1 for s in sequences)

@@ -96,10 +96,10 @@ def value_norms(model: Model) -> Tensor:
     return torch.stack([model.values(layer).float().norm(dim=1).to(model.device) for layer in range(model.n_layers)])
 
 
-def contrasted(model: Model, value_norms: Tensor, documents: list[CutDocument], corpus_id: int, batch_size: int, progress: Progress) -> Tables:
+def contrasted(model: Model, value_norms: Tensor, documents: list[CutDocument], corpus_id: int, batch_tokens: int, progress: Progress) -> Tables:
     """Rows of `neuron_contrast` over the pairs of one paradigm."""
     contrast = Contrast(model.n_layers, model.d_ffn)
-    for items in batched_items(documents, batch_size):
+    for items in batched_items(documents, batch_tokens):
         places = [ends(pair, CRITICAL) for pair in items]
         heard = SignedNorms(model, value_norms)
         read_items(model, heard, items, places, progress)
@@ -109,10 +109,10 @@ def contrasted(model: Model, value_norms: Tensor, documents: list[CutDocument], 
     return {"neuron_contrast": contrast_rows(contrast, corpus_id, *map(str, paradigm_of(documents[0])))}
 
 
-def diverged(model: Model, documents: list[CutDocument], batch_size: int, progress: Progress) -> Tables:
+def diverged(model: Model, documents: list[CutDocument], batch_tokens: int, progress: Progress) -> Tables:
     """Rows of `test_divergence` over the perturbed texts of one paradigm: of each from its original, the first sentence of its item."""
     rows = []
-    for items in batched_items(documents, batch_size):
+    for items in batched_items(documents, batch_tokens):
         places = [ends(item) for item in items]
         heard = LastPredictions(model)
         read_items(model, heard, items, places, progress)
@@ -131,14 +131,17 @@ def read_items(model: Model, heard: SignedNorms | LastPredictions, items: list[l
     progress(len(sequences))
 
 
-def batched_items(documents: list[CutDocument], batch_size: int) -> Iterator[list[list[CutDocument]]]:
-    """Items together, of at most so many sentences, one item at least."""
+def batched_items(documents: list[CutDocument], batch_tokens: int) -> Iterator[list[list[CutDocument]]]:
+    """Items together, of at most so many tokens, padding included, one item at least."""
     some: list[list[CutDocument]] = []
+    n = longest = 0
     for item in items_of(documents):
-        if some and sum(map(len, some)) + len(item) > batch_size:
+        of = max(len(s.token_ids) for d in item for s in d.sequences)
+        if some and (n + len(item)) * max(longest, of) > batch_tokens:
             yield some
-            some = []
+            some, n, longest = [], 0, 0
         some.append(item)
+        n, longest = n + len(item), max(longest, of)
     yield some
 
 

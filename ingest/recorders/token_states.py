@@ -120,10 +120,10 @@ def chosen_of(sequences: Sequence[TokenSequence], is_text: np.ndarray, seed: int
     return Chosen(np.sort(frequent[counts[frequent] >= LEAST]), np.sort(held))
 
 
-def state_tables(model: Model, corpus_id: int, sequences: Sequence[TokenSequence], chosen: Chosen, batch_size: int, progress: Progress) -> Tables:
+def state_tables(model: Model, corpus_id: int, sequences: Sequence[TokenSequence], chosen: Chosen, batch_tokens: int, progress: Progress) -> Tables:
     """Rows of `token_state` and `layer_geometry`."""
     recorder = StateRecorder(model, chosen)
-    for batch in batches(sequences, batch_size):
+    for batch in batches(sequences, batch_tokens):
         for part in read_batch(model, [(recorder, None)], batch):
             progress(len(part))
     n, layers = len(chosen.token_ids), list(recorder.sums)

@@ -65,16 +65,18 @@ class WordStates:
         return self.states[self.number[place]][np.searchsorted(self.position_ids, position_ids)].astype(np.float32)
 
 
-def word_states(model: Model, layers: Sequence[int], position_ids: np.ndarray, sequences: Sequence[TokenSequence], batch_size: int, folder: Path) -> WordStates:
+def word_states(
+    model: Model, layers: Sequence[int], position_ids: np.ndarray, sequences: Sequence[TokenSequence], batch_tokens: int, folder: Path
+) -> WordStates:
     """States at positions of these sequences, ascending and each once."""
     found = WordStates(model, layers, position_ids, folder)
-    for _ in read_all(model, found, sequences, batch_size):
+    for _ in read_all(model, found, sequences, batch_tokens):
         pass
     return found
 
 
-def read_all(model: Model, found: WordStates, sequences: Sequence[TokenSequence], batch_size: int) -> Iterator[tuple[TokenSequence, ...]]:
-    for batch in batches(sequences, batch_size):
+def read_all(model: Model, found: WordStates, sequences: Sequence[TokenSequence], batch_tokens: int) -> Iterator[tuple[TokenSequence, ...]]:
+    for batch in batches(sequences, batch_tokens):
         yield from read_batch(model, [(found, found.position_ids)], batch)
 
 
@@ -88,12 +90,12 @@ def untrained(model: Model, seed: int) -> Model:
 
 
 def states_of(
-    model: Model, position_ids: np.ndarray, seed: int, kind: str, *, layers: Sequence[int], sequences: Sequence[TokenSequence], batch_size: int, folder: Path
+    model: Model, position_ids: np.ndarray, seed: int, kind: str, *, layers: Sequence[int], sequences: Sequence[TokenSequence], batch_tokens: int, folder: Path
 ) -> dict[str, WordStates]:
     """States of the model, under the name of the kind of probe that reads them, and of the same with random weights, under 'untrained'."""
     # words that are written as one end at one token
     positions = np.unique(position_ids)
     return {
-        name: word_states(make(), layers, positions, sequences, batch_size, folder)
+        name: word_states(make(), layers, positions, sequences, batch_tokens, folder)
         for name, make in ((kind, lambda: model), ("untrained", lambda: untrained(model, seed)))
     }

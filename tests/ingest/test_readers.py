@@ -10,10 +10,12 @@ from ingest.model.readers import ERASED, Reader, parse_reader, seen_by
 from schema.errors import AtlasError
 from tests.exact.heads_reference import FFN_KEYS, FFN_NORMS, Heads
 from tests.ingest.attention_oracle import eager_model
-from tests.ingest.parts_oracle import PARALLEL, Oracle, Taken
+from tests.ingest.parts_oracle import Oracle, Taken
 from tests.ingest.tiny_models import FAMILIES, token_batch
 
 torch.set_num_threads(1)
+
+PARALLEL = ("gpt_neox", "gptj", "phi")
 
 TOKENS = token_batch(1, 9, seed=2)[0]
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from ingest.model.hooks import coefficients, listen, read_layer
 from ingest.recorders import removal
-from ingest.recorders.removal import Trigger, batches, hosts, random_places, read_ends, removal_rows, shortened
+from ingest.recorders.reading import batches
+from ingest.recorders.removal import Trigger, hosts, random_places, read_ends, removal_rows, shortened
 from ingest.workers.worker import report_shares
 from schema.errors import AtlasError
 from tests.ingest.tiny_models import tiny_model, token_batch
@@ -45,11 +46,11 @@ def test_every_text_is_read_once_within_one_that_it_begins(texts):
 
 
 def test_batches_keep_to_their_tokens_and_hold_every_text():
-    hosted = {(i,) * n: [] for i, n in enumerate([3, 5, 1, 9, 3, 2, 4])}
-    parts = list(batches(hosted, 10))
-    assert sorted(text for part in parts for text in part) == sorted(hosted)
-    assert all(len(part) * max(map(len, part)) <= 10 for part in parts)
-    assert [len(part) for part in batches(hosted, 1)] == [1] * 7
+    texts = [(i,) * n for i, n in enumerate([3, 5, 1, 9, 3, 2, 4])]
+    parts = list(batches(texts, 10, len))
+    assert [[len(text) for text in part] for part in parts] == [[9], [5, 4], [3, 3, 2], [1]]
+    assert sorted(text for part in parts for text in part) == sorted(texts)
+    assert [len(part) for part in batches(texts, 0, len)] == [len(part) for part in batches(texts, 1, len)] == [1] * 7
 
 
 @pytest.mark.parametrize("model_type", ["gpt2", "gpt_neox", "opt", "llama", "gemma2"])

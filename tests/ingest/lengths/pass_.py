@@ -30,7 +30,7 @@ class StateLength(RecordingPass):
         from ingest.timing import timed
         from tests.ingest.lengths.recorder import LengthRecorder
 
-        batch = tuple(probe.sequences[: probe.request.batch_size])
+        batch = probe.batch
         seconds = timed(lambda: list(read_batch(probe.model, [(LengthRecorder(probe.model.n_layers), None)], batch)))
         each = seconds / sum(len(s.token_ids) for s in batch)
         return each * probe.seen.n_positions if probe.seen else 0.0
