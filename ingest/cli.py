@@ -96,7 +96,8 @@ def ingest(paper: bool, dry_run: bool, batch_size: int | None, **given: Any) -> 
     if given["suite"]:
         if given["corpus"]:
             raise click.UsageError("--suite and --corpus are two texts: ingest one after the other.")
-        given["corpus"] = given["suite"][0]
+        first = given["suite"][0]
+        given["corpus"] = first if isinstance(first, str) else first[0]
     if given["corpus"] is None and (asked := [name for name, each in passes().items() if each.needs_corpus and given.get(name)]):
         raise click.UsageError(f"--{'paper' if paper else asked[0].replace('_', '-')} needs --corpus: without one the weights alone are read.")
     if (given["lake"] is None) != (given["data"] is None):

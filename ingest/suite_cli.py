@@ -1,7 +1,7 @@
 """`atlas test`: the sentences of tests, read into an atlas as a corpus, and what the model gets right."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -47,10 +47,19 @@ def test(ctx: click.Context, target: Path, more: tuple[str, ...], suite: tuple[s
     chosen = {"model": model or name, "revision": given.pop("revision") or (None if model else revision), "dtype": given.pop("dtype") or dtype or "float32"}
     if chosen["model"] is None:
         raise click.UsageError(f"--model is needed: {target} does not say of which model it is.")
-    ctx.invoke(ingest, target=target, suite=(*suite, *more), bos="start", triggers=0, prediction=True, **chosen, **given)
+    suites = expanded(suite, more)
+    ctx.invoke(ingest, target=target, suite=suites, bos="start", triggers=0, prediction=True, **chosen, **given)
     if not given["dry_run"]:
-        corpus = open_suites((*suite, *more), n_items=given["items"], seed=given["seed"])
+        corpus = open_suites(suites, n_items=given["items"], seed=given["seed"])
         click.echo(scores(target, corpus.name, {**corpus.source, "context": given["context"], "bos": "start"}))
+
+
+def expanded(suite: Sequence[str], more: Sequence[str]) -> list[tuple[str, ...]]:
+    """The files that the shell made of each pattern together: further ones belong to the option that names one of their folder, else to the last."""
+    groups = [[spec] for spec in suite]
+    for spec in more:
+        next((group for group in reversed(groups) if Path(group[0]).parent == Path(spec).parent), groups[-1]).append(spec)
+    return [tuple(group) for group in groups]
 
 
 def model_of(target: Path) -> tuple[str | None, str | None, str | None]:

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from transformers import PreTrainedTokenizerFast
 
 from ingest.cli import ingest
+from ingest.suite_cli import expanded
 from ingest.suite_cli import test as command
 from ingest.text.corpora import Document
 from ingest.text.sequences import bos_token
@@ -220,9 +221,36 @@ def test_paradigms_stand_together_and_files_of_a_pattern_are_one_suite(tmp_path:
     documents = opened(*written_suite(tmp_path), "agreement", n_items=2)
     order = [(d.metadata["suite"], d.metadata["paradigm"]) for d in documents]
     assert [order[i] for i in range(len(order)) if i == 0 or order[i] != order[i - 1]] == list(dict.fromkeys(order))
-    assert {suite for suite, _ in order} == {"agreement", "suite", "manners"}
+    assert {suite for suite, _ in order} == {"agreement", "suite", "gym", "manners"}
     assert [d.name for d in documents if d.metadata["paradigm"] == "two"] == ["two/0/good", "two/0/bad"]
     assert len([d for d in documents if d.metadata["kind"] == "pair"]) == 2 * (len(PAIRS) + 1 + 5 * 2)
+
+
+def test_single_files_of_two_options_are_suites_of_their_own_names(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.jsonl").write_text(
+            '{"sentence_good": "The cat sleeps.", "sentence_bad": "The cat sleep.", "UID": "of ' + name + '"}\n', encoding="utf-8"
+        )
+    paths = [str(tmp_path / f"{name}.jsonl") for name in ("one", "two")]
+    assert {d.metadata["suite"] for d in opened(*paths)} == {"one", "two"}
+    together = open_suites([tuple(paths)], n_items=1, seed=0).documents()
+    assert {d.metadata["suite"] for d in together} == {tmp_path.name}
+
+
+def test_files_that_a_shell_made_of_a_pattern_are_one_suite_and_those_of_two_patterns_two() -> None:
+    assert expanded(["a/1.jsonl", "agreement"], ["a/2.jsonl", "a/3.jsonl"]) == [("a/1.jsonl", "a/2.jsonl", "a/3.jsonl"), ("agreement",)]
+    assert expanded(["a/1.jsonl", "b/1.jsonl"], ["b/2.jsonl", "a/2.jsonl"]) == [("a/1.jsonl", "a/2.jsonl"), ("b/1.jsonl", "b/2.jsonl")]
+    # of a pattern over folders, b/*/*.jsonl
+    assert expanded(["b/x/1.jsonl"], ["b/y/1.jsonl"]) == [("b/x/1.jsonl", "b/y/1.jsonl")]
+
+
+def test_two_options_with_suites_of_one_name_are_refused(tmp_path: Path) -> None:
+    paths = [tmp_path / folder / "pairs.jsonl" for folder in ("a", "b")]
+    for i, path in enumerate(paths):
+        path.parent.mkdir()
+        path.write_text(f'{{"sentence_good": "The cat sleeps {i}.", "sentence_bad": "The cat sleep {i}.", "UID": "p{i}"}}\n', encoding="utf-8")
+    with pytest.raises(AtlasError, match=f"two suites are called 'pairs', that of {paths[0]} and that of {paths[1]}: rename one"):
+        opened(*paths)
 
 
 TEXT = "The king does not like that old house."

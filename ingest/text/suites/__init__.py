@@ -24,16 +24,20 @@ MOST_ITEMS = 250_000
 """Of all files together: each takes some kilobytes while they are read. BLiMP has 67,000."""
 
 
-def open_suites(specs: Sequence[str], *, n_items: int, seed: int) -> Corpus:
+def open_suites(given: Sequence[str | tuple[str, ...]], *, n_items: int, seed: int) -> Corpus:
     """Suites as one corpus: `agreement`, which is generated, or files and patterns of files. Everything is read and checked here.
 
-    n_items: of each paradigm that is generated. seed: of what is drawn.
-    Raises AtlasError for a file that is missing or says something wrong, and for two items of one name.
+    given: each a specification, or those that a shell made of one. n_items: of each paradigm that is generated. seed: of what is drawn.
+    Raises AtlasError for a file that is missing or says something wrong, for two items of one name, and for two specifications whose suites have one.
     """
-    files = [path for spec in specs if spec != agreement.SUITE for path in found(spec)]
-    items = by_paradigm(read(specs, files, n_items, seed))
+    groups = [(each,) if isinstance(each, str) else each for each in given]
+    specs = [spec for group in groups for spec in group]
+    files = [(group[0], paths) for group in groups if (paths := [path for spec in group if spec != agreement.SUITE for path in found(spec)])]
     is_generated = agreement.SUITE in specs
-    source = {"kind": "suite", "suites": list(specs), "n_files": len(files), "items": n_items if is_generated else None, "seed": seed}
+    generated = [(agreement.SUITE, agreement.agreement(n_items, seed))] if is_generated else []
+    items = by_paradigm(under_names_of_their_own([*generated, *((spec, read(paths, seed)) for spec, paths in files)]))
+    n_files = sum(len(paths) for _, paths in files)
+    source = {"kind": "suite", "suites": specs, "n_files": n_files, "items": n_items if is_generated else None, "seed": seed}
     name = specs[0] if len(specs) == 1 else f"{specs[0]} and {len(specs) - 1} more"
 
     def documents() -> Iterator[Document]:
@@ -42,11 +46,22 @@ def open_suites(specs: Sequence[str], *, n_items: int, seed: int) -> Corpus:
     return Corpus(name=name, split="all", source=source, revision=None, documents=documents)
 
 
-def read(specs: Sequence[str], files: list[Path], n_items: int, seed: int) -> Iterator[Item]:
-    if agreement.SUITE in specs:
-        yield from agreement.agreement(n_items, seed)
-    for path in files:
-        yield from READERS[path.suffix.lower()](path, path.absolute().parent.name if len(files) > 1 else path.stem, seed)
+def read(paths: Sequence[Path], seed: int) -> Iterator[Item]:
+    """Read the files of one specification: a suite that says no name has that of the file, or of the folder where there are several files."""
+    for path in paths:
+        yield from READERS[path.suffix.lower()](path, path.absolute().parent.name if len(paths) > 1 else path.stem, seed)
+
+
+def under_names_of_their_own(suites: Sequence[tuple[str, Iterable[Item]]]) -> Iterator[Item]:
+    """The items of all specifications. Raises AtlasError for two that bring suites of one name, whose rows would be taken for one suite's."""
+    brought: dict[str, int] = {}
+    for i, (spec, items) in enumerate(suites):
+        for item in items:
+            if (other := brought.setdefault(item.suite, i)) != i:
+                raise AtlasError(
+                    f"two suites are called {item.suite!r}, that of {suites[other][0]} and that of {spec}: rename one, or give both by one pattern"
+                )
+            yield item
 
 
 def found(spec: str) -> list[Path]:
