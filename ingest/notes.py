@@ -35,7 +35,7 @@ def another_corpus(con: duckdb.DuckDBPyConnection, corpus_id: int, name: str, sp
     asked = ", ".join(f"{key} {source.get(key)}" for key in sorted({key for _, stored in others for key in differing(stored, source)}))
     return (
         f"note: {name} is in this atlas already, and is added as another corpus, {corpus_id}, with {asked}: {differs}. "
-        "Questions take all corpora together unless they are given one"
+        "A question of one text asks which, and others take all together unless they are given one"
     )
 
 

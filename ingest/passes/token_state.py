@@ -43,7 +43,7 @@ class TokenState(PlannedPass):
 
         def jobs(run_id: int, _: list[int]) -> "Iterable[Job]":
             sequences = drawn_sequences((s for d in text.documents() for s in d.sequences), request.seed, n)
-            given = {"is_text": is_text(basis), "seed": request.seed, "batch_size": request.batch_size}
+            given = {"is_text": is_text(basis), "seed": request.seed, "batch_tokens": request.batch_tokens}
             yield job(run_id, 0, compute, corpus_id=text.corpus_id, sequences=sequences, **given)
 
         yield Plan(settings, [n], "sequences", jobs, text.corpus_id)

@@ -294,7 +294,7 @@ def test_a_state_that_float16_does_not_hold_is_said(tmp_path: Path) -> None:
 
 def test_a_dry_run_says_rows_seconds_and_memory(tmp_path: Path) -> None:
     model = tiny_model("gpt2")
-    request = asked(tmp_path / "x.duckdb", "m", "sotu", probe=("pos", "tag"), batch_size=2)
+    request = asked(tmp_path / "x.duckdb", "m", "sotu", probe=("pos", "tag"), batch_size=2, context=16)
     probe = Probe(model, request, Survey("", 2, 0, 0, 3, 640, (), ()), sequences([[5, 6, 7], [6, 7]]))
     assert PASS.rows(probe) == {"probe_task": 2, "probe": 2 * 3 * 3, "probe_prediction": 2 * 3 * 640}
     assert PASS.seconds(probe) > 0 and PASS.n_bytes(probe) > 4 * model.d_model * 40_000

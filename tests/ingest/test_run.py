@@ -501,14 +501,14 @@ def test_a_text_that_is_cut_into_documents_is_said_so_before_and_in_the_dry_run(
 
 def test_the_same_text_cut_in_another_way_is_said_to_be_another_corpus(tmp_path, gpt2, corpus, capfd):
     target = tmp_path / "a.duckdb"
-    ingest(target, gpt2, corpus)
+    ingest(target, gpt2, corpus, triggers=7)
     assert capfd.readouterr().err == ""
-    ingest(target, gpt2, corpus, context=12)
+    ingest(target, gpt2, corpus, triggers=7, context=12)
     name = corpus / "*.txt"
     said = capfd.readouterr().err.strip()
     assert said == (
         f"note: {name} is in this atlas already, and is added as another corpus, 1, with context 12: corpus 0 has context 16. "
-        "Questions take all corpora together unless they are given one"
+        "A question of one text asks which, and others take all together unless they are given one"
     )
-    ingest(target, gpt2, corpus, context=12)
+    ingest(target, gpt2, corpus, triggers=7, context=12)
     assert capfd.readouterr().err == ""

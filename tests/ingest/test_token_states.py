@@ -131,6 +131,6 @@ def test_an_ingest_keeps_every_rule_and_answers(tmp_path: Path, capsys: pytest.C
 
 def test_a_dry_run_says_rows_seconds_and_memory() -> None:
     model = eager_model("gpt2")
-    probe = Probe(model, asked("x.duckdb", "m", "c", token_states=True, batch_size=2), None, sequences([[5, 6, 7]]))
+    probe = Probe(model, asked("x.duckdb", "m", "c", token_states=True, batch_size=2, context=16), None, sequences([[5, 6, 7]]))
     assert PASS.rows(probe) == {"token_state": 0, "layer_geometry": 0} and PASS.seconds(probe) == 0
     assert (PASS.n_bytes(probe) or 0) > 2000 * 3 * model.d_model * 4

