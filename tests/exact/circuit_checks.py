@@ -66,11 +66,11 @@ def check_head_eigenvalues(c: Case) -> None:
 
 
 def looked_over(c: Case, heads: Heads, layer: int, head: int) -> np.ndarray:
-    """Weight of each distance, [context]: as pairs lie, or, where heads were seen, what the head gave to the distance's bin (0, 1, 2, to 4, to 8, …)."""
+    """Weight of each distance, [context]: as pairs lie, or, where the run read it, what the head gave to the distance's bin (0, 1, 2, to 4, to 8, …)."""
     pairs = heads.pairs(layer, c.settings["cutting"]["context"])
-    seen = {row["bin"]: row["weight"] for row in dicts(c.corpus_rows("attention_distance")) if (row["layer"], row["head"]) == (layer, head)}
-    if not seen:
+    if not c.published.rows("SELECT 1 FROM run WHERE kind = 'circuit' AND (settings -> 'reads' -> 'attention_distance') IS NOT NULL"):
         return pairs
+    seen = {row["bin"]: row["weight"] for row in dicts(c.corpus_rows("attention_distance")) if (row["layer"], row["head"]) == (layer, head)}
     bins = [0, *(1 + math.ceil(math.log2(distance)) for distance in range(1, len(pairs)))]
     whole = np.bincount(bins, pairs)
     return np.array([n and seen[i] * n / whole[i] for i, n in zip(bins, pairs, strict=True)])
