@@ -20,7 +20,7 @@ READERS_AND_LOADERS := tests/schema tests/atlas tests/crash/test_faults.py \
 	$(patsubst %,tests/ingest/test_%.py,shards run merges asked_of_heads)
 
 # what no wheel brings: the tests of LaTeX compile every table, those of the pages drive a browser
-DEBIAN_PACKAGES := texlive-latex-recommended lmodern chromium fonts-dejavu-core
+DEBIAN_PACKAGES := texlive-latex-recommended texlive-luatex lmodern chromium fonts-dejavu-core fonts-noto-core fonts-droid-fallback
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
 
 # what an atlas answers in beside the version that wrote it: the oldest, and others that people have

@@ -55,13 +55,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def has_latex() -> bool:
-    """pdflatex, and what the tables and their tests load."""
-    if not (shutil.which("pdflatex") and shutil.which("kpsewhich")):
+    """pdflatex and lualatex, and what the tables and their tests load."""
+    if not all(map(shutil.which, ("pdflatex", "lualatex", "kpsewhich"))):
         return False
-    return subprocess.run(["kpsewhich", "booktabs.sty", "geometry.sty", "lmodern.sty"], capture_output=True).returncode == 0
+    return subprocess.run(["kpsewhich", "booktabs.sty", "geometry.sty", "lmodern.sty", "fontspec.sty", "luaotfload.sty"], capture_output=True).returncode == 0
 
 
-PROGRAMS = {"page_text": ("LaTeX (pdflatex, lmodern)", has_latex), "chromium": ("Chromium", lambda: shutil.which("chromium"))}
+PROGRAMS = {"page_text": ("LaTeX (pdflatex, lualatex, lmodern)", has_latex), "chromium": ("Chromium", lambda: shutil.which("chromium"))}
 """Fixtures that run a program which no wheel brings: its name, and whether it is here. `make packages` brings all of them."""
 
 LEFT_OUT = pytest.StashKey[tuple[list[str], list[str]]]()
@@ -172,12 +172,12 @@ def suites_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def page_text(tmp_path: Path) -> Callable[[str], str]:
+def page_text(tmp_path: Path) -> Callable[..., str]:
     """The text of the pages that LaTeX makes of a source; any error of LaTeX fails the test."""
 
-    def compiled(source: str) -> str:
+    def compiled(source: str, engine: str = "pdflatex") -> str:
         (tmp_path / "t.tex").write_text(source, encoding="utf-8")
-        command = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "t.tex"]
+        command = [engine, "-halt-on-error", "-interaction=nonstopmode", "t.tex"]
         ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace")
         assert ran.returncode == 0, ran.stdout[-1500:]
         return text_of(tmp_path / "t.pdf")

@@ -30,7 +30,7 @@ def test_what_lacks_its_program_is_left_out_by_name_and_the_last_line_says_what_
     assert "tests/ui/test_browser.py::test_next_neuron_renews_the_link" in named
     assert len(named) == 2
     assert "1 passed" in done.stdout
-    wanted = "2 tests were left out, named above, for want of Chromium and LaTeX (pdflatex, lmodern): install them, and run again."
+    wanted = "2 tests were left out, named above, for want of Chromium and LaTeX (pdflatex, lualatex, lmodern): install them, and run again."
     assert done.stdout.splitlines()[-1] == wanted
 
 
@@ -40,7 +40,8 @@ def test_on_debian_one_command_brings_all_of_them(tmp_path: Path) -> None:
 
 
 def test_latex_without_its_fonts_is_as_good_as_none(tmp_path: Path) -> None:
-    (tmp_path / "pdflatex").symlink_to("/bin/true")
+    for engine in ("pdflatex", "lualatex"):
+        (tmp_path / engine).symlink_to("/bin/true")
     (tmp_path / "kpsewhich").symlink_to("/bin/false")
     assert "LEFT OUT tests/atlas/test_latex.py" in suite(tmp_path).stdout
 
@@ -49,5 +50,5 @@ def test_latex_without_its_fonts_is_as_good_as_none(tmp_path: Path) -> None:
 def test_in_ci_nothing_is_left_out(tmp_path: Path, options: list[str]) -> None:
     done = suite(tmp_path, *options, CI="true")
     assert done.returncode != 0
-    assert "2 tests need Chromium and LaTeX (pdflatex, lmodern), and with CI set none may be left out" in done.stdout + done.stderr
+    assert "2 tests need Chromium and LaTeX (pdflatex, lualatex, lmodern), and with CI set none may be left out" in done.stdout + done.stderr
     assert "passed" not in done.stdout

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from atlas.export.formats import comments
 from atlas.export.latex import tex
 from atlas.export.lettering import xml
+from atlas.export.scripts import choice
 
 NEEDS = r"needs \usepackage{graphicx}, \usepackage{xcolor} and \usepackage[T1]{fontenc}"
 
@@ -46,7 +47,8 @@ def to_tex(drawing: Drawing, *, is_native: bool = False) -> str:
     body = drawing.latex if is_native and drawing.latex else r"\centering" + f"\n\\includegraphics[width=\\linewidth]{{{drawing.name}.pdf}}"
     # a line break ends a paragraph, which no caption may have
     end = [rf"\caption{{{tex(' '.join(drawing.caption.split()))}}}", rf"\label{{fig:{drawing.name}}}", r"\end{figure}", ""]
-    return "\n".join([f"% {NEEDS}", *told, r"\begin{figure}[t]", body, *end])
+    fragment = "\n".join([r"\begin{figure}[t]", body, *end])
+    return "\n".join([f"% {NEEDS}", *told, *choice(fragment), fragment])
 
 
 def named(drawings: Sequence[Drawing]) -> list[Drawing]:

@@ -1,15 +1,15 @@
-"""booktabs tables whose cells survive any token under pdflatex (T1 fonts, utf8).
+"""booktabs tables whose cells survive any token under pdflatex (T1 fonts, utf8), LuaLaTeX and XeLaTeX.
 
 The traps: `\\\\` reads a following `*` or `[` as its argument, so every row begins with {}; `--` and `,,` are ligatures; straight quotes
-turn curly; a character without a glyph stops pdflatex, so it is printed as U+XXXX.
+turn curly; a character without a glyph stops pdflatex, so it is printed as U+XXXX there, and as itself where the engine has fonts for it (scripts.py).
 """
 
-import re
 from collections.abc import Collection, Mapping
 
 import polars as pl
 
 from atlas.export.cells import display_cells
+from atlas.export.scripts import choice, runs
 
 NEEDS = r"needs \usepackage{booktabs} and \usepackage[T1]{fontenc}"
 
@@ -27,8 +27,6 @@ ESCAPES = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    "-": "-{}",
-    ",": ",{}",
     "'": r"\textquotesingle{}",
     "`": r"\textasciigrave{}",
     '"': r"\textquotedbl{}",
@@ -46,19 +44,30 @@ NO_GLYPH = set("\u00a0\u00ad\u0126\u0127\u0138\u013f\u0140\u0149\u0166\u0167\u01
 MORE_GLYPHS = set("–—‘’‚“”„†‡•…‹›€™")
 
 
-LIGATURE = re.compile(r"([-,])\{\}(?!\1)")
+LIGATED = set("-,<>'`?!")
+"""Of two of them a font of some engine makes one sign: two hyphens a dash, two commas a quote. An empty group parts them in pdfTeX alone."""
 
 
 def tex(text: str) -> str:
-    """Escape `text` so that pdflatex prints each of its characters."""
-    return LIGATURE.sub(r"\1", "".join(map(tex_character, text)))
+    """Escape `text` so that each of its characters is printed. What has it goes behind the lines that `choice` gives for it."""
+    return "".join(tex_run(script, run) for script, run in runs(text, is_printed))
+
+
+def tex_run(script: str | None, run: str) -> str:
+    if script is None:
+        pairs = zip(run, [*run[1:], ""], strict=True)
+        return "".join(tex_character(c) + (r"\kern0pt{}" if c in LIGATED and following in LIGATED else "") for c, following in pairs)
+    return rf"\atlastext{{{script}}}{{{run}}}{{{''.join(f'{{{ord(character):04X}}}' for character in run)}}}"
+
+
+def is_printed(character: str) -> bool:
+    """Whether every engine has it."""
+    is_latin = " " <= character <= "~" or ("\u00a1" <= character <= "\u017e" and character not in NO_GLYPH)
+    return is_latin or character in MORE_GLYPHS or character in ESCAPES
 
 
 def tex_character(character: str) -> str:
-    if character in ESCAPES:
-        return ESCAPES[character]
-    has_glyph = " " <= character <= "~" or ("\u00a1" <= character <= "\u017e" and character not in NO_GLYPH) or character in MORE_GLYPHS
-    return character if has_glyph else rf"\texttt{{U+{ord(character):04X}}}"
+    return ESCAPES.get(character, character) if is_printed(character) else rf"\texttt{{U+{ord(character):04X}}}"
 
 
 def tex_number(text: str) -> str:
@@ -75,15 +84,16 @@ def latex_table(
     """A table float. `caption` and `label` are LaTeX as they stand; `comments` become % lines above the table; columns that are `wide` break their lines."""
     numeric = [frame.schema[c].is_numeric() for c in frame.columns]
     columns = [[tex_number(cell) if is_number else tex(cell) for cell in display_cells(frame[c])] for c, is_number in zip(frame.columns, numeric, strict=True)]
-    lines = [f"% {NEEDS}", *(f"% {key}: {' '.join(value.split())}" for key, value in (comments or {}).items())]
-    lines += [r"\begin{table}[t]", r"\centering"]
+    head = [f"% {NEEDS}", *(f"% {key}: {' '.join(value.split())}" for key, value in (comments or {}).items())]
+    lines = [r"\begin{table}[t]", r"\centering"]
     lines += [rf"\caption{{{caption}}}"] if caption else []
     lines += [rf"\label{{{label}}}"] if label else []
     kinds = ["r" if n else rf"p{{{0.45 / len(wide):.2f}\linewidth}}" if c in wide else "l" for c, n in zip(frame.columns, numeric, strict=True)]
     lines += [rf"\begin{{tabular}}{{@{{}}{''.join(kinds)}@{{}}}}", r"\toprule"]
     lines += [table_row([tex(c.replace("_", " ")) for c in frame.columns]), r"\midrule"]
     lines += [table_row(list(cells)) for cells in zip(*columns, strict=True)]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
+    fragment = "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
+    return "\n".join([*head, *choice(fragment), fragment])
 
 
 def table_row(cells: list[str]) -> str:

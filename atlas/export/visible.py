@@ -8,6 +8,10 @@ HIDDEN = {"Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp"}
 """Unicode categories with no glyph of their own: controls, direction marks, private and unassigned characters, separators."""
 
 
+JOINERS = "\u200c\u200d"
+"""Within a word, or between signs that make one, they say how neighbours join (Unicode 16, chapter 23.2)."""
+
+
 def visible(text: str | None) -> str:
     """Line breaks as ↵, tabs as →, spaces at either end as ␣, characters without a glyph as \\xNN or \\uNNNN; nothing where there is no text."""
     text = text or ""
@@ -15,7 +19,7 @@ def visible(text: str | None) -> str:
     if not core:
         return SPACE * len(text)
     before, after = len(text) - len(text.lstrip(" ")), len(text) - len(text.rstrip(" "))
-    return SPACE * before + "".join(map(visible_character, core)) + SPACE * after
+    return SPACE * before + visible_core(core) + SPACE * after
 
 
 def visible_character(character: str) -> str:
@@ -29,4 +33,14 @@ def visible_character(character: str) -> str:
 
 def visible_line(text: str | None) -> str:
     """Text within a line: as visible(), with plain spaces."""
-    return "".join(map(visible_character, text or ""))
+    return visible_core(text or "")
+
+
+def visible_core(text: str) -> str:
+    """Joiners as they are where they join, and visible where they stand alone."""
+    return "".join(c if c in JOINERS and joins(text, i) else visible_character(c) for i, c in enumerate(text))
+
+
+def joins(text: str, i: int) -> bool:
+    """Whether both neighbours are letters, marks or signs beyond ASCII."""
+    return 0 < i < len(text) - 1 and all(c > "~" and unicodedata.category(c)[0] in "LMS" for c in (text[i - 1], text[i + 1]))

@@ -1,4 +1,4 @@
-"""LaTeX tables compile under pdflatex and print every token as it is."""
+"""LaTeX tables compile under pdflatex and lualatex and print every token as it is."""
 
 import unicodedata
 from collections.abc import Callable
@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from atlas.export.latex import MORE_GLYPHS, NO_GLYPH, latex_table, tex, tex_number
+from atlas.export.scripts import choice
 
 NASTY = {
     # token: what the page shows
@@ -65,21 +66,47 @@ def plainest(text: str) -> str:
     return "".join(unicodedata.normalize("NFKC", text).split())
 
 
-def document(*tables: str) -> str:
-    preamble = (
-        r"\documentclass{article}\usepackage[paperheight=80in]{geometry}\usepackage{lmodern}\usepackage{booktabs}\usepackage[T1]{fontenc}\pagestyle{empty}"
-    )
+FONTS = {"pdflatex": r"\usepackage{lmodern}\usepackage[T1]{fontenc}", "lualatex": r"\usepackage{fontspec}"}
+
+
+def document(*tables: str, engine: str = "pdflatex") -> str:
+    preamble = rf"\documentclass{{article}}\usepackage[paperheight=80in]{{geometry}}{FONTS[engine]}\usepackage{{booktabs}}\pagestyle{{empty}}"
     # a word that is parted at the end of a line is not read back as one
     preamble += r"\hyphenpenalty=10000\exhyphenpenalty=10000"
     return "\n".join([preamble, r"\begin{document}", *tables, r"\end{document}", ""])
 
 
-def test_every_token_is_on_the_page_as_it_is(page_text: Callable[[str], str]) -> None:
+def printed(text: str) -> list[tuple[str, int]]:
+    """Rows of a table of tokens and numbers."""
+    rows = [line.rsplit(maxsplit=1) for line in text.splitlines() if line.strip("\x0c ") and line.split() != ["token", "n"]]
+    return [(plainest(shown), int(n)) for shown, n in rows]
+
+
+def test_every_token_is_on_the_page_as_it_is(page_text: Callable[..., str]) -> None:
     frame = pl.DataFrame({"token": list(NASTY), "n": range(len(NASTY))})
-    text = page_text(document(latex_table(frame)))
-    rows = [line.rsplit(maxsplit=1) for line in text.splitlines() if line.strip() and line.split() != ["token", "n"]]
-    found = {int(n): plainest(shown) for shown, n in rows}
-    assert found == {i: plainest(shown) for i, shown in enumerate(NASTY.values())}
+    assert printed(page_text(document(latex_table(frame)))) == [(plainest(shown), i) for i, shown in enumerate(NASTY.values())]
+
+
+WORDS = ["首都です", "می\u200cخواهم", "שלום", "नमस्ते", "สวัสดี", "α→β λ", "привет", "日本 Latin, --x", "🙂"]
+
+
+def test_words_of_other_scripts_are_characters_where_the_engine_has_fonts_for_them(page_text: Callable[..., str]) -> None:
+    """The same fragment under both engines, twice in one document."""
+    words = {word: word.replace("\u200c", "") for word in WORDS} | {token: token for token in NASTY if token.isascii() and token.isprintable()}
+    # in lualatex its own font has them all but the smile, which no font that is asked for may have
+    del words["🙂"]
+    table = latex_table(pl.DataFrame({"token": [*words], "n": range(len(words))}))
+    rows = [(plainest(shown), i) for i, shown in enumerate(words.values())]
+    assert printed(page_text(document(table, table, engine="lualatex"), "lualatex")) == rows * 2
+    codes = ["".join(f"U+{ord(c):04X}" if c > "~" and c not in "→λ" else c for c in word) for word in WORDS]
+    lines = page_text(document(*choice(table), *(rf"{tex(word)} \par" for word in WORDS))).splitlines()
+    assert [plainest(line) for line in lines if line.strip("\x0c ")] == list(map(plainest, codes))
+
+
+def test_what_the_font_lacks_stands_as_its_code_point_and_is_not_left_out(page_text: Callable[..., str]) -> None:
+    # of Greek's block, and no character
+    source = tex("a\u0378b")
+    assert page_text(document(*choice(source), source, engine="lualatex"), "lualatex").strip() == "aU+0378b"
 
 
 def test_a_leading_space_is_printed() -> None:
@@ -87,19 +114,19 @@ def test_a_leading_space_is_printed() -> None:
     assert latex_table(pl.DataFrame({"token": [" the"]})).count(r"\textvisiblespace{}the") == 1
 
 
-def test_every_character_said_to_have_a_glyph_compiles(page_text: Callable[[str], str]) -> None:
+def test_every_character_said_to_have_a_glyph_compiles(page_text: Callable[..., str]) -> None:
     characters = [chr(c) for c in range(0x21, 0x17F) if not 0x7F <= c < 0xA1] + sorted(MORE_GLYPHS)
     assert page_text(document(*(f"{tex(c)} \\par" for c in characters)))
 
 
-def test_latin_1_and_typographic_characters_are_on_the_page_as_they_are(page_text: Callable[[str], str]) -> None:
+def test_latin_1_and_typographic_characters_are_on_the_page_as_they_are(page_text: Callable[..., str]) -> None:
     characters = [chr(c) for c in range(0x21, 0x100) if not 0x7F <= c < 0xA1] + sorted(MORE_GLYPHS)
     text = page_text(document(*(f"x{tex(c)}x \\par" for c in characters)))
     expected = [f"xU+{ord(c):04X}x" if c in NO_GLYPH else f"x{plainest(c)}x" for c in characters]
     assert [plainest(line) for line in text.splitlines() if line.strip("\x0c ")] == expected
 
 
-def test_caption_label_and_comments_are_placed(page_text: Callable[[str], str]) -> None:
+def test_caption_label_and_comments_are_placed(page_text: Callable[..., str]) -> None:
     frame = pl.DataFrame({"layer": [1], "max_score": [-0.25]})
     source = latex_table(frame, caption=r"Scores, $s > 0$.", label="tab:s", comments={"model": "tiny\n100% of it"})
     assert source.splitlines()[:7] == [

@@ -1,0 +1,81 @@
+r"""Text that pdfTeX's fonts lack, as characters where the document is set by LuaLaTeX or XeLaTeX with fontspec, and as U+XXXX elsewhere.
+
+A run of one script is \atlastext{script}{the characters}{their code points}. One fragment serves every engine: what it is set by chooses, and no option does;
+a run of which the font lacks a character stands as code points there too, where TeX would leave it out.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from typing import NamedTuple
+
+from atlas.export.visible import JOINERS
+
+
+class Script(NamedTuple):
+    """Ranges of code points that are written alike, fonts that have them, the first that is installed taken, and whether they run from right to left."""
+
+    ranges: tuple[tuple[int, int], ...]
+    fonts: tuple[str, ...]
+    is_leftward: bool = False
+
+
+SCRIPTS = {
+    "hangul": Script(((0x1100, 0x11FF), (0x3130, 0x318F), (0xAC00, 0xD7A3)), ("Noto Serif CJK KR", "Noto Sans CJK KR", "NanumMyeongjo", "UnBatang")),
+    "cjk": Script(
+        ((0x2E80, 0x312F), (0x31A0, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0xFF00, 0xFFEF)),
+        ("Noto Serif CJK SC", "Noto Sans CJK SC", "Source Han Serif SC", "Droid Sans Fallback"),
+    ),
+    "arabic": Script(((0x0600, 0x06FF), (0x0750, 0x077F), (0xFB50, 0xFDFF), (0xFE70, 0xFEFC)), ("Noto Naskh Arabic", "Amiri", "DejaVu Sans"), True),
+    "hebrew": Script(((0x0591, 0x05F4), (0xFB1D, 0xFB4F)), ("Noto Serif Hebrew", "Noto Sans Hebrew", "DejaVu Sans"), True),
+    "devanagari": Script(((0x0900, 0x097F),), ("Noto Serif Devanagari", "Noto Sans Devanagari", "FreeSerif")),
+    "thai": Script(((0x0E01, 0x0E5B),), ("Noto Serif Thai", "Noto Sans Thai", "FreeSerif")),
+    "other": Script(
+        ((0x0180, 0x02AF), (0x0370, 0x052F), (0x0531, 0x0586), (0x1E00, 0x1EFF), (0x2190, 0x22FF), (0x2500, 0x26FF), (0x1F600, 0x1F64F)),
+        ("DejaVu Sans", "FreeSerif"),
+    ),
+}
+"""Of others, no font is known that has them all: they stand as U+XXXX in every engine."""
+
+CHOICE = r"""\ifdefined\atlastext\else
+\def\atlascodes#1{\ifx\atlasend#1\else\texttt{U+#1}\expandafter\atlascodes\fi}
+\protected\def\atlastext#1#2#3{\atlascodes#3\atlasend}
+\ifdefined\fontspec
+\def\atlasfont#1#2{\ifcsname atlas#1\endcsname\else\IfFontExistsTF{#2}{\expandafter\newfontfamily\csname atlas#1\endcsname{#2}[\atlasshape]}{}\fi}
+\ifdefined\directlua\def\atlasshape{Renderer=HarfBuzz}\def\atlasleftward#1{\bgroup\textdir TRT #1\egroup}
+\else\def\atlasshape{}\TeXXeTstate=1 \def\atlasleftward#1{\beginR#1\endR}\fi
+\def\atlashas#1{\ifx\atlasend#1\else\iffontchar\font"#1 \else\def\atlaslacks{1}\fi\expandafter\atlashas\fi}
+\def\atlasset#1#2{\ifcsname atlas#1left\endcsname\atlasleftward{#2}\else#2\fi}
+\protected\def\atlastext#1#2#3{\bgroup\def\atlaslacks{0}\ifcsname atlas#1\endcsname\csname atlas#1\endcsname\atlashas#3\atlasend\else\def\atlaslacks{1}\fi
+\ifnum\atlaslacks=0 \atlasset{#1}{#2}\else\atlascodes#3\atlasend\fi\egroup}
+\fi\fi"""
+
+
+def script_of(character: str) -> str | None:
+    code = ord(character)
+    return next((name for name, script in SCRIPTS.items() if any(low <= code <= high for low, high in script.ranges)), None)
+
+
+def runs(text: str, is_plain: Callable[[str], bool]) -> Iterator[tuple[str | None, str]]:
+    """Text in stretches of one script each, joiners among their letters; None for what is plain, and for what no script of these has."""
+    scripts = [None if is_plain(character) else script_of(character) for character in text]
+    for i, character in enumerate(text):
+        if character in JOINERS and 0 < i < len(text) - 1 and scripts[i - 1] == scripts[i + 1]:
+            scripts[i] = scripts[i - 1]
+    at = 0
+    for script, same in groupby(scripts):
+        n = sum(1 for _ in same)
+        yield script, text[at : at + n]
+        at += n
+
+
+def choice(fragment: str) -> list[str]:
+    r"""Lines before a fragment that has \atlastext, which say how it is set; none where it has none."""
+    used = [name for name in SCRIPTS if rf"\atlastext{{{name}}}" in fragment]
+    if not used:
+        return []
+    lines = [r"% other scripts stand as characters under LuaLaTeX or XeLaTeX with \usepackage{fontspec}, and as U+XXXX under pdfLaTeX", CHOICE]
+    for name in used:
+        fonts = "".join(rf"\atlasfont{{{name}}}{{{font}}}" for font in SCRIPTS[name].fonts)
+        leftward = rf"\expandafter\def\csname atlas{name}left\endcsname{{}}" if SCRIPTS[name].is_leftward else ""
+        lines.append(rf"\ifdefined\atlasfont{fonts}{leftward}\fi")
+    return lines
