@@ -24,19 +24,19 @@ def bench_questions(db: Path) -> None:
 
 
 def example_arguments(a: atlas.Atlas) -> dict[str, dict]:
-    """Arguments for each question: a neuron in the middle, a traced position, a common word."""
+    """Arguments for each question: a neuron in the middle, a traced position, a common word, the first text."""
     layer, neuron = a.sql("SELECT m.n_layers // 2, m.d_ffn // 2 FROM model AS m").row(0)
     position = a.sql("SELECT position_id FROM trace ORDER BY position_id LIMIT 1").item()
     token = a.sql("SELECT k.text FROM token k JOIN position p USING (token_id) WHERE k.starts_word GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 1").item()
     known = {"layer": layer, "neuron": neuron, "token": token, "words": token.strip()}
     known |= {"head": 0, "position_id": position, "at_position": position, "position_ids": [position], "source": token}
-    known |= {"corpus": 0, "experiment": 0, "prompt": 0, "arm": 0, "retrieval": 0, "a": token, "b": token, "c": token}
+    known |= {"corpus": 0, "corpora": [0], "experiment": 0, "prompt": 0, "arm": 0, "retrieval": 0, "a": token, "b": token, "c": token}
     known |= {"paradigm": "verb_one_attractor", "task": "pos", "sources": [0, 1], "destinations": [1, 2], "outs": [2, 3]}
     known |= {"layers": [layer], "neurons": [neuron], "collection": a.sql("SELECT min(c.name) FROM collections.collection AS c").item()}
     beside = {"experiments": "experiment", "retrievals": "retrieval", "collections": "collection"}
     empty = {catalog for catalog, table in beside.items() if not a.sql(f"SELECT count(*) FROM {catalog}.{table}").item()}
     asked = {name: q for name, q in questions().items() if q.catalog not in empty}
-    return {name: {p.name: known[p.name] for p in q.parameters if p.is_required} for name, q in asked.items()}
+    return {name: {p.name: known[p.name] for p in q.parameters if p.is_required or p.name == "corpus"} for name, q in asked.items()}
 
 
 def latency(ask: object) -> tuple[float, float]:
