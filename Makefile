@@ -7,7 +7,8 @@ TORCH_ARGS ?=
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-# three processes, or four for tests that wait more, so that two cores have work while one process waits for a server, a browser or what it killed; what tests share is made once, by the one that has them all;
+# three processes (four of the thorough tests, which wait more), so that two cores have work while one waits for a server, a browser or what it killed;
+# what tests share is made once, by the one that has them all;
 # one that ends at a test is replaced, and the tests after that one are run (tests/limits.py)
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --max-worker-restart 3 --dist loadfile --no-loadscope-reorder --durations 10
 # what a run of `make test` executed, for the test that every feature was

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from tests.crash.conftest import ROOT
 from tests.exact.tiny import run
 from tests.lake.conftest import contents
 from tests.lake.servers import Servers
+from tests.waiting import HANG_S, wait_until
 
 pytestmark = pytest.mark.thorough
 
@@ -124,11 +125,21 @@ def test_an_ingest_gives_up_in_the_end_and_keeps_what_it_has(
     assert contents(run(request)) == contents(file)
 
 
-def test_the_next_command_finds_the_lock_free(request_lake: Callable[..., Request], monkeypatch: pytest.MonkeyPatch) -> None:
-    """PostgreSQL frees what a session held once it has seen that it is gone, which is later than the connection's end: here never."""
+def test_a_lock_whose_session_is_just_ending_is_waited_for_and_one_that_stays_is_refused(
+    request_lake: Callable[..., Request], monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = run(request_lake())
-    with ExitStack() as unseen:
-        monkeypatch.setattr(store, "catalogue", lambda lake, name: nullcontext(unseen.enter_context(catalogue(lake, name))))
-        for _ in range(2):
-            with locked(read_lake(path), path), pytest.raises(Locked, match="is being written by .* PID"), locked(read_lake(path), path):
-                pass
+    lake, waiting = read_lake(path), "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    with locked(lake, path), pytest.raises(Locked, match="is being written by .* PID"), locked(lake, path):
+        pass
+
+    def is_taken() -> bool:
+        with locked(lake, path):
+            return True
+
+    monkeypatch.setattr(store, "PATIENCE", "60s")
+    with ThreadPoolExecutor(1) as pool, catalogue(lake) as looking:
+        with locked(lake, path):
+            following = pool.submit(is_taken)
+            wait_until(lambda: looking.execute(waiting).fetchall() == [(1,)], "the next one waits for the lock")
+        assert following.result(HANG_S)

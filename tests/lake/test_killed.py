@@ -9,9 +9,11 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from pyarrow import fs
 
 from atlas.cli.main import run as atlas_command
 from ingest.request import Request
+from ingest.store.lake import place
 from ingest.store.lake.place import Place
 from ingest.store.lake.store import opened_lake
 from schema.lake import Lake
@@ -61,6 +63,28 @@ def kill_when(what: Request | tuple[str, ...], reached: Callable[[], bool]) -> b
     return process.exitcode == -signal.SIGKILL
 
 
+def act_and_die(environment: dict[str, str], command: tuple[str, ...]) -> None:
+    """A command that is ended by SIGKILL when the first of the files that it removes is gone."""
+
+    def removing(system: fs.FileSystem) -> Callable[[str], None]:
+        def remove(path: str) -> None:
+            system.delete_file(path)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        return remove
+
+    place.removing = removing
+    act(environment, command)
+
+
+def kill_at_the_first_removal(*command: str) -> bool:
+    """Whether it had come so far."""
+    process = CONTEXT.Process(target=act_and_die, args=(dict(os.environ), command))
+    process.start()
+    process.join()
+    return process.exitcode == -signal.SIGKILL
+
+
 def checksums(path: Path) -> dict[str, tuple]:
     published = Published(path)
     with closing(published.con):
@@ -102,12 +126,13 @@ def test_commands_of_one_lake_that_are_killed_leave_every_other_byte(servers: Se
     nothing_is_lost()
     assert atlas_command(["compact", str(target), "--keep-hours", "0"], is_debug=False) == 0
     nothing_is_lost()
-    left = [f"two/shards/00{i}-00000-0123456789ab/trigger.parquet" for i in range(8)]
+    # more than are removed at once
+    left = [f"two/shards/{i:03}-00000-0123456789ab/trigger.parquet" for i in range(4 * place.AT_ONCE)]
     places.put(*left)
-    before = own()
-    is_repair = kill_when(("doctor", str(target), "--repair"), lambda: own() < before)
+    is_repair = kill_at_the_first_removal("doctor", str(target), "--repair")
     nothing_is_lost()
     assert (is_compaction, is_repair) == (True, True), "each is killed in its midst"
+    assert 0 < len(set(left) & places.files().keys()) < len(left), "some are gone, and some are left to the next repair"
     assert atlas_command(["doctor", str(target), "--repair"], is_debug=False) in (0, 1)
     nothing_is_lost()
     assert not set(left) & places.files().keys()

@@ -9,7 +9,7 @@ import json
 import os
 import socket
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from ctypes import py_object, pythonapi
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 LOCK = 0x61746C6173
 """Of PostgreSQL's advisory locks the one that means: this lake is being written."""
+
+PATIENCE = "1s"
+"""How long the lock is waited for: PostgreSQL frees it once it has seen that a session is gone, and a command that follows another may come before."""
 
 COUNTS = {"neuron_statistics": "n_positions", "head_statistics": "n_destinations"}
 """Merged tables, one of each pass that fills some, and what they count of a corpus."""
@@ -220,21 +223,18 @@ def is_dead(con: duckdb.DuckDBPyConnection) -> bool:
 
 @contextmanager
 def locked(lake: Lake, path: Path) -> Iterator["Connection"]:
-    """Hold the lake's lock. It is the session's that this gives, and ends with it, however that ends.
-
-    Where it can be it is given back before: PostgreSQL learns of a session's end later than whoever runs the next command.
-    """
+    """Hold the lake's lock, which ends with the session that this gives, however that ends. Raises Locked where another keeps it for longer than PATIENCE."""
     with catalogue(lake, whoami()) as session:
         import psycopg
 
-        if session.execute("SELECT pg_try_advisory_lock(%s)", [LOCK]).fetchall() != [(True,)]:
-            who = ", ".join(name for (name,) in session.execute(WHO).fetchall()) or "another process"
-            raise Locked(f"the lake of {path} is being written by {who}. Wait for it, or stop it.")
         try:
-            yield session
-        finally:
-            with suppress(psycopg.Error):
-                session.execute("SELECT pg_advisory_unlock(%s)", [LOCK])
+            with session.transaction():
+                session.execute(f"SET LOCAL lock_timeout = '{PATIENCE}'")
+                session.execute("SELECT pg_advisory_lock(%s)", [LOCK])
+        except psycopg.errors.LockNotAvailable:
+            who = ", ".join(name for (name,) in session.execute(WHO).fetchall()) or "another process"
+            raise Locked(f"the lake of {path} is being written by {who}. Wait for it, or stop it.") from None
+        yield session
 
 
 def begin_term(con: duckdb.DuckDBPyConnection) -> int:
