@@ -607,7 +607,7 @@ def check_random_choice_is_even(c: Case) -> None:
 
 
 def check_events(c: Case) -> None:
-    """The views and the question on promotion against a plain loop over positions and layers."""
+    """The views, over every text, and the question on promotion, over this one, against a plain loop over positions and layers."""
     lens = {(int(p), int(layer), site): row for p, layer, site, *row in c.published.rows(
         "SELECT position_id, layer, site, top_token_id, top_prob, final_token_prob, final_token_rank FROM logit_lens")}  # fmt: skip
     final = dict(c.published.rows("SELECT position_id, final_token_id FROM trace"))
@@ -633,13 +633,14 @@ def check_events(c: Case) -> None:
                 furthest = layer if furthest is None or fall[p, layer] > fall[p, furthest] else furthest
             change, raw_change = ("agreement" if o == r == y else "residual" if o == r else "ffn" if o == y else "composition" for y in (y, raw[p, layer]))
             changes.append((p, layer, change, raw_change, r, y, raw[p, layer], o))
+        counted = table if p // ID_STEP == c.corpus_id else {}
         for e in [e for e in saturations if e[0] == p]:
-            add_event(table, "saturation", {s: [(last, frozen) for _, last, _, frozen in scores[p, e[1], s]] for s in ("dominant", "random")})
+            add_event(counted, "saturation", {s: [(last, frozen) for _, last, _, frozen in scores[p, e[1], s]] for s in ("dominant", "random")})
         if furthest is not None:
-            add_event(table, "elimination", {s: [(first, frozen) for first, _, frozen, _ in scores[p, furthest, s]] for s in ("dominant", "random")})
+            add_event(counted, "elimination", {s: [(first, frozen) for first, _, frozen, _ in scores[p, furthest, s]] for s in ("dominant", "random")})
             if lens[p, furthest, "resid_mid"][0] != read[p]:
                 add_event(
-                    table,
+                    counted,
                     "elimination of another token",
                     {s: [(first, frozen) for first, _, frozen, _ in scores[p, furthest, s]] for s in ("dominant", "random")},
                 )

@@ -52,6 +52,7 @@ def test_a_map_has_every_value_and_every_traced_state_once_and_keeps_every_rule(
     found = rows(target, "SELECT run_id, corpus_id, n_shards, status, settings, versions ->> 'umap-learn' FROM run WHERE kind = 'map' ORDER BY run_id")
     assert [run[:4] for run in found] == [(3, None, 1, "finished"), (4, None, 1, "finished")]
     shared = {"model": str(gpt2), "revision": None, "dtype": "float32", "seed": 0, "n_neighbours": 20, "n_epochs": 300}
+    shared["reads"] = {"value_neighbour": [0], "trace": [2], "residual_state": [2]}
     assert [json.loads(run[4]) for run in found] == [{**shared, "layout": "value"}, {**shared, "layout": "resid_post", "n_traced": 6}]
     assert all(run[5] for run in found)
 

@@ -287,6 +287,7 @@ def test_a_run_may_be_of_any_pass_after_the_next_ingest_and_all_rows_stay(tmp_pa
             con.execute(insert)
         tables = [name for (name,) in con.execute("SELECT table_name FROM duckdb_tables() ORDER BY ALL").fetchall()]
         rows = {name: con.execute(f"FROM {name} ORDER BY ALL").fetchall() for name in tables}
+        columns = {name: ", ".join(column for column, *_ in con.execute(f"DESCRIBE {name}").fetchall()) for name in tables}
         assert [row[1] for row in rows["run"]] == ["weights", "sweep", "trace", "paper"]
         bring_up(con, 16)
         assert con.execute("FROM run ORDER BY ALL").fetchall() == rows["run"]
@@ -299,8 +300,8 @@ def test_a_run_may_be_of_any_pass_after_the_next_ingest_and_all_rows_stay(tmp_pa
         assert con.execute("SELECT kind FROM run WHERE run_id = 9").fetchall() == [("noise",)]
         tokens = [(i, text if raw is None else spelt(raw), raw, *rest) for i, text, raw, *rest in rows["token"]]
         assert con.execute("FROM token ORDER BY ALL").fetchall() == tokens != rows["token"]
-        for name in set(tables) - {"run", "token", *ADDED}:
-            assert con.execute(f"FROM {name} ORDER BY ALL").fetchall() == rows[name]
+        for name in set(tables) - {"run", "token"}:
+            assert con.execute(f"SELECT {columns[name]} FROM {name} ORDER BY ALL").fetchall() == rows[name]
         there = con.execute("SELECT table_name FROM duckdb_tables()").fetchall()
         assert not [name for (name,) in there if name.startswith("former")]
 
