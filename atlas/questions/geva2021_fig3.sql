@@ -11,12 +11,31 @@
 -- column: n_triggers: triggers averaged over
 -- column: floored_change: the same mean over the triggers at or above the floor alone; null if there are none
 -- column: n_floored: these triggers
+-- column: n_left_out: triggers of keys of this layer that are read again, left out
 -- chart:  bar(layer, mean_change)
 --
--- A seeded sample of keys with at most their first 50 triggers (run `paper` says how many). Left out: prefixes of one token, which have nothing left,
--- and triggers whose coefficient is not above 0, against which no change can be measured.
+-- A seeded sample of keys with at most their first 50 triggers (the run `removal` says how many of each). Left out: prefixes of one token, which have
+-- nothing left, and triggers whose coefficient is not above 0, against which no change can be measured.
 -- The paper's mean is over coefficients of a ReLU. Of other activations a few near 0, which any change multiplies, can lead it; the floor leaves them out.
 CREATE OR REPLACE MACRO geva2021_fig3(corpus := NULL, floor := 0.1) AS TABLE
+WITH corpora AS (
+    SELECT o.corpus_id FROM one_corpus((SELECT list(DISTINCT i.corpus_id) FROM removal AS i), corpus := corpus) AS o
+),
+
+k AS (SELECT DISTINCT i.corpus_id, i.layer, i.neuron FROM removal AS i),
+
+reread AS (
+    SELECT
+        t.layer,
+        count(*) AS n_triggers
+    FROM trigger AS t
+    INNER JOIN
+        k
+    ON t.corpus_id = k.corpus_id AND t.layer = k.layer AND t.neuron = k.neuron
+    WHERE t.tail = 'max' AND t.rank <= (SELECT max(i.rank) FROM removal AS i) AND t.corpus_id IN (FROM corpora)
+    GROUP BY t.layer
+)
+
 SELECT
     r.layer,
     r.removed,
@@ -24,14 +43,16 @@ SELECT
     count(DISTINCT r.neuron) AS n_keys,
     count(*) AS n_triggers,
     avg((r.coefficient - t.coefficient) / t.coefficient) FILTER (t.coefficient >= floor * top.coefficient) AS floored_change,
-    count(*) FILTER (t.coefficient >= floor * top.coefficient) AS n_floored
+    count(*) FILTER (t.coefficient >= floor * top.coefficient) AS n_floored,
+    any_value(e.n_triggers) - count(*) AS n_left_out
 FROM removal AS r
+INNER JOIN reread AS e ON r.layer = e.layer
 INNER JOIN trigger AS t
     ON r.corpus_id = t.corpus_id AND r.layer = t.layer AND r.neuron = t.neuron AND r.rank = t.rank
 INNER JOIN trigger AS top
     ON r.corpus_id = top.corpus_id AND r.layer = top.layer AND r.neuron = top.neuron AND top.tail = 'max' AND top.rank = 1
 WHERE
     t.tail = 'max' AND t.coefficient > 0
-    AND r.corpus_id IN (SELECT o.corpus_id FROM one_corpus((SELECT list(DISTINCT i.corpus_id) FROM removal AS i), corpus := corpus) AS o)
+    AND r.corpus_id IN (FROM corpora)
 GROUP BY r.layer, r.removed
 ORDER BY r.layer, list_position(['first', 'last', 'random'], r.removed);

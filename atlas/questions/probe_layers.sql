@@ -23,6 +23,7 @@
 -- column: control_kilobits: the codelength of the control
 -- column: n_train: words to learn from
 -- column: n_test: words of the test, in other documents
+-- column: n_left_out: words of the corpus in neither: at index 0, ending with no token, not drawn, or without such a label
 -- column: n_classes: labels
 -- column: is_converged: whether all three fits ended before their last step
 -- column: rank: directions of a state that the probes can read at most; null of runs that are older than the column
@@ -50,6 +51,14 @@ of_place AS (
     FROM probe AS p
     WHERE p.task = task AND (run IS NULL OR p.run_id = run)
     GROUP BY p.run_id, p.task, p.layer, p.site
+),
+
+of_text AS (
+    SELECT
+        w.corpus_id,
+        count(*) AS n_words
+    FROM word AS w
+    GROUP BY w.corpus_id
 )
 
 SELECT
@@ -72,9 +81,11 @@ SELECT
     o.control_codelength / 1000 AS control_kilobits,
     t.n_train,
     t.n_test,
+    w.n_words - t.n_train - t.n_test AS n_left_out,
     t.n_classes,
     o.is_converged,
     o.rank
 FROM of_place AS o
 INNER JOIN probe_task AS t ON o.run_id = t.run_id AND o.task = t.task
+INNER JOIN of_text AS w ON t.corpus_id = w.corpus_id
 ORDER BY o.run_id, o.layer, o.site DESC;

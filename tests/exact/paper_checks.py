@@ -86,7 +86,7 @@ def texts_to_read(c: Case, places: list[tuple[int, int]], positions: np.ndarray)
 
 
 def check_removal(c: Case) -> None:
-    left_out = []
+    left_out, n_short, n_reread = [], 0, 0
     for layer in range(c.n_layers):
         rows, positions, size = c.corpus_rows("removal").where(layer=layer), top_triggers(c, layer), c.coefficient_size(layer)
         found = {key: m for *key, m in zip(rows["neuron"], rows["rank"], rows["removed"], rows["coefficient"], strict=True) for key in [tuple(key)]}
@@ -96,6 +96,8 @@ def check_removal(c: Case) -> None:
         assert 0 < len(neurons) <= c.settings["paper_keys"]
         long = {(n, r + 1) for n in neurons for r, p in enumerate(positions[n]) if len(text_before(c, p)[1]) > 1}
         assert set(found) == {(n, r, removed) for n, r in long for removed in REMOVALS}, f"{c.name} layer {layer}: not every trigger once without each token"
+        n_reread += sum(len(positions[n]) for n in neurons)
+        n_short += sum(len(positions[n]) for n in neurons) - len(long)
         for position in texts_to_read(c, sorted(long), positions):
             bos, text = text_before(c, position)
             without = read_alone(c, layer, [bos + text[:i] + text[i + 1 :] for i in range(len(text))])
@@ -109,6 +111,8 @@ def check_removal(c: Case) -> None:
             c.close("removal of a random token", np.array([min(errors)]), np.zeros(1), 1e-4, 1.0)
             if len(text) > 2 and np.sum(np.array(errors) < 1e-4) == 1:
                 left_out.append(np.argmin(errors) / (len(text) - 1))
+    said = f"SELECT n_left_out, n_all FROM left_out WHERE what = 'trigger' AND corpus_id = {c.corpus_id}"
+    equal("triggers with one token", c.published.rows(said), [(n_short, n_reread)])
     # places are spread evenly over the prefix: the variance of an even draw is at most 1/4, for three tokens 1/6
     assert len(left_out) > 30
     assert abs(np.mean(left_out) - 0.5) < 5 * math.sqrt(1 / 6 / len(left_out))
@@ -116,16 +120,20 @@ def check_removal(c: Case) -> None:
 
 
 def check_next_token_ranks(c: Case) -> None:
+    n_last = 0
     for layer in range(c.n_layers):
         rows, tops = c.corpus_rows("next_token_rank").where(layer=layer), top_triggers(c, layer)[:, 0]
         following = c.cut.next_token_ids[tops]
         neurons = np.flatnonzero(following >= 0)
+        n_last += len(following) - len(neurons)
         equal("corpus_id", rows["corpus_id"], c.corpus_id)
         equal("neuron", rows["neuron"], neurons)
         equal("token_id", rows["token_id"], following[neurons])
         scores = (c.reference.values(layer) @ c.reference.embedding.T).numpy()[neurons]
         c.count("value_rank", check_ranks(f"{c.name} value_rank", rows["value_rank"], scores, following[neurons], 1e-6 * spread(scores)))
         c.close("value_prob", rows["value_prob"], softmax(scores, axis=1)[np.arange(len(neurons)), following[neurons]], 1e-4)
+    said = f"SELECT n_left_out, n_all FROM left_out WHERE what = 'key' AND corpus_id = {c.corpus_id}"
+    equal("keys whose text ends there", c.published.rows(said), [(n_last, c.n_layers * c.d_ffn)])
 
 
 def check_control_updates(c: Case) -> None:

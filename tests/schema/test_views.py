@@ -116,6 +116,39 @@ def test_prefix_is_the_text_read_so_far(a: atlas.Atlas) -> None:
     ]
 
 
+def test_left_out_says_of_each_run_what_it_left_out_of_how_many(tiny_copy) -> None:
+    """Triggers of three keys, three each, of which the shortest two have no rows in removal; 14 positions, of which two end their document."""
+    # the sweep of corpus 0 skips index 0, which two of its ten positions have
+    tiny_copy.execute("UPDATE run SET settings = '{\"skip_first\": 1}' WHERE run_id = 1")
+    tiny_copy.execute("UPDATE neuron_statistics SET n_positions = 8 WHERE corpus_id = 0")
+    found = tiny_copy.execute("SELECT kind, corpus_id, what, split_part(reason, ':', 1), n_left_out, n_all FROM left_out ORDER BY ALL").fetchall()
+    last = [(kind, corpus, "position", "no token follows", 1, n) for kind in ("direct_path", "ngram", "prediction") for corpus, n in ((0, 10), (1, 4))]
+    pairs = {
+        "a word is at index 0, ends with no token, or shares one with the other": 2 + 1 + 1,
+        "its sentence is too long": 4 + 4,
+        "its sentence lies in several sequences": 6 + 5 + 1,
+        "its sentence was not drawn": 8 + 8,
+    }
+    of_pairs = 80 + 40 + 20 + 40 + 20 + 18 + 40 + 20 + 2 + 40
+    assert found == sorted(
+        last
+        + [("head_relation", 0, "pair", reason, n, of_pairs) for reason, n in pairs.items()]
+        + [
+            ("paper", 0, "key", "no token follows its top trigger", 0, 12),
+            ("paper", 0, "trigger", "a prefix of one token", 9 - 7, 9),
+            ("paper", 1, "key", "no token follows its top trigger", 0, 12),
+            ("paper", 1, "trigger", "a prefix of one token", 3 - 2, 3),
+            ("probe", 0, "word", "pos", 7 - 4 - 3, 7),
+            ("sweep", 0, "position", "at an index that the sweep skips", 2, 10),
+            ("sweep", 1, "position", "at an index that the sweep skips", 0, 4),
+            ("term_loss", 0, "prediction", "its sequence was not drawn", 0, 10 - 2),
+            ("token_state", 0, "position", "index 0, or not drawn", 10 - 5, 10),
+            ("tree_probe", 0, "sentence", "depth", 0, 2),
+            ("tree_probe", 0, "sentence", "distance", 0, 2),
+        ]
+    )
+
+
 @pytest.mark.first_cases(19)
 @pytest.mark.parametrize("name", VIEWS)
 def test_view_has_one_row_per_grain(suites_path: Path, name: str) -> None:
