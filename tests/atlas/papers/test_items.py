@@ -99,9 +99,9 @@ def test_the_papers_figure_is_marked_as_theirs(a: atlas.Atlas, name: str) -> Non
 
 
 def test_our_figures_are_those_of_the_rows(a: atlas.Atlas) -> None:
-    def ours(name: str) -> str:
+    def ours(name: str, **only: int) -> str:
         assert ITEMS[name].ours is not None
-        return ITEMS[name].ours(rows_of(a, ITEMS[name]))
+        return ITEMS[name].ours(rows_of(a, ITEMS[name]).filter(**only))
 
     # tests/atlas/questions/geva2021_fig11.json and _fig4.json have the shares
     assert ours("geva2021_fig11") == "residual and agreement together: 100.0% at layer 0, 0.0% at layer 2"
@@ -128,6 +128,9 @@ def test_our_figures_are_those_of_the_rows(a: atlas.Atlas) -> None:
     )
     assert ours("hewitt_manning2019_table1") == (
         "UUAS: a chain of neighbours 100.0%, embedding 50.0%, untrained 50.0% at best, resid_post of layer 1 100.0%; its root 100.0%"
+    )
+    assert ours("hewitt_manning2019_table1", layer=0) == (
+        "UUAS: a chain of neighbours 100.0%, embedding 50.0%, untrained 0.0% at best, resid_pre of layer 0 50.0% (25.0% to 50.0%); its root 0.0%"
     )
     assert ours("hewitt_manning2019_ranks") == "resid_post of layer 1: rank 1 50.0%, rank 2 100.0%"
     assert ours("clark2019_table1") == (
