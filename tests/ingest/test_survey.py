@@ -30,7 +30,7 @@ def look(cut, **changes):
 
 def test_counts_documents_blank_ones_sequences_and_positions():
     seen = look(documents([4, 0, 7]))
-    assert (seen.n_documents, seen.n_blank_documents, seen.n_sequences, seen.n_positions) == (3, 1, 2, 11)
+    assert (seen.n_documents, seen.n_blank_documents, seen.n_sequences, seen.n_positions, seen.longest) == (3, 1, 2, 11, 7)
 
 
 def test_shards_are_whole_documents_and_end_when_full():
