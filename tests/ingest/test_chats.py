@@ -16,6 +16,7 @@ from ingest.model.models import Model, load_model
 from ingest.text import chats
 from ingest.text.chats import ChatCounts, TemplateProcess, render_chats
 from ingest.text.corpora import Document, open_corpus
+from ingest.text.counted import read_tokens
 from ingest.text.sequences import CutDocument, cut
 from schema.errors import AtlasError
 from tests.exact.tiny import make, run, tiny_request
@@ -107,6 +108,16 @@ def test_bos_is_the_templates_own_and_never_twice(adds_bos: bool, bos: str, temp
     if bos == "auto":
         own = tokenizer.apply_chat_template(talk(0), tokenize=True, return_dict=False)
         assert found.sequences[0].token_ids.tolist() == own[: len(found.sequences[0].token_ids)]
+
+
+@pytest.mark.parametrize("template", [CHATML, "<s>" + CHATML], ids=["without", "with"])
+def test_what_is_counted_of_a_chat_is_all_that_its_template_writes(template: str) -> None:
+    """Whether or not that begins with the token that the tokenizer puts before other texts."""
+    tokenizer = with_template(template, adds_bos=True)
+    (found,) = read(tokenizer, chat(talk(0)), context=30)
+    ids, tokens = read_tokens(found, tokenizer.bos_token_id)
+    assert tokens.tolist() == tokenizer.apply_chat_template(talk(0), tokenize=True, return_dict=False)
+    assert len(ids) == len(tokens) and ids[0] == found.sequences[0].first_position_id
 
 
 def test_texts_that_spell_special_tokens_are_characters_unless_they_are_said_to_be_chats(chatml: PreTrainedTokenizerFast) -> None:
