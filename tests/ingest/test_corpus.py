@@ -641,6 +641,18 @@ def test_a_folder_of_text_files_is_no_dataset(tmp_path, opened):
         opened("texts")
 
 
+def test_a_folder_of_several_kinds_is_no_dataset(tmp_path, opened):
+    """Of which one alone would be read."""
+    write(tmp_path / "data" / "a.csv", "text\nx\n")
+    write(tmp_path / "data" / "dataset_infos.json", "{}")
+    write(tmp_path / "data" / ".cache" / "b.json", "{}")
+    assert [d.text for d in opened("data").documents()] == ["x"]
+    write(tmp_path / "data" / "more" / "b.jsonl", jsonl({"text": "y"}))
+    with pytest.raises(AtlasError, match=r"folder of csv and json files, and a dataset is of one kind; give them by a pattern: .*data/\*\* for all"):
+        opened("data")
+    assert [d.text for d in opened("data/**/[ab].[cj]s*").documents()] == ["x", "y"]
+
+
 def test_a_hub_dataset_is_pinned_to_the_commit_its_branch_stands_for(dataset, tmp_path, monkeypatch):
     import datasets
     import huggingface_hub
