@@ -105,6 +105,7 @@ class ChatCounts:
         self.pattern = re.compile("|".join(map(re.escape, names)) or "(?!)")
         self.spelt: Counter[str] = Counter()
         self.n_rendered = self.n_without_roles = 0
+        self.is_dated = "strftime_now" in str(tokenizer.chat_template)
 
     def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
         """The same documents, counted."""
@@ -121,6 +122,8 @@ class ChatCounts:
         found = []
         if self.n_rendered:
             found.append(f"note: {self.n_rendered:,} documents are chats, rendered by the tokenizer's own template; special tokens in them are read as such")
+        if self.n_rendered and self.is_dated:
+            found.append("note: the template asks for the date, and is told 26 July 2024 always, so that texts read again are the same")
         if self.n_without_roles:
             found.append(f"note: whose words are where is not known of {self.n_without_roles:,} chats: the template changes their messages")
         if self.spelt:

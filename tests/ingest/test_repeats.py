@@ -53,7 +53,7 @@ def test_no_text_that_stands_once_is_a_repeat() -> None:
 
 def test_a_text_that_may_fill_a_list_is_noted_unless_contexts_are_distinct(con: duckdb.DuckDBPyConnection) -> None:  # noqa: F811
     def note(n: int, **options: object) -> str | None:
-        seen = Survey("", 3, 0, 0, 3, 90, (), (), repeat=Repeat("the\nfooter", n))
+        seen = Survey("", 3, 0, 0, 3, 90, (), (), longest=30, repeat=Repeat("the\nfooter", n))
         return passes()["sweep"].note(basis(con, Text(None, 0, seen, iter), **options))  # type: ignore[arg-type]
 
     assert "'the footer' stands 3 times" in (note(3) or "") and "--distinct 16" in (note(3) or "")
