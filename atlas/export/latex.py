@@ -50,7 +50,7 @@ LIGATED = set("-,<>'`?!")
 
 def tex(text: str) -> str:
     """Escape `text` so that each of its characters is printed. What has it goes behind the lines that `choice` gives for it."""
-    return "".join(tex_leftward(part) if is_leftward else tex_runs(part) for is_leftward, part in stretches(text))
+    return "".join(tex_leftward(text[part]) if is_leftward else tex_runs(text[part]) for is_leftward, part in stretches(text))
 
 
 def tex_leftward(text: str) -> str:

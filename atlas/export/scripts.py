@@ -8,7 +8,7 @@ among them, such as a number, is \atlasamong{the characters}{the same as they st
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 from unicodedata import bidirectional
@@ -84,30 +84,35 @@ def runs(text: str, is_plain: Callable[[str], bool]) -> Iterator[tuple[str | Non
         at += n
 
 
-def stretches(text: str) -> Iterator[tuple[bool, str]]:
-    """Text in stretches that are read from right to left (True) or not: from a letter of such a script to the last, or to a number behind it, before a letter
-    that is read from left to right (Unicode's UAX 9 in a line from left to right)."""
-    kinds, at = "".join(map(direction, text)), 0
-    for found in re.finditer("R(?:[RDN]*[RD])?", kinds):
-        if found.start() > at:
-            yield False, text[at : found.start()]
-        yield True, text[found.start() : found.end()]
-        at = found.end()
-    if at < len(text):
-        yield False, text[at:]
+def direction(text: str) -> str:
+    """R: it is read from right to left; L: it has letters that are read from left to right, or ends a line; D: it is a number; N: it is read as what stands
+    around it."""
+    kinds = {kind_of(character) for character in text}
+    return next((kind for kind in "LRD" if kind in kinds), "N")
 
 
-def direction(character: str) -> str:
-    """R: it is read from right to left; L: from left to right; D: it is a digit; N: it is read as what stands around it."""
+def kind_of(character: str) -> str:
     kind = bidirectional(character)
-    if kind in {"EN", "AN"}:
-        return "D"
-    return "R" if script_of(character) in LEFTWARD else "L" if kind == "L" else "N"
+    is_mark = kind == "NSM" and script_of(character) in LEFTWARD
+    return "R" if is_mark else {"R": "R", "AL": "R", "L": "L", "B": "L", "EN": "D", "AN": "D"}.get(kind, "N")
+
+
+def stretches(parts: Sequence[str]) -> Iterator[tuple[bool, slice]]:
+    """Parts of a line that are read from right to left (True) or not: from the first of such a script to the last, or to a number behind it, before one that is
+    read from left to right (Unicode's UAX 9, in a line from left to right)."""
+    at = 0
+    for found in re.finditer("R(?:[RDN]*[RD])?", "".join(map(direction, parts))):
+        if found.start() > at:
+            yield False, slice(at, found.start())
+        yield True, slice(found.start(), found.end())
+        at = found.end()
+    if at < len(parts):
+        yield False, slice(at, len(parts))
 
 
 def pieces(leftward: str) -> Iterator[tuple[bool, str]]:
     """Words and spaces (True) of a stretch that is read from right to left, and what is neither, such as numbers and brackets (False), in order."""
-    for is_word, same in groupby(leftward, lambda c: c == " " or c in JOINERS or direction(c) == "R"):
+    for is_word, same in groupby(leftward, lambda c: c == " " or c in JOINERS or (script_of(c) in LEFTWARD and not c.isdigit())):
         yield is_word, "".join(same)
 
 
