@@ -2,6 +2,7 @@
 
 import re
 from contextlib import closing
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -13,6 +14,7 @@ from atlas.papers.make import make_item
 from atlas.papers.needs import NEEDS, missing
 from atlas.papers.printed import caption, comparison
 from tests.atlas.papers.rows import ANNOTATED, CHOICES, ITEMS, rows_of
+from tests.atlas.tiny_atlas import write_tiny_atlas
 
 PLACES = {
     # what the issue asks for, by where the paper has it
@@ -72,6 +74,19 @@ def test_what_is_missing_is_of_a_corpus_only_where_it_is_made_from_one(need: str
         con.execute("ATTACH ':memory:' AS experiments; CREATE TABLE experiments.experiment (kind TEXT, status TEXT)")
         con.execute("CREATE TABLE run (kind TEXT, status TEXT, corpus_id INTEGER)")
         assert (missing(con, "x.duckdb", [need], 1) or "").startswith(said)
+
+
+@pytest.mark.parametrize("name", ["geva2021_fig10", "geva2021_fig4"])
+def test_without_a_corpus_caption_and_provenance_name_the_only_one_that_has_what_an_item_needs(tmp_path: Path, name: str) -> None:
+    path = write_tiny_atlas(tmp_path / "tiny.duckdb")
+    with closing(duckdb.connect(path)) as con:
+        con.execute("DELETE FROM run WHERE kind IN ('sweep', 'trace') AND corpus_id = 0")
+        con.execute("DELETE FROM neuron_statistics WHERE corpus_id = 0")
+    with atlas.open(path) as opened:
+        made = make_item(opened, ITEMS[name], {"corpus": None})
+    assert made.frame is not None
+    assert "neurons. Text: more (test), 4 positions." in made.caption
+    assert [corpus["name"] for corpus in made.source["corpora"]] == ["more"]
 
 
 @pytest.mark.parametrize("name", ITEMS)
