@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -22,6 +23,9 @@ ROLES = "roles"
 
 MOST_SECONDS = 10
 """Of processor time that a template may take for one chat; a thousand messages take a hundredth of one."""
+
+
+RENDERED = "change the chat or leave it out, or give texts that are rendered already, with --chat"
 
 
 class TemplateProcess:
@@ -44,6 +48,7 @@ class TemplateProcess:
 
         Raises AtlasError, with the name of the chat, where there is no template, or it fails, never ends or asks for more memory than there is.
         """
+        named = f"{name}: the chat template of tokenizer {self.tokenizer.name_or_path!r}"
         self.process = self.process or started(self.tokenizer)
         assert self.process.stdin and self.process.stdout
         try:
@@ -53,13 +58,12 @@ class TemplateProcess:
         except BrokenPipeError:
             line = ""
         if not line:
-            raise AtlasError(
-                f"{name}: the chat template of tokenizer {self.tokenizer.name_or_path!r} did not end within {MOST_SECONDS} seconds of processor time "
-                f"(status {self.process.wait()}); mend the template, or give texts"
-            )
+            status = self.process.wait()
+            late = f"did not end within {MOST_SECONDS} seconds of processor time" if status == -signal.SIGXCPU else "ended its process"
+            raise AtlasError(f"{named} {late} (status {status}); {RENDERED}")
         said = json.loads(line)
         if "error" in said:
-            raise AtlasError(f"{name}: the chat template of tokenizer {self.tokenizer.name_or_path!r} does not take this chat ({said['error']})")
+            raise AtlasError(f"{named} does not take this chat ({said['error']}); {RENDERED}")
         return checked(name, said["text"]), said["roles"]
 
 

@@ -153,7 +153,7 @@ def test_rows_of_messages_are_chats_and_a_text_goes_before_them(tmp_path: Path) 
         (None, "has no chat template to render messages by"),
         (
             "{{ raise_exception('roles must\nalternate') }}",
-            r"^c: the chat template of tokenizer .* does not take this chat \(TemplateError: roles must alternate\)$",
+            r"^c: the chat template of tokenizer .* does not take this chat \(TemplateError: roles must alternate\); change .* --chat$",
         ),
         ("{% for", r"^c: .*TemplateSyntaxError"),
         ("{{ ''.__class__.__mro__ }}", r"^c: .*SecurityError"),
@@ -185,6 +185,15 @@ def test_a_template_that_never_ends_is_ended(template: str, monkeypatch: pytest.
     monkeypatch.setattr(chats, "MOST_SECONDS", 0)
     with pytest.raises(AtlasError, match=r"^c: the chat template of tokenizer .* did not end within 0 seconds of processor time \(status -\d+\)"):
         list(render_chats([chat(talk(0))], with_template(template), is_chat=False))
+
+
+def test_a_process_that_is_killed_is_not_said_to_have_been_slow(chatml: PreTrainedTokenizerFast) -> None:
+    with TemplateProcess(chatml) as template:
+        template.render("c", talk(0))
+        assert template.process
+        template.process.kill()
+        with pytest.raises(AtlasError, match=r"^d: .* ended its process \(status -9\); change the chat or leave it out"):
+            template.render("d", talk(1))
 
 
 def test_a_corpus_of_chats_becomes_an_atlas_whose_triggers_are_asked_by_role(tmp_path: Path) -> None:
