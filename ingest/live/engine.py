@@ -36,6 +36,8 @@ class Engine:
     def __init__(self, path: Path, source: str | None, device: str) -> None:
         self.path, self.source, self.device = path, source, device
         self.model: Model | None = None
+        self.heads_hold = False
+        """The identities of attention have been checked: when a prediction is first taken apart, since FFNs are shown of a model that fails them."""
         self.is_lost = False
         """The model cannot be had: whoever named it can name it anew, to another process."""
 
@@ -63,6 +65,18 @@ class Engine:
         check_acting(model)
         return model
 
+    def check_heads(self, model: "Model", tell: "Tell") -> None:
+        """Raise AtlasError for a model whose heads cannot be told apart."""
+        from ingest.model.checks import check_attention
+
+        if not self.heads_hold:
+            tell("checking that heads add up", 0.0)
+            try:
+                check_attention(model)
+            except AtlasError as error:
+                raise AtlasError(f"{error}. Without taking its prediction apart the prompt can be traced, as `atlas trace` does") from error
+            self.heads_hold = True
+
     def trace(self, asked: Asked, tell: "Tell") -> Iterator[dict[str, pa.Table]]:
         """Tables of the prompt, its ids negative, and under arms, in parts as they come about: those of a trace, and what base and arms predict.
 
@@ -89,6 +103,8 @@ class Engine:
         if asked.n_new:
             # before the trace, which may take minutes
             require_room(model, len(prompts[0].sequences[0].token_ids), asked.n_new)
+        if asked.apart is not None:
+            self.check_heads(model, tell)
         apart = Apart(model, prompts, asked.apart) if asked.apart is not None else None
         traced = read_prompts(model, prompts, arms, tell, apart)
         yield outcome_tables(model, traced, tell)

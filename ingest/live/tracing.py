@@ -18,8 +18,9 @@ from ingest.acting.rows import resolved_rows
 from ingest.acting.runs import wanted_sites
 from ingest.live.apart import Apart
 from ingest.live.jobs import Tell
-from ingest.model.hooks import RECORDED, LayerRecord, Listener, listen
+from ingest.model.hooks import KEY, RECORDED, LayerRecord, Listener, listen
 from ingest.model.models import Model
+from ingest.model.neighbours import check_places
 from ingest.recorders.reading import flat, padded
 from ingest.recorders.traces import RAW_SITES, TracedStates, TraceSettings, trace_tables
 from ingest.text.sequences import CutDocument
@@ -67,7 +68,10 @@ def n_runs(arms: Sequence[Arm]) -> int:
 
 
 def read_prompts(model: Model, prompts: Sequence[CutDocument], arms: tuple[Arm, ...], tell: Tell, apart: Apart | None = None) -> Traced:
-    """One forward pass over the prompt and its arms, which `apart` hears too. Raises AtlasError if memory does not suffice."""
+    """One forward pass over the prompt and its arms, which `apart` hears too.
+
+    Raises AtlasError if memory does not suffice, or if what the prompt itself is seen to do does not add up by the identities of each layer.
+    """
     sequences = tuple(prompt.sequences[0] for prompt in prompts)
     ids, batch = padded(sequences, model.input_device)
     n = ids.shape[1]
@@ -86,10 +90,13 @@ def read_prompts(model: Model, prompts: Sequence[CutDocument], arms: tuple[Arm, 
         tell("forward pass", share)
 
     heard = apart.listeners(batch) if apart is not None else []
+    # the identities were checked on short texts when the model was loaded, and this text may be longer than those of any ingest; a text beside it cannot
+    # change its numbers: it is read alone, its arms are as long, and nothing is padded
+    proof = Listener(frozenset({*RECORDED, KEY}), partial(check_places, model), lambda x: x[:1].flatten(0, 1).to(model.device))
     try:
         with (
             acting(model, assigned, lambda: tell("forward pass", share)) as acted,
-            listen(model, [Listener(frozenset(RECORDED), take, partial(on_device, model)), *heard]),
+            listen(model, [Listener(frozenset(RECORDED), take, partial(on_device, model)), proof, *heard]),
         ):
             model.backbone(ids)
     except (torch.OutOfMemoryError, MemoryError) as error:

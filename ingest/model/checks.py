@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
+from math import log2
 
 import torch
 from torch import Tensor
@@ -31,6 +32,7 @@ RESIDUAL = "resid_pre + attn_out = resid_mid, resid_mid + ffn_out = resid_post"
 NORM = "norm of the state that the FFN reads = what its keys read"
 KEYS = "activation(keys @ what they read) = coefficients"
 FFN = "coefficients @ values + bias = ffn_out"
+LINEAR = "projections of larger inputs = weights @ inputs + biases"
 LOGITS = "lens(last resid_post) = logits"
 FINAL_NORM = "norm by its gain = what the final norm gives"
 CAUSAL = "a state depends on no later token"
@@ -43,6 +45,9 @@ SHORT = 12
 """Tokens of a text that is short."""
 
 WEIGHTS_AT_ONCE = 2**24
+
+LARGER, LARGEST = 6, 1e4
+"""Doublings of what texts give the projections of an FFN, at which these are computed too, and the largest number there: half precision holds 65,504."""
 
 SLACK = 4
 """Of what is rebuilt in float32 beside a forward pass in half precision: scores are rounded before the softmax, and the stream after every sum."""
@@ -88,6 +93,21 @@ def keys_error(model: Model, record: LayerRecord, layer: int) -> float:
     return relative_error(record["coefficient"], activation(gate) * up)
 
 
+def linear_error(model: Model, record: LayerRecord, layer: int) -> float:
+    """Of the projections themselves, beyond what the texts reach: a coefficient is what multiplies its value, and a key reads, however large they are."""
+    ffn, errors = model.architecture.ffn, []
+    for site, path in (("coefficient", ffn.down), (KEY, ffn.up), (KEY, ffn.gate)):
+        if path is not None:
+            x, bias = record[site].float(), model.bias(layer, path)
+            raw = F.linear(x, model.rows(layer, path))
+            room = LARGEST / max(float(x.abs().max()), float(raw.abs().max()), 1.0)
+            # a power of two, which rounds nothing
+            times = 2.0 ** max(0, min(LARGER, int(log2(room))))
+            got = model.layer_module(layer, path)((x * times).to(model.layer_device(layer), model.dtype))
+            errors.append(relative_error(got.to(model.device), raw * times + (0 if bias is None else bias)))
+    return max_error(*errors)
+
+
 def max_error(*errors: float) -> float:
     """The largest; nan if one is."""
     return float(torch.tensor(errors, dtype=torch.float64).max())
@@ -126,7 +146,7 @@ def require_small(model: Model, identity: str, errors: dict[int, float], slack: 
 
 
 def check_identities(model: Model) -> dict[str, float]:
-    """Largest relative error of each identity over layers and positions: {"embedding", "stream", "residual", "norm", "keys", "ffn", "logits", …}.
+    """Largest relative error of each identity over layers and positions: {"embedding", "stream", "residual", "norm", "keys", "ffn", "linear", …}.
 
     Sums of coefficients times values hold whatever the keys are: a coefficient is read at the down projection. That it is what its key says of what
     the FFN reads, and that this is the stream behind the norm of the entry, are identities of their own (Geva et al. 2021, equation 2; gated: Shazeer 2020).
@@ -146,6 +166,7 @@ def check_identities(model: Model) -> dict[str, float]:
             "embedding": require_small(model, EMBEDDING, {0: embedding_error(model, records[0], tokens)}),
             "stream": require_small(model, STREAM, stream_errors(records)),
             **layer_identities(model, dict(enumerate(records))),
+            "linear": require_small(model, LINEAR, {layer: linear_error(model, record, layer) for layer, record in enumerate(records)}),
             "logits": require_small(model, LOGITS, {final: relative_error(model.lens(last), logits)}),
             "final_norm": require_small(model, FINAL_NORM, {final: at_final_norm}),
             "causal": require_small(model, CAUSAL, {layer: look_ahead_error(record["resid_post"][:, : SHORT // 2]) for layer, record in enumerate(records)}),

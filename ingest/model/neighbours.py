@@ -25,6 +25,12 @@ def places(coefficients: Tensor) -> Tensor:
     return torch.cat([spread, coefficients.abs().amax(-1).topk(min(N_LOUDEST, n)).indices])
 
 
+def check_places(model: Model, layer: int, record: LayerRecord) -> None:
+    """Raise AtlasError, as `check_identities` does, if an identity of a layer fails at one of the `places` of a record of [positions, …]."""
+    at = places(record["coefficient"])
+    layer_identities(model, {layer: LayerRecord(**{site: record[site][at][None] for site in (*RECORDED, KEY)})})
+
+
 def check_texts(model: Model, length: int) -> None:
     """Raise AtlasError for a model whose identities fail further on in texts of so many tokens, or whose numbers depend on the texts beside one.
 
@@ -48,8 +54,7 @@ def check_along(model: Model, length: int) -> Tensor:
     last: list[Tensor] = []
 
     def take(layer: int, record: LayerRecord) -> None:
-        at = places(record["coefficient"].flatten(0, 1))
-        layer_identities(model, {layer: LayerRecord(**{site: record[site].flatten(0, 1)[at][None] for site in (*RECORDED, KEY)})})
+        check_places(model, layer, LayerRecord(**{site: record[site].flatten(0, 1) for site in (*RECORDED, KEY)}))
         require_small(model, CAUSAL, {layer: look_ahead_error(record["resid_post"][:, : length // 2])})
         # what is kept of a layer is let go when the next one comes
         last[:] = [record["resid_post"].float()]

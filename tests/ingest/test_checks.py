@@ -31,7 +31,7 @@ def test_relative_error_of_two_zero_updates_is_zero_and_of_nan_is_nan() -> None:
 
 def test_the_report_has_one_error_for_each_identity() -> None:
     report = check_identities(tiny_model("granite"))
-    assert set(report) == {"embedding", "stream", "residual", "norm", "keys", "ffn", "logits", "final_norm", "causal"}
+    assert set(report) == {"embedding", "stream", "residual", "norm", "keys", "ffn", "linear", "logits", "final_norm", "causal"}
     assert all(0 <= error < 1e-6 for error in report.values())
 
 
@@ -105,6 +105,13 @@ def test_activations_that_overflow_are_refused() -> None:
     model.layer_module(0, "mlp.c_proj").weight.fill_(6e4)
     with pytest.raises(AtlasError, match="relative error nan"):
         check_identities(model)
+
+
+def test_larger_inputs_are_no_larger_than_half_precision_holds() -> None:
+    model = tiny_model("llama", dtype=torch.float16)
+    # what it writes is some thousands, of which 64 times as much is infinite
+    model.layer_module(1, "mlp.down_proj").weight.mul_(4000)
+    assert check_identities(model)["linear"] < 5e-3
 
 
 @pytest.mark.parametrize(("model_type", "name"), [("gpt2", "n_head"), ("gpt_neo", "num_heads")])

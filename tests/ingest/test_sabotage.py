@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from ingest.model.checks import check_attention, check_identities
 from ingest.model.models import Model, wrap
@@ -21,6 +22,7 @@ Change = Callable[[Any], object]
 
 EMBEDDING, STREAM, RESIDUAL = "token row + position row", "resid_post of the layer before", "resid_pre + attn_out = resid_mid"
 NORM, KEYS, FFN = "norm of the state that the FFN reads", "activation(keys @ what they read)", "coefficients @ values + bias"
+LINEAR = "projections of larger inputs"
 LOGITS, FINAL_NORM, CAUSAL = "lens(last resid_post) = logits", "what the final norm gives", "depends on no later token"
 READ, HEADS, PATTERN = "what attention's norms give", "heads + attention bias = attn_out", "pattern @ values"
 
@@ -90,6 +92,17 @@ def doubled_attention(hf: Any) -> None:
 def swapped_gate(hf: Any) -> None:
     mlp = ffn(0)(hf)
     mlp.forward = lambda x: mlp.down_proj(mlp.act_fn(mlp.up_proj(x)) * mlp.gate_proj(x))
+
+
+def clamped_behind(hf: Any) -> None:
+    """Where few positions of the longer texts reach, and not within the projection."""
+    mlp = ffn(1)(hf)
+
+    def does(before: Any, x: Tensor) -> Tensor:
+        coefficients = mlp.act_fn(mlp.gate_proj(x)) * mlp.up_proj(x)
+        return before(x) + F.linear(coefficients.clamp(-1.2, 1.2) - coefficients, mlp.down_proj.weight)
+
+    around(mlp, does)
 
 
 def tied(hf: Any) -> None:
@@ -173,9 +186,13 @@ REFUSED: list[tuple[str, Change, str]] = [
     ("bias of the head that is no parameter", bias_of_no_parameter, LOGITS),
     ("constant added to the embedding", output(lambda hf: hf.model.embed_tokens, lambda x: x + 1), EMBEDDING),
     ("it looks ahead", looking_ahead, CAUSAL),
-    ("coefficients clamped", given(lambda hf: ffn(1)(hf).down_proj, lambda x: x.clamp(-1.2, 1.2)), FFN),
+    ("coefficients clamped behind their projection", clamped_behind, FFN),
+    ("coefficients clamped where no text reaches", given(lambda hf: ffn(1)(hf).down_proj, lambda x: x.clamp(-8, 8)), LINEAR),
+    ("keys clamped where no text reaches", output(lambda hf: ffn(1)(hf).up_proj, lambda x: x.clamp(-20, 20)), LINEAR),
+    ("gates clamped where no text reaches", output(lambda hf: ffn(1)(hf).gate_proj, lambda x: x.clamp(-20, 20)), LINEAR),
     ("the largest coefficients alone", given(lambda hf: ffn(0)(hf).down_proj, largest), FFN),
     ("FFN reads the state before the block before", state_of_before, NORM),
+    ("otherwise in texts of more than 40 tokens", output(ffn(0), lambda x: x * (2 if x.shape[1] > 40 else 1)), FFN),
     ("otherwise from position 40 on", output(ffn(0), later(40)), FFN),
     ("last block left out", lambda hf: around(layer(1)(hf), lambda _, x, **__: x), "nothing was recorded for attn_out of layer 1"),
 ]
