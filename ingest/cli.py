@@ -81,8 +81,9 @@ def pass_options(command: Callable) -> Callable:
 @click.option("--lake", metavar="ADDRESS", help="Make TARGET, which ends in .lake, a lake with this catalogue: postgresql://user@host/database.")
 @click.option("--data", metavar="PLACE", help="Where its Parquet files are: s3://bucket/prefix, or a folder that all workers share.")
 @click.option("--seed", type=click.IntRange(-(2**63), 2**63 - 1), default=0, show_default=True, help="Seed of every random choice.")
+@click.option("--quiet", is_flag=True, help="Say nothing of the progress; notes are printed all the same.")
 @click.option("--dry-run", is_flag=True, help="Print tokens, rows, bytes and time, measured by a probe; write nothing.")
-def ingest(paper: bool, dry_run: bool, batch_size: int | None, **given: Any) -> None:
+def ingest(paper: bool, quiet: bool, dry_run: bool, batch_size: int | None, **given: Any) -> None:
     """Record a model over a corpus into the atlas TARGET.
 
     Goes on where it stopped: run the same command again. Triggers, statistics and texts come from every position
@@ -111,11 +112,12 @@ def ingest(paper: bool, dry_run: bool, batch_size: int | None, **given: Any) -> 
 
         click.echo(dry_run_report(request))
         return
-    from ingest.run import ingest as run
-    from schema.progress import progress_bar
+    from schema.progress import progress_bar, stage
 
     try:
-        with progress_bar() as bar:
+        with progress_bar(quiet) as bar:
+            with stage(bar, "starting torch"):
+                from ingest.run import ingest as run
             seen = run(request, bar)
     except KeyboardInterrupt:
         click.echo("interrupted; what was done is kept. Run the same command again to go on.", err=True)
