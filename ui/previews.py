@@ -9,9 +9,10 @@ from typing import Any
 from atlas.address import Neuron
 from atlas.export.visible import visible, visible_line
 from ui import links
-from ui.tokens import COLOURS, number, shade
+from ui.tokens import COLOURS, LEFTWARD, in_order, number, shade
 
 CSS = """<style>
+__LEFTWARD__
 .chips{display:flex;flex-wrap:wrap;gap:.2rem .3rem}
 .chips bdi{font-family:"Source Code Pro",monospace;font-size:.85rem;border:1px solid #8888;border-radius:.25rem;padding:0 .3rem;
 white-space:pre-wrap}
@@ -29,7 +30,7 @@ white-space:pre-wrap;overflow-wrap:anywhere}
 .previews .text .peak{outline:1.5px solid var(--ink);display:inline-block;max-width:100%}
 .spark{display:block;width:100%;height:auto}
 @media (max-width:640px){.previews .row{grid-template-columns:5.2rem 1fr}.previews .row .text{grid-column:1/-1}.previews .spark{max-width:5.6rem}}
-</style>""".replace("__COLOURS__", COLOURS)
+</style>""".replace("__COLOURS__", COLOURS).replace("__LEFTWARD__", LEFTWARD)
 
 WIDTH, HEIGHT = 68, 22
 """Of a histogram, in units of its own: one across for each bin of schema's histograms."""
@@ -60,8 +61,8 @@ def text(of: Mapping[str, Any]) -> str:
     if not of["tokens"]:
         return '<span class="text">not swept</span>'
     largest, last = abs(of["coefficient"]), len(of["tokens"]) - 1
-    spans = (token(t, c, largest, i == last) for i, (t, c) in enumerate(zip(of["tokens"], of["coefficients"], strict=True)))
-    return f'<span class="text">{"".join(spans)} {number(of["coefficient"])}</span>'
+    spans = [token(t, c, largest, i == last) for i, (t, c) in enumerate(zip(of["tokens"], of["coefficients"], strict=True))]
+    return f'<span class="text">{in_order(of["tokens"], spans, [""] * len(spans))} {number(of["coefficient"])}</span>'
 
 
 def token(text: str, coefficient: float | None, largest: float, is_peak: bool) -> str:

@@ -6,6 +6,7 @@ from html import escape
 from math import log10
 from typing import Any
 
+from atlas.export.scripts import stretches
 from atlas.export.visible import visible, visible_line
 
 POSITIVE, NEGATIVE = ((241, 163, 64), (139, 82, 6)), ((178, 171, 210), (98, 84, 158))
@@ -37,7 +38,12 @@ COLOURS = ";".join(
 UNSEEN = "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap;user-select:none"
 """For what is read aloud and neither seen nor copied."""
 
+LEFTWARD = """bdi[dir=rtl] bdi{unicode-bidi:normal;display:inline!important}
+bdi[dir=rtl] sup{unicode-bidi:isolate;direction:ltr}"""
+"""CSS of tokens that are read from right to left as one text: `in_order`."""
+
 CSS = f"""<style>
+{LEFTWARD}
 /* what is written beneath a choice is too pale to read otherwise */
 [data-testid=stCaptionContainer],[data-testid=stCaptionContainer] *{{color:inherit!important;opacity:1!important}}
 .strip{{{COLOURS};background:var(--paper);color:var(--ink);font-family:"Source Code Pro",monospace;font-size:.9rem;white-space:pre-wrap;line-height:1.8;
@@ -68,19 +74,36 @@ def strip(tokens: Sequence[str], coefficients: Sequence[float | None], *, peak: 
 
     A token whose coefficient the atlas does not hold (None) has no shade. What colour, frame and grey say is also there for those who listen.
     """
-    spans = "".join(span(i, t, c, peak, largest) for i, (t, c) in enumerate(zip(tokens, coefficients, strict=True)))
+    spans, said = zip(*(span(i, t, c, peak, largest) for i, (t, c) in enumerate(zip(tokens, coefficients, strict=True))), strict=True)
     own = coefficients[peak]
-    return f'<div class="strip"><span class="gutter">{number(own) if own is not None else ""}</span><span class="text">{spans}</span></div>'
+    text = in_order(tokens, spans, said)
+    return f'<div class="strip"><span class="gutter">{number(own) if own is not None else ""}</span><span class="text">{text}</span></div>'
 
 
-def span(i: int, token: str, coefficient: float | None, peak: int, largest: float) -> str:
+def in_order(tokens: Sequence[str], spans: Sequence[str], said: Sequence[str]) -> str:
+    """HTML of a text: spans, each a <bdi> with a token, and what is said of each for those who listen.
+
+    Tokens that are read from right to left stand in one <bdi>, so that words are in their order and letters join over tokens; what is said of them comes
+    behind them all, since it would part a number.
+    """
+    parts = []
+    for is_leftward, part in stretches(tokens):
+        if is_leftward and part.stop - part.start > 1:
+            parts += [f'<bdi dir="rtl">{"".join(spans[part])}</bdi>', *said[part]]
+        else:
+            parts += [html for both in zip(spans[part], said[part], strict=True) for html in both]
+    return "".join(parts)
+
+
+def span(i: int, token: str, coefficient: float | None, peak: int, largest: float) -> tuple[str, str]:
+    """A token, and what is said of it."""
     # only numbers in attributes: the browser's sanitiser drops one whose text looks like markup
     kind = "peak" if i == peak else "unread" if i > peak else ""
     known = coefficient if i <= peak else None
     shown = f' style="background:{shade(known, largest)}" title="{known:+.4g}"' if known is not None else ""
     said = [*(["trigger"] if i == peak else ["not read from here on"] if i == peak + 1 else []), *([f"{known:+.3g}"] if known is not None else [])]
     # each token by itself: one that runs from right to left must not turn its neighbours round
-    return f'<bdi class="{kind}"{shown}>{escape(visible_line(token))}</bdi>{unseen(", ".join(said))}'
+    return f'<bdi class="{kind}"{shown}>{escape(visible_line(token))}</bdi>', unseen(", ".join(said))
 
 
 def unseen(text: str) -> str:

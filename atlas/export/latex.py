@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 import polars as pl
 
 from atlas.export.cells import display_cells
-from atlas.export.scripts import choice, runs
+from atlas.export.scripts import choice, from_the_left, pieces, runs, stretches
 
 NEEDS = r"needs \usepackage{booktabs} and \usepackage[T1]{fontenc}"
 
@@ -50,6 +50,15 @@ LIGATED = set("-,<>'`?!")
 
 def tex(text: str) -> str:
     """Escape `text` so that each of its characters is printed. What has it goes behind the lines that `choice` gives for it."""
+    return "".join(tex_leftward(text[part]) if is_leftward else tex_runs(text[part]) for is_leftward, part in stretches(text))
+
+
+def tex_leftward(text: str) -> str:
+    parts = (tex_runs(part) if is_word else rf"\atlasamong{{{tex_runs(part)}}}{{{tex_runs(from_the_left(part))}}}" for is_word, part in pieces(text))
+    return rf"\atlasleftward{{{''.join(parts)}}}"
+
+
+def tex_runs(text: str) -> str:
     return "".join(tex_run(script, run) for script, run in runs(text, is_printed))
 
 

@@ -2,21 +2,26 @@ r"""Text that pdfTeX's fonts lack, as characters where the document is set by Lu
 
 A run of one script is \atlastext{script}{the characters}{their code points}. One fragment serves every engine: what it is set by chooses, and no option does;
 a run of which the font lacks a character stands as code points there too, where TeX would leave it out.
+
+Words that are read from right to left, with what stands between them, are \atlasleftward{words in the order in which they are read}, and what else stands
+among them, such as a number, is \atlasamong{the characters}{the same as they stand on the page, from the left}.
 """
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
+from unicodedata import bidirectional
 
 from atlas.export.visible import JOINERS
 
 
 class Script(NamedTuple):
-    """Ranges of code points that are written alike, fonts that have them, the first that is installed taken, and whether they run from right to left."""
+    """Ranges of code points that are written alike, fonts that have them, the first that is installed taken, and the name by which fontspec joins letters."""
 
     ranges: tuple[tuple[int, int], ...]
     fonts: tuple[str, ...]
-    is_leftward: bool = False
+    name: str = ""
 
 
 SCRIPTS = {
@@ -25,12 +30,12 @@ SCRIPTS = {
         ((0x2E80, 0x312F), (0x31A0, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0xFF00, 0xFFEF)),
         ("Noto Serif CJK SC", "Noto Sans CJK SC", "Source Han Serif SC", "Droid Sans Fallback"),
     ),
-    "arabic": Script(((0x0600, 0x06FF), (0x0750, 0x077F), (0xFB50, 0xFDFF), (0xFE70, 0xFEFC)), ("Noto Naskh Arabic", "Amiri", "DejaVu Sans"), True),
-    "hebrew": Script(((0x0591, 0x05F4), (0xFB1D, 0xFB4F)), ("Noto Serif Hebrew", "Noto Sans Hebrew", "DejaVu Sans"), True),
-    "devanagari": Script(((0x0900, 0x097F),), ("Noto Serif Devanagari", "Noto Sans Devanagari", "FreeSerif")),
-    "thai": Script(((0x0E01, 0x0E5B),), ("Noto Serif Thai", "Noto Sans Thai", "FreeSerif")),
+    "arabic": Script(((0x0600, 0x06FF), (0x0750, 0x077F), (0xFB50, 0xFDFF), (0xFE70, 0xFEFC)), ("Noto Naskh Arabic", "Amiri", "DejaVu Sans"), "Arabic"),
+    "hebrew": Script(((0x0591, 0x05F4), (0xFB1D, 0xFB4F)), ("Noto Serif Hebrew", "Noto Sans Hebrew", "DejaVu Sans"), "Hebrew"),
+    "devanagari": Script(((0x0900, 0x097F),), ("Noto Serif Devanagari", "Noto Sans Devanagari", "FreeSerif"), "Devanagari"),
+    "thai": Script(((0x0E01, 0x0E5B),), ("Noto Serif Thai", "Noto Sans Thai", "FreeSerif"), "Thai"),
     "other": Script(
-        ((0x0180, 0x02AF), (0x0370, 0x052F), (0x0531, 0x0586), (0x1E00, 0x1EFF), (0x2190, 0x22FF), (0x2500, 0x26FF), (0x1F600, 0x1F64F)),
+        ((0x0180, 0x02AF), (0x0370, 0x052F), (0x0531, 0x0586), (0x10A0, 0x10FF), (0x1E00, 0x1FFF), (0x2070, 0x22FF), (0x2500, 0x26FF), (0x1F600, 0x1F64F)),
         ("DejaVu Sans", "FreeSerif"),
     ),
 }
@@ -39,15 +44,26 @@ SCRIPTS = {
 CHOICE = r"""\ifdefined\atlastext\else
 \def\atlascodes#1{\ifx\atlasend#1\else\texttt{U+#1}\expandafter\atlascodes\fi}
 \protected\def\atlastext#1#2#3{\atlascodes#3\atlasend}
+\protected\def\atlasleftward#1{#1}
+\protected\def\atlasamong#1#2{#1}
 \ifdefined\fontspec
-\def\atlasfont#1#2{\ifcsname atlas#1\endcsname\else\IfFontExistsTF{#2}{\expandafter\newfontfamily\csname atlas#1\endcsname{#2}[\atlasshape]}{}\fi}
-\ifdefined\directlua\def\atlasshape{Renderer=HarfBuzz}\def\atlasleftward#1{\bgroup\textdir TRT #1\egroup}
-\else\def\atlasshape{}\TeXXeTstate=1 \def\atlasleftward#1{\beginR#1\endR}\fi
+\def\atlasfont#1#2#3{\ifcsname atlas#1\endcsname\else\IfFontExistsTF{#2}{\expandafter\newfontfamily\csname atlas#1\endcsname{#2}[\atlasshape#3]}{}\fi}
+\ifdefined\directlua\def\atlasshape{Renderer=HarfBuzz,}\def\atlasright#1{\leavevmode\bgroup\textdir TLT #1\egroup}
+\protected\def\atlasleftward#1{\leavevmode\bgroup\textdir TRT #1\egroup}
+\else\def\atlasshape{}\TeXXeTstate=1 \def\atlasright#1{\beginL#1\endL}\protected\def\atlasleftward#1{\beginR#1\endR}\fi
+\protected\def\atlasamong#1#2{\atlasright{#2}}
 \def\atlashas#1{\ifx\atlasend#1\else\iffontchar\font"#1 \else\def\atlaslacks{1}\fi\expandafter\atlashas\fi}
-\def\atlasset#1#2{\ifcsname atlas#1left\endcsname\atlasleftward{#2}\else#2\fi}
 \protected\def\atlastext#1#2#3{\bgroup\def\atlaslacks{0}\ifcsname atlas#1\endcsname\csname atlas#1\endcsname\atlashas#3\atlasend\else\def\atlaslacks{1}\fi
-\ifnum\atlaslacks=0 \atlasset{#1}{#2}\else\atlascodes#3\atlasend\fi\egroup}
+\ifnum\atlaslacks=0 #2\else\atlasright{\atlascodes#3\atlasend}\fi\egroup}
 \fi\fi"""
+
+LEFTWARD = {"arabic", "hebrew"}
+"""Scripts that are read from right to left, but for their digits."""
+
+MIRRORED = dict(zip("()[]{}<>«»‹›", ")(][}{><»«›‹", strict=True))
+
+NUMBER = re.compile(r"\d+(?:[.,:/]\d+)*|.", re.DOTALL)
+"""What keeps its order among words that are read from right to left: a number, and each sign by itself."""
 
 
 def script_of(character: str) -> str | None:
@@ -68,6 +84,43 @@ def runs(text: str, is_plain: Callable[[str], bool]) -> Iterator[tuple[str | Non
         at += n
 
 
+def direction(text: str) -> str:
+    """R: it is read from right to left; L: it has letters that are read from left to right, or ends a line; D: it is a number; N: it is read as what stands
+    around it."""
+    kinds = {kind_of(character) for character in text}
+    return next((kind for kind in "LRD" if kind in kinds), "N")
+
+
+def kind_of(character: str) -> str:
+    kind = bidirectional(character)
+    is_mark = kind == "NSM" and script_of(character) in LEFTWARD
+    return "R" if is_mark else {"R": "R", "AL": "R", "L": "L", "B": "L", "EN": "D", "AN": "D"}.get(kind, "N")
+
+
+def stretches(parts: Sequence[str]) -> Iterator[tuple[bool, slice]]:
+    """Parts of a line that are read from right to left (True) or not: from the first of such a script to the last, or to a number behind it, before one that is
+    read from left to right (Unicode's UAX 9, in a line from left to right)."""
+    at = 0
+    for found in re.finditer("R(?:[RDN]*[RD])?", "".join(map(direction, parts))):
+        if found.start() > at:
+            yield False, slice(at, found.start())
+        yield True, slice(found.start(), found.end())
+        at = found.end()
+    if at < len(parts):
+        yield False, slice(at, len(parts))
+
+
+def pieces(leftward: str) -> Iterator[tuple[bool, str]]:
+    """Words and spaces (True) of a stretch that is read from right to left, and what is neither, such as numbers and brackets (False), in order."""
+    for is_word, same in groupby(leftward, lambda c: c == " " or c in JOINERS or (script_of(c) in LEFTWARD and not c.isdigit())):
+        yield is_word, "".join(same)
+
+
+def from_the_left(among: str) -> str:
+    """What stands among words that are read from right to left, as it stands on the page from the left: numbers as they are."""
+    return "".join(MIRRORED.get(part, part) for part in reversed(NUMBER.findall(among)))
+
+
 def choice(fragment: str) -> list[str]:
     r"""Lines before a fragment that has \atlastext, which say how it is set; none where it has none."""
     used = [name for name in SCRIPTS if rf"\atlastext{{{name}}}" in fragment]
@@ -75,7 +128,7 @@ def choice(fragment: str) -> list[str]:
         return []
     lines = [r"% other scripts stand as characters under LuaLaTeX or XeLaTeX with \usepackage{fontspec}, and as U+XXXX under pdfLaTeX", CHOICE]
     for name in used:
-        fonts = "".join(rf"\atlasfont{{{name}}}{{{font}}}" for font in SCRIPTS[name].fonts)
-        leftward = rf"\expandafter\def\csname atlas{name}left\endcsname{{}}" if SCRIPTS[name].is_leftward else ""
-        lines.append(rf"\ifdefined\atlasfont{fonts}{leftward}\fi")
+        shape = f"Script={SCRIPTS[name].name}" if SCRIPTS[name].name else ""
+        fonts = "".join(rf"\atlasfont{{{name}}}{{{font}}}{{{shape}}}" for font in SCRIPTS[name].fonts)
+        lines.append(rf"\ifdefined\atlasfont{fonts}\fi")
     return lines

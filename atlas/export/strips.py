@@ -1,12 +1,14 @@
 """Texts with a coefficient at each token, as drawings for papers: SVG, and LaTeX of coloured boxes. Pure: numbers and text in, text out."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 
 import polars as pl
 
 from atlas.export.latex import tex
 from atlas.export.lettering import advance, lettered, xml
+from atlas.export.scripts import direction, stretches
 from atlas.export.visible import visible_line
 
 POSITIVE, NEGATIVE, PAPER = (241, 163, 64), (178, 171, 210), (255, 255, 255)
@@ -87,13 +89,44 @@ def places(text: Text, left: float, width: float) -> Iterator[Place]:
         x += advance(shown, SIZE)
 
 
+def leftward_places(placed: Iterable[Place], tokens: Sequence[str]) -> Iterator[Place]:
+    """Places of a text's tokens where those that are read from right to left stand so in each line, their spaces too."""
+    stretch_of = {i: part.start for is_leftward, part in stretches(tokens) if is_leftward for i in range(part.start, part.stop)}
+    for (line, stretch), group in groupby(placed, lambda place: (place[1], stretch_of.get(place[2]))):
+        same = list(group)
+        if stretch is None:
+            yield from same
+            continue
+        x, rest = same[0][0] + sum(advance(shown, SIZE) for *_, shown in same), iter(same)
+        for unit in seen_from_the_left([shown for *_, shown in same]):
+            x -= sum(advance(shown, SIZE) for shown in unit)
+            at = x
+            for shown in unit:
+                yield at, line, next(rest)[2], shown
+                at += advance(shown, SIZE)
+
+
+def seen_from_the_left(tokens: Sequence[str]) -> Iterator[list[str]]:
+    """Tokens that are read from right to left, each with its spaces at the other side; those of one number together, since it is read from the left."""
+    units: list[list[str]] = []
+    for token in tokens:
+        is_more = units and direction(token) == direction(units[-1][-1]) == "D" and token[0] != " " != units[-1][-1][-1]
+        units[-1:] = [[*units[-1], token]] if is_more else [*units[-1:], [token]]
+    for unit in units:
+        before, after = (" " * (len(token) - len(cut)) for token, cut in ((unit[0], unit[0].lstrip(" ")), (unit[-1], unit[-1].rstrip(" "))))
+        if "".join(unit).strip(" "):
+            unit[0] = after + unit[0].lstrip(" ")
+            unit[-1] = unit[-1].rstrip(" ") + before
+        yield unit
+
+
 def strips_svg(texts: Sequence[Text], *, largest: float | None = None, width: float = WIDTH, title: str = "") -> str:
     """The texts beneath each other, shades on one scale: that to `largest`, the greatest |coefficient| by default."""
     scale = largest_of(texts) if largest is None else largest
     left = PAD + (GUTTER if any(peak_of(text) is not None for text in texts) else 0)
     parts, y = [], PAD
     for text in texts:
-        placed = list(places(text, left, width - PAD))
+        placed = list(leftward_places(places(text, left, width - PAD), text.tokens[:LONGEST]))
         parts += [token_svg(text, place, y, scale) for place in placed]
         if (peak := peak_of(text)) is not None:
             parts.append(lettered(number(peak), left - 6, y + 0.75 * LINE, SIZE, anchor="end"))
@@ -135,11 +168,24 @@ def strips_latex(texts: Sequence[Text], *, largest: float | None = None) -> str:
     for text in texts:
         peak = peak_of(text)
         gutter = rf"\makebox[3.2em][r]{{${peak:+.3f}$}}\quad" if peak is not None else ""
-        boxes = (token_latex(text, i, scale) for i in range(len(text.tokens[:LONGEST])))
+        boxes = [stretch_latex(text, part, scale, is_leftward) for is_leftward, part in stretches(text.tokens[:LONGEST])]
         said = rf"\\{{\scriptsize\color[gray]{{0.35}} {tex(visible_line(text.said))}}}" if text.said else ""
         joined = "\\allowbreak ".join(boxes)
         lines.append(rf"\noindent{hang}{gutter}{joined}{said}\par\smallskip")
     return "\n".join(lines)
+
+
+def stretch_latex(text: Text, part: slice, largest: float, is_leftward: bool) -> str:
+    """Boxes of tokens; of those that are read from right to left the boxes stand so, and in each what is in it as from the left."""
+    if not is_leftward or part.stop - part.start == 1:
+        return "\\allowbreak ".join(token_latex(text, i, largest) for i in range(part.start, part.stop))
+    among, i = [], part.start
+    for unit in seen_from_the_left(text.tokens[part]):
+        seen = replace(text, tokens=(*text.tokens[:i], *unit))
+        boxes = ("".join(token_latex(of, j, largest) for j in range(i, i + len(unit))) for of in (text, seen))
+        among.append(r"\atlasamong{{{}}}{{{}}}".format(*boxes))
+        i += len(unit)
+    return r"\atlasleftward{" + "\\allowbreak ".join(among) + "}"
 
 
 def token_latex(text: Text, i: int, largest: float) -> str:

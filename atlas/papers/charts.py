@@ -88,7 +88,7 @@ def lines(
     y_title: str,
     series: str | None = None,
     order: Sequence[str] = (),
-    format: str = "~r",
+    format: str = "~f",
     colors: Sequence[str] = OKABE_ITO,
     markers: Sequence[str] = MARKERS,
     width: int = COLUMN,
@@ -114,7 +114,7 @@ def lines(
     return themed(alt.layer(*drawn, point.encode(color=hue, shape=shape)), width=width, height=HEIGHT)
 
 
-def compared(frame: pl.DataFrame, columns: dict[str, str], *, y_title: str, format: str = "~r") -> "alt.LayerChart":
+def compared(frame: pl.DataFrame, columns: dict[str, str], *, y_title: str, format: str = "~f") -> "alt.LayerChart":
     """Several columns over the layers, one line for each: column → name in the legend."""
     long = frame.select("layer", *columns).rename(columns).unpivot(index="layer", variable_name="series", value_name="value")
     return lines(long, y="value", y_title=y_title, series="series", order=list(columns.values()), format=format)
@@ -201,7 +201,7 @@ def boxes(frame: pl.DataFrame, *, low: str, q1: str, median: str, q3: str, high:
     return themed(alt.layer(whisker, body, middle), width=COLUMN, height=HEIGHT)
 
 
-def bars(frame: pl.DataFrame, *, x: str, y: str, y_title: str, series: str, order: Sequence[str], format: str = "~r", width: int = COLUMN) -> "alt.Chart":
+def bars(frame: pl.DataFrame, *, x: str, y: str, y_title: str, series: str, order: Sequence[str], format: str = "~f", width: int = COLUMN) -> "alt.Chart":
     """Bars side by side: a group for each text in `x`, in the frame's order and broken into lines at |, with a bar in it for each series."""
     import altair as alt
 

@@ -14,6 +14,7 @@ import polars as pl
 from atlas.cursors import fetch_rows
 from atlas.papers.exit_classifiers import CLUSTER_CLASSIFIERS, STATE_CLASSIFIERS, first_exit, indicator
 from atlas.papers.traced import Examples, read_examples
+from schema.errors import AtlasError
 from schema.terms import CLUSTER_SPACES
 
 if TYPE_CHECKING:
@@ -33,10 +34,12 @@ def early_exit(a: "Atlas", corpus: int | None = None) -> pl.DataFrame:
     corpus: one corpus_id; None takes the only one that is traced. Columns: rule; clusters (what stands for the sub-updates: clusters of the values or of their
     logits, null where the rule does not look at them); accuracy (share of predictions that are the model's final one); accuracy_std;
     saved_layers; saved_layers_std; saved_share (of all layers); n_examples (predicted in a split).
-    Raises AtlasError if nothing is traced, if several corpora are and none is named, or if the values were not clustered.
+    Raises AtlasError if nothing is traced, or in one sequence alone, if several corpora are and none is named, or if the values were not clustered.
     """
     corpus = fetch_rows(a.con, ONE_CORPUS, {"corpus": corpus})[0][0]
     spaces = {space: read_examples(a, space, corpus) for space in CLUSTER_SPACES}
+    if len(np.unique(spaces["value"].sequence)) < 2:
+        raise AtlasError("early exit learns from half of the sequences that have traced positions, and here one alone has: trace more with --trace")
     by_cluster = [row(name, space, rule, examples) for space, examples in spaces.items() for name, rule in CLUSTER_RULES.items()]
     return pl.DataFrame([*by_cluster, *(row(name, None, rule, spaces["value"]) for name, rule in OTHER_RULES.items())], infer_schema_length=None)
 

@@ -54,7 +54,7 @@ def composition(frame: pl.DataFrame) -> "alt.LayerChart":
 def terms(frame: pl.DataFrame) -> "alt.Chart":
     """What each kind of path takes off the loss of the first corpus."""
     shown = frame.filter(pl.col("corpus_id") == frame["corpus_id"].min(), pl.col("most_heads").is_not_null())
-    return charts.ranked(shown, y="part", x="fall", x_title="Loss lower by (nats)", format="~r")
+    return charts.ranked(shown, y="part", x="fall", x_title="Loss lower by (nats)", format="~f")
 
 
 def birth(frame: pl.DataFrame) -> "alt.LayerChart":

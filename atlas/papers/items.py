@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from atlas.questions import Question, question
+from atlas.reads import relations
 
 if TYPE_CHECKING:
     from atlas.api import Atlas
@@ -60,6 +61,11 @@ class Item:
     def sql(self) -> str:
         """The SQL of its question, or what stands for it."""
         return self.source or (self.asked.sql if self.asked else "")
+
+    @property
+    def is_of_one_text(self) -> bool:
+        """Whether its rows are of one corpus, which must be named where several have any."""
+        return "corpus" in self.accepts or "one_corpus" in relations(self.sql)
 
     def arguments(self, choices: Mapping[str, object]) -> dict[str, object]:
         """Every argument by name: what is fixed, what is chosen as far as it is taken, and the question's defaults."""

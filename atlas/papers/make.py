@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping
 
 from atlas.api import Atlas
+from atlas.cursors import fetch_rows
 from atlas.export.figures import PACKAGES as FIGURE_PACKAGES
 from atlas.export.formats import Style, render
 from atlas.export.latex import tex
@@ -31,6 +32,7 @@ def make_item(a: Atlas, item: Item, choices: Choices) -> Made:
     others = left_out(a.con, item.asked.catalog) if item.asked else ""
     if reason:
         return Made(item, reason=f"{reason} ({others})" if others else reason)
+    choices = name_text(a, item, choices)
     try:
         frame = item.ask(a, choices)
     except AtlasError as error:
@@ -51,6 +53,15 @@ def make_item(a: Atlas, item: Item, choices: Choices) -> Made:
     )
     where = {"item": item.name, "place": item.place, "caption": words, "n": item.n(frame), "exclusions": item.exclusions, **found}
     return Made(item, time.monotonic() - start, frame, words, where)
+
+
+def name_text(a: Atlas, item: Item, choices: Choices) -> Choices:
+    """The choices with a corpus where none is chosen and one alone of several has what the item needs, so that caption and provenance are of that one."""
+    if choices.get("corpus") is not None or not item.is_of_one_text:
+        return choices
+    corpora = [corpus for (corpus,) in fetch_rows(a.con, "SELECT c.corpus_id FROM corpus AS c")]
+    able = [corpus for corpus in corpora if missing(a.con, str(a.path), item.needs, corpus) is None]
+    return {**choices, "corpus": able[0]} if len(able) == 1 < len(corpora) else choices
 
 
 def table_bytes(made: Made, suffix: str) -> bytes:

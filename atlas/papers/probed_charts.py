@@ -32,7 +32,7 @@ def accuracies(frame: pl.DataFrame) -> "alt.LayerChart":
 
 
 def codes(frame: pl.DataFrame) -> "alt.LayerChart":
-    return over_blocks(frame, CODES, "Code (kilobits)", "~r")
+    return over_blocks(frame, CODES, "Code (kilobits)", "~f")
 
 
 def trees(frame: pl.DataFrame) -> "alt.LayerChart":

@@ -22,17 +22,14 @@ WITH corpora AS (
     SELECT o.corpus_id FROM one_corpus((SELECT list(DISTINCT i.corpus_id) FROM removal AS i), corpus := corpus) AS o
 ),
 
-k AS (SELECT DISTINCT i.corpus_id, i.layer, i.neuron FROM removal AS i),
-
 reread AS (
     SELECT
         t.layer,
         count(*) AS n_triggers
     FROM trigger AS t
-    INNER JOIN
-        k
-    ON t.corpus_id = k.corpus_id AND t.layer = k.layer AND t.neuron = k.neuron
-    WHERE t.tail = 'max' AND t.rank <= (SELECT max(i.rank) FROM removal AS i) AND t.corpus_id IN (FROM corpora)
+    WHERE
+        t.tail = 'max' AND t.rank <= 50 AND t.corpus_id IN (FROM corpora)
+        AND (t.corpus_id, t.layer, t.neuron) IN (SELECT (i.corpus_id, i.layer, i.neuron) FROM removal AS i)
     GROUP BY t.layer
 )
 

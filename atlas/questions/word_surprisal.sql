@@ -9,7 +9,7 @@
 -- column: surprisal: sum over its tokens of their negative log-probabilities, in nats; null of a document's first word; rows add up to the text
 -- column: word_surprisal: the same where the white space that ends it is its own, and not the next token's; null likewise
 -- column: n_tokens: tokens it consists of, those of white space alone before it too
--- column: n_read: tokens that the model had read before its first: few where a sequence begins
+-- column: n_read: tokens that the model had read before its first: few where a sequence begins; null of a document's first word
 -- column: char_start: offset of its first character in document.text, from 0
 -- column: char_end: offset after its last
 -- column: first_position_id: its first token

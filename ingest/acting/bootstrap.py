@@ -64,7 +64,8 @@ def bootstrap_t(sums: np.ndarray, counts: np.ndarray, blocks: Iterable[np.ndarra
     means, errors = (np.concatenate(part) for part in zip(*found, strict=True))
     with np.errstate(divide="ignore", invalid="ignore"):
         t = (means - mean) / errors
-    below, above = np.quantile(t, (TAIL, 1 - TAIL), method="inverted_cdf")
+    # a draw of like clusters that lie at the mean itself may stand at either end, as those beside the mean do
+    below, above = (np.quantile(np.where(np.isnan(t), end, t), q, method="inverted_cdf") for end, q in ((-np.inf, TAIL), (np.inf, 1 - TAIL)))
     with np.errstate(invalid="ignore"):
         return float(mean[0] - above * error[0]), float(mean[0] - below * error[0])
 

@@ -28,11 +28,11 @@ class Circuit(PlannedPass):
         return bool(request.options["circuit"])
 
     def note(self, basis: Basis) -> str | None:
-        from ingest.recorders.distances import distance_settings
+        from ingest.recorders.distances import are_named, distance_settings
         from ingest.store.register import settings_of
 
         begun = settings_of(basis.con, self.name)
-        if begun is None or distance_settings(basis.con, basis.model, basis.request.context).items() <= begun.items():
+        if begun is None or are_named(distance_settings(basis.con, basis.model, basis.request.context), begun):
             return None
         return "note: the atlas has circuits already, of the distances that their run names in its settings; for those of this ingest ingest into a new file"
 

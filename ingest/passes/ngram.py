@@ -50,13 +50,13 @@ class Ngram(PlannedPass):
         text, request, other = basis.text, basis.request, counted_corpus(basis.request)
         counts = {"corpus": other.name, "split": other.split, "revision": other.revision}
         settings = {**request.weights_settings(), "counts": counts, "orders": list(ORDERS), "shard_positions": request.shard_positions}
-        has_bos = bos_token(basis.model.tokenizer, request.bos) is not None
+        bos = bos_token(basis.model.tokenizer, request.bos)
 
         def jobs(run_id: int, pending: list[int]) -> "Iterable[Job]":
             counted = counted_tokens(basis, other)
             for i, documents in documents_of_spans(text.seen.spans, text.documents()):
                 if i in pending:
-                    of = {"run_id": run_id, "corpus_id": text.corpus_id, "has_bos": has_bos, "d_vocab": basis.model.d_vocab}
+                    of = {"run_id": run_id, "corpus_id": text.corpus_id, "bos": bos, "d_vocab": basis.model.d_vocab}
                     yield job(run_id, i, compute, documents=documents, counted=counted, **of)
 
         yield Plan(settings, [span.n_positions for span in text.seen.spans], "positions", jobs, text.corpus_id)
@@ -109,7 +109,7 @@ def counted_tokens(basis: Basis, other: "Corpus") -> "list[np.ndarray]":
 
 def compute(
     worker: "Worker", progress: "Progress", *, run_id: int, corpus_id: int, documents: "list[CutDocument]", counted: "list[np.ndarray]",
-    has_bos: bool, d_vocab: int,
+    bos: int | None, d_vocab: int,
 ) -> "Tables":  # fmt: skip
     from ingest.recorders.kneser_ney import counted as count
     from ingest.recorders.kneser_ney import scored
@@ -117,7 +117,7 @@ def compute(
     from ingest.text.counted import read_tokens
 
     con = worker.kept(run_id, lambda: count(counted, d_vocab))
-    rows = scored(con, [read_tokens(d, has_bos) for d in documents if d.sequences])
+    rows = scored(con, [read_tokens(d, bos) for d in documents if d.sequences])
     progress(sum(len(s.token_ids) for d in documents for s in d.sequences))
     return {**text_tables(documents, corpus_id), "ngram_prediction": rows}
 

@@ -58,7 +58,7 @@ class SkipTrigram(PlannedPass):
 
     def note(self, basis: Basis) -> str | None:
         from ingest.model.token_states import n_tokens
-        from ingest.recorders.distances import distance_settings
+        from ingest.recorders.distances import are_named, distance_settings
         from ingest.recorders.reads import source_counts, token_counts
         from ingest.store.register import settings_of
 
@@ -66,7 +66,7 @@ class SkipTrigram(PlannedPass):
         distances, other = distance_settings(basis.con, basis.model, basis.request.context), []
         for layer in layers_of(basis.request):
             known, begun = source_counts(basis.con, layer), settings_of(basis.con, self.name, layer=layer)
-            if len(known) and ((known != counts).any() or not distances.items() <= (begun or {}).items()):
+            if len(known) and ((known != counts).any() or not are_named(distances, begun or {})):
                 other.append(str(layer))
         if other:
             of = f"the skip-trigrams of layer {', '.join(other)} are of the text and the distances that the atlas had when they were begun"

@@ -49,8 +49,11 @@ class Sweep(RecordingPass):
         if basis.text is None:
             return None
         seen, rule = basis.text.seen, counting_rule(basis, basis.text.corpus_id)
-        if rule.skip_first and seen.n_positions == seen.n_sequences:
-            return "note: no triggers and no statistics: each sequence of this corpus is one token, and the first is left out; --skip-first 0 counts it"
+        if rule.skip_first >= seen.longest:
+            return (
+                f"note: no triggers and no statistics: the longest sequence of this corpus has {seen.longest:,} tokens, and the first {rule.skip_first:,} "
+                "are left out; --skip-first, in a new file, leaves out fewer"
+            )
         k = kept_triggers(basis.request, seen.n_positions)
         if seen.repeat and not rule.distinct and seen.repeat.n >= k:
             return (

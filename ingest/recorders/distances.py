@@ -69,6 +69,16 @@ def distance_settings(con: duckdb.DuckDBPyConnection, model: Model, context: int
     return {"context": read_context(model, context)}
 
 
+def are_named(distances: Mapping[str, object], settings: Mapping[str, object]) -> bool:
+    """Whether a run's settings name these distances, whatever else they say that it reads."""
+
+    def named(of: Mapping[str, object]) -> tuple[object, object]:
+        reads = of.get("reads")
+        return of.get("context"), reads.get("attention_distance") if isinstance(reads, Mapping) else None
+
+    return named(distances) == named(settings)
+
+
 def read_context(model: Model, context: int) -> int:
     """A context as far as the model reads it. Raises AtlasError for one whose positions float32 does not tell apart."""
     found = min(context, model.max_context or context)

@@ -6,24 +6,35 @@ A request and its answer are a line of JSON each.
 
 import json
 import os
+import random
 import re
 import resource
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 MOST_BYTES = 4 << 30
 """Of address space; the process takes about one of it from the start."""
 
+MOST_CHARS = 1 << 24
+"""Of a rendered chat: its caller has no limit of its own, and a tokenizer takes hundreds of bytes for each."""
 
-MOST_CHARS = 1 << 26
-"""Of a rendered chat: its caller has no limit of its own."""
+
+class OneDay(datetime):
+    """The clock of a template: a text that is read again must be what it was, and an atlas is made on more than one day."""
+
+    @classmethod
+    def now(cls, tz: Any = None) -> "OneDay":
+        # the day that templates of Llama name where they are told none
+        return cls(2024, 7, 26, tzinfo=tz)
 
 
 def main() -> None:
-    from transformers.utils.chat_template_utils import render_jinja_template
+    from transformers.utils import chat_template_utils
 
+    vars(chat_template_utils)["datetime"] = OneDay
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
         resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
@@ -31,7 +42,11 @@ def main() -> None:
 
     def render(messages: Sequence[Mapping[str, Any]], begins_answer: bool) -> str:
         told = [{key: value for key, value in message.items() if value is not None} for message in messages]
-        rendered: Any = render_jinja_template([told], chat_template=template["template"], add_generation_prompt=begins_answer, **template["names"])
+        # what a template draws is the same each time
+        random.seed(0)
+        rendered: Any = chat_template_utils.render_jinja_template(
+            [told], chat_template=template["template"], add_generation_prompt=begins_answer, **template["names"]
+        )
         text: str = rendered[0][0]
         if len(text) > MOST_CHARS:
             raise ValueError(f"it makes {len(text):,} characters of it, and {MOST_CHARS:,} are read")

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -22,6 +23,9 @@ ROLES = "roles"
 
 MOST_SECONDS = 10
 """Of processor time that a template may take for one chat; a thousand messages take a hundredth of one."""
+
+
+RENDERED = "change the chat or leave it out, or give texts that are rendered already, with --chat"
 
 
 class TemplateProcess:
@@ -44,6 +48,7 @@ class TemplateProcess:
 
         Raises AtlasError, with the name of the chat, where there is no template, or it fails, never ends or asks for more memory than there is.
         """
+        named = f"{name}: the chat template of tokenizer {self.tokenizer.name_or_path!r}"
         self.process = self.process or started(self.tokenizer)
         assert self.process.stdin and self.process.stdout
         try:
@@ -53,13 +58,12 @@ class TemplateProcess:
         except BrokenPipeError:
             line = ""
         if not line:
-            raise AtlasError(
-                f"{name}: the chat template of tokenizer {self.tokenizer.name_or_path!r} did not end within {MOST_SECONDS} seconds of processor time "
-                f"(status {self.process.wait()}); mend the template, or give texts"
-            )
+            status = self.process.wait()
+            late = f"did not end within {MOST_SECONDS} seconds of processor time" if status == -signal.SIGXCPU else "ended its process"
+            raise AtlasError(f"{named} {late} (status {status}); {RENDERED}")
         said = json.loads(line)
         if "error" in said:
-            raise AtlasError(f"{name}: the chat template of tokenizer {self.tokenizer.name_or_path!r} does not take this chat ({said['error']})")
+            raise AtlasError(f"{named} does not take this chat ({said['error']}); {RENDERED}")
         return checked(name, said["text"]), said["roles"]
 
 
@@ -105,6 +109,7 @@ class ChatCounts:
         self.pattern = re.compile("|".join(map(re.escape, names)) or "(?!)")
         self.spelt: Counter[str] = Counter()
         self.n_rendered = self.n_without_roles = 0
+        self.is_dated = "strftime_now" in str(tokenizer.chat_template)
 
     def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
         """The same documents, counted."""
@@ -121,6 +126,8 @@ class ChatCounts:
         found = []
         if self.n_rendered:
             found.append(f"note: {self.n_rendered:,} documents are chats, rendered by the tokenizer's own template; special tokens in them are read as such")
+        if self.n_rendered and self.is_dated:
+            found.append("note: the template asks for the date, and is told 26 July 2024 always, so that texts read again are the same")
         if self.n_without_roles:
             found.append(f"note: whose words are where is not known of {self.n_without_roles:,} chats: the template changes their messages")
         if self.spelt:

@@ -23,10 +23,13 @@ def counted_documents(documents: Iterable[Document], tokenizer: PreTrainedTokeni
             yield encoder.encode(document.text, is_chat=document.is_chat).token_ids
 
 
-def read_tokens(document: CutDocument, has_bos: bool) -> tuple[np.ndarray, np.ndarray]:
-    """position_ids of the document's own tokens, [n], and these tokens with the one behind the last, [n + 1], or [n] where none is."""
-    first = int(has_bos)
-    ids = [s.first_position_id + np.arange(first, len(s.token_ids)) for s in document.sequences]
-    tokens = [s.token_ids[first:] for s in document.sequences]
+def read_tokens(document: CutDocument, bos: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """position_ids of the document's own tokens, [n], and these tokens with the one behind the last, [n + 1], or [n] where none is.
+
+    bos: what sequences begin with. A chat's first does not where its template writes none, and where it writes one that is of its text.
+    """
+    firsts = [int(s.token_ids[0] == bos and s.char_starts[0] == s.char_ends[0]) for s in document.sequences]
+    ids = [s.first_position_id + np.arange(first, len(s.token_ids)) for s, first in zip(document.sequences, firsts, strict=True)]
+    tokens = [s.token_ids[first:] for s, first in zip(document.sequences, firsts, strict=True)]
     behind = document.sequences[-1].next_token_ids[-1:]
     return np.concatenate(ids), np.concatenate([*tokens, behind[behind >= 0]])

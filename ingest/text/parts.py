@@ -1,11 +1,13 @@
 """The documents of each shard of a reading: of a span of the corpus, or of a part of the sample."""
 
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
 from ingest.text.sequences import CutDocument
 from ingest.text.survey import Span
+from schema.errors import AtlasError
 
 SAMPLED_PER_SHARD = 64
 """Positions of a shard: their states are held in memory at once."""
@@ -23,11 +25,16 @@ def within(part: np.ndarray, span: Span) -> bool:
 
 
 def documents_of_spans(spans: tuple[Span, ...], documents: Iterator[CutDocument]) -> Iterator[tuple[int, list[CutDocument]]]:
-    """The number of each span and its documents; one pass over the corpus."""
-    by_first = {span.first_document_id: span for span in spans}
-    for first in documents:
-        span = by_first[first.document_id]
-        yield span.shard_id, [first, *(next(documents) for _ in range(span.n_documents - 1))]
+    """The number of each span and its documents; one pass over the corpus. Raises AtlasError where they are not what was counted."""
+    for span in spans:
+        found = list(islice(documents, span.n_documents))
+        n = sum(len(s.token_ids) for d in found for s in d.sequences)
+        if (len(found), n) != (span.n_documents, span.n_positions):
+            raise AtlasError(
+                f"the corpus changed while it was read: documents {span.first_document_id} and on were {span.n_documents} of {span.n_positions} positions, "
+                f"and are {len(found)} of {n}; let its files be, and ingest into a new file"
+            )
+        yield span.shard_id, found
 
 
 def documents_of_parts(parts: dict[int, np.ndarray], documents: Iterator[CutDocument]) -> Iterator[tuple[int, list[CutDocument]]]:

@@ -37,7 +37,8 @@ class Repeats:
     def add(self, cut: CutDocument) -> None:
         for sequence in cut.sequences:
             if len(sequence.token_ids) >= WINDOW:
-                self.waiting.append((sequence, cut.document.text))
+                # of a long text of which little is read the rest is let go
+                self.waiting.append((sequence, cut.document.text[sequence.char_starts[0] : sequence.char_ends[-1]]))
                 self.n_waiting += len(sequence.token_ids)
         if self.n_waiting >= AT_ONCE:
             self.count()
@@ -74,6 +75,9 @@ def stretches(token_ids: np.ndarray) -> np.ndarray:
 
 
 def text_at(found: np.ndarray, sequence: Sequence, text: str, stretch: int) -> str | None:
-    """Cut a stretch from the text of a sequence's document; None where the sequence has it not."""
+    """Cut a stretch from the text of a sequence; None where the sequence has it not."""
     places = np.flatnonzero(found == stretch)
-    return text[sequence.char_starts[places[0]] : sequence.char_ends[places[0] + WINDOW - 1]] if len(places) else None
+    if not len(places):
+        return None
+    first = sequence.char_starts[0]
+    return text[sequence.char_starts[places[0]] - first : sequence.char_ends[places[0] + WINDOW - 1] - first]

@@ -34,8 +34,8 @@ class Span:
 class Survey:
     """What a corpus holds. `n_pieces` of the documents are pieces of longer texts; `sample` are the position_ids drawn for the trace, ascending.
 
-    left_out: columns of its source that JSON cannot hold, in the order in which they came. repeat: the stretch of text that stands in it most often, None
-    where none stands twice.
+    left_out: columns of its source that JSON cannot hold, in the order in which they came. longest: tokens of its longest sequence.
+    repeat: the stretch of text that stands in it most often, None where none stands twice.
     """
 
     sha256: str
@@ -47,6 +47,7 @@ class Survey:
     spans: tuple[Span, ...]
     sample: tuple[int, ...]
     left_out: tuple[str, ...] = ()
+    longest: int = 0
     repeat: Repeat | None = None
 
 
@@ -60,7 +61,7 @@ def survey(documents: Iterable[CutDocument], *, shard_positions: int | None, n_s
     of a sentence), that with the smallest hash among those from this index on; the sample is smaller where the sequences are fewer.
     """
     digest = hashlib.sha256()
-    n_documents = n_blank = n_pieces = n_sequences = n_positions = 0
+    n_documents = n_blank = n_pieces = n_sequences = n_positions = longest = 0
     spans: list[Span] = []
     span: Span | None = None
     size = shard_positions or SHARD_POSITIONS
@@ -68,7 +69,8 @@ def survey(documents: Iterable[CutDocument], *, shard_positions: int | None, n_s
     left_out: dict[str, None] = {}
     for cut in documents:
         repeats.add(cut)
-        n = sum(len(s.token_ids) for s in cut.sequences)
+        lengths = [len(s.token_ids) for s in cut.sequences]
+        n, longest = sum(lengths), max([longest, *lengths])
         identity = document_digest(cut)
         digest.update(identity)
         left_out |= dict.fromkeys(cut.document.left_out)
@@ -90,7 +92,8 @@ def survey(documents: Iterable[CutDocument], *, shard_positions: int | None, n_s
         # blank documents at the end give no position of their own: they go with the last shard that does
         spans[-1] = replace(spans[-1], n_documents=spans[-1].n_documents + span.n_documents)
     sample = tuple(sorted(ids.tolist()))
-    return Survey(digest.hexdigest(), n_documents, n_blank, n_pieces, n_sequences, n_positions, tuple(spans), sample, tuple(left_out), repeats.most())
+    counts = (n_documents, n_blank, n_pieces, n_sequences, n_positions)
+    return Survey(digest.hexdigest(), *counts, tuple(spans), sample, tuple(left_out), longest, repeats.most())
 
 
 def extended(span: Span | None, shard_id: int, cut: CutDocument, n: int, n_before: int) -> Span:

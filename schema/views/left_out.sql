@@ -8,11 +8,13 @@ WITH read_text AS (
     SELECT
         d.corpus_id,
         count(*) AS n_positions,
-        count(*) - count(p.next_token_id) AS n_last,
+        count(p.next_token_id) AS n_followed,
+        count(g.position_id) AS n_counted,
         count(*) - count(DISTINCT p.sequence_id) AS n_predicted
     FROM position AS p
     INNER JOIN sequence AS s ON p.sequence_id = s.sequence_id
     INNER JOIN document AS d ON s.document_id = d.document_id
+    LEFT JOIN ngram_prediction AS g ON p.position_id = g.position_id AND g.ngram_order = 3
     GROUP BY d.corpus_id
 ),
 
@@ -44,9 +46,28 @@ removal_count AS (
     GROUP BY k.corpus_id, r.run_id
 ),
 
-w AS (
-    SELECT i.corpus_id, count(*) AS n FROM word AS i
-    GROUP BY i.corpus_id
+bigram_count AS (
+    SELECT
+        b.corpus_id,
+        sum(b.n) AS n
+    FROM direct_path AS b
+    GROUP BY b.corpus_id
+),
+
+entry_count AS (
+    SELECT
+        k.corpus_id,
+        sum(k.n_entries) AS n
+    FROM key_file AS k
+    GROUP BY k.corpus_id
+),
+
+word_count AS (
+    SELECT
+        w.corpus_id,
+        count(*) AS n
+    FROM word AS w
+    GROUP BY w.corpus_id
 ),
 
 counted AS (
@@ -65,11 +86,33 @@ counted AS (
         r.run_id,
         'position' AS what,
         'no token follows' AS reason,
-        t.n_last AS n_left_out,
+        t.n_positions - t.n_followed AS n_left_out,
         t.n_positions AS n_all
     FROM run AS r
     INNER JOIN read_text AS t ON r.corpus_id = t.corpus_id
-    WHERE r.kind IN ('prediction', 'ngram', 'direct_path')
+    WHERE r.kind = 'prediction'
+    UNION ALL
+    SELECT
+        r.run_id,
+        'position' AS what,
+        'BOS, or no token follows' AS reason,
+        t.n_positions - if(r.kind = 'ngram', t.n_counted, coalesce(b.n, 0)) AS n_left_out,
+        t.n_positions AS n_all
+    FROM run AS r
+    INNER JOIN read_text AS t ON r.corpus_id = t.corpus_id
+    LEFT JOIN bigram_count AS b ON r.corpus_id = b.corpus_id
+    WHERE r.kind IN ('ngram', 'direct_path')
+    UNION ALL
+    SELECT
+        r.run_id,
+        'position' AS what,
+        'at an index below --min-index, or no token follows' AS reason,
+        t.n_positions - k.n AS n_left_out,
+        t.n_positions AS n_all
+    FROM run AS r
+    INNER JOIN read_text AS t ON r.corpus_id = t.corpus_id
+    INNER JOIN entry_count AS k ON r.corpus_id = k.corpus_id
+    WHERE r.kind = 'keys'
     UNION ALL
     SELECT
         r.run_id,
@@ -118,7 +161,7 @@ counted AS (
         w.n - p.n_train - p.n_test AS n_left_out,
         w.n AS n_all
     FROM probe_task AS p
-    INNER JOIN w ON p.corpus_id = w.corpus_id
+    INNER JOIN word_count AS w ON p.corpus_id = w.corpus_id
     UNION ALL
     SELECT
         t.run_id,

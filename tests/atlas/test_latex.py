@@ -2,12 +2,14 @@
 
 import unicodedata
 from collections.abc import Callable
+from pathlib import Path
 
 import polars as pl
 import pytest
 
 from atlas.export.latex import MORE_GLYPHS, NO_GLYPH, latex_table, tex, tex_number
 from atlas.export.scripts import choice
+from tests.pdf import characters, pages
 
 NASTY = {
     # token: what the page shows
@@ -101,6 +103,17 @@ def test_words_of_other_scripts_are_characters_where_the_engine_has_fonts_for_th
     codes = ["".join(f"U+{ord(c):04X}" if c > "~" and c not in "→λ" else c for c in word) for word in WORDS]
     lines = page_text(document(*choice(table), *(rf"{tex(word)} \par" for word in WORDS))).splitlines()
     assert [plainest(line) for line in lines if line.strip("\x0c ")] == list(map(plainest, codes))
+
+
+def test_letters_are_joined_and_words_from_right_to_left_in_their_order(page_text: Callable[..., str], tmp_path: Path) -> None:
+    source = tex("سلام (دنیا)، ٣٤ 1790 x क्ष")
+    page_text(document(*choice(source), source, engine="lualatex"), "lualatex")
+    (page,) = pages(tmp_path / "t.pdf")
+    glyphs = sorted(characters(page), key=lambda glyph: glyph.x0)
+    # from the left; lam and alef are one glyph at one place, and so are both letters of Devanagari
+    assert plainest("".join(glyph.get_text() for glyph in glyphs)) == "1790٣٤،(ایند)ملاسxक्ष"
+    lam = next(i for i, glyph in enumerate(glyphs) if glyph.get_text() == "ل")
+    assert glyphs[lam].x0 == glyphs[lam + 1].x0 and glyphs[-1].get_text() == "क्ष"
 
 
 def test_what_the_font_lacks_stands_as_its_code_point_and_is_not_left_out(page_text: Callable[..., str]) -> None:

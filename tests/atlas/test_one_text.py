@@ -13,7 +13,7 @@ from schema.errors import AtlasError
 
 OF_ONE_TEXT = sorted(name for name, q in questions().items() if "one_corpus" in relations(q.sql) and not q.catalog)
 
-SEVERAL = re.escape("this is a question of one text, and there are several: say which by corpus, 0 (tales, all) or 1 (more, test)")
+SEVERAL = "^" + re.escape("this is a question of one text, and there are several: say which by corpus, 0 (tales, all) or 1 (more, test)")
 
 
 def test_every_figure_of_the_papers_over_a_text_is_of_one() -> None:

@@ -47,6 +47,12 @@ def test_a_coefficient_of_zero_has_no_relative_change(tiny_copy: duckdb.DuckDBPy
     assert found == [("first", 0.0, 1, 1), ("last", -0.5, 1, 1), ("random", 0.0, 1, 1)]
 
 
+def test_triggers_that_no_key_has_read_again_are_left_out_too(tiny_copy: duckdb.DuckDBPyConnection) -> None:
+    """The third rank of all keys: of six triggers in layer 0 four are left, of three in layer 2 two."""
+    tiny_copy.execute("DELETE FROM removal WHERE rank = 3")
+    assert rows(tiny_copy, "SELECT DISTINCT layer, n_triggers, n_left_out FROM geva2021_fig3(corpus := 0) ORDER BY ALL") == [(0, 4, 2), (2, 2, 1)]
+
+
 def test_bos_is_no_token_of_a_short_prefix(tiny_copy: duckdb.DuckDBPyConnection) -> None:
     """The agreeing cases are two at position 2 (after BOS) and one at 8: with index 4 a prefix has four tokens beside BOS, with 5 five."""
     shares = "SELECT agreeing_short_share, agreeing_stop_word_share FROM geva2021_fig8_agreeing(projection := 'final_norm', corpus := 0) WHERE site = 'ffn_out'"

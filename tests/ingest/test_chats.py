@@ -16,6 +16,7 @@ from ingest.model.models import Model, load_model
 from ingest.text import chats
 from ingest.text.chats import ChatCounts, TemplateProcess, render_chats
 from ingest.text.corpora import Document, open_corpus
+from ingest.text.counted import read_tokens
 from ingest.text.sequences import CutDocument, cut
 from schema.errors import AtlasError
 from tests.exact.tiny import make, run, tiny_request
@@ -109,6 +110,16 @@ def test_bos_is_the_templates_own_and_never_twice(adds_bos: bool, bos: str, temp
         assert found.sequences[0].token_ids.tolist() == own[: len(found.sequences[0].token_ids)]
 
 
+@pytest.mark.parametrize("template", [CHATML, "<s>" + CHATML], ids=["without", "with"])
+def test_what_is_counted_of_a_chat_is_all_that_its_template_writes(template: str) -> None:
+    """Whether or not that begins with the token that the tokenizer puts before other texts."""
+    tokenizer = with_template(template, adds_bos=True)
+    (found,) = read(tokenizer, chat(talk(0)), context=30)
+    ids, tokens = read_tokens(found, tokenizer.bos_token_id)
+    assert tokens.tolist() == tokenizer.apply_chat_template(talk(0), tokenize=True, return_dict=False)
+    assert len(ids) == len(tokens) and ids[0] == found.sequences[0].first_position_id
+
+
 def test_texts_that_spell_special_tokens_are_characters_unless_they_are_said_to_be_chats(chatml: PreTrainedTokenizerFast) -> None:
     text = "<|im_start|>a<|im_end|><|im_start|>"
     start, end = (chatml.convert_tokens_to_ids(name) for name in SPECIAL[:2])
@@ -142,18 +153,27 @@ def test_rows_of_messages_are_chats_and_a_text_goes_before_them(tmp_path: Path) 
         (None, "has no chat template to render messages by"),
         (
             "{{ raise_exception('roles must\nalternate') }}",
-            r"^c: the chat template of tokenizer .* does not take this chat \(TemplateError: roles must alternate\)$",
+            r"^c: the chat template of tokenizer .* does not take this chat \(TemplateError: roles must alternate\); change .* --chat$",
         ),
         ("{% for", r"^c: .*TemplateSyntaxError"),
         ("{{ ''.__class__.__mro__ }}", r"^c: .*SecurityError"),
         ("{{ 'a' * 9000000000 }}", r"^c: .*MemoryError"),
-        ("{{ 'a' * 90000000 }}", r"^c: .*ValueError: it makes 90,000,000 characters of it"),
+        ("{{ 'a' * 20000000 }}", r"^c: .*ValueError: it makes 20,000,000 characters of it"),
     ],
 )
 def test_a_template_that_is_broken_ends_in_one_line(template: str | None, message: str) -> None:
     with pytest.raises(AtlasError, match=message) as raised:
         list(render_chats([chat(talk(0))], with_template(template), is_chat=False))
     assert "\n" not in str(raised.value)
+
+
+def test_a_template_makes_the_same_of_a_chat_on_every_day() -> None:
+    """What depends on the clock or on chance would be another text in each pass over the corpus."""
+    tokenizer = with_template("{{ strftime_now('%d %B %Y %H:%M:%S.%f') }} {{ range(99999) | random }} {{ lipsum() }}")
+    counts = ChatCounts(tokenizer)
+    first, again = (next(iter(counts.watch(render_chats([chat(talk(0))], tokenizer, is_chat=False)))).text for _ in range(2))
+    assert first == again and first.startswith("26 July 2024 00:00:00.000000 ")
+    assert "note: the template asks for the date, and is told 26 July 2024 always, so that texts read again are the same" in counts.notes()
 
 
 @pytest.mark.parametrize(
@@ -165,6 +185,15 @@ def test_a_template_that_never_ends_is_ended(template: str, monkeypatch: pytest.
     monkeypatch.setattr(chats, "MOST_SECONDS", 0)
     with pytest.raises(AtlasError, match=r"^c: the chat template of tokenizer .* did not end within 0 seconds of processor time \(status -\d+\)"):
         list(render_chats([chat(talk(0))], with_template(template), is_chat=False))
+
+
+def test_a_process_that_is_killed_is_not_said_to_have_been_slow(chatml: PreTrainedTokenizerFast) -> None:
+    with TemplateProcess(chatml) as template:
+        template.render("c", talk(0))
+        assert template.process
+        template.process.kill()
+        with pytest.raises(AtlasError, match=r"^d: .* ended its process \(status -9\); change the chat or leave it out"):
+            template.render("d", talk(1))
 
 
 def test_a_corpus_of_chats_becomes_an_atlas_whose_triggers_are_asked_by_role(tmp_path: Path) -> None:

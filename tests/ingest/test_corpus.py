@@ -222,6 +222,11 @@ def test_what_is_compressed_is_what_it_was_before(tmp_path, opened, kind):
     ]
 
 
+def test_nothing_may_be_compressed(tmp_path, opened):
+    write(tmp_path / "a.txt.bz2", bz2.compress(b"") + bz2.compress(b"x"))
+    assert [d.text for d in opened("a.txt.bz2").documents()] == ["x"]
+
+
 @pytest.mark.parametrize("kind", ["gz", "zst"])
 def test_a_compressed_file_that_is_cut_short_is_named(tmp_path, opened, kind):
     write(tmp_path / f"a.txt.{kind}", compressed(kind, os.urandom(9_000).hex().encode())[:-20])
@@ -268,10 +273,51 @@ def test_a_missing_column_names_those_that_exist(tmp_path, opened, name):
     assert next(opened(name, column="body").documents()).text == "x"
 
 
-def test_a_column_of_numbers_is_no_text(tmp_path, opened):
-    write(tmp_path / "a.jsonl", jsonl({"text": 3}))
-    with pytest.raises(AtlasError, match=r"a\.jsonl:0: column 'text' holds int, not text"):
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"text": 3}, "column 'text' holds int, not text"),
+        ({"text": ["a"]}, "column 'text' holds list, not text, nor a chat, which is a list of messages, each with role and content"),
+        ({"messages": [{"content": "no role"}]}, "column 'messages' holds list, not text, nor a chat"),
+        ({"messages": '[{"role": "user"}]'}, "column 'messages' holds text, and a chat is a list of messages.*; --column messages reads it as text"),
+        ({"messages": [{"role": "user", "x": [[[[]]]]}]}, "column 'messages': nested deeper than 3, and a chat's messages must be JSON"),
+    ],
+)
+def test_what_is_neither_text_nor_a_chat_is_named_by_its_column(tmp_path, opened, monkeypatch, row, message):
+    monkeypatch.setattr("ingest.text.corpora.document.MAX_DEPTH", 3)
+    write(tmp_path / "a.jsonl", jsonl(row))
+    with pytest.raises(AtlasError, match=rf"a\.jsonl:0.* {message}"):
         opened("a.jsonl")
+
+
+def test_bytes_in_the_messages_of_a_chat_are_named(tmp_path, opened):
+    pq.write_table(pa.table({"messages": [[{"role": "user", "image": b"x"}]]}), tmp_path / "a.parquet")
+    with pytest.raises(AtlasError, match=r"a\.parquet:0, column 'messages': JSON knows no bytes"):
+        opened("a.parquet")
+
+
+def test_a_chat_without_messages_is_a_blank_document(tmp_path, opened):
+    write(tmp_path / "a.jsonl", jsonl({"messages": []}, {"messages": [{"role": "user", "content": "x"}]}))
+    assert [(d.text, d.messages is None) for d in opened("a.jsonl").documents()] == [("", True), ("", False)]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "place"),
+    [
+        ("a.jsonl", jsonl({"text": "x"}, {"text": "y" * 100}), "the line from byte 14 on"),
+        ("a.json", '[{"text": "x"}, {"text": "' + "y" * 100, "item 1"),
+        ("a.csv", "text\n" + "y" * 100, "the line from byte 5 on"),
+        ("a.csv", 'text\n"' + "y\n" * 50, "line 27: no CSV .field larger than field limit"),
+        ("a.jsonl.gz", gzip.compress(b"y" * 1_000_000), "the line from byte 0 on"),
+    ],
+)
+def test_a_row_that_takes_too_much_memory_is_refused_before_it_is_read(tmp_path, opened, monkeypatch, name, content, place):
+    for module in ("decoded", "json_rows", "readers"):
+        monkeypatch.setattr(f"ingest.text.corpora.{module}.LONGEST_ROW", 50)
+    monkeypatch.setattr("ingest.text.corpora.decoded.BLOCK_BYTES", 20)
+    write(tmp_path / name, content)
+    with pytest.raises(AtlasError, match=place + r"( is longer than 50 bytes|.*\(50\))"):
+        list(opened(name).documents())
 
 
 @pytest.mark.parametrize(
@@ -481,6 +527,12 @@ def test_what_standard_input_begins_as_is_read_and_said(opened, monkeypatch, con
     assert corpus.source == {"kind": "stdin", "every": 1, "max_documents": None} | ({} if form == "plain text" else {"format": form, "column": "text"})
 
 
+def test_an_empty_list_on_standard_input_holds_no_document(opened, monkeypatch):
+    give_stdin(monkeypatch, b"[]")
+    with pytest.raises(AtlasError, match="corpus '-' is empty"):
+        opened("-")
+
+
 def test_standard_input_is_what_it_is_said_to_be(opened, monkeypatch):
     give_stdin(monkeypatch, b'{"text": "one"}\n')
     corpus = opened("-", form="txt")
@@ -587,6 +639,18 @@ def test_a_folder_of_text_files_is_no_dataset(tmp_path, opened):
     write(tmp_path / "texts" / "a.txt", "x")
     with pytest.raises(AtlasError, match=r"give its files: .*texts/\*\.txt"):
         opened("texts")
+
+
+def test_a_folder_of_several_kinds_is_no_dataset(tmp_path, opened):
+    """Of which one alone would be read."""
+    write(tmp_path / "data" / "a.csv", "text\nx\n")
+    write(tmp_path / "data" / "dataset_infos.json", "{}")
+    write(tmp_path / "data" / ".cache" / "b.json", "{}")
+    assert [d.text for d in opened("data").documents()] == ["x"]
+    write(tmp_path / "data" / "more" / "b.jsonl", jsonl({"text": "y"}))
+    with pytest.raises(AtlasError, match=r"folder of csv and json files, and a dataset is of one kind; give them by a pattern: .*data/\*\* for all"):
+        opened("data")
+    assert [d.text for d in opened("data/**/[ab].[cj]s*").documents()] == ["x", "y"]
 
 
 def test_a_hub_dataset_is_pinned_to_the_commit_its_branch_stands_for(dataset, tmp_path, monkeypatch):

@@ -118,6 +118,10 @@ def test_a_run_records_its_distances_and_keeps_them(tmp_path: Path, capsys: pyte
     for kind in ("circuit", "skip_trigram"):
         (of,) = runs(target, kind).values()
         assert of["reads"]["attention_distance"] == [*first] and "context" not in of
+        assert ("position" in of["reads"]) == (kind == "skip_trigram")
+    with open_reader(target) as con:
+        basis = Basis(con, eager_model("llama"), asked_first, None)
+        assert (PASS.note(basis), SKIP_TRIGRAM.note(basis)) == (None, None)
     run(asked(target, folder, str(tmp_path / "b.txt"), **given))
     both = [*runs(target, "head_statistics")]
     assert len(both) == 2 and "distances" not in capsys.readouterr().err

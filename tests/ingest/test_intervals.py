@@ -90,6 +90,13 @@ def test_too_few_clusters_and_clusters_that_are_alike_give_no_interval_and_say_w
         assert (found.low, found.high, found.n_clusters, found.note) == (None, None, 20, "none: too few of the 20 clusters differ from the others")
 
 
+def test_draws_of_like_clusters_at_the_mean_take_no_more_away_than_draws_of_like_clusters_beside_it() -> None:
+    """Twelve of 18 alike are all that 7 draws of 10,000 have; whether that is the mean or lies a hair from it must not matter. Ten of 12 take 16 of 100."""
+    at_mean, beside = (cluster_interval(np.array([0.0] * 12 + [1, 1, -1, -1, 0.5, last]), np.arange(18), 0, (-1.0, 1.0)) for last in (-0.5, -0.4999))
+    assert (at_mean.low, at_mean.high) == pytest.approx((beside.low, beside.high), abs=0.01)
+    assert cluster_interval(np.array([0.0] * 10 + [1, -1]), np.arange(12), 0, (-1.0, 1.0)).low is None
+
+
 def test_an_interval_ends_where_a_mean_must() -> None:
     is_right = np.arange(24 * 4) % 9 > 0
     assert cluster_interval(is_right, np.arange(24 * 4) // 4, 0, (0.0, 0.9)).high == 0.9

@@ -11,7 +11,7 @@ from ingest.recorders import kneser_ney
 from ingest.recorders.kneser_ney import ORDERS, counted, scored
 from ingest.text.corpora import Document
 from ingest.text.counted import counted_documents, read_tokens, text_digest
-from ingest.text.sequences import cut
+from ingest.text.sequences import bos_token, cut
 from tests.ingest.ngram_oracle import KneserNey
 from tests.ingest.tiny_models import tiny_tokenizer
 
@@ -89,13 +89,13 @@ def test_positions_of_bos_are_dropped_and_contexts_cross_cuts(bos: str) -> None:
     (whole,) = counted_documents([Document("a", TEXT, {})], tokenizer, set())
     (document,) = cut([Document("a", TEXT, {})], tokenizer, corpus_id=0, context=5, bos=bos, by="tokens")
     assert len(document.sequences) > 3
-    ids, tokens = read_tokens(document, bos == "always")
+    ids, tokens = read_tokens(document, bos_token(tokenizer, bos))
     assert tokens.tolist() == whole.tolist()
     stored = {s.first_position_id + i: int(t) for s in document.sequences for i, t in enumerate(s.token_ids)}
     assert [stored[i] for i in ids.tolist()] == whole.tolist()
     assert len(stored) - len(ids) == (len(document.sequences) if bos == "always" else 0)
     (start,) = cut([Document("a", TEXT, {})], tokenizer, corpus_id=0, context=5, bos=bos, by="tokens", document_tokens=7)
-    ids, tokens = read_tokens(start, bos == "always")
+    ids, tokens = read_tokens(start, bos_token(tokenizer, bos))
     assert (len(ids), tokens.tolist()) == (7, whole[:8].tolist())
 
 

@@ -44,6 +44,17 @@ def test_the_commonest_stretch_is_named_and_counted(at_once: int, counted: int, 
     assert counted == 100 or most.n == 60
 
 
+def test_what_is_not_read_of_a_long_text_is_not_kept() -> None:
+    ids, starts = np.arange(2 * WINDOW, dtype=np.int32), np.arange(100, 100 + 2 * WINDOW, dtype=np.int32)
+    text = "-" * 100 + FOOTER + FOOTER.upper() + "-" * 1_000
+    found = Repeats()
+    for i in range(3):
+        found.add(CutDocument(i, Document(f"{i}", text, {}), (Sequence(i, i, 0, ids, ids, starts, starts + 1),)))
+    assert [kept for _, kept in found.waiting] == [FOOTER + FOOTER.upper()] * 3
+    most = found.most()
+    assert most and most.n == 3 and most.text in FOOTER + FOOTER.upper() and len(most.text) == WINDOW
+
+
 def test_no_text_that_stands_once_is_a_repeat() -> None:
     found = Repeats()
     assert found.most() is None
@@ -53,7 +64,7 @@ def test_no_text_that_stands_once_is_a_repeat() -> None:
 
 def test_a_text_that_may_fill_a_list_is_noted_unless_contexts_are_distinct(con: duckdb.DuckDBPyConnection) -> None:  # noqa: F811
     def note(n: int, **options: object) -> str | None:
-        seen = Survey("", 3, 0, 0, 3, 90, (), (), repeat=Repeat("the\nfooter", n))
+        seen = Survey("", 3, 0, 0, 3, 90, (), (), longest=30, repeat=Repeat("the\nfooter", n))
         return passes()["sweep"].note(basis(con, Text(None, 0, seen, iter), **options))  # type: ignore[arg-type]
 
     assert "'the footer' stands 3 times" in (note(3) or "") and "--distinct 16" in (note(3) or "")

@@ -59,13 +59,14 @@ def test_a_context_without_a_position_that_counts_is_refused() -> None:
     passes()["sweep"].check(basis(duckdb.connect(), skip_first=7).request)
 
 
-def test_a_corpus_of_single_tokens_is_noted(con: duckdb.DuckDBPyConnection) -> None:
-    def note(n_positions: int, skip_first: int) -> str | None:
-        seen = Survey("", 3, 0, 0, 3, n_positions, (), ())
+def test_a_corpus_of_which_no_position_counts_is_noted(con: duckdb.DuckDBPyConnection) -> None:
+    def note(longest: int, skip_first: int) -> str | None:
+        seen = Survey("", 3, 0, 0, 3, 9, (), (), longest=longest)
         return passes()["sweep"].note(basis(con, Text(None, 0, seen, iter), skip_first=skip_first))  # type: ignore[arg-type]
 
-    assert "--skip-first 0" in (note(3, 1) or "")
-    assert (note(4, 1), note(3, 0)) == (None, None)
+    for longest, skip_first in ((1, 1), (5, 5), (5, 7)):
+        assert f"has {longest} tokens, and the first {skip_first} are left out" in (note(longest, skip_first) or "")
+    assert (note(2, 1), note(1, 0)) == (None, None)
 
 
 @pytest.mark.parametrize("keys", [CpuKeys(1, 3, 4), TorchKeys([torch.device("cpu")], 3, 4)], ids=["kernel", "torch"])

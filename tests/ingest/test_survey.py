@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 import ingest.text.survey as module
 from ingest.text.corpora import Document
+from ingest.text.parts import documents_of_spans
 from ingest.text.sequences import CutDocument, Sequence
 from ingest.text.survey import smallest, survey
+from schema.errors import AtlasError
 
 
 def documents(lengths: list[int], corpus_id: int = 0) -> list[CutDocument]:
@@ -30,7 +32,7 @@ def look(cut, **changes):
 
 def test_counts_documents_blank_ones_sequences_and_positions():
     seen = look(documents([4, 0, 7]))
-    assert (seen.n_documents, seen.n_blank_documents, seen.n_sequences, seen.n_positions) == (3, 1, 2, 11)
+    assert (seen.n_documents, seen.n_blank_documents, seen.n_sequences, seen.n_positions, seen.longest) == (3, 1, 2, 11, 7)
 
 
 def test_shards_are_whole_documents_and_end_when_full():
@@ -83,6 +85,14 @@ def test_shards_that_grow_hold_every_document_once(lengths: list[int]) -> None:
 def test_blank_documents_at_the_end_go_with_the_last_shard():
     seen = look(documents([12, 0, 0]))
     assert [(s.n_documents, s.n_positions) for s in seen.spans] == [(3, 12)]
+
+
+@pytest.mark.parametrize("again", [[4, 7, 3, 9], [4, 7, 3], [4, 7], [4, 7, 3, 0, 8]], ids=str)
+def test_documents_that_are_not_what_was_counted_are_refused(again: list[int]) -> None:
+    spans = look(documents([4, 7, 3, 0, 9])).spans
+    assert [len(found) for _, found in documents_of_spans(spans, iter(documents([4, 7, 3, 0, 9])))] == [2, 3]
+    with pytest.raises(AtlasError, match="changed while it was read: documents 2 and on were 3 of 12 positions"):
+        list(documents_of_spans(spans, iter(documents(again))))
 
 
 def test_ids_of_a_second_corpus_begin_at_its_base():

@@ -122,7 +122,10 @@ def test_left_out_says_of_each_run_what_it_left_out_of_how_many(tiny_copy) -> No
     tiny_copy.execute("UPDATE run SET settings = '{\"skip_first\": 1}' WHERE run_id = 1")
     tiny_copy.execute("UPDATE neuron_statistics SET n_positions = 8 WHERE corpus_id = 0")
     found = tiny_copy.execute("SELECT kind, corpus_id, what, split_part(reason, ':', 1), n_left_out, n_all FROM left_out ORDER BY ALL").fetchall()
-    last = [(kind, corpus, "position", "no token follows", 1, n) for kind in ("direct_path", "ngram", "prediction") for corpus, n in ((0, 10), (1, 4))]
+    # BOS, which counting predicts nothing after, stands at the two positions of index 0 of corpus 0; corpus 1 has none, and keys begin at index 1
+    last = [("prediction", corpus, "position", "no token follows", 1, n) for corpus, n in ((0, 10), (1, 4))]
+    last += [(kind, corpus, "position", "BOS, or no token follows", n, of) for kind in ("direct_path", "ngram") for corpus, n, of in ((0, 3, 10), (1, 1, 4))]
+    last += [("keys", corpus, "position", "at an index below --min-index, or no token follows", n, of) for corpus, n, of in ((0, 3, 10), (1, 2, 4))]
     pairs = {
         "a word is at index 0, ends with no token, or shares one with the other": 2 + 1 + 1,
         "its sentence is too long": 4 + 4,

@@ -83,8 +83,8 @@ def test_the_outcome_names_both_tokens_with_probability_and_rank_or_says_that_th
 def test_tokens_are_shaded_with_their_number_each_in_a_direction_of_its_own() -> None:
     rows = [{"token": "שלום", "nats": None, "is_asked": False}, {"token": " a", "nats": 2.0, "is_asked": True}]
     html = lens.shaded(rows, "nats", 4.0, lambda x: f"{x:.1f}", lambda row: "x" if row["is_asked"] else None)
-    asked = f'<a href="x"><bdi class="asked" style="background:{shade(2.0, 4.0)}"> a</bdi></a><span class="unseen"> (the position asked for) </span>'
-    assert f'<bdi class="">שלום</bdi>{asked}<sup>2.0</sup>' in html
+    asked = f'<a href="x"><bdi class="asked" style="background:{shade(2.0, 4.0)}"> a</bdi></a><sup>2.0</sup>'
+    assert f'<bdi class="">שלום</bdi>{asked}<span class="unseen"> (the position asked for) </span>' in html
 
 
 def test_the_sentence_says_from_which_layer_the_final_token_leads() -> None:

@@ -36,6 +36,13 @@ def test_a_strip_marks_its_trigger_and_shades_what_is_known_before_it() -> None:
     assert [s.get("title") for s in spans] == ["+1", None, "+2", None]
 
 
+def test_words_from_right_to_left_are_one_text_that_ends_where_one_from_left_to_right_begins() -> None:
+    """With the spaces and numbers between; what is said comes behind, and nothing parts 17 from 90."""
+    texts = ["a", "سل", "ام", " 17", "90", " ", "b", " ", "ש", "."]
+    html = tokens.in_order(texts, [f"<{t}>" for t in texts], list("0123456789"))
+    assert html == '<a>0<bdi dir="rtl"><سل><ام>< 17><90></bdi>1234< >5<b>6< >7<ש>8<.>9'
+
+
 def test_colour_frame_and_grey_are_there_for_those_who_listen() -> None:
     texts = "".join(read(tokens.strip(["a", "b", "c", "d"], [1.0, None, -2.0, 3.0], peak=2, largest=2.0)).texts)
     assert texts == "−2.000a (+1) bc (trigger, -2) d (not read from here on) "
@@ -76,7 +83,7 @@ def test_a_token_is_text_and_nothing_else(token: str) -> None:
     row = {"tokens": [token, token], "coefficients": [None, 1.0], "peak": 1, "next_token": token, "document": token, "metadata": '{"x": "<b>"}', "n_folded": 2}
     found = read(tokens.trigger(row, 1.0))
     assert {tag for tag, _ in found.tags} == {"div", "span", "bdi"}
-    assert all(set(attributes) <= {"class", "style", "title"} for _, attributes in found.tags)
+    assert all(set(attributes) <= {"class", "style", "title", "dir"} for _, attributes in found.tags)
     shown = "".join(found.texts)
     assert shown.count(tokens.visible_line(token)) >= 2
     assert "2 more with the same text" in shown and "x <b>" in shown

@@ -11,6 +11,7 @@ from atlas.annotations.subjects import SUBJECTS, Address, Pattern, Shown, shown
 from atlas.export.visible import visible, visible_line
 from schema.errors import AtlasError
 from ui import blocks, data
+from ui.tokens import in_order
 
 OFFERED = {"key": "Texts that trigger the key", "value": "Tokens that the value promotes"}
 
@@ -59,7 +60,9 @@ def line(item: Shown) -> str:
     if item.position_id is None:
         return f'<span class="chips"><bdi>{escape(visible(item.token))}</bdi></span>'
     following = f" · next <bdi>{escape(visible(item.next_token))}</bdi>" if item.next_token else ""
-    read = f'<bdi>{escape(visible_line(item.text_before or ""))}</bdi><bdi class="peak">{escape(visible_line(item.token))}</bdi>'
+    before = item.text_before or ""
+    spans = [f"<bdi>{escape(visible_line(before))}</bdi>", f'<bdi class="peak">{escape(visible_line(item.token))}</bdi>']
+    read = in_order([before, item.token or ""], spans, ["", ""])
     return f'<div class="strip"><span>{read}{following}</span></div>'
 
 

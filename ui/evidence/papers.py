@@ -14,7 +14,6 @@ from atlas.papers.needs import missing
 from atlas.papers.page import DRAWN_WIDTH
 from atlas.papers.printed import comparison, cut_note, printed, setting_of
 from atlas.ranges import check_arguments
-from atlas.reads import relations
 from atlas.statement import statement
 from schema.errors import AtlasError
 from ui import asked, blocks, data
@@ -40,7 +39,7 @@ def choose_paper() -> tuple[Paper, int | None]:
     """The paper and the corpus_id, None for none chosen; beneath, what paper it is and what it is compared with."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         paper = PAPERS[asked.word("Paper", "paper", list(PAPERS), on_change=begin_anew)]
-        corpus = asked.corpus(of_one_text=any("one_corpus" in relations(item.sql) for item in paper.items))
+        corpus = asked.corpus(of_one_text=any(item.is_of_one_text for item in paper.items))
     check_arguments(data.atlas().con, {"corpus": corpus})
     st.text(f"{paper.citation}\n{paper.note}")
     st.text(setting_of(data.atlas().con, corpus))

@@ -79,7 +79,7 @@ def edges(frame: pl.DataFrame) -> AnyChart:
     return alt.layer(line, point, text).properties(height=PANEL * 2)
 
 
-def bars(frame: pl.DataFrame, x: str, y: str, title: str, format: str = "~r") -> AnyChart:
+def bars(frame: pl.DataFrame, x: str, y: str, title: str, format: str = "~f") -> AnyChart:
     """A bar each of the first rows, in their order."""
     shown = frame.head(MOST_BARS).select(
         pl.col(x).cast(pl.String).fill_null("all").map_elements(visible, return_dtype=pl.String).alias("name"), pl.col(y).alias("value")
@@ -107,7 +107,7 @@ def side_by_side(frame: pl.DataFrame, x: str, columns: dict[str, str], title: st
         .encode(
             y=alt.Y("name:N", title=None, sort=None, axis=alt.Axis(labelLimit=240, labelOverlap=False)),
             yOffset=alt.YOffset("series:N", sort=list(held.values())),
-            x=alt.X("value:Q", title=title, axis=alt.Axis(format="~r")),
+            x=alt.X("value:Q", title=title, axis=alt.Axis(format="~f")),
             color=alt.Color("series:N", scale=alt.Scale(domain=list(held.values()), range=OKABE_ITO[: len(held)]), legend=alt.Legend(title=None, orient="top")),
             tooltip=["name:N", "series:N", alt.Tooltip("value:Q", format=",.4~g")],
         )

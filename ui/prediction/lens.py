@@ -7,7 +7,7 @@ from typing import Any
 
 from atlas.export.visible import visible, visible_line
 from schema.terms import SITES
-from ui.tokens import COLOURS, UNSEEN, shade, unseen
+from ui.tokens import COLOURS, LEFTWARD, UNSEEN, in_order, shade, unseen
 
 Row = Mapping[str, Any]
 
@@ -24,6 +24,7 @@ LEGEND = {
 }
 
 CSS = f"""<style>
+{LEFTWARD}
 .lens{{{COLOURS};position:relative;background:var(--paper);color:var(--ink);border-radius:.4rem;padding:.4rem .6rem;font-size:.85rem;overflow-wrap:anywhere}}
 .lens a{{color:inherit;text-decoration:none}}
 .lens a:hover,.lens a:focus-visible{{text-decoration:underline}}
@@ -73,28 +74,34 @@ Href = Callable[[Row], str | None]
 
 def passage(tokens: Iterable[Row], href: Href = lambda _: None) -> str:
     """Rows of the question position_tokens as running text: the position asked for in a frame, traced ones underlined, what had not been read in grey."""
-    spans, is_read = [], True
-    for row in tokens:
+    rows, kinds, is_read = list(tokens), [], True
+    for row in rows:
         marks = {"asked": row["is_asked"], "traced": row["is_traced"] and not row["is_asked"], "unread": not is_read}
-        spans.append(piece(row["token"], " ".join(kind for kind, is_so in marks.items() if is_so), href(row)))
+        kinds.append(" ".join(kind for kind, is_so in marks.items() if is_so))
         is_read = is_read and not row["is_asked"]
-    return f'<div class="lens"><div class="passage">{"".join(spans)}</div></div>'
+    spans = [piece(row["token"], kind, href(row)) for row, kind in zip(rows, kinds, strict=True)]
+    return f'<div class="lens"><div class="passage">{running([row["token"] for row in rows], spans, kinds)}</div></div>'
 
 
 def shaded(tokens: Iterable[Row], column: str, largest: float, number: Callable[[float], str], href: Href = lambda _: None) -> str:
     """Running text with a number behind each token that has one in a column, and its shade of `largest`; the token asked for in a frame."""
-    spans = []
-    for row in tokens:
-        value, kind = row[column], "asked" if row["is_asked"] else ""
+    rows, spans = list(tokens), []
+    kinds = ["asked" if row["is_asked"] else "" for row in rows]
+    for row, kind in zip(rows, kinds, strict=True):
+        value = row[column]
         shown = "" if value is None else f' style="background:{shade(value, largest)}"'
-        spans.append(piece(row["token"], kind, href(row), shown, "" if value is None else f"<sup>{escape(number(value))}</sup>"))
-    return f'<div class="lens"><div class="passage">{"".join(spans)}</div></div>'
+        spans.append(piece(row["token"], kind, href(row), shown) + ("" if value is None else f"<sup>{escape(number(value))}</sup>"))
+    return f'<div class="lens"><div class="passage">{running([row["token"] for row in rows], spans, kinds)}</div></div>'
 
 
-def piece(text: str, kind: str, href: str | None, style: str = "", behind: str = "") -> str:
+def running(tokens: Sequence[str], spans: Sequence[str], kinds: Sequence[str]) -> str:
+    """Running text. What the looks of a token's kinds say is said too."""
+    return in_order(tokens, spans, [unseen(", ".join(SPOKEN[word] for word in kind.split() if word in SPOKEN)) for kind in kinds])
+
+
+def piece(text: str, kind: str, href: str | None, style: str = "") -> str:
     """A token of a text, by itself in its direction of writing."""
-    said = unseen(", ".join(SPOKEN[word] for word in kind.split() if word in SPOKEN))
-    return linked(f'<bdi class="{kind}"{style}>{escape(visible_line(text))}</bdi>', href) + said + behind
+    return linked(f'<bdi class="{kind}"{style}>{escape(visible_line(text))}</bdi>', href)
 
 
 def linked(html: str, href: str | None) -> str:

@@ -32,7 +32,8 @@ def show() -> None:
 
 def line(row: dict[str, object]) -> list[str]:
     """Cells of a position, its text the link."""
-    text = lens.piece(f"{str(row['text_before'])[-60:]}", "", None) + lens.piece(str(row["token"]), "asked", None)
+    tokens, kinds = [str(row["text_before"])[-60:], str(row["token"])], ["", "asked"]
+    text = lens.running(tokens, [lens.piece(token, kind, None) for token, kind in zip(tokens, kinds, strict=True)], kinds)
     follows = row["next_token"] is not None
     return [
         lens.linked(text, hrefs.of_position(int(str(row["position_id"])))),

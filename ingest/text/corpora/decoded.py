@@ -15,7 +15,11 @@ BLOCK_BYTES = 1 << 16
 MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
 """How compressed files begin. No text in UTF-8 begins like the first two; like the third, with the six bytes behind its level, only one that was made to."""
 
-BZ2_BLOCK = b"1AY&SY"
+BZ2_STARTS = (b"1AY&SY", b"\x17rE8P\x90")
+"""What follows the level of bz2: a block, or the end where there is none."""
+
+LONGEST_ROW = 1 << 29
+"""Bytes of a line, of a list's item or of a cell: each is read whole, and a small compressed file may unpack to any size."""
 
 
 @contextmanager
@@ -37,7 +41,7 @@ def compression(path: Path) -> str | None:
     with path.open("rb") as file:
         start = file.read(10)
     kind = next((kind for magic, kind in MAGIC.items() if start.startswith(magic)), None)
-    return None if kind == "bz2" and start[4:] != BZ2_BLOCK else kind
+    return None if kind == "bz2" and start[4:] not in BZ2_STARTS else kind
 
 
 def first_character(path: Path) -> str:
@@ -49,7 +53,9 @@ def decoded_lines(path: Path) -> Iterator[str]:
     """Lines with their ends, cut at line feeds only."""
     offset = 0
     with open_bytes(path) as file:
-        for line in file:
+        while line := file.readline(LONGEST_ROW + 1):
+            if len(line) > LONGEST_ROW:
+                raise too_long(f"{path}: the line from byte {offset} on")
             text = line.removeprefix(codecs.BOM_UTF8) if offset == 0 else line
             try:
                 yield text.decode()
@@ -76,6 +82,10 @@ def _decode_block(path: Path, decoder: codecs.IncrementalDecoder, block: bytes, 
         return decoder.decode(block, final=not block)
     except UnicodeDecodeError as error:
         raise _not_utf8(path, offset - waiting + error.start, error) from error
+
+
+def too_long(place: str) -> AtlasError:
+    return AtlasError(f"{place} is longer than {LONGEST_ROW:,} bytes, and is read whole; cut it into several rows")
 
 
 def _not_utf8(path: Path, offset: int, error: UnicodeDecodeError) -> AtlasError:

@@ -52,7 +52,7 @@ class Corpus:
 
 
 def row_document(name: str, row: Mapping[str, object], column: str, nested_columns: Collection[str] = ()) -> Document:
-    """A row of a table as a document. A null text is an empty text, so that whoever counts blank documents sees it.
+    """A row of a table as a document. A null text, or a chat without messages, is an empty text, so that whoever counts blank documents sees it.
 
     nested_columns: those of lists or objects, also where this row has none.
     """
@@ -61,12 +61,16 @@ def row_document(name: str, row: Mapping[str, object], column: str, nested_colum
     text: object = row[held]
     messages = None
     if held_messages(text):
-        messages = tuple({key: _plain(f"{name}, column {held!r}", value) for key, value in message.items()} for message in text)
+        messages, text = plain_messages(f"{name}, column {held!r}", text), ""
+    elif text is None or text == []:
         text = ""
-    if text is None:
-        text = ""
-    if not isinstance(text, str):
-        raise AtlasError(f"{name}: column {column!r} holds {type(text).__name__}, not text; name the text column with --column")
+    elif not isinstance(text, str):
+        raise AtlasError(
+            f"{name}: column {held!r} holds {type(text).__name__}, not text, nor a chat, which is a list of messages, each with role and content; "
+            "name the text column with --column"
+        )
+    elif held != column:
+        raise AtlasError(f"{name}: column {held!r} holds text, and a chat is a list of messages, each with role and content; --column {held} reads it as text")
     metadata, nested, left_out = described(name, {key: value for key, value in row.items() if key != held}, nested_columns)
     return Document(name, checked(name, text), metadata, nested=nested, left_out=left_out, messages=messages)
 
@@ -95,6 +99,14 @@ def text_column(columns: Container[str], column: str) -> str | None:
 def held_messages(value: object) -> TypeGuard[list[Mapping[str, object]]]:
     """Whether a value is the messages of a chat: a list of objects of which each has a role."""
     return isinstance(value, list) and bool(value) and all(isinstance(message, Mapping) and isinstance(message.get("role"), str) for message in value)
+
+
+def plain_messages(place: str, messages: Iterable[Mapping[str, object]]) -> tuple[Mapping[str, object], ...]:
+    """The messages as JSON holds them, in which a template gets them."""
+    try:
+        return tuple({key: _plain(place, value) for key, value in message.items()} for message in messages)
+    except TypeError as error:
+        raise AtlasError(f"{error}, and a chat's messages must be JSON; leave that out of them") from error
 
 
 def missing_column(where: str, column: str, columns: Iterable[str]) -> AtlasError:

@@ -45,7 +45,7 @@ def sniffed_format(path: Path) -> str:
     if rows is None:
         return "txt"
     try:
-        next(rows[1](path))
+        next(rows[1](path), None)
     except AtlasError:
         return "txt"
     return rows[0]

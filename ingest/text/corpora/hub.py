@@ -4,7 +4,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ingest.text.corpora.document import DEFAULT_COLUMN, Corpus, Document, missing_column, row_document, text_column
+from ingest.text.corpora.formats import TABLES, named_format
 from schema.errors import AtlasError
+
+DESCRIBING = ("dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json")
+"""Files beside a dataset's rows, which the datasets library writes."""
 
 
 def open_dataset(spec: str, split: str | None, config: str | None, column: str | None, revision: str | None) -> Corpus:
@@ -45,9 +49,23 @@ def _choose_split(spec: str, names: list[str], split: str | None) -> str:
 def _check_folder(spec: str, folder: Path, revision: str | None) -> None:
     if revision is not None:
         raise AtlasError(f"corpus {spec!r} is a local folder, which has no revision; leave that out")
-    if not (folder / "README.md").exists() and any(folder.glob("*.txt")):
+    if (folder / "README.md").exists():
+        return
+    if any(folder.glob("*.txt")):
         # The datasets library would make a document of every line.
         raise AtlasError(f"corpus {spec!r} is a folder of text files, not a dataset; give its files: {spec.rstrip('/')}/*.txt")
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name not in DESCRIBING and not is_hidden(path.relative_to(folder)))
+    kinds = {named_format(path).removesuffix("l") for path in files} & {name.removesuffix("l") for name in TABLES}
+    if len(kinds) > 1:
+        # of these it would read the most frequent alone
+        raise AtlasError(
+            f"corpus {spec!r} is a folder of {' and '.join(sorted(kinds))} files, and a dataset is of one kind; give them by a pattern: "
+            f"{spec.rstrip('/')}/** for all, **/*{'.' + min(kinds)} for some"
+        )
+
+
+def is_hidden(path: Path) -> bool:
+    return any(part.startswith((".", "_")) for part in path.parts)
 
 
 def _commit(spec: str, revision: str | None) -> str | None:

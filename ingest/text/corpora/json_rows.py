@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import count, islice
 from pathlib import Path
 
-from ingest.text.corpora.decoded import decoded_blocks, decoded_lines
+from ingest.text.corpora.decoded import LONGEST_ROW, decoded_blocks, decoded_lines, too_long
 from ingest.text.corpora.document import check_names
 from schema.errors import AtlasError
 
@@ -43,6 +43,8 @@ def json_list(path: Path) -> Iterator[tuple[str, dict]]:
             if not (more := "".join(islice(blocks, n_blocks))):
                 raise AtlasError(f"{where}: no JSON: the file ends within its list; is it complete?")
             text, at, n_blocks = text[at:] + more, 0, 2 * n_blocks
+            if len(text) > LONGEST_ROW:
+                raise too_long(where)
         row, at = found
         if row is None:
             if text[at:].strip() or any(block.strip() for block in blocks):

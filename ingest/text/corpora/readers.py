@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.text.corpora.decoded import decoded_blocks, decoded_lines, first_character
+from ingest.text.corpora.decoded import LONGEST_ROW, decoded_blocks, decoded_lines, first_character
 from ingest.text.corpora.document import Document, check_names, missing_column, row_document, text_column
 from ingest.text.corpora.json_rows import json_lines, json_list
 from schema.errors import AtlasError
@@ -18,8 +18,6 @@ MAX_TEXT_CHARS = 100_000
 """A text file longer than this is cut into several documents."""
 
 PARQUET_ROWS = 256
-MAX_CSV_FIELD = 2**31 - 1
-"""The csv module refuses cells beyond 131,072 characters by default, and a document may well be longer."""
 
 
 def text_documents(path: Path, name: str) -> Iterator[Document]:
@@ -74,7 +72,8 @@ def _row_document(where: str, name: str, row: dict, column: str) -> Document:
 
 def csv_documents(path: Path, name: str, column: str, delimiter: str = ",") -> Iterator[Document]:
     """A table with a header line, quoted as RFC 4180 has it; every value is text. Rows count from 0 after the header."""
-    csv.field_size_limit(MAX_CSV_FIELD)
+    # by itself it refuses cells beyond 131,072 characters, and a document may well be longer
+    csv.field_size_limit(LONGEST_ROW)
     reader = csv.reader(decoded_lines(path), delimiter=delimiter, strict=True)
     try:
         header = next(reader, [])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from ingest.text.corpora.document import DEFAULT_COLUMN, Corpus, Document
+from ingest.text.corpora.document import DEFAULT_COLUMN, MESSAGES, Corpus, Document
 from ingest.text.corpora.formats import FORMATS, TABLES, read_documents, sniffed_format
 from schema.errors import AtlasError
 
@@ -40,7 +40,8 @@ def open_stdin(spool: Path, split: str | None, column: str | None = None, form: 
 
 def _note(read_as: str, column: str) -> str:
     """What standard input was found to be."""
-    found = f"{read_as}, its text in the column {column!r}" if read_as in TABLES else "plain text"
+    either = f" or {MESSAGES!r}" if column == DEFAULT_COLUMN else ""
+    found = f"{read_as}, its text in the column {column!r}{either}" if read_as in TABLES else "plain text"
     return f"note: standard input is read as {found}; --format reads it otherwise ({', '.join(FORMATS)})"
 
 

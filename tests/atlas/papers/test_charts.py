@@ -100,6 +100,12 @@ def test_a_long_legend_is_broken_into_rows() -> None:
     assert charts.legend(["a", "b", "c"], charts.COLUMN).to_dict()["columns"] == 3
 
 
+def test_ticks_are_told_apart_where_significant_digits_would_lose_one() -> None:
+    frame = pl.DataFrame({"layer": [1], "score": [0.117266]})
+    labels = [text for text in svg_texts(charts.lines(frame, y="score", y_title="Score")) if text.startswith("0")]
+    assert sorted(labels) == ["0", "0.02", "0.04", "0.06", "0.08", "0.1", "0.12"]
+
+
 def test_missing_layers_are_drawn_as_none() -> None:
     found = charts.every_layer(pl.DataFrame({"layer": [2, 0], "n": [5, 1]}, schema_overrides={"layer": pl.Int16}))
     assert found.rows() == [(0, 1), (1, 0), (2, 5)]

@@ -160,3 +160,8 @@ def test_a_corpus_brings_its_own_examples(a: atlas.Atlas) -> None:
 def test_an_atlas_without_a_trace_says_what_to_run(empty_path) -> None:
     with atlas.open(empty_path) as a, pytest.raises(AtlasError, match="ingest with --trace"):
         early_exit(a)
+
+
+def test_traced_positions_of_one_sequence_teach_nothing(a: atlas.Atlas) -> None:
+    with pytest.raises(AtlasError, match="here one alone has: trace more"):
+        early_exit(a, 1)

@@ -2,6 +2,7 @@
 
 import re
 from contextlib import closing
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -13,6 +14,7 @@ from atlas.papers.make import make_item
 from atlas.papers.needs import NEEDS, missing
 from atlas.papers.printed import caption, comparison
 from tests.atlas.papers.rows import ANNOTATED, CHOICES, ITEMS, rows_of
+from tests.atlas.tiny_atlas import write_tiny_atlas
 
 PLACES = {
     # what the issue asks for, by where the paper has it
@@ -74,6 +76,19 @@ def test_what_is_missing_is_of_a_corpus_only_where_it_is_made_from_one(need: str
         assert (missing(con, "x.duckdb", [need], 1) or "").startswith(said)
 
 
+@pytest.mark.parametrize("name", ["geva2021_fig10", "geva2021_fig4"])
+def test_without_a_corpus_caption_and_provenance_name_the_only_one_that_has_what_an_item_needs(tmp_path: Path, name: str) -> None:
+    path = write_tiny_atlas(tmp_path / "tiny.duckdb")
+    with closing(duckdb.connect(path)) as con:
+        con.execute("DELETE FROM run WHERE kind IN ('sweep', 'trace') AND corpus_id = 0")
+        con.execute("DELETE FROM neuron_statistics WHERE corpus_id = 0")
+    with atlas.open(path) as opened:
+        made = make_item(opened, ITEMS[name], {"corpus": None})
+    assert made.frame is not None
+    assert "neurons. Text: more (test), 4 positions." in made.caption
+    assert [corpus["name"] for corpus in made.source["corpora"]] == ["more"]
+
+
 @pytest.mark.parametrize("name", ITEMS)
 def test_a_caption_says_what_how_many_and_of_which_model(a: atlas.Atlas, name: str) -> None:
     item = ITEMS[name]
@@ -99,9 +114,9 @@ def test_the_papers_figure_is_marked_as_theirs(a: atlas.Atlas, name: str) -> Non
 
 
 def test_our_figures_are_those_of_the_rows(a: atlas.Atlas) -> None:
-    def ours(name: str) -> str:
+    def ours(name: str, **only: int) -> str:
         assert ITEMS[name].ours is not None
-        return ITEMS[name].ours(rows_of(a, ITEMS[name]))
+        return ITEMS[name].ours(rows_of(a, ITEMS[name]).filter(**only))
 
     # tests/atlas/questions/geva2021_fig11.json and _fig4.json have the shares
     assert ours("geva2021_fig11") == "residual and agreement together: 100.0% at layer 0, 0.0% at layer 2"
@@ -128,6 +143,9 @@ def test_our_figures_are_those_of_the_rows(a: atlas.Atlas) -> None:
     )
     assert ours("hewitt_manning2019_table1") == (
         "UUAS: a chain of neighbours 100.0%, embedding 50.0%, untrained 50.0% at best, resid_post of layer 1 100.0%; its root 100.0%"
+    )
+    assert ours("hewitt_manning2019_table1", layer=0) == (
+        "UUAS: a chain of neighbours 100.0%, embedding 50.0%, untrained 0.0% at best, resid_pre of layer 0 50.0% (25.0% to 50.0%); its root 0.0%"
     )
     assert ours("hewitt_manning2019_ranks") == "resid_post of layer 1: rank 1 50.0%, rank 2 100.0%"
     assert ours("clark2019_table1") == (
