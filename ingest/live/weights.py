@@ -1,24 +1,20 @@
-"""The atlas's own model, from wherever its weights are; a GGUF file's are kept as they are used, so that they load in seconds the next time."""
+"""The atlas's own model, from wherever its weights are."""
 
-import copy
-import os
 import re
 import shutil
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import duckdb
 
+from ingest.model.gguf import weights_folder
 from ingest.model.models import Model, load_model
-from ingest.model.sources import PACKAGE, package_source
+from ingest.model.sources import PACKAGE, Unreadable, package_file
 from schema.errors import AtlasError
 from schema.interventions.reading import shown
-
-GGUF = ".gguf"
 
 Tell = Callable[[str], None]
 
@@ -30,11 +26,6 @@ class Wanted(NamedTuple):
     revision: str
     dtype: str
     weights_sha256: str
-
-
-def cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "activation-atlas" / "weights"
 
 
 def wanted_model(con: duckdb.DuckDBPyConnection) -> Wanted:
@@ -55,8 +46,8 @@ def load_wanted(wanted: Wanted, source: str | None, device: str, tell: Tell) -> 
 
     Raises AtlasError if it is not found, or has other weights: every join with the atlas would be wrong.
     """
-    kept = cache_folder() / wanted.weights_sha256
-    if kept.is_dir() and (model := load_kept(kept, wanted, device, tell)):
+    kept = weights_folder() / wanted.weights_sha256
+    if (kept / "config.json").is_file() and (model := load_kept(kept, wanted, device, tell)):
         return model
     tell("reading the weights")
     model = load_named(wanted, source, device, tell)
@@ -65,16 +56,13 @@ def load_wanted(wanted: Wanted, source: str | None, device: str, tell: Tell) -> 
             f"the weights of {source or wanted.name} have SHA-256 {model.weights_sha256[:12]}…; the atlas was made from {wanted.name} with "
             f"{wanted.weights_sha256[:12]}…: name the atlas's own model with --model"
         )
-    if model.name.endswith(GGUF):
-        tell("keeping the weights as they are used")
-        keep(model, kept)
     return model
 
 
 def load_kept(folder: Path, wanted: Wanted, device: str, tell: Tell) -> Model | None:
     """None, and nothing kept, if what was kept is not what is wanted."""
     tell("reading the weights that were kept")
-    with suppress(AtlasError):
+    with suppress(Unreadable):
         model = load_model(str(folder), revision=None, dtype=wanted.dtype, device=device, tell=tell)
         if model.weights_sha256 == wanted.weights_sha256:
             return replace(model, name=wanted.name, revision=wanted.revision)
@@ -86,7 +74,7 @@ def load_named(wanted: Wanted, source: str | None, device: str, tell: Tell) -> M
     if source is not None:
         return load_model(source, revision=None, dtype=wanted.dtype, device=device, tell=tell)
     with suppress(AtlasError):
-        if wanted.name == package_source().name:
+        if wanted.name == package_file().name:
             return load_model(PACKAGE, revision=None, dtype=wanted.dtype, device=device, tell=tell)
     # what is local has digits of its weights as its revision
     revision = None if wanted.weights_sha256.startswith(wanted.revision) else wanted.revision
@@ -96,20 +84,3 @@ def load_named(wanted: Wanted, source: str | None, device: str, tell: Tell) -> M
         raise AtlasError(
             f"the atlas's model {wanted.name} was not found; start `atlas live` with --model, or name it to this command, as for `atlas ingest` ({error})"
         ) from error
-
-
-def keep(model: Model, folder: Path) -> None:
-    """Write the weights under their digest. A folder appears whole or not at all; where it cannot be written, the next start takes as long as this one."""
-    config = copy.deepcopy(model.hf.config)
-    # transformers does not save what it dequantised: a fresh model takes the weights, and says nothing of how they came
-    if hasattr(config, "quantization_config"):
-        del config.quantization_config
-    hf: Any = type(model.hf)(config)
-    hf.to(model.dtype).load_state_dict(model.hf.state_dict())
-    with suppress(OSError):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".new-") as new:
-            whole = Path(new) / "model"
-            hf.save_pretrained(whole)
-            model.tokenizer.save_pretrained(whole)
-            whole.rename(folder)

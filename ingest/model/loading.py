@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Pretra
 from transformers.utils import logging
 
 from ingest.model.gpus import SPREAD, no_gpu
-from ingest.model.sources import Source, reading
+from ingest.model.sources import Source, Unreadable, reading
 from schema.errors import AtlasError
 
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
@@ -67,7 +67,7 @@ def require_weights(source: Source) -> None:
     if not found:
         broken = [name for name in WEIGHTS if (folder / name).exists() or (folder / name).is_symlink()]
         why = f"{broken[0]} is no file, or a link that leads nowhere" if broken else f"there is no {' or '.join(WEIGHTS)}"
-        raise AtlasError(f"model {source.name}: no weights in {folder}: {why}")
+        raise Unreadable(f"model {source.name}: no weights in {folder}: {why}")
     if not os.access(found[0], os.R_OK):
         raise AtlasError(f"model {source.name}: no permission to read {found[0]}")
 
@@ -109,7 +109,7 @@ def load_hf(source: Source, dtype: torch.dtype, device_map: str | None) -> PreTr
     hf, report = loaded
     wrong = misfits(report)
     if wrong:
-        raise AtlasError(f"model {source.name}: its weights do not fit model_type '{source.config['model_type']}': {wrong}")
+        raise Unreadable(f"model {source.name}: its weights do not fit model_type '{source.config['model_type']}': {wrong}")
     require_room(hf, source.name)
     return hf
 

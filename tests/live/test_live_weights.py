@@ -9,7 +9,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from ingest.live.weights import Wanted, cache_folder, keep, load_kept, load_wanted, wanted_model
+from ingest.live.weights import Wanted, load_kept, load_wanted, wanted_model
+from ingest.model.gguf import weights_folder, write_model
 from ingest.model.models import load_model
 from schema.errors import AtlasError
 from schema.store import open_reader
@@ -22,7 +23,7 @@ def test_an_atlas_cannot_name_a_folder_to_be_removed(world: World, tmp_path: Pat
     sent, precious = tmp_path / "sent.duckdb", tmp_path / "precious"
     shutil.copy(world.atlas, sent)
     with private_sockets():
-        cache_folder().mkdir(parents=True)
+        weights_folder().mkdir(parents=True)
         precious.mkdir()
         (precious / "thesis.txt").touch()
         digest = {"absolute": str(precious), "relative": f"../../../../..{precious}"}.get(named, named)
@@ -32,7 +33,7 @@ def test_an_atlas_cannot_name_a_folder_to_be_removed(world: World, tmp_path: Pat
             load_wanted(wanted_model(con), str(world.tiny.folder), "cpu", lambda _: None)
         assert "\n" not in str(refused.value)
         assert (precious / "thesis.txt").exists()
-        assert cache_folder().exists()
+        assert weights_folder().exists()
 
 
 EVIL = """
@@ -68,7 +69,7 @@ def dequantised(world: World, folder: Path) -> Wanted:
     """Keep the tiny model as one that a GGUF file gave: transformers refuses to save what says that it was quantised."""
     model = load_model(str(world.tiny.folder), revision=None, dtype="float32", device="cpu")
     model.hf.config.quantization_config = {"quant_method": "gguf"}
-    keep(model, folder)
+    write_model(model.hf, model.tokenizer, folder)
     return Wanted("tiny.gguf", "r", "float32", model.weights_sha256)
 
 

