@@ -16,7 +16,7 @@ FEATURES := .features
 # a thread of DuckDB's for each process as well, which else wait for each other; `make lake` and `make lane-2` test it with as many as there are cores
 DUCKDB_THREADS := SLURM_CPUS_ON_NODE=1
 SQL := schema/views schema/audits schema/migrations atlas/questions atlas/annotations atlas/collections atlas/experiments atlas/retrieval ingest/store/merges
-READERS_AND_LOADERS := tests/schema tests/atlas tests/crash/test_faults.py \
+READERS_AND_LOADERS := tests/schema tests/atlas/test_*.py tests/crash/test_faults.py \
 	$(patsubst %,tests/live/test_%.py,kept_streams live_apart live_shown live_trace live_weights switching_off) \
 	$(patsubst %,tests/ingest/test_%.py,shards run merges asked_of_heads)
 
@@ -36,7 +36,7 @@ REFERENCE := $(BIN)/atlas ingest reference.duckdb --model reference --corpus sot
 .DEFAULT_GOAL := help
 # an interrupted ingest leaves a good snapshot, and goes on when it is run again
 .PRECIOUS: demo.duckdb reference.duckdb
-.PHONY: help install packages demo demo-live demo-papers ui test test-all thorough docs lint format lane-2 clients lake processors hostile bench scale kill-loop soak kill-live soak-live clean
+.PHONY: help install packages demo demo-live demo-papers ui test test-all thorough long docs lint format lane-2 clients lake processors hostile bench scale kill-loop soak kill-live soak-live clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-10s %s\n' "$$name" "$$text"; done
@@ -108,13 +108,16 @@ packages: ## LaTeX and Chromium, which some tests run: on Debian, as root or wit
 
 test: .venv/.installed-dev packages ## every feature once, in about seven minutes on two cores
 	rm -rf $(FEATURES) && mkdir $(FEATURES)
-	$(DUCKDB_THREADS) $(PYTEST) -m 'not thorough' --features=$(FEATURES)
+	$(DUCKDB_THREADS) $(PYTEST) -m 'not thorough and not long' --features=$(FEATURES)
 	$(BIN)/python -m pytest -q --features=$(FEATURES) tests/features.py
 
-test-all: test lake lane-2 clients thorough ## all tests
+test-all: test lake lane-2 clients thorough long ## all tests
 
 thorough: .venv/.installed-dev packages ## the tests that `make test` leaves out: every case of every rule
-	$(DUCKDB_THREADS) $(PYTEST) -n 4 -m thorough
+	$(DUCKDB_THREADS) $(PYTEST) -n 4 -m 'thorough and not long'
+
+long: .venv/.installed-dev packages ## tests that take minutes each: soaks, kills of a lake, the demo's model against brute force, every view
+	$(DUCKDB_THREADS) $(PYTEST) -m long
 
 docs: .venv/.installed-dev ## write docs/reference anew: tables, views, questions, commands, families, audits, folders
 	$(BIN)/python -m tests.docs
@@ -137,7 +140,7 @@ format: .venv/.installed-dev ## format Python and SQL in place
 
 lane-2: .lane-2/.installed packages ## the tests of what reads and loads atlases, on DuckDB 2.0.0
 	PYTHONPATH=$(CURDIR)/.lane-2 $(BIN)/python -c 'import duckdb; print("DuckDB", duckdb.__version__); assert duckdb.__version__ == "2.0.0"'
-	PYTHONPATH=$(CURDIR)/.lane-2 $(PYTEST) -m 'not thorough' $(READERS_AND_LOADERS)
+	PYTHONPATH=$(CURDIR)/.lane-2 $(PYTEST) -m 'not thorough and not long' $(READERS_AND_LOADERS)
 
 # one folder a version, since a process imports one
 .clients/%: .venv/.installed-dev

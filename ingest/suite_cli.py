@@ -11,14 +11,13 @@ import click
 from schema.store import open_reader
 
 SCORES = "SELECT suite, paradigm, n_items, accuracy, accuracy_low, accuracy_high, macro_accuracy FROM test_suites() WHERE corpus_id = ?"
-MODEL = "SELECT r.settings ->> 'model', r.settings ->> 'revision', m.dtype FROM run AS r CROSS JOIN model AS m ORDER BY r.run_id LIMIT 1"
 
 
 @click.command()
 @click.argument("target", type=click.Path(dir_okay=False, path_type=Path))
 @click.argument("more", nargs=-1, metavar="[SUITE]...")
 @click.option("--suite", required=True, multiple=True, help="agreement, which is generated, or a file or pattern: .jsonl, .json, .yaml.")
-@click.option("--model", help="Named as for `atlas ingest`.  [default: as the atlas's first run did]")
+@click.option("--model", help="Named as for `atlas ingest`.  [default: that of TARGET]")
 @click.option("--revision", help="Commit, tag or branch of a hub model.")
 @click.option("--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), help="Number format of the forward pass.  [default: the atlas's, else float32]")
 @click.option("--device", default="auto", show_default=True, help="As for `atlas ingest`.")
@@ -27,9 +26,10 @@ MODEL = "SELECT r.settings ->> 'model', r.settings ->> 'revision', m.dtype FROM 
 @click.option("--context", type=click.IntRange(2), default=256, show_default=True, help="Tokens that the longest sentence may have.")
 @click.option("--trace", type=click.IntRange(0), default=0, show_default=True, help="Positions to trace.")
 @click.option("--batch-size", type=click.IntRange(1), help="As for `atlas ingest`.")
+@click.option("--quiet", is_flag=True, help="As for `atlas ingest`.")
 @click.option("--dry-run", is_flag=True, help="Print tokens, rows, bytes and time; write nothing.")
 @click.pass_context
-def test(ctx: click.Context, target: Path, more: tuple[str, ...], suite: tuple[str, ...], model: str | None, **given: Any) -> None:
+def test(ctx: click.Context, target: Path, more: tuple[str, ...], suite: tuple[str, ...], **given: Any) -> None:
     """Ask the model of the atlas TARGET which of two sentences is the more probable, and other tests.
 
     A sentence is a document of a corpus of its own, read behind BOS or an end-of-text token so that its first token is scored. Further SUITEs are those
@@ -43,12 +43,8 @@ def test(ctx: click.Context, target: Path, more: tuple[str, ...], suite: tuple[s
     from ingest.cli import ingest
     from ingest.text.suites import open_suites
 
-    name, revision, dtype = model_of(target)
-    chosen = {"model": model or name, "revision": given.pop("revision") or (None if model else revision), "dtype": given.pop("dtype") or dtype or "float32"}
-    if chosen["model"] is None:
-        raise click.UsageError(f"--model is needed: {target} does not say of which model it is.")
     suites = expanded(suite, more)
-    ctx.invoke(ingest, target=target, suite=suites, bos="start", triggers=0, prediction=True, **chosen, **given)
+    ctx.invoke(ingest, target=target, suite=suites, bos="start", triggers=0, prediction=True, **given)
     if not given["dry_run"]:
         corpus = open_suites(suites, n_items=given["items"], seed=given["seed"])
         click.echo(scores(target, corpus.name, {**corpus.source, "context": given["context"], "bos": "start"}))
@@ -60,15 +56,6 @@ def expanded(suite: Sequence[str], more: Sequence[str]) -> list[tuple[str, ...]]
     for spec in more:
         next((group for group in reversed(groups) if Path(group[0]).parent == Path(spec).parent), groups[-1]).append(spec)
     return [tuple(group) for group in groups]
-
-
-def model_of(target: Path) -> tuple[str | None, str | None, str | None]:
-    """Name and revision by which the atlas's model was called for, and its number format; None each where there is none yet."""
-    if not target.exists():
-        return None, None, None
-    with closing(open_reader(target)) as con:
-        found = con.execute(MODEL).fetchall()
-    return found[0] if found else (None, None, None)
 
 
 def scores(target: Path, name: str, source: Mapping[str, object]) -> str:

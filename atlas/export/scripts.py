@@ -84,10 +84,10 @@ def runs(text: str, is_plain: Callable[[str], bool]) -> Iterator[tuple[str | Non
         at += n
 
 
-def direction(text: str) -> str:
+def direction(text: str | None) -> str:
     """R: it is read from right to left; L: it has letters that are read from left to right, or ends a line; D: it is a number; N: it is read as what stands
     around it."""
-    kinds = {kind_of(character) for character in text}
+    kinds = {kind_of(character) for character in text or ""}
     return next((kind for kind in "LRD" if kind in kinds), "N")
 
 
@@ -97,7 +97,7 @@ def kind_of(character: str) -> str:
     return "R" if is_mark else {"R": "R", "AL": "R", "L": "L", "B": "L", "EN": "D", "AN": "D"}.get(kind, "N")
 
 
-def stretches(parts: Sequence[str]) -> Iterator[tuple[bool, slice]]:
+def stretches(parts: Sequence[str | None]) -> Iterator[tuple[bool, slice]]:
     """Parts of a line that are read from right to left (True) or not: from the first of such a script to the last, or to a number behind it, before one that is
     read from left to right (Unicode's UAX 9, in a line from left to right)."""
     at = 0

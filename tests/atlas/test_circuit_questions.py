@@ -35,12 +35,12 @@ def test_what_a_model_without_a_circuit_run_lacks_is_named(tiny_copy: duckdb.Duc
     [
         (("head_card", "--layer", "0", "--head", "0"), "circuit", "--circuit"),
         (("induction_circuits",), "circuit", "--circuit"),
-        (("heads_by", "--behaviour", "previous"), "head_statistics", "--corpus … --head-statistics"),
-        (("attention_distance_profile", "--layer", "0", "--head", "0"), "head_statistics", "--corpus … --head-statistics"),
-        (("heads_at", "--position-id", "8"), "attribution", "--corpus … --trace 4000 --attribution"),
-        (("prediction_parts", "--position-id", "8"), "attribution", "--corpus … --trace 4000 --attribution"),
-        (("attention_sources", "--position-id", "8", "--layer", "0", "--head", "0"), "attribution", "--corpus … --trace 4000 --attribution"),
-        (("skip_trigrams_largest", "--layer", "0", "--head", "0"), "skip_trigram", "--corpus … --skip-trigram 0"),
+        (("heads_by", "--behaviour", "previous"), "head_statistics", "--corpus tales --context 5 --head-statistics"),
+        (("attention_distance_profile", "--layer", "0", "--head", "0"), "head_statistics", "--corpus tales --context 5 --head-statistics"),
+        (("heads_at", "--position-id", "8"), "attribution", "--corpus tales --context 5 --trace 4000 --attribution"),
+        (("prediction_parts", "--position-id", "8"), "attribution", "--corpus tales --context 5 --trace 4000 --attribution"),
+        (("attention_sources", "--position-id", "8", "--layer", "0", "--head", "0"), "attribution", "--corpus tales --context 5 --trace 4000 --attribution"),
+        (("skip_trigrams_largest", "--layer", "0", "--head", "0"), "skip_trigram", "--corpus tales --context 5 --skip-trigram 0"),
     ],
 )
 def test_heads_asked_of_an_atlas_without_such_a_pass_name_it_and_its_command(
@@ -53,7 +53,7 @@ def test_heads_asked_of_an_atlas_without_such_a_pass_name_it_and_its_command(
             if name not in ("", "weights", "sweep", "trace"):
                 con.execute(f"DELETE FROM {table}")
     assert command_line(["ask", *asked, "--db", str(path)], False) == 0
-    assert capsys.readouterr().err == f"note: no rows, because this atlas has no {run} run: `atlas ingest {path} --model … {option}`\n"
+    assert capsys.readouterr().err == f"note: no rows, because this atlas has no {run} run: `atlas ingest {path} {option}`\n"
 
 
 @pytest.mark.parametrize(

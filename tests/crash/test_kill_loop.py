@@ -21,7 +21,7 @@ def test_an_ingest_that_is_killed_again_and_again_ends_as_if_it_had_not_been() -
     assert re.match(r"[1-6] kills", kill_loop("--kills", "6"))
 
 
-@pytest.mark.thorough
+@pytest.mark.long
 def test_so_does_one_into_a_lake_whose_catalogue_is_restarted_as_well() -> None:
     """The second kill restarts it."""
     found = kill_loop("--kills", "3", "--lake")

@@ -8,7 +8,7 @@ from tests import preloaded
 from tests.crash.soak_figures import Row, Usage, grown
 
 
-@pytest.mark.thorough
+@pytest.mark.long
 def test_a_short_soak_ends_well() -> None:
     done = preloaded.run("from tests.crash.soak import main; main()", "--minutes", "0.1", "--seed", "1", "--no-browser")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -185,7 +185,7 @@ def test_a_text_of_standard_input_cut_short_is_removed(tiny: Tiny, tmp_path: Pat
 def test_the_command_says_each_in_one_line(tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     (tmp_path / "a.duckdb.work").write_text("mine")
     assert staging(work_folder(tmp_path / "a.duckdb")) == tmp_path / "a.duckdb.work" / "shards"
-    for arguments in (["doctor", "--repair"], ["ingest", "--model", str(tiny.folder)]):
+    for arguments in (["doctor", "--repair"], ["ingest", "--quiet", "--model", str(tiny.folder)]):
         assert atlas_command([arguments[0], str(tmp_path / "a.duckdb"), *arguments[1:]], is_debug=False) == 1
         said = capsys.readouterr().err
         assert said.startswith("Error: ") and said.count("\n") == 1 and "unexpected" not in said

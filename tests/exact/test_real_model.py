@@ -20,7 +20,7 @@ from tests.exact.tiny import asked, run
 
 torch.set_num_threads(2)
 
-pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 N_DOCUMENTS, DOCUMENT_TOKENS, CONTEXT = 3, 360, 128
 PROJECTED = np.arange(5, 1536, 61)

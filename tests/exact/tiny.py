@@ -169,7 +169,7 @@ def asked(target: Path, model: str, corpus: str | None, **given: object) -> Requ
 
 def run(request: Request) -> Path:
     """Ingest without a progress bar on a terminal."""
-    with progress_bar() as bar:
+    with progress_bar(is_quiet=True) as bar:
         ingest(request, bar)
     return request.target
 

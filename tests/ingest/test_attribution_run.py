@@ -28,7 +28,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 
 
 def run(tiny: Tiny, target: Path, **changes: object) -> Path:
-    with progress_bar() as bar:
+    with progress_bar(is_quiet=True) as bar:
         ingest(tiny.request(target, **{"shard_positions": 120, "trace": 40, "paper": False, "attribution": True, **changes}), bar)
     return target
 

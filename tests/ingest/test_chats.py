@@ -207,18 +207,20 @@ def test_a_corpus_of_chats_becomes_an_atlas_whose_triggers_are_asked_by_role(tmp
         read = con.execute("SELECT document_id, list(token_id ORDER BY position_id) FROM position JOIN sequence USING (sequence_id) GROUP BY ALL ORDER BY ALL")
         assert [tokens for _, tokens in read.fetchall()] == [tiny.tokenizer.apply_chat_template(one, tokenize=True, return_dict=False) for one in said]
         sql = (Path(__file__).parents[2] / "docs" / "ingest.md").read_text().partition("Triggers by role:")[2].split("```")[1].removeprefix("sql\n")
-        by_role = dict(con.execute(sql.replace("t.layer = 2", "t.layer = 1")).fetchall())
+        asked = [sql.replace("t.layer = 2", "t.layer = 1").replace("t.neuron = 7", f"t.neuron = {neuron}") for neuron in range(8)]
+        by_role = [dict(con.execute(one).fetchall()) for one in asked]
         triggers = con.execute(
-            "SELECT d.text, p.char_start FROM trigger AS t JOIN position AS p USING (position_id) JOIN sequence AS s USING (sequence_id) "
-            "JOIN document AS d USING (document_id) WHERE t.layer = 1 AND t.neuron = 7 AND p.char_end > p.char_start"
+            "SELECT t.neuron, d.text, p.char_start FROM trigger AS t JOIN position AS p USING (position_id) JOIN sequence AS s USING (sequence_id) "
+            "JOIN document AS d USING (document_id) WHERE t.layer = 1 AND t.neuron < 8 AND t.tail = 'max' AND p.char_end > p.char_start"
         ).fetchall()
     # a token of the user's words lies before the second <s>, and behind the first "user:"
-    expected = {"user": 0, "assistant": 0}
-    for text, at in triggers:
+    expected = [{"user": 0, "assistant": 0} for _ in range(8)]
+    for neuron, text, at in triggers:
         second = text.index("<s>assistant:")
-        expected["user"] += len("<s>user:") <= at < second
-        expected["assistant"] += at >= second + len("<s>assistant:")
-    assert by_role == {role: n for role, n in expected.items() if n} and sum(by_role.values()) > 0
+        expected[neuron]["user"] += len("<s>user:") <= at < second
+        expected[neuron]["assistant"] += at >= second + len("<s>assistant:")
+    assert by_role == [{role: n for role, n in of_neuron.items() if n} for of_neuron in expected]
+    assert sum(sum(of_neuron.values()) for of_neuron in expected) > 0
 
 
 def test_a_live_prompt_is_rendered_up_to_the_answer(tmp_path: Path) -> None:

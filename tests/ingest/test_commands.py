@@ -71,17 +71,17 @@ def test_what_an_atlas_says_of_its_text_is_one_word_to_a_shell(tmp_path: Path) -
     """Whoever sends an atlas names its files; who is shown the command pastes it."""
     evil = "a.txt; touch /tmp/x $(id) `id` 'b"
     with closing(open_writer(write_tiny_atlas(tmp_path / "a.duckdb"))) as con:
-        con.execute("UPDATE corpus SET source = json_object('kind', 'files', 'pattern', $evil, 'context', $evil)", {"evil": evil})
+        con.execute("UPDATE corpus SET name = $evil, split = 'all', source = json_object('kind', 'files', 'context', $evil)", {"evil": evil})
         words = shlex.split(completed(con, "atlas ingest a.duckdb --model … --corpus … --map"))
     assert words == ["atlas", "ingest", "a.duckdb", "--corpus", evil, "--context", evil, "--map"]
 
 
 @pytest.mark.parametrize("source", ["[]", "{}", '{"kind": 3}', '{"kind": "suite", "suites": "x"}', "no json"])
-def test_a_text_whose_source_says_nothing_is_standard_input(tmp_path: Path, source: str) -> None:
+def test_a_text_whose_source_says_nothing_has_its_name(tmp_path: Path, source: str) -> None:
     with closing(open_writer(write_tiny_atlas(tmp_path / "a.duckdb"))) as con:
         con.execute("ALTER TABLE corpus ALTER source TYPE TEXT")
         con.execute("UPDATE corpus SET source = ?", [source])
-        assert "--corpus - " in completed(con, "atlas ingest a.duckdb --model … --corpus … --map")
+        assert "--corpus tales " in completed(con, "atlas ingest a.duckdb --model … --corpus … --map")
 
 
 def test_an_empty_atlas_has_examples_that_are_on_every_machine(tmp_path: Path) -> None:

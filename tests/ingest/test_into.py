@@ -27,7 +27,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 @pytest.fixture(scope="module")
 def target(tiny: Tiny) -> Path:
     path = tiny.folder.parent / "atlas.duckdb"
-    with progress_bar() as bar:
+    with progress_bar(is_quiet=True) as bar:
         ingest(tiny.request(path, trace=0, triggers=3, paper=False), bar)
     return path
 

@@ -31,7 +31,7 @@ def ingest(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., None]:
     (folder / "texts.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in TEXTS))
 
     def run(**options: object) -> None:
-        with progress_bar() as bar:
+        with progress_bar(is_quiet=True) as bar:
             driver.ingest(request(folder / "atlas.duckdb", folder / "model", str(folder / "texts.jsonl"), dtype="float16", **options), bar)
 
     return run

@@ -50,7 +50,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def ingest(tiny: Tiny, target: Path, **changes: object) -> None:
-    with progress_bar() as bar:
+    with progress_bar(is_quiet=True) as bar:
         driver.ingest(tiny.request(target, **{"shard_positions": 120, "trace": 90, "paper": False, **changes}), bar)
 
 

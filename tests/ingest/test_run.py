@@ -61,7 +61,7 @@ def request(target: Path, model: Path, corpus: Path | str | None, **changes) -> 
 
 
 def ingest(*args, **changes):
-    with progress_bar() as bar:
+    with progress_bar(is_quiet=True) as bar:
         return driver.ingest(request(*args, **changes), bar)
 
 

@@ -280,7 +280,7 @@ def test_the_command_says_what_was_right_of_the_suite_that_it_was_given(tmp_path
     _, gym, _ = written_suite(tmp_path)
 
     def said(*arguments: str) -> str:
-        result = CliRunner().invoke(command, [target, "--context", "64", *arguments], catch_exceptions=False)
+        result = CliRunner().invoke(command, [target, "--context", "64", "--quiet", *arguments], catch_exceptions=False)
         assert result.exit_code == 0
         return result.output
 

@@ -26,7 +26,7 @@ def test_a_model_process_that_is_killed_again_and_again_leaves_nothing(copied: W
     assert 0 < n_kills <= 3 and found["answered"] + found["saved"] > 0
 
 
-@pytest.mark.thorough
+@pytest.mark.long
 def test_a_short_soak_of_the_model_process_ends_well(copied: World) -> None:
     with private_sockets(), live_process(copied) as process:
         found, rows = live_soak(process.pid, copied.atlas, requests=40, seed=1)

@@ -342,7 +342,7 @@ def test_a_former_run_counts_as_the_passes_that_it_was(old: atlas.Atlas) -> None
         assert missing(old.con, "a.duckdb", [name], None) is None
         assert missing_run(old.con, f"FROM {name}") is None
         assert "paper" in kinds([name])
-    assert missing(old.con, "a.duckdb", ["map"], None) == "no map: `atlas ingest a.duckdb --model … --map`"
+    assert missing(old.con, "a.duckdb", ["map"], None) == "no map: `atlas ingest a.duckdb --map`"
     assert missing_run(old.con, "FROM map_point") == "map"
 
 

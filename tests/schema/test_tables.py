@@ -107,7 +107,7 @@ def test_status_and_an_empty_answer_wait_for_no_sqlalchemy(tmp_path: Path) -> No
     with closing(store.open_writer(path)) as con:
         con.execute("DELETE FROM run WHERE kind = 'map'")
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert said == f", because this atlas has no map run: `atlas ingest {path} --model … --map` False\n"
+    assert said == f", because this atlas has no map run: `atlas ingest {path} --map` False\n"
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_its_table_is_one_of_an_atlas_and_audited(tmp_path: Path) -> None:
 def test_its_question_is_asked_and_says_which_pass_fills_an_empty_table(tmp_path: Path) -> None:
     path = write_tiny_atlas(tmp_path / "a.duckdb")
     ran = CliRunner().invoke(cli, ["ask", "noise_levels", "--db", str(path)])
-    assert (ran.exit_code, ran.stderr) == (0, f"note: no rows, because this atlas has no noise run: `atlas ingest {path} --model … --noise`\n")
+    assert (ran.exit_code, ran.stderr) == (0, f"note: no rows, because this atlas has no noise run: `atlas ingest {path} --noise`\n")
     with closing(store.open_writer(path)) as con:
         con.execute("INSERT INTO noise_level VALUES (1, 2.5, 0.5)")
         con.execute("INSERT INTO run SELECT * REPLACE (99 AS run_id, 'noise' AS kind) FROM run WHERE run_id = 0")

@@ -7,7 +7,7 @@ from playwright.sync_api import Browser
 
 from tests.benchmarks import pages
 
-pytestmark = pytest.mark.thorough
+pytestmark = pytest.mark.long
 
 
 def test_pages(chromium: Browser, large: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

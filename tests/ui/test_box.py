@@ -93,7 +93,7 @@ def test_without_a_sweep_values_are_found_and_the_rest_says_what_to_run(visit: V
     app = visit(tiny, "search", q="sat")
     assert not app.exception
     assert "L2N1" in text_of(app) and "not swept" in text_of(app)
-    assert "No text has been swept yet" in text_of(app) and "atlas ingest tiny.duckdb --model … --corpus …" in text_of(app)
+    assert "No text has been swept yet" in text_of(app) and "atlas ingest tiny.duckdb --corpus tales --context 5" in text_of(app)
 
 
 @pytest.mark.thorough

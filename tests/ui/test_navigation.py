@@ -76,6 +76,7 @@ def reached(page: Page, room: str, heading: str, query: dict[str, str]) -> tuple
     return state(page)
 
 
+@pytest.mark.long
 def test_back_and_forward_lead_over_every_view_and_each_address_restores_its_own(page: Page, chromium: Browser, tiny_server: Server) -> None:
     page.goto(f"{tiny_server.url}/")
     settled(page)

@@ -135,7 +135,7 @@ def test_what_an_item_waits_for_is_said_with_what_to_run(visit: Visit, tiny: Pat
     con.close()
     untraced = shown(visit, tiny, "geva2021_fig11")
     assert "Not here yet: no trace of corpus 0." in text_of(untraced)
-    assert "atlas ingest tiny.duckdb --model … --corpus … --trace 4000" in text_of(untraced)
+    assert "atlas ingest tiny.duckdb --corpus tales --context 5 --trace 4000" in text_of(untraced)
 
 
 @pytest.mark.thorough

@@ -177,7 +177,7 @@ def test_an_atlas_that_has_not_taken_predictions_apart_ranks_sub_updates_and_say
     con.close()
     app = visit(tiny, "prediction", position="2", head="L1H0")
     assert not app.exception
-    assert "atlas ingest tiny.duckdb --model … --corpus … --trace 4000 --attribution" in text_of(app)
+    assert "atlas ingest tiny.duckdb --corpus tales --context 5 --trace 4000 --attribution" in text_of(app)
     assert "L1N2 does most: +1.000 logits. Of the 6 largest 1 promote the token." in text_of(app)
     assert re.search(r">L1N2</a></td><td class=\"number\">\+1.000</td>", html_of(app))
     assert "Rows of attention are not in this atlas." in text_of(app)
@@ -190,7 +190,7 @@ def test_an_atlas_without_a_trace_says_what_to_run(visit: Visit, tiny: Path) -> 
     con.close()
     app = visit(tiny, "prediction")
     assert not app.exception
-    assert "atlas ingest tiny.duckdb --model … --corpus … --trace 300" in text_of(app)
+    assert "atlas ingest tiny.duckdb --corpus tales --context 5 --trace 300" in text_of(app)
 
 
 def test_a_position_that_is_typed_is_the_address_then(visit: Visit, tiny: Path) -> None:
