@@ -224,7 +224,7 @@ def empty(what: str, command: str | None = None) -> None:
         st.text(what)
         if command:
             # without colours: those of the highlighter are too pale to read
-            st.code(data.of_this_atlas(command), language=None)
+            st.code(data.of_this_atlas(command), language=None, wrap_lines=True)
 
 
 def card(answer: Answer, key: str) -> None:

@@ -62,10 +62,12 @@ class Phases:
     """Stands in for the progress bar: writes down, where the killer sees it, what the ingest is doing."""
 
     def __init__(self, shared: mmap.mmap) -> None:
-        self.shared, self.console, self.task_ids = shared, self, ()
+        self.shared, self.console, self.task_ids, self.tasks = shared, self, (), ()
 
     def add_task(self, name: str, **_: object) -> int:
-        self.shared[0] = PHASES.index(name)
+        # loading and reading come before what is killed
+        if name in PHASES:
+            self.shared[0] = PHASES.index(name)
         return 0
 
     def advance(self, *_: object) -> None: ...

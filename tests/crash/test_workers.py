@@ -87,7 +87,7 @@ def cluster() -> Iterator[Cluster]:
     made.shutdown()
 
 
-@pytest.mark.thorough
+@pytest.mark.long
 def test_a_machine_that_joins_late_and_one_that_is_lost(tiny: Tiny, expected: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> None:
     """The second worker finds room after the second shard, on a machine that is lost once it has brought one, with what it is then computing."""
     brought, late, lost, shards = [], [], [], ray_pool.RayPool.shards
