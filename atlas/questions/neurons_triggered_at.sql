@@ -40,9 +40,11 @@ place AS MATERIALIZED (
 chance AS (
     SELECT
         c.corpus_id,
-        count(p.position_id) / any_value(c.n_positions) AS share
-    FROM swept_corpus AS c
-    LEFT JOIN place AS p ON c.corpus_id = p.corpus_id AND c.skip_first <= p.index
+        -- a file of someone's may have triggers of a text whose sweep it does not name
+        count(p.position_id) / any_value(coalesce(w.n_positions, c.n_positions)) AS share
+    FROM corpus AS c
+    LEFT JOIN swept_corpus AS w ON c.corpus_id = w.corpus_id
+    LEFT JOIN place AS p ON c.corpus_id = p.corpus_id AND coalesce(w.skip_first, 0) <= p.index
     GROUP BY c.corpus_id
 ),
 
