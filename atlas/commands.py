@@ -33,6 +33,9 @@ AS_GIVEN = {
 SWEPT = {"triggers": 50, "batch_size": 8, "shard_positions": None}
 """The same of a sweep, which a corpus has with one setting of each."""
 
+LONGEST = 2_000
+"""Characters of options that are printed."""
+
 TEXTS = """
 SELECT c.name, c.source, c.split, c.revision, s.settings, s.seed
 FROM corpus AS c
@@ -43,7 +46,7 @@ LIMIT 1
 """
 
 
-def completed(con: duckdb.DuckDBPyConnection, command: str, corpus_id: object = None) -> str:
+def complete(con: duckdb.DuckDBPyConnection, command: str, corpus_id: object = None) -> str:
     """A command with the atlas's own model and text in place of `--model …` and `--corpus …`, and with as many positions to trace as are traced.
 
     corpus_id: the text; None for the first.
@@ -53,9 +56,12 @@ def completed(con: duckdb.DuckDBPyConnection, command: str, corpus_id: object = 
         command = command.replace(f"{MODEL} ", "").removesuffix(f" {MODEL}")
     for text in fetch_rows(con, TEXTS, {"corpus": corpus_id}):
         options = shlex.join(text_options(*text))
+        # whoever sent the atlas named its text: what a terminal takes for a command of its own is no part of one that is pasted
+        if not options.isprintable() or len(options) > LONGEST:
+            return command
         # where nothing else is asked for, a sweep is
         command = command.replace(CORPUS, options.removesuffix(" --triggers 0") if command.endswith(CORPUS) else options)
-    traced = fetch_rows(con, "SELECT max((r.settings ->> 'trace')::BIGINT) FROM run AS r WHERE r.kind = 'trace'")[0][0]
+    traced = fetch_rows(con, "SELECT max(TRY_CAST(r.settings ->> 'trace' AS BIGINT)) FROM run AS r WHERE r.kind = 'trace'")[0][0]
     if traced:
         command = re.sub(r"--trace \d+", f"--trace {traced}", command)
     for gap, example in EXAMPLES.items():
@@ -70,12 +76,12 @@ def text_options(name: str, source: str, split: str, revision: str | None, swept
     found = [word for suite in suites(of) for word in ("--suite", suite)] or ["--corpus", "-" if kind == "stdin" else name]
     if kind == "dataset" and revision:
         found += ["--corpus-revision", revision]
-    found += given(of, AS_GIVEN)
+    found += changed_options(of, AS_GIVEN)
     if of.get("chat"):
         found.append("--chat")
     if seed:
         found += ["--seed", str(seed)]
-    return found + (["--triggers", "0"] if swept is None else given(settings_of(swept), SWEPT))
+    return found + (["--triggers", "0"] if swept is None else changed_options(settings_of(swept), SWEPT))
 
 
 def suites(of: Mapping[str, object]) -> list[str]:
@@ -83,6 +89,6 @@ def suites(of: Mapping[str, object]) -> list[str]:
     return list(map(str, named)) if of.get("kind") == "suite" and isinstance(named, list) else []
 
 
-def given(of: Mapping[str, object], defaults: Mapping[str, object]) -> list[str]:
+def changed_options(of: Mapping[str, object], defaults: Mapping[str, object]) -> list[str]:
     """Options for the settings that are not what is taken without them."""
     return [word for name, usual in defaults.items() if of.get(name) not in (usual, None) for word in (f"--{name.replace('_', '-')}", str(of[name]))]

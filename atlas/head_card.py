@@ -8,7 +8,7 @@ import duckdb
 import polars as pl
 
 from atlas.address import Head
-from atlas.commands import completed
+from atlas.commands import complete
 from atlas.export.cells import display_cells
 from atlas.frames import fetch
 from atlas.questions import question
@@ -57,7 +57,7 @@ def read_head_card(con: duckdb.DuckDBPyConnection, path: Path, layer: int, head:
         defaults = {p.name: p.default_value for p in q.parameters}
         frame = fetch(con, statement(q, {**defaults, "layer": layer, "head": head, **arguments}))
         if frame.is_empty() and (run := missing_run(con, q.sql)):
-            missing[run] = completed(con, command(run, path))
+            missing[run] = complete(con, command(run, path))
         return frame
 
     return HeadCard(

@@ -106,16 +106,16 @@ def answer(q: Question, arguments: dict[str, object], db: Path | None, **out: An
 
 def reason(a: "Atlas", q: Question) -> str:
     """Why an answer has no rows, as far as that is for want of a run, or of what lies beside the atlas."""
-    from atlas.commands import completed
+    from atlas.commands import complete
     from atlas.ranges import missing_run, unknown_tables
     from schema.beside import kinds
     from schema.table_facts import command
 
     if run := missing_run(a.con, q.sql):
-        return f", because this atlas has no {run} run: `{completed(a.con, command(run, a.path))}`"
+        return f", because this atlas has no {run} run: `{complete(a.con, command(run, a.path))}`"
     if later := unknown_tables(a.con, q.sql):
         table, run = next(iter(later.items()))
-        return f", because the {run} run of this atlas brought nothing for {table}, and may be older than that: `{completed(a.con, command(run, a.path))}`"
+        return f", because the {run} run of this atlas brought nothing for {table}, and may be older than that: `{complete(a.con, command(run, a.path))}`"
     return next((f", because this atlas has no {kind.name} that it counts ({other_command(kind, q)})" for kind in kinds() if kind.name == q.catalog), "")
 
 

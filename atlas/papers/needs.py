@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import duckdb
 
-from atlas.commands import completed
+from atlas.commands import complete
 from atlas.cursors import fetch_rows
 from schema.table_facts import command, facts, kinds_of
 from schema.terms import ANNOTATION_CATALOG as ANNOTATIONS
@@ -105,7 +105,7 @@ def missing(con: duckdb.DuckDBPyConnection, path: str, needs: Iterable[str], cor
         need = NEEDS[name]
         if not fetch_rows(con, f"SELECT 1 {need.rows} LIMIT 1", {"corpus": corpus}):
             of_corpus = need.of_corpus.format(corpus=corpus) if corpus is not None else ""
-            return f"no {need.what}{of_corpus}: `{completed(con, need.command.format(path=path), corpus)}`"
+            return f"no {need.what}{of_corpus}: `{complete(con, need.command.format(path=path), corpus)}`"
     return None
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from atlas.commands import completed
+from atlas.commands import complete
 from schema.errors import AtlasError
 from schema.key_files import COLUMNS, file_sha256, keys_folder
 
@@ -140,7 +140,7 @@ def store(con: duckdb.DuckDBPyConnection, atlas: Path, corpus_id: int) -> Store:
     """The keys of a corpus of the open atlas at that path. Raises AtlasError where it has none."""
     found = {row[0]: row for row in con.execute(STORES).fetchall()}
     if corpus_id not in found:
-        again = completed(con, f"atlas ingest {atlas} --model … --corpus … --keys", corpus_id)
+        again = complete(con, f"atlas ingest {atlas} --model … --corpus … --keys", corpus_id)
         raise AtlasError(f"no keys of corpus {corpus_id}: there are those of {', '.join(map(str, found)) or 'none'}. `{again}`")
     folder = keys_folder(atlas)
     files = con.execute(FILES, {"corpus": corpus_id}).fetchall()

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from ingest.model.architectures import architecture_of
 from ingest.model.device import Room
 from ingest.model.facts import Architecture
-from ingest.model.gguf import keep, parsed_once
+from ingest.model.gguf import keep, parse_once
 from ingest.model.gpus import AUTO, choose_device
 from ingest.model.layer_count import require_layers
 from ingest.model.loading import checked_device, hash_weights, load_hf, load_tokenizer, n_weight_bytes, silence_transformers
@@ -341,7 +341,7 @@ def load_model(source: str, *, revision: str | None, dtype: str, device: str, te
     if device != AUTO:
         checked_device(device)
     silence_transformers()
-    with parsed_once():
+    with parse_once():
         found = find_source(source, revision, dtype)
         if found.is_kept:
             with suppress(Unreadable):

