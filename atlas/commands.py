@@ -41,9 +41,14 @@ SELECT c.name, c.source, c.split, c.revision, s.settings, s.seed
 FROM corpus AS c
 LEFT JOIN run AS s ON c.corpus_id = s.corpus_id AND s.kind = 'sweep'
 WHERE $corpus IS NULL OR c.corpus_id = $corpus
-ORDER BY c.corpus_id
+ORDER BY c.corpus_id, s.run_id
 LIMIT 1
 """
+
+MODELS = "SELECT m.name, r.settings FROM model AS m LEFT JOIN run AS r ON true ORDER BY r.run_id DESC LIMIT 1"
+"""The last run's settings are those by which `atlas ingest` knows the model."""
+
+TRACES = "SELECT r.settings FROM run AS r WHERE r.kind = 'trace' AND ($corpus IS NULL OR r.corpus_id = $corpus)"
 
 
 def complete(con: duckdb.DuckDBPyConnection, command: str, corpus_id: object = None) -> str:
@@ -51,25 +56,32 @@ def complete(con: duckdb.DuckDBPyConnection, command: str, corpus_id: object = N
 
     corpus_id: the text; None for the first.
     """
-    if fetch_rows(con, "SELECT 1 FROM model"):
-        # `atlas ingest` knows it
-        command = command.replace(f"{MODEL} ", "").removesuffix(f" {MODEL}")
+    for name, settings in fetch_rows(con, MODELS):
+        if settings_of(settings).get("model"):
+            command = command.replace(f"{MODEL} ", "").removesuffix(f" {MODEL}")
+        elif not is_pasted(name):
+            return command
+        command = command.replace(MODEL, f"--model {shlex.quote(name)}")
     for text in fetch_rows(con, TEXTS, {"corpus": corpus_id}):
         options = shlex.join(text_options(*text))
-        # whoever sent the atlas named its text: what a terminal takes for a command of its own is no part of one that is pasted
-        if not options.isprintable() or len(options) > LONGEST:
+        if not is_pasted(options):
             return command
         # where nothing else is asked for, a sweep is
         command = command.replace(CORPUS, options.removesuffix(" --triggers 0") if command.endswith(CORPUS) else options)
-    traced = fetch_rows(con, "SELECT max(TRY_CAST(r.settings ->> 'trace' AS BIGINT)) FROM run AS r WHERE r.kind = 'trace'")[0][0]
+    traced = [n for (settings,) in fetch_rows(con, TRACES, {"corpus": corpus_id}) if isinstance(n := settings_of(settings).get("trace"), int) and 0 < n < 2**31]
     if traced:
-        command = re.sub(r"--trace \d+", f"--trace {traced}", command)
+        command = re.sub(r"--trace \d+", f"--trace {max(traced)}", command)
     for gap, example in EXAMPLES.items():
         command = command.replace(gap, example)
     return command
 
 
-def text_options(name: str, source: str, split: str, revision: str | None, swept: str | None, seed: int | None) -> list[str]:
+def is_pasted(options: str) -> bool:
+    """Whether all of it is text: whoever sent an atlas named its model and its text, and a terminal takes some characters for commands of its own."""
+    return options.isprintable() and len(options) <= LONGEST
+
+
+def text_options(name: str, source: object, split: str, revision: str | None, swept: object, seed: int | None) -> list[str]:
     """Options of `atlas ingest` that read a text as it was read, and sweep it as it was swept, if it was."""
     of: dict[str, object] = {"split": split, **settings_of(source)}
     kind = str(of.get("kind"))

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from shlex import quote
 
 import duckdb
 import polars as pl
@@ -57,7 +58,7 @@ def read_head_card(con: duckdb.DuckDBPyConnection, path: Path, layer: int, head:
         defaults = {p.name: p.default_value for p in q.parameters}
         frame = fetch(con, statement(q, {**defaults, "layer": layer, "head": head, **arguments}))
         if frame.is_empty() and (run := missing_run(con, q.sql)):
-            missing[run] = complete(con, command(run, path))
+            missing[run] = complete(con, command(run, quote(str(path))))
         return frame
 
     return HeadCard(

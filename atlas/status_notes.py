@@ -61,10 +61,10 @@ def twice(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
             yield f"corpora {first} and {corpus_id} are {visible_line(name)}, cut in two ways ({differs}): questions take both unless they are given one"
 
 
-def settings_of(source: str) -> dict[str, object]:
+def settings_of(source: object) -> dict[str, object]:
     """How a corpus was cut; a file may say anything there."""
     try:
-        found = json.loads(source)
+        found = json.loads(str(source))
     except (ValueError, RecursionError):
         found = None
-    return found if isinstance(found, dict) else {"source": source[:LONGEST]}
+    return found if isinstance(found, dict) else {"source": str(source)[:LONGEST]}

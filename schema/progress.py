@@ -3,7 +3,7 @@
 import resource
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from typing import Any
 
@@ -50,7 +50,9 @@ class Lines(Progress):
         self.teller.join()
 
     def say(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        # who no longer reads ends no work
+        with suppress(OSError):
+            self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def add_task(self, description: str, *args: Any, **fields: Any) -> TaskID:
         task = super().add_task(description, *args, **fields)
@@ -94,9 +96,17 @@ def peak_bytes() -> int:
 def progress_bar(is_quiet: bool = False, every: float = EVERY) -> Iterator[Progress]:
     """is_quiet: show nothing of it; notes are printed all the same."""
     console = Console(stderr=True)
-    if is_quiet or sys.stderr.isatty():
-        columns = (TextColumn("{task.description}"), BarColumn(), Column(amount), Column(rate), TimeElapsedColumn(), TextColumn("ETA"), TimeRemainingColumn())
-        shown = Progress(*columns, console=console, disable=is_quiet)
+    if is_quiet or sys.stderr is None or sys.stderr.isatty():
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            Column(amount),
+            Column(rate),
+            TimeElapsedColumn(),
+            TextColumn("ETA"),
+            TimeRemainingColumn(),
+        )
+        shown = Progress(*columns, console=console, disable=is_quiet or sys.stderr is None)
     else:
         shown = Lines(console, every)
     with shown:
@@ -106,6 +116,7 @@ def progress_bar(is_quiet: bool = False, every: float = EVERY) -> Iterator[Progr
 @contextmanager
 def stage(bar: Progress, text: str) -> Iterator[None]:
     """Something that takes its time, and nobody knows how much."""
-    task = bar.add_task(text, total=None, unit="")
+    # names of files and models may hold what a terminal acts on
+    task = bar.add_task("".join(c if c.isprintable() else "\ufffd" for c in text), total=None, unit="")
     yield
     bar.update(task, total=1, completed=1)

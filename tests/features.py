@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 import pytest
@@ -22,17 +22,23 @@ FOLDER = "ATLAS_FEATURES"
 noted: set[str] = set()
 
 
+@functools.cache
+def notes() -> TextIO:
+    """The file of this process and of those that it forks: opened before a test makes it another user."""
+    return Path(os.environ[FOLDER], str(os.getpid())).open("a", buffering=1, encoding="utf-8")
+
+
 def note(kind: str, *names: str) -> None:
     """Note that features of a kind were executed; without a folder to note it in, do nothing."""
-    new = {f"{kind} {name}" for name in names} - noted
-    if new and FOLDER in os.environ:
-        with Path(os.environ[FOLDER], str(os.getpid())).open("a", encoding="utf-8") as file:
-            file.writelines(f"{line}\n" for line in sorted(new))
-        noted.update(new)
+    new = {f"{kind} {name}" for name in names if FOLDER in os.environ} - noted
+    for line in sorted(new):
+        notes().write(f"{line}\n")
+    noted.update(new)
 
 
 def watch() -> None:
     """Note every feature that this process executes to its end, until it ends."""
+    notes()
     wrap("atlas.frames", "fetch", lambda _answer, _con, sql, *_, **__: note("question", *questions_in(sql)))
     wrap("atlas.guard", "run_select", lambda _answer, _con, sql, *_, **__: note("question", *questions_in(sql)))
     wrap("atlas.export.formats", "render", lambda _bytes, _frame, format, _style: note("export", format))

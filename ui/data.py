@@ -214,7 +214,7 @@ def file_name() -> str:
 
 def of_this_atlas(command: str) -> str:
     """A command that names an atlas NAME.duckdb, with the name, the model and the text of the one that is shown."""
-    return complete(atlas().con, command).replace("NAME.duckdb", shlex.quote(file_name()))
+    return complete(atlas().con, command.replace("NAME.duckdb", shlex.quote(file_name())))
 
 
 @st.cache_data(max_entries=4, show_spinner=False)

@@ -106,16 +106,21 @@ def answer(q: Question, arguments: dict[str, object], db: Path | None, **out: An
 
 def reason(a: "Atlas", q: Question) -> str:
     """Why an answer has no rows, as far as that is for want of a run, or of what lies beside the atlas."""
+    from shlex import quote
+
     from atlas.commands import complete
     from atlas.ranges import missing_run, unknown_tables
     from schema.beside import kinds
     from schema.table_facts import command
 
+    def how(run: str) -> str:
+        return complete(a.con, command(run, quote(str(a.path))))
+
     if run := missing_run(a.con, q.sql):
-        return f", because this atlas has no {run} run: `{complete(a.con, command(run, a.path))}`"
+        return f", because this atlas has no {run} run: `{how(run)}`"
     if later := unknown_tables(a.con, q.sql):
         table, run = next(iter(later.items()))
-        return f", because the {run} run of this atlas brought nothing for {table}, and may be older than that: `{complete(a.con, command(run, a.path))}`"
+        return f", because the {run} run of this atlas brought nothing for {table}, and may be older than that: `{how(run)}`"
     return next((f", because this atlas has no {kind.name} that it counts ({other_command(kind, q)})" for kind in kinds() if kind.name == q.catalog), "")
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from shlex import quote
 
 import duckdb
 
@@ -105,7 +106,7 @@ def missing(con: duckdb.DuckDBPyConnection, path: str, needs: Iterable[str], cor
         need = NEEDS[name]
         if not fetch_rows(con, f"SELECT 1 {need.rows} LIMIT 1", {"corpus": corpus}):
             of_corpus = need.of_corpus.format(corpus=corpus) if corpus is not None else ""
-            return f"no {need.what}{of_corpus}: `{complete(con, need.command.format(path=path), corpus)}`"
+            return f"no {need.what}{of_corpus}: `{complete(con, need.command.format(path=quote(path)), corpus)}`"
     return None
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -140,7 +141,7 @@ def store(con: duckdb.DuckDBPyConnection, atlas: Path, corpus_id: int) -> Store:
     """The keys of a corpus of the open atlas at that path. Raises AtlasError where it has none."""
     found = {row[0]: row for row in con.execute(STORES).fetchall()}
     if corpus_id not in found:
-        again = complete(con, f"atlas ingest {atlas} --model … --corpus … --keys", corpus_id)
+        again = complete(con, f"atlas ingest {quote(str(atlas))} --model … --corpus … --keys", corpus_id)
         raise AtlasError(f"no keys of corpus {corpus_id}: there are those of {', '.join(map(str, found)) or 'none'}. `{again}`")
     folder = keys_folder(atlas)
     files = con.execute(FILES, {"corpus": corpus_id}).fetchall()

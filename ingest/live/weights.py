@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import duckdb
 
-from ingest.model.gguf import weights_folder
+from ingest.model.gguf import kept_with
 from ingest.model.models import Model, load_model
 from ingest.model.sources import PACKAGE, Unreadable, package_file
 from schema.errors import AtlasError
@@ -46,8 +46,9 @@ def load_wanted(wanted: Wanted, source: str | None, device: str, tell: Tell) -> 
 
     Raises AtlasError if it is not found, or has other weights: every join with the atlas would be wrong.
     """
-    kept = weights_folder() / wanted.weights_sha256
-    if (kept / "config.json").is_file() and (model := load_kept(kept, wanted, device, tell)):
+    # a file that is at hand says how its weights are read, which their digest does not
+    kept = None if source is not None or is_packaged(wanted.name) else kept_with(wanted.weights_sha256)
+    if kept is not None and (model := load_kept(kept, wanted, device, tell)):
         return model
     tell("reading the weights")
     model = load_named(wanted, source, device, tell)
@@ -70,12 +71,18 @@ def load_kept(folder: Path, wanted: Wanted, device: str, tell: Tell) -> Model | 
     return None
 
 
+def is_packaged(name: str) -> bool:
+    """Whether a model of this name is installed as a package."""
+    with suppress(AtlasError):
+        return package_file().name == name
+    return False
+
+
 def load_named(wanted: Wanted, source: str | None, device: str, tell: Tell) -> Model:
     if source is not None:
         return load_model(source, revision=None, dtype=wanted.dtype, device=device, tell=tell)
-    with suppress(AtlasError):
-        if wanted.name == package_file().name:
-            return load_model(PACKAGE, revision=None, dtype=wanted.dtype, device=device, tell=tell)
+    if is_packaged(wanted.name):
+        return load_model(PACKAGE, revision=None, dtype=wanted.dtype, device=device, tell=tell)
     # what is local has digits of its weights as its revision
     revision = None if wanted.weights_sha256.startswith(wanted.revision) else wanted.revision
     try:

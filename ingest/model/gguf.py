@@ -1,13 +1,14 @@
 """GGUF files, converted once: weights as they are used and a tokenizer, kept in the user's cache, from where they load in seconds.
 
-CACHE/weights/WEIGHTS_SHA256/      a model folder, named by the digest of its weights, which every loading computes anyhow
-CACHE/weights/FILE_SHA256.float32  the name of the folder with what a GGUF file was converted to in that number format, and the digest of its other files
+CACHE/weights/FILE_SHA256.float32/   a model folder: what a GGUF file was converted to in that number format
+                        …/DIGESTS    of its weights, and of its other files, and which transformers converted it
 """
 
 import copy
 import hashlib
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -16,27 +17,48 @@ from typing import Any
 
 import numpy as np
 import torch
+import transformers
+from safetensors import SafetensorError
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from schema.definitions import cache_folder
+
+DIGESTS, DRAFT = "DIGESTS", ".new-"
+
+DAY = 24 * 60 * 60
+"""Seconds after which nobody writes a draft any more."""
 
 
 def weights_folder() -> Path:
     return cache_folder() / "weights"
 
 
-def pointer(path: Path, dtype: str) -> Path:
-    """Where the cache names the folder that a GGUF file was converted to."""
+def place_of(path: Path, dtype: str) -> Path:
+    """Where the cache keeps what a GGUF file is converted to: two files may have the same weights and be read otherwise."""
     with path.open("rb") as file:
         return weights_folder() / f"{hashlib.file_digest(file, 'sha256').hexdigest()}.{dtype}"
 
 
 def kept_folder(path: Path, dtype: str) -> Path | None:
-    """The model folder that a GGUF file was converted to, if the cache has it."""
+    """The model folder that a GGUF file was converted to, if the cache has it whole."""
+    with suppress(OSError):
+        folder = place_of(path, dtype)
+        return folder if kept_weights(folder) is not None else None
+    return None
+
+
+def kept_weights(folder: Path) -> str | None:
+    """SHA-256 of the weights that were written there; None where the files beside them are not those that were, or are of another transformers."""
     with suppress(OSError, ValueError):
-        name, others = pointer(path, dtype).read_text(encoding="ascii").split()
-        folder = weights_folder() / Path(name).name
-        return folder if others_sha256(folder) == others else None
+        weights, others, version = (folder / DIGESTS).read_text(encoding="ascii").split()
+        return weights if not folder.is_symlink() and (others, version) == (others_sha256(folder), transformers.__version__) else None
+    return None
+
+
+def kept_with(weights_sha256: str) -> Path | None:
+    """A folder of the cache with these weights, wherever they came from."""
+    with suppress(OSError):
+        return next((folder for folder in sorted(weights_folder().iterdir()) if kept_weights(folder) == weights_sha256), None)
     return None
 
 
@@ -44,7 +66,7 @@ def others_sha256(folder: Path) -> str:
     """SHA-256, in hexadecimal, over the names and bytes of a model folder's files beside its weights: another base of its rotations is another model."""
     digest = hashlib.sha256()
     for file in sorted(folder.iterdir()):
-        if file.suffix != ".safetensors":
+        if file.suffix != ".safetensors" and file.name != DIGESTS:
             digest.update(f"{file.name} {file.stat().st_size}\n".encode() + file.read_bytes())
     return digest.hexdigest()
 
@@ -74,21 +96,25 @@ def parse_once() -> Iterator[None]:
 
 
 def keep(hf: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, weights_sha256: str, path: Path, dtype: str) -> None:
-    """Write what a GGUF file was converted to. A folder appears whole or not at all; where it cannot be written, the next loading takes as long as this."""
-    with suppress(OSError):
-        parent = weights_folder()
+    """Write what a GGUF file was converted to, in place of what is there and damaged.
+
+    A folder appears whole or not at all; where it cannot be written, the next loading takes as long as this.
+    """
+    # a disk without room is either's
+    with suppress(OSError, SafetensorError):
+        parent, folder = weights_folder(), place_of(path, dtype)
         parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=parent, prefix=".new-") as new:
-            model, name, folder = Path(new) / "model", Path(new) / "name", parent / weights_sha256
+        for left in parent.glob(f"{DRAFT}*"):
+            if time.time() - left.stat().st_mtime > DAY:
+                shutil.rmtree(left, ignore_errors=True)
+        with tempfile.TemporaryDirectory(dir=parent, prefix=DRAFT) as new:
+            model = Path(new) / "model"
             write_model(hf, tokenizer, model)
-            others = others_sha256(model)
-            name.write_text(f"{weights_sha256} {others}", encoding="ascii")
-            # another process may have been first; what is damaged goes
-            if folder.is_dir() and others_sha256(folder) != others:
-                shutil.rmtree(folder)
-            with suppress(OSError):
-                model.rename(folder)
-            name.rename(pointer(path, dtype))
+            (model / DIGESTS).write_text(f"{weights_sha256} {others_sha256(model)} {transformers.__version__}", encoding="ascii")
+            if kept_weights(folder) != weights_sha256:
+                shutil.rmtree(folder, ignore_errors=True)
+            # unless another process was first
+            model.rename(folder)
 
 
 def write_model(hf: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:

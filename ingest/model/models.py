@@ -15,7 +15,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from ingest.model.architectures import architecture_of
 from ingest.model.device import Room
 from ingest.model.facts import Architecture
-from ingest.model.gguf import keep, parse_once
+from ingest.model.gguf import keep, kept_weights, parse_once
 from ingest.model.gpus import AUTO, choose_device
 from ingest.model.layer_count import require_layers
 from ingest.model.loading import checked_device, hash_weights, load_hf, load_tokenizer, n_weight_bytes, silence_transformers
@@ -346,11 +346,11 @@ def load_model(source: str, *, revision: str | None, dtype: str, device: str, te
         if found.is_kept:
             with suppress(Unreadable):
                 model = read_model(found, dtype, device, tell)
-                if model.weights_sha256 == Path(found.location).name:
+                if model.weights_sha256 == kept_weights(Path(found.location)):
                     return model
             tell(f"note: what {found.name} was converted to is damaged; it is converted anew")
-            shutil.rmtree(found.location)
-            found = find_source(source, revision, dtype)
+            shutil.rmtree(found.location, ignore_errors=True)
+            found = find_source(source, revision)
         model = read_model(found, dtype, device, tell)
     if found.gguf_file is not None:
         keep(model.hf, model.tokenizer, model.weights_sha256, Path(found.location) / found.gguf_file, dtype)

@@ -39,7 +39,7 @@ class Source:
     """Commit hash of the hub repository; everything else is read at this one."""
     gguf_file: str | None = None
     is_kept: bool = False
-    """Whether the location is what a GGUF file was converted to, a folder of the cache that is named by the digest of its weights."""
+    """Whether the location is what a GGUF file was converted to, a folder of the cache."""
 
 
 class Unreadable(AtlasError):
@@ -137,8 +137,8 @@ def folder_source(folder: Path) -> Source:
         return Source(name=name, location=str(folder), config=read_config(path))
 
 
-def gguf_source(path: Path, dtype: str) -> Source:
-    """What the file was converted to in this number format, or the file itself.
+def gguf_source(path: Path, dtype: str | None) -> Source:
+    """What the file was converted to in this number format, or the file itself; for None always that.
 
     Raises AtlasError for a missing file, a file of another format, and for what transformers' reader would drop without a word.
     """
@@ -154,7 +154,7 @@ def gguf_source(path: Path, dtype: str) -> Source:
             f"{path} scales its rotary frequencies (tensor rope_freqs.weight, Llama 3.1 and later), which transformers does not read from GGUF: "
             "its activations would be wrong; use the model's safetensors weights"
         )
-    if (kept := kept_folder(path, dtype)) is not None:
+    if dtype is not None and (kept := kept_folder(path, dtype)) is not None:
         with suppress(OSError, ValueError):
             return Source(name=path.name, location=str(kept), config=read_config(kept / "config.json"), is_kept=True)
     with reading("GGUF header", path.name):
@@ -179,8 +179,8 @@ def looks_local(source: str) -> bool:
     return source.startswith(("/", ".", "~")) or source.count("/") > 1 or Path(source).exists()
 
 
-def find_source(source: str, revision: str | None, dtype: str) -> Source:
-    """Resolve what the user called the model. Revisions belong to hub models only. dtype: that a GGUF file is converted to.
+def find_source(source: str, revision: str | None, dtype: str | None = None) -> Source:
+    """Resolve what the user called the model. Revisions belong to hub models only. dtype: of what a GGUF file was converted to, None for the file.
 
     Raises AtlasError naming the source, what was tried and what to do.
     """

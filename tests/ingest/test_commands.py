@@ -20,6 +20,8 @@ OPTIONS = {
     "suite": "--suite {texts}/pairs.jsonl --triggers 0 --bos start --context 32",
 }
 
+NAMED = """UPDATE run SET settings = '{"model": "tiny"}'"""
+
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -71,6 +73,7 @@ def test_what_an_atlas_says_of_its_text_is_one_word_to_a_shell(tmp_path: Path) -
     """Whoever sends an atlas names its files; who is shown the command pastes it."""
     evil = "a.txt; touch /tmp/x $(id) `id` 'b"
     with closing(open_writer(write_tiny_atlas(tmp_path / "a.duckdb"))) as con:
+        con.execute(NAMED)
         con.execute("UPDATE corpus SET name = $evil, split = 'all', source = json_object('kind', 'files', 'context', $evil)", {"evil": evil})
         words = shlex.split(complete(con, "atlas ingest a.duckdb --model … --corpus … --map"))
     assert words == ["atlas", "ingest", "a.duckdb", "--corpus", evil, "--context", evil, "--map"]
@@ -79,13 +82,28 @@ def test_what_an_atlas_says_of_its_text_is_one_word_to_a_shell(tmp_path: Path) -
 @pytest.mark.parametrize("name", ["a\x1b]0;x\x07.txt", "a\x03\nid\n", "\u202etxt.a", "a" * 5_000], ids=["escape", "lines", "turned", "long"])
 def test_a_text_whose_name_a_terminal_would_act_on_is_left_open(tmp_path: Path, name: str) -> None:
     with closing(open_writer(write_tiny_atlas(tmp_path / "a.duckdb"))) as con:
+        con.execute(NAMED)
         con.execute("UPDATE corpus SET name = ?, split = 'all'", [name])
+        con.execute("UPDATE model SET name = ?", [name])
         assert complete(con, "atlas ingest a.duckdb --model … --corpus … --map") == "atlas ingest a.duckdb --corpus … --map"
 
 
-def test_settings_that_are_no_numbers_leave_what_is_asked_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("settings", "model"), [('{"model": "tiny"}', ""), ("{}", " --model 'a b'"), ('{"model": null}', " --model 'a b'"), ("no json", " --model 'a b'")]
+)
+def test_the_model_is_left_out_where_the_last_run_says_it_and_named_else(tmp_path: Path, settings: str, model: str) -> None:
     with closing(open_writer(write_tiny_atlas(tmp_path / "a.duckdb"))) as con:
-        con.execute("""UPDATE run SET settings = '{"trace": "many"}' WHERE kind = 'trace'""")
+        con.execute("ALTER TABLE run ALTER settings TYPE TEXT")
+        con.execute("UPDATE run SET settings = ? WHERE run_id = (SELECT max(run_id) FROM run)", [settings])
+        con.execute("UPDATE model SET name = 'a b'")
+        assert complete(con, "atlas ingest a.duckdb --model … --map") == f"atlas ingest a.duckdb{model} --map"
+
+
+@pytest.mark.parametrize("settings", ['{"trace": "many"}', '{"trace": 1e30}', '{"trace": {"a": 1}}', '{"trace": -5}', "[]", "no json", None])
+def test_settings_that_are_no_numbers_leave_what_is_asked_for(tmp_path: Path, settings: str | None) -> None:
+    with closing(open_writer(write_tiny_atlas(tmp_path / "a.duckdb"))) as con:
+        con.execute("ALTER TABLE run ALTER settings DROP NOT NULL; ALTER TABLE run ALTER settings TYPE TEXT")
+        con.execute("UPDATE run SET settings = ? WHERE kind = 'trace'", [settings])
         assert complete(con, "atlas ingest a.duckdb --model … --corpus … --trace 300").endswith(" --trace 300")
 
 

@@ -7,9 +7,10 @@ from unittest.mock import patch
 import gguf
 import pytest
 import torch
+from safetensors import SafetensorError
 from transformers import PreTrainedModel
 
-from ingest.model.gguf import keep, weights_folder
+from ingest.model.gguf import keep, place_of, weights_folder
 from ingest.model.loading import hash_weights
 from ingest.model.models import Model, load_model
 from tests.ingest.tiny_gguf import write_gguf
@@ -47,7 +48,7 @@ def test_what_is_kept_is_the_model_that_was_written_and_the_header_is_parsed_onc
     second, n_parsed_again = loaded(file, dtype)
     assert (n_parsed, n_parsed_again) == (1, 0)
     digest = hash_weights(hf)
-    assert sorted(name.rpartition(".")[2] for name in kept()) == sorted([digest, dtype])
+    assert kept() == [place_of(file, dtype).name]
     text, ids = "<|begin|>and the other Ünïcode", torch.tensor([[0, 5, 9, 200, 3]])
     for model in (first, second):
         assert (model.name, model.revision, model.weights_sha256, model.dtype) == ("tiny.gguf", digest[:12], digest, getattr(torch, dtype))
@@ -71,7 +72,7 @@ def lose(weights: Path) -> None:
 @pytest.mark.parametrize("damage", [cut, swap, lose])
 def test_what_was_kept_and_is_damaged_is_converted_anew(file: Path, damage: Callable[[Path], None]) -> None:
     digest = loaded(file)[0].weights_sha256
-    damage(weights_folder() / digest / "model.safetensors")
+    damage(place_of(file, "float32") / "model.safetensors")
     said: list[str] = []
     again, n_parsed = loaded(file, said=said)
     assert (again.weights_sha256, n_parsed, said) == (digest, 1, ["note: what tiny.gguf was converted to is damaged; it is converted anew"])
@@ -82,10 +83,26 @@ def test_what_was_kept_and_is_damaged_is_converted_anew(file: Path, damage: Call
 def test_another_configuration_beside_the_same_weights_is_not_the_model(file: Path, name: str) -> None:
     """The digest of the weights says nothing of how they are read."""
     first, _ = loaded(file)
-    other = weights_folder() / first.weights_sha256 / name
+    other = place_of(file, "float32") / name
     other.write_text(other.read_text().replace("10000", "20000") + " ")
     again, n_parsed = loaded(file)
     assert (n_parsed, again.hf.config.rope_parameters) == (1, first.hf.config.rope_parameters)
+
+
+def test_two_files_with_the_same_weights_are_read_each_as_it_says(file: Path) -> None:
+    hf = tiny_llama()
+    hf.config.rms_norm_eps = 0.5
+    other = write_gguf(file.with_name("other.gguf"), hf, tiny_tokenizer())
+    for _ in range(2):
+        one, two = (loaded(path)[0] for path in (file, other))
+        assert one.weights_sha256 == two.weights_sha256
+        assert (one.hf.config.rms_norm_eps, two.hf.config.rms_norm_eps) == (pytest.approx(1e-6), 0.5)
+
+
+def test_a_full_disk_keeps_nothing_and_the_model_is_loaded(file: Path) -> None:
+    with patch("ingest.model.gguf.write_model", side_effect=SafetensorError("I/O error: File too large")):
+        model, _ = loaded(file)
+    assert model.name == "tiny.gguf" and kept() == []
 
 
 def test_another_file_of_that_name_is_another_model(file: Path) -> None:

@@ -73,3 +73,17 @@ def test_passes_that_share_a_reading_move_together(tiny: Tiny, tmp_path: Path) -
         ingest(tiny.request(tmp_path / "a.duckdb", trace=20, batch_size=1, shard_positions=10_000), bar)
     assert len({round(share, 3) for share in seen["trace"] if 0 < share < 0.5}) > 3
     assert seen["sweep"][-1] == pytest.approx(1) and seen["trace"][-1] == pytest.approx(1)
+
+
+def test_what_a_name_holds_is_no_markup_and_nothing_that_a_terminal_acts_on(capfd: pytest.CaptureFixture[str]) -> None:
+    with progress_bar() as bar, stage(bar, "loading a[/x]\x1b]0;evil\nFAKE: done"):
+        pass
+    assert capfd.readouterr().err.splitlines() == [f"loading a[/x]�]0;evil�FAKE: done{end}" for end in ("", ": done in 0:00:00")]
+
+
+def test_who_no_longer_reads_ends_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    with progress_bar() as bar:
+        monkeypatch.setattr(bar.console, "print", lambda *_, **__: (_ for _ in ()).throw(BrokenPipeError()))
+        with stage(bar, "loading x"):
+            is_done = True
+    assert is_done
