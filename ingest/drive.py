@@ -1,9 +1,10 @@
 """Do the passes that a request asks for, one after the other; those that record while a text is read share its forward passes."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from rich.progress import Progress, TaskID
@@ -16,6 +17,7 @@ from ingest.recorders.reading import read
 from ingest.store.committer import Committer
 from ingest.store.load import loaded_shards
 from ingest.store.register import finish_run, reads_of, register_run, run_with
+from ingest.store.shards import Shard
 from ingest.text.parts import documents_of_parts, documents_of_spans, sample_parts, within
 from ingest.text.sequences import CutDocument
 from ingest.text.survey import Span
@@ -23,6 +25,13 @@ from ingest.workers.pool import Job, Pool
 
 MOST_RIDING = 4
 """Shards of sampled positions that a run has recorded with one span."""
+
+
+class Shown(NamedTuple):
+    """A run on the progress bar. amounts: of each of its shards."""
+
+    task: TaskID
+    amounts: Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -47,23 +56,38 @@ class Drive:
         settings = {**settings, "reads": reads} if reads else settings
         return register_run(con, each.name, corpus_id, settings, request.seed, self.place, n_shards, each.is_repeatable, by)
 
-    def show(self, name: str, unit: str, amounts: Sequence[int], done: set[int]) -> TaskID:
-        """The bar of a run of shards with these amounts, some of them done."""
-        return self.bar.add_task(name, total=sum(amounts), completed=sum(amounts[i] for i in done), unit=unit)
+    def show(self, name: str, unit: str, amounts: Sequence[int], done: set[int]) -> Shown:
+        """A run of shards with these amounts, some of them done. kept: what an interruption leaves of it."""
+        n_done = sum(amounts[i] for i in done)
+        return Shown(self.bar.add_task(name, total=sum(amounts), completed=n_done, unit=unit, kept=n_done), amounts)
 
-    def commit(self, jobs: Iterable[Job], tasks: Mapping[int, TaskID]) -> None:
-        """Compute and load shards. tasks: the bar of each run."""
+    def commit(self, jobs: Iterable[Job], shown: Mapping[int, Shown]) -> None:
+        """Compute and load shards. shown: of each run."""
+        of_task = {task.id: task for task in self.bar.tasks}
+        loaded = {run_id: of_task[each.task].completed for run_id, each in shown.items()}
 
         def advance(run_id: int, n: float) -> None:
             # a worker that is heard late tells of runs that have finished
-            if run_id in tasks:
-                self.bar.advance(tasks[run_id], n)
+            if run_id in shown:
+                self.bar.advance(shown[run_id].task, n)
 
-        self.committer.commit_all(self.pool.shards(jobs, advance))
-        for task in self.bar.tasks:
-            if task.id in tasks.values():
-                # parts of a shard add up to it but for a rounding
-                self.bar.update(task.id, completed=task.total)
+        def keep_all() -> None:
+            for each in shown.values():
+                self.bar.update(each.task, kept=of_task[each.task].completed)
+
+        def counted(shards: Generator[Shard]) -> Generator[Shard]:
+            with closing(shards):
+                for shard in shards:
+                    yield shard
+                    loaded[shard.run_id] += shown[shard.run_id].amounts[shard.shard_id]
+                    self.bar.update(shown[shard.run_id].task, kept=max(loaded[shard.run_id], of_task[shown[shard.run_id].task].fields["kept"]))
+
+        if self.pool.local and self.pool.local.begun:
+            self.pool.local.begun.tell = keep_all
+        self.committer.commit_all(counted(self.pool.shards(jobs, advance)))
+        for each in shown.values():
+            # parts of a shard add up to it but for a rounding
+            self.bar.update(each.task, completed=of_task[each.task].total)
 
 
 def drive(on: Drive) -> None:

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -15,6 +16,7 @@ from ingest.placing import place_workers, size_batches
 from ingest.refusals import check_fit, check_model, check_target
 from ingest.request import Request
 from ingest.run import cut_corpus, survey_corpus
+from ingest.store.register import dtype_name
 from ingest.text.corpora import Corpus
 from ingest.text.sequences import Sequence
 from ingest.text.survey import Survey
@@ -28,7 +30,7 @@ def dry_run_report(request: Request) -> str:
     notes = [note] if note else []
     with enough_memory(request.device):
         model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device, tell=notes.append)
-        request = size_batches(request, model)
+        request = size_batches(replace(request, dtype=dtype_name(model)), model)
         check_fit(request, model)
         check_model(request, model)
         with tempfile.TemporaryDirectory() as spool:

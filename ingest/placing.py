@@ -25,7 +25,7 @@ def place_workers(request: Request, n_gpus: int) -> tuple[Request, str | None]:
     else:
         why = f"{request.workers} workers need a GPU each, and torch {torch.__version__} sees {n_gpus}"
         choice = Choice("cpu", f"computing on the processors: {why}{'' if n_gpus else f', since {no_gpu().why}'}")
-    return replace(request, device=choice.device), choice.why
+    return replace(request, device=choice.name), choice.why
 
 
 def size_batches(request: Request, model: Model) -> Request:

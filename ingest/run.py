@@ -9,6 +9,7 @@ manifest once it is, so a run that dies at any moment goes on with the first sha
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -25,14 +26,15 @@ from ingest.passes.base import Basis, Text
 from ingest.placing import place_workers, size_batches
 from ingest.refusals import check_fit, check_model, check_target, check_workers
 from ingest.request import Request
-from ingest.store.committer import Committer, FileStore, Store, check_free, held, recover, remove_work, work_folder
-from ingest.store.register import find_corpus, forget, register_corpus, register_model
+from ingest.store.committer import BEGUN, Committer, FileStore, Store, check_free, held, recover, remove_work, work_folder
+from ingest.store.register import dtype_name, find_corpus, forget, register_corpus, register_model
 from ingest.store.shards import Staging
 from ingest.store.work_file import leave, open_work_file
 from ingest.text.chats import ChatCounts, render_chats
 from ingest.text.corpora import Corpus
 from ingest.text.sequences import CutDocument, bos_token, cut, note_start, read_whole, within_vocabulary
 from ingest.text.survey import Survey, survey
+from ingest.workers.begun import Begun
 from ingest.workers.pool import Alone, Pool
 from ingest.workers.worker import Worker
 from schema.errors import AtlasError
@@ -58,8 +60,11 @@ def ingest(request: Request, bar: Progress) -> Survey | None:
         # the GPUs belong to the workers
         device = request.device if request.is_alone else "cpu"
         with stage(bar, f"loading {request.model}"):
-            model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=device, tell=partial(say, bar))
-        request = size_batches(request, model)
+            by_workers = None if request.is_alone else request.device
+            model = load_model(
+                request.model, revision=request.revision, dtype=request.dtype, device=device, tell=partial(say, bar), computed_on=by_workers
+            )  # fmt: skip
+        request = size_batches(replace(request, dtype=dtype_name(model)), model)
         check_fit(request, model)
         with stage(bar, "checking that what is recorded adds up"):
             check_model(request, model)
@@ -96,14 +101,14 @@ def filled(request: Request, model: Model, corpus: Corpus | None, bar: Progress,
                 bar.remove_task(task)
             say(bar, text)
 
-        return persistent(lambda: opened_lake(request.target), lambda store: fill(store, request, model, corpus, bar), begin_again)
+        return persistent(lambda: opened_lake(request.target), lambda store: fill(store, request, model, corpus, bar, work), begin_again)
     with closing(open_work_file(request.target, work, model.d_model)) as con:
-        return fill(FileStore(con, request.target, work), request, model, corpus, bar)
+        return fill(FileStore(con, request.target, work), request, model, corpus, bar, work)
 
 
-def fill(store: Store, request: Request, model: Model, corpus: Corpus | None, bar: Progress) -> Survey | None:
+def fill(store: Store, request: Request, model: Model, corpus: Corpus | None, bar: Progress, work: Path) -> Survey | None:
     """Bring what is missing, and publish."""
-    with pool_for(request, model, store.staging) as pool:
+    with pool_for(request, model, store.staging, work) as pool:
         committer = Committer(store, time.monotonic())
         recover(store)
         forget(store.con)
@@ -121,10 +126,11 @@ def fill(store: Store, request: Request, model: Model, corpus: Corpus | None, ba
 
 
 @contextmanager
-def pool_for(request: Request, model: Model, staging: Staging) -> Iterator[Pool]:
+def pool_for(request: Request, model: Model, staging: Staging, work: Path) -> Iterator[Pool]:
     """This process, or the workers asked for."""
     if request.is_alone:
-        yield Alone(Worker(model), staging, ahead=model.device.type != "cpu")
+        is_ahead = model.device.type != "cpu"
+        yield Alone(Worker(model, None if is_ahead else Begun(work / BEGUN)), staging, is_ahead)
         return
     # imported here: one worker needs no Ray
     from ingest.workers.ray_pool import RayPool

@@ -19,7 +19,7 @@ SCORES = "SELECT suite, paradigm, n_items, accuracy, accuracy_low, accuracy_high
 @click.option("--suite", required=True, multiple=True, help="agreement, which is generated, or a file or pattern: .jsonl, .json, .yaml.")
 @click.option("--model", help="Named as for `atlas ingest`.  [default: that of TARGET]")
 @click.option("--revision", help="Commit, tag or branch of a hub model.")
-@click.option("--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), help="Number format of the forward pass.  [default: the atlas's, else float32]")
+@click.option("--dtype", type=click.Choice(["auto", "float32", "bfloat16", "float16"]), help="As for `atlas ingest`.  [default: the atlas's, else auto]")
 @click.option("--device", default="auto", show_default=True, help="As for `atlas ingest`.")
 @click.option("--items", type=click.IntRange(1, 1000), default=150, show_default=True, help="Items of each paradigm that is generated.")
 @click.option("--seed", type=click.IntRange(-(2**63), 2**63 - 1), default=0, show_default=True, help="Seed of what is drawn.")

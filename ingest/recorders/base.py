@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -53,8 +53,26 @@ class Hearer(Protocol):
 class Recorder(Hearer, Protocol):
     """Records one shard."""
 
+    def state(self) -> dict[str, Any]:
+        """All that it holds of the batches that it heard, between two of them, of what ingest/workers/begun.py has a form for."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Hold that, as if it had heard them."""
+
     def tables(self, progress: Progress) -> Tables:
         """What the shard holds beside its texts, once all of it was read. progress: called with shares of what is left to compute."""
+
+
+class Holding:
+    """A recorder that holds what it heard in these attributes."""
+
+    held: ClassVar[tuple[str, ...]]
+
+    def state(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.held}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
 
 
 Make = Callable[[Worker], Recorder]

@@ -9,7 +9,7 @@ from ingest.model.hooks import PROJECTED, LayerRecord
 from ingest.model.models import Model
 from ingest.recorders.attention_blocks import layer_sums
 from ingest.recorders.attention_sums import N_OTHER, Places, evenly, in_bins, n_bins, places
-from ingest.recorders.base import Batch
+from ingest.recorders.base import Batch, Holding
 from ingest.workers.worker import Progress, Tables, Worker
 
 BY_DISTANCE = {"previous": N_OTHER + 1, "self": N_OTHER}
@@ -21,10 +21,11 @@ FIRST_MOVED = 4
 """Column of `looked`: a mean over all destinations too, whose uniform expectation is of each head."""
 
 
-class HeadRecorder:
+class HeadRecorder(Holding):
     """Sums of each layer and head over the destinations of a shard. context: the longest that a sequence may be."""
 
     sites = frozenset(PROJECTED)
+    held = ("looked", "evenly", "moved_evenly", "n_destinations", "n_repeated", "n_added")
 
     def __init__(self, model: Model, context: int) -> None:
         width = N_OTHER + max(context, 2)

@@ -13,7 +13,7 @@ import torch
 
 from ingest.model.hooks import KEY, LayerRecord
 from ingest.model.models import Model
-from ingest.recorders.base import Batch
+from ingest.recorders.base import Batch, Holding
 from ingest.store.shards import fsync
 from ingest.workers.worker import Progress, Tables
 from schema.errors import AtlasError
@@ -23,10 +23,11 @@ ROW_GROUP_BYTES = 2**23
 """Of the keys of a row group: whoever reads a file holds one at a time."""
 
 
-class KeyRecorder:
+class KeyRecorder(Holding):
     """Keys of a shard, written to `folder`. found: first position_id of a forward pass → position_ids, document_ids, next_token_ids and keys."""
 
     sites = frozenset({KEY})
+    held = ("found",)
 
     def __init__(self, model: Model, folder: Path, corpus_id: int, min_index: int) -> None:
         self.model, self.folder, self.corpus_id, self.min_index = model, folder, corpus_id, min_index

@@ -59,7 +59,11 @@ def check_finite(layer: int, total: np.ndarray) -> None:
 
 
 class CpuKeys:
-    """Running reductions of all keys on the CPU. is_distinct: triggers of a key and tail have contexts of their own."""
+    """Running reductions of all keys on the CPU. is_distinct: triggers of a key and tail have contexts of their own. held: what they have come to."""
+
+    held = (
+        "best", "best_positions", "places", "levels", "scales", "contexts", "n_positions", "total", "square", "low", "high", "n_active", "histogram",
+    )  # fmt: skip
 
     def __init__(self, n_layers: int, d_ffn: int, k: int, is_distinct: bool = False) -> None:
         self.shape = (n_layers, d_ffn)

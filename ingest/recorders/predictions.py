@@ -10,7 +10,7 @@ from torch import Tensor
 from ingest.model.hooks import LayerRecord
 from ingest.model.models import Model
 from ingest.model.ranking import rank_of, top_k
-from ingest.recorders.base import Batch
+from ingest.recorders.base import Batch, Holding
 from ingest.recorders.prediction_kernel import read_logits
 from ingest.text.tokens import token_rows
 from ingest.workers.worker import Progress, Tables, Worker
@@ -28,13 +28,14 @@ class Predictions(NamedTuple):
     tops: np.ndarray
 
 
-class PredictionRecorder:
+class PredictionRecorder(Holding):
     """Predictions of a shard. found: first position_id of a forward pass → its position_ids, whether a token follows each, and its predictions.
 
     marked: 1 for tokens behind which no word goes on, else 0, [d_vocab] float32 on the model's device.
     """
 
     sites = frozenset({"resid_post"})
+    held = ("found",)
 
     def __init__(self, model: Model, marked: Tensor) -> None:
         self.model, self.marked = model, marked

@@ -4,9 +4,11 @@ A shard's batches are a function of the shard alone (its sequences, longest firs
 device, with as many threads, is the same to the bit; where a batch had to be split for want of memory, to rounding.
 """
 
+import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import fields, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -47,15 +49,33 @@ def read(worker: Worker, advance: Advance, *, asked: list[Asked], documents: lis
     else:
         sequences = [s for d in documents for s in d.sequences]
     with locating_overflow(worker.model, documents):
-        for batch in batches(sequences, batch_tokens):
-            for part in read_batch(worker.model, [(recorder, each.sample) for recorder, each in zip(recorders, asked, strict=True)], batch):
+        heard = [(recorder, each.sample) for recorder, each in zip(recorders, asked, strict=True)]
+        identity = identity_of(worker, asked, sequences, batch_tokens) if worker.begun else ""
+        n_heard = worker.begun.restore(identity, recorders) if worker.begun else 0
+        for i, batch in enumerate(batches(sequences, batch_tokens)):
+            for part in [batch] if i < n_heard else read_batch(worker.model, heard, batch):
                 for each in asked:
                     advance(each.run_id, sum(map(n_tokens, part)) if each.sample is None else READING * n_sampled(part, each.sample))
+            if worker.begun and i >= n_heard:
+                worker.begun.save_if_due(identity, i + 1, recorders)
         found = [recorded(recorder, each, documents, corpus_id, partial(advance, each.run_id)) for recorder, each in zip(recorders, asked, strict=True)]
         for tables in found:
             for name, table in tables.items():
                 require_finite(name, table)
     return found
+
+
+def identity_of(worker: Worker, asked: list[Asked], sequences: list[Sequence], batch_tokens: int) -> str:
+    """SHA-256, in hexadecimal, of all that the bits of a shard's numbers follow from, our own code included."""
+    model = worker.model
+    digest = hashlib.sha256(f"{model.weights_sha256} {model.dtype} {torch.__version__} {torch.get_num_threads()} {batch_tokens}".encode())
+    for source in sorted(Path(__file__).parents[1].rglob("*.py")):
+        digest.update(source.read_bytes())
+    for each in asked:
+        digest.update(f"\n{each.run_id} ".encode() + (b"" if each.sample is None else each.sample.tobytes()))
+    for s in sequences:
+        digest.update(f"\n{s.sequence_id} {s.first_position_id} ".encode() + np.asarray(s.token_ids).tobytes())
+    return digest.hexdigest()
 
 
 def n_sampled(sequences: tuple[Sequence, ...], sample: np.ndarray) -> int:

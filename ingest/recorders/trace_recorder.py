@@ -5,16 +5,17 @@ import torch
 
 from ingest.model.hooks import RECORDED, LayerRecord
 from ingest.model.models import Model
-from ingest.recorders.base import Batch
+from ingest.recorders.base import Batch, Holding
 from ingest.recorders.traces import TracedStates, TraceSettings, join_states, trace_tables
 from ingest.workers.worker import Progress, Tables, Worker
 from schema.terms import SITES
 
 
-class TraceRecorder:
+class TraceRecorder(Holding):
     """Everything about the sampled positions of one shard; all states are held until the shard is done."""
 
     sites = frozenset(RECORDED)
+    held = ("parts",)
 
     def __init__(self, model: Model, value_tops: np.ndarray, run_id: int, settings: TraceSettings) -> None:
         self.model, self.value_tops, self.run_id, self.settings = model, value_tops, run_id, settings

@@ -1,5 +1,7 @@
 """Every key's triggers and statistics, recorded while all positions are read."""
 
+from typing import Any
+
 import numpy as np
 
 from ingest.model.hooks import LayerRecord
@@ -20,6 +22,7 @@ class TriggerRecorder:
     """
 
     sites = frozenset({"coefficient"})
+    held = ("first_position", "end", "n_added")
 
     def __init__(self, keys: CpuKeys | TorchKeys, corpus_id: int, skip_first: int = 0, distinct: int = 0) -> None:
         self.keys, self.corpus_id, self.skip_first, self.distinct = keys, corpus_id, skip_first, distinct
@@ -43,6 +46,14 @@ class TriggerRecorder:
         if layer >= self.n_before:
             self.add(layer, record["coefficient"])
             self.n_added.update((i, layer + 1) for i in self.sequence_ids)
+
+    def state(self) -> dict[str, Any]:
+        assert isinstance(self.keys, CpuKeys), "what a GPU reduces is not written while it is read"
+        return {**{name: getattr(self, name) for name in self.held}, "keys": {name: getattr(self.keys, name) for name in self.keys.held}}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        vars(self.keys).update(state["keys"])
+        vars(self).update({name: state[name] for name in self.held})
 
     def tables(self, _: Progress) -> Tables:
         triggers = trigger_rows(self.keys, self.corpus_id, self.first_position, self.end)

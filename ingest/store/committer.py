@@ -6,6 +6,7 @@ atlas.duckdb            the published snapshot
 atlas.duckdb.work/
   lock                  held by the process that works here, which it names
   atlas.duckdb          the committer's file, with its log
+  begun                 what was read of a shard that is not done (ingest/workers/begun.py)
   snapshot.tmp          the next snapshot, being written
   shards/worker-0/      see ingest/store/shards.py
 """
@@ -31,7 +32,13 @@ from schema.locks import is_at
 PUBLISH_SHARE = 20
 """A snapshot is published during a run once this many times the last publication's duration has gone by."""
 
-OWN = ("lock", "shards", "atlas.duckdb", "atlas.duckdb.*", ".atlas.duckdb.opening-*", "snapshot.tmp", "snapshot.tmp.*", "stdin.txt", "stdin.partial")
+BEGUN = "begun"
+"""What was read of a shard that is not done (ingest/workers/begun.py)."""
+
+OWN = (
+    "lock", "shards", BEGUN, f"{BEGUN}.new", "atlas.duckdb", "atlas.duckdb.*", ".atlas.duckdb.opening-*", "snapshot.tmp", "snapshot.tmp.*", "stdin.txt",
+    "stdin.partial",
+)  # fmt: skip
 """What a working folder holds."""
 
 

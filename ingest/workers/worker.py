@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from ingest.model.models import Model
+from ingest.workers.begun import Begun
 
 Tables = dict[str, pa.Table]
 """What a shard holds, by the name of the table."""
@@ -20,10 +21,10 @@ T = TypeVar("T")
 
 
 class Worker:
-    """model: what it computes with. states: what the shards of each run share."""
+    """model: what it computes with. begun: where it writes what it has read of a shard, None for nowhere. states: what the shards of each run share."""
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
+    def __init__(self, model: Model, begun: Begun | None = None) -> None:
+        self.model, self.begun = model, begun
         self.states: dict[int, Any] = {}
 
     def kept(self, run_id: int, make: Callable[[], T]) -> T:

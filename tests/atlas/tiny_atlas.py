@@ -467,7 +467,7 @@ def run_rows() -> dict[str, list[tuple]]:
     kinds += [("prediction", 0), ("prediction", 1), ("ngram", 0), ("ngram", 1), ("keys", 0), ("keys", 1)]
     kinds += [("token_vector", None), ("token_state", 0), ("word_test", None)]
     kinds += [("word", 0), ("word", 1), ("probe", 0), ("tree_probe", 0), ("head_relation", 0)]
-    runs = [(i, k, c, "{}", "{}", 0, "cpu", 1, when, when, "finished") for i, (k, c) in enumerate(kinds)]
+    runs = [(i, k, c, '{"model": "tiny"}', "{}", 0, "cpu", 1, when, when, "finished") for i, (k, c) in enumerate(kinds)]
     traced, taken_apart = ({name: len(rows) for name, rows in made().items()} for made in (trace_rows, attribution_rows))
     n_rows = [
         {"neuron": 12, "value_token": 48, "value_neighbour": 36},

@@ -20,7 +20,7 @@ from ingest.model import gpus, models
 from ingest.model.gpus import SPREAD, Choice, choose_device, driver_version, free_memory, gpu_facts, no_gpu
 from ingest.model.loading import checked_device, n_weight_bytes
 from ingest.model.models import load_model, wrap
-from ingest.model.sources import folder_source
+from ingest.model.sources import Source, folder_source
 from ingest.placing import computed_by, place_workers, size_batches
 from ingest.request import Request
 from ingest.store import register
@@ -112,7 +112,7 @@ def test_the_gpu_that_has_room_is_taken(free: dict[int, int], n_bytes: int, devi
     machine(monkeypatch, n_gpus=len(free))
     monkeypatch.setattr(gpus, "free_memory", lambda: (free, ""))
     found = choose_device(lambda: n_bytes)
-    assert found.device == device
+    assert found.name == device
     with pytest.raises(AtlasError, match=said):
         raise AtlasError(found.why)
 
@@ -152,6 +152,39 @@ def test_a_model_tells_what_it_was_put_on(folder: Path, monkeypatch: pytest.Monk
     assert (told, model.place) == (["there is room"], "cpu")
     assert counted == [4 * sum(p.numel() for p in model.hf.parameters())]
     load_model(str(folder), revision=None, dtype="float32", device="cpu", tell=pytest.fail)
+
+
+@pytest.mark.parametrize(
+    ("config", "gguf_file", "is_kept", "device", "chosen"),
+    [
+        ({"dtype": "bfloat16"}, None, False, "cpu", "float32"),
+        ({"dtype": "bfloat16"}, None, False, "cuda:1", "bfloat16"),
+        ({"torch_dtype": "float16"}, None, False, SPREAD, "float16"),
+        ({}, None, False, "cuda", "float32"),
+        ({"dtype": "float64"}, None, False, "cuda", "float32"),
+        # 4 bits a weight are no number format of torch's
+        ({"dtype": "bfloat16"}, "model.gguf", False, "cuda", "float32"),
+        ({"dtype": "bfloat16"}, None, True, "cuda", "float32"),
+    ],
+)
+def test_processors_compute_in_float32_and_gpus_in_what_the_checkpoint_has(
+    config: dict[str, str], gguf_file: str | None, is_kept: bool, device: str, chosen: str
+) -> None:
+    assert models.choose_dtype(Source("m", "m", config, gguf_file=gguf_file, is_kept=is_kept), device).name == chosen
+
+
+def test_a_number_format_that_was_chosen_is_said_and_that_of_an_atlas_stays(tmp_path: Path) -> None:
+    tiny_hf("llama").to(torch.bfloat16).save_pretrained(tmp_path / "half")
+    tiny_tokenizer().save_pretrained(tmp_path / "half")
+    texts = {}
+    for name, options in {"auto": [], "own": ["--dtype", "bfloat16"], "again": ["--head-probe"]}.items():
+        target = tmp_path / f"{'own' if name == 'again' else name}.duckdb"
+        words = [str(target), "--model", str(tmp_path / "half"), "--device", "cpu", *options]
+        done = CliRunner().invoke(ingest, words, catch_exceptions=False)
+        assert done.exit_code == 0
+        with closing(open_reader(target)) as con:
+            texts[name] = (con.execute("SELECT m.dtype FROM model AS m").fetchone(), "computing in float32, as processors do best" in done.output)
+    assert texts == {"auto": (("float32",), True), "own": (("bfloat16",), False), "again": (("bfloat16",), False)}
 
 
 def request(**given: object) -> Request:

@@ -32,7 +32,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 @pytest.fixture
 def ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """An ingest on the processors does as one on a GPU."""
-    monkeypatch.setattr(driver, "pool_for", lambda request, model, staging: nullcontext(Alone(Worker(model), staging, ahead=True)))
+    monkeypatch.setattr(driver, "pool_for", lambda request, model, staging, work: nullcontext(Alone(Worker(model), staging, ahead=True)))
 
 
 class Recorded:
@@ -101,7 +101,7 @@ def test_an_interruption_ends_the_thread(tmp_path: Path) -> None:
 @pytest.mark.thorough
 def test_the_atlas_is_the_same(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = Published(run(tiny.request(tmp_path / "a.duckdb"))).checksums()
-    monkeypatch.setattr(driver, "pool_for", lambda request, model, staging: nullcontext(Alone(Worker(model), staging, ahead=True)))
+    monkeypatch.setattr(driver, "pool_for", lambda request, model, staging, work: nullcontext(Alone(Worker(model), staging, ahead=True)))
     assert Published(run(tiny.request(tmp_path / "b.duckdb"))).checksums() == expected
 
 
