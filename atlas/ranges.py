@@ -117,7 +117,7 @@ def check_traced(con: duckdb.DuckDBPyConnection, position_id: object) -> None:
         return
     nearest = fetch_rows(con, f"SELECT position_id FROM trace ORDER BY abs(position_id - {literal(position_id)}), position_id LIMIT 3")
     if not nearest:
-        raise AtlasError("this atlas has no traced positions; `atlas ingest --trace N` makes them")
+        raise AtlasError("this atlas has no traced positions; an ingest with --trace 300 makes some")
     raise AtlasError(f"position {position_id} is not traced; the nearest that are: {', '.join(str(p) for (p,) in nearest)} (table trace has all)")
 
 

@@ -36,7 +36,7 @@ def unfinished(path: Path) -> str | None:
     """That an ingest into the atlas at `path`, made or not, has not come to its end; or None."""
     if not work_folder(path).is_dir():
         return None
-    return f"an ingest is running or was interrupted ({work_folder(path)}): the same `atlas ingest {path} …` again goes on where it stopped"
+    return f"an ingest is running or was interrupted ({work_folder(path)}): the command that made it goes on where it stopped"
 
 
 def notes(con: duckdb.DuckDBPyConnection, path: Path) -> list[str]:

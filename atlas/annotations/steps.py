@@ -57,12 +57,14 @@ ORDER BY a.annotation_id, i.rank
 SPELT = "SELECT a.annotator FROM annotations.annotation AS a WHERE lower(a.annotator) = lower($name) ORDER BY a.annotator <> $name, a.annotation_id LIMIT 1"
 
 
-def make_sheet(con: duckdb.DuckDBPyConnection, subject: str, per_layer: int, seed: int, corpus: int | None, annotator: str | None) -> tuple[bytes, list[str]]:
+def make_sheet(
+    con: duckdb.DuckDBPyConnection, path: Path, subject: str, per_layer: int, seed: int, corpus: int | None, annotator: str | None
+) -> tuple[bytes, list[str]]:
     """A sheet of a seeded sample; what `annotator` has annotated of it already is filled in, beside the texts and tokens that it was said of.
 
     The second is what of it stands at another place than when it was said, or nowhere, a sentence each.
     """
-    found = shown(con, sample(con, SUBJECTS[subject], per_layer, seed, corpus))
+    found = shown(con, sample(con, path, SUBJECTS[subject], per_layer, seed, corpus))
     former = patterns_of(con, annotator) if annotator else {}
     before = ids_shown(con, annotator) if annotator else {}
     moves = [move_patterns(patterns, before[address], found[address]) for address, patterns in former.items() if address in found]
@@ -143,7 +145,7 @@ def named(con: duckdb.DuckDBPyConnection, annotator: str) -> str:
 
 def propose(con: duckdb.DuckDBPyConnection, path: Path, per_layer: int, seed: int, corpus: int | None) -> int:
     """Put proposals for a seeded sample of keys in the place of earlier ones; returns for how many keys."""
-    addresses = sample(con, SUBJECTS["key"], per_layer, seed, corpus)
+    addresses = sample(con, path, SUBJECTS["key"], per_layer, seed, corpus)
     with changing_own(ANNOTATIONS, path) as (writer, own):
         remove(writer, annotated(own, MINER).values())
         for batch in batches(addresses):

@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
 
 import duckdb
 
+from atlas.commands import complete
 from atlas.cursors import fetch_rows
 from schema.errors import AtlasError
 
@@ -40,7 +43,7 @@ class Subject:
     """One kind of thing to annotate.
 
     `name` is the stored word, `option` that of the command line, `title` how people call one. A pattern explains `least` of the things
-    shown, or more. `items` is SQL for what can be shown: corpus_id, layer, item, rank, position_id, token_id.
+    shown, or more. `items` is SQL for what can be shown: corpus_id, layer, item, rank, position_id, token_id. `brought_by`: options of `atlas ingest`.
     """
 
     name: str
@@ -51,6 +54,7 @@ class Subject:
     items: str
     has_corpus: bool
     missing: str
+    brought_by: str
 
 
 BATCH = 500
@@ -61,10 +65,10 @@ CONCEPTS = ("semantic", "syntactic", "names")
 SUBJECTS = {
     s.name: s
     for s in (
-        Subject("key", "keys", "key", ("shallow", "semantic"), 3, TRIGGERS, True, "no triggers: `atlas ingest … --corpus …` sweeps a corpus for them"),
-        Subject("value", "values", "value", CONCEPTS, 4, VALUE_TOKENS, False, "no values: `atlas ingest … --model …` reads them"),
-        Subject("random_vector", "random-vectors", "random vector", CONCEPTS, 4, RANDOM_VECTOR_TOKENS, False, "no random vectors: `atlas ingest … --paper`"),
-        Subject("ffn_update", "updates", "update", CONCEPTS, 4, UPDATE_TOKENS, True, "no FFN updates of its own: `atlas ingest … --paper`"),
+        Subject("key", "keys", "key", ("shallow", "semantic"), 3, TRIGGERS, True, "no triggers", "--corpus …"),
+        Subject("value", "values", "value", CONCEPTS, 4, VALUE_TOKENS, False, "no values", ""),
+        Subject("random_vector", "random-vectors", "random vector", CONCEPTS, 4, RANDOM_VECTOR_TOKENS, False, "no random vectors", "--corpus … --paper"),
+        Subject("ffn_update", "updates", "update", CONCEPTS, 4, UPDATE_TOKENS, True, "no FFN updates of its own", "--corpus … --paper"),
     )
 }
 """Stored word → subject. The rules are the papers': 3 prefixes (Geva et al. 2021, section 3), 4 tokens (Geva et al. 2022, section 4)."""
@@ -124,15 +128,16 @@ class Annotation:
     patterns: tuple[Pattern, ...]
 
 
-def sample(con: duckdb.DuckDBPyConnection, subject: Subject, per_layer: int, seed: int, corpus: int | None) -> list[Address]:
-    """At most `per_layer` addresses of each layer, drawn by the md5 of seed and address, so that neither order nor reloading changes them.
+def sample(con: duckdb.DuckDBPyConnection, path: Path, subject: Subject, per_layer: int, seed: int, corpus: int | None) -> list[Address]:
+    """Of the atlas at `path` at most `per_layer` addresses of each layer, drawn by the md5 of seed and address: neither order nor reloading changes them.
 
     Raises AtlasError if the atlas has none, or if it has several corpora and none is named.
     """
     rows = f"SELECT i.corpus_id, i.layer, i.item FROM ({subject.items}) AS i WHERE i.rank = 1"
     corpora = [c for (c,) in fetch_rows(con, f"SELECT DISTINCT r.corpus_id FROM ({rows}) AS r ORDER BY ALL")]
     if not corpora:
-        raise AtlasError(f"this atlas has {subject.missing}")
+        how = complete(con, f"atlas ingest {quote(str(path))} --model … {subject.brought_by}".rstrip(), corpus)
+        raise AtlasError(f"this atlas has {subject.missing}: `{how}`")
     if subject.has_corpus and corpus is None and len(corpora) > 1:
         raise AtlasError(f"which corpus? Give --corpus, one of {', '.join(str(c) for c in corpora)}")
     if subject.has_corpus and corpus is not None and corpus not in corpora:

@@ -59,7 +59,7 @@ def sheet_command(subject: str, per_layer: int, seed: int, corpus: int | None, a
     if output.exists():
         raise AtlasError(f"{output} exists and may hold somebody's work: name another file")
     with open_atlas(db) as a:
-        data, notes = make_sheet(a.con, SUBJECTS[subject], per_layer, seed, corpus, annotator)
+        data, notes = make_sheet(a.con, a.path, SUBJECTS[subject], per_layer, seed, corpus, annotator)
     write_file(output, data)
     for note in notes:
         click.echo(f"note: {note}", err=True)

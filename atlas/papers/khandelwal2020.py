@@ -126,7 +126,7 @@ FIG7 = Item(
     ),
     n=lambda f: f"{each(f, 'n_queries', 'tune queries')}, {each(f, 'n_test', 'test queries')}",
     exclusions="queries that n-grams do not predict; in the figure any λ that leaves a token without probability",
-    if_empty="n-grams predict none of the retrieval's queries; `atlas ingest … --ngram-split` with the corpora of both",
+    if_empty="n-grams predict none of the retrieval's queries; ingest their text with --ngram-split and the name of a split that was counted",
     columns={"mixture": "mixed with", "weight": "λ", "perplexity": "perplexity", "is_chosen": "chosen", "test_perplexity": "test", "n_queries": "n"},
     headline="n-grams take 0.2 off the validation perplexity, neighbours 1.9: they give more than what the last words are followed by",
     ours=of_mixtures,

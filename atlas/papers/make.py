@@ -2,8 +2,10 @@
 
 import time
 from collections.abc import Mapping
+from shlex import quote
 
 from atlas.api import Atlas
+from atlas.commands import complete
 from atlas.cursors import fetch_rows
 from atlas.export.figures import PACKAGES as FIGURE_PACKAGES
 from atlas.export.formats import Style, render
@@ -38,7 +40,7 @@ def make_item(a: Atlas, item: Item, choices: Choices) -> Made:
     except AtlasError as error:
         return Made(item, time.monotonic() - start, reason=str(error), is_failure=True)
     if frame.is_empty():
-        return Made(item, time.monotonic() - start, reason=f"no rows: {item.if_empty}")
+        return Made(item, time.monotonic() - start, reason=f"no rows: {complete(a.con, item.if_empty.format(path=quote(str(a.path))), choices.get('corpus'))}")
     arguments = item.arguments(choices)
     words = caption(frame, item, arguments, setting_of(a.con, arguments.get("corpus")), active_of(a.con), others)
     found = provenance(

@@ -73,9 +73,7 @@ def queries(con: duckdb.DuckDBPyConnection, corpus_id: int, n: int, seed: int) -
     found = con.execute(QUERIES, {"corpus": corpus_id, "n": n, "seed": seed}).fetchnumpy()
     columns = list(found.values())
     if not len(columns[0]):
-        raise AtlasError(
-            f"no predictions of corpus {corpus_id}, which neighbours are mixed with: `atlas ingest … --prediction` with what its keys were made with"
-        )
+        raise AtlasError(f"no predictions of corpus {corpus_id}, which neighbours are mixed with: ingest it with --prediction and what its keys were made with")
     order = np.argsort(columns[0])
     return Asked(*(np.asarray(column)[order] for column in columns))
 

@@ -94,7 +94,7 @@ class Store:
         return keys
 
 
-AGAIN = "`atlas ingest … --keys` with what it was made with writes it again"
+AGAIN = "an ingest with --keys and what it was made with writes it again"
 
 
 ID_BYTES = 20

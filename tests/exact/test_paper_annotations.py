@@ -96,7 +96,7 @@ def looks(c: Case, file: Path) -> list[Look]:
         for name, finds in (("anna", anna), ("bert", bert)):
             sheet = file.with_name(f"{subject}-{name}.csv")
             with atlas.open(file) as a:
-                sheet.write_bytes(make_sheet(a.con, subject, PER_LAYER, 0, None, None)[0])
+                sheet.write_bytes(make_sheet(a.con, a.path, subject, PER_LAYER, 0, None, None)[0])
                 found += fill_in(c, sheet, finds)
                 load(a.con, file, sheet, name, is_replacing=False)
     assert len(found) == 2 * len(SUBJECTS) * PER_LAYER * c.n_layers

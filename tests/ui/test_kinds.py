@@ -58,7 +58,7 @@ PARTLY = {
         "neuron": "No text has been swept, so what triggers it is not known",
         "head": "Not known: atlas ingest tiny.duckdb --corpus sotu --head-statistics --head-probe",
         "Predictions": "atlas ingest tiny.duckdb --corpus sotu --trace 300",
-        "Prediction": "this atlas has no traced positions; `atlas ingest --trace N` makes them",
+        "Prediction": "this atlas has no traced positions; an ingest with --trace 300 makes some",
         "Map": "atlas ingest tiny.duckdb --corpus sotu --map",
         "Evidence": "Not here yet: no trace.",
         "Overview": "No corpus yet: atlas ingest with --corpus reads one.",

@@ -262,7 +262,7 @@ def test_names_that_differ_in_case_alone_are_one_persons(path: Path, load_sheet)
     with atlas.open(path) as a:
         assert a.sql("SELECT DISTINCT annotator FROM annotations.annotation").rows() == [("Ada",)]
         assert a.geva2021_fig2(annotator="aDA")["n_keys"].to_list() == [1]
-        assert b"second" in make_sheet(a.con, "key", 1, 0, 2, "aDa")[0]
+        assert b"second" in make_sheet(a.con, a.path, "key", 1, 0, 2, "aDa")[0]
         assert a.annotated_patterns(annotator="ada")["description"].to_list() == ["second", "of things"]
 
 

@@ -101,7 +101,7 @@ def test_proposals_are_counted_only_until_a_person_has_annotated(path: Path, tmp
     with atlas.open(path) as a:
         assert a.geva2021_fig2().select(columns).rows()[0] == (0, "proposed", 4, 12, 0.25, 0.75)
         sheet = tmp_path / "sheet.csv"
-        text = make_sheet(a.con, "key", 1, 0, 0, MINER)[0].decode("utf-8-sig")
+        text = make_sheet(a.con, a.path, "key", 1, 0, 0, MINER)[0].decode("utf-8-sig")
         # layer 0 draws L0N1, filled in with the proposal, which a person may take over; the two others are left empty
         assert text.count("ends with “sat”") == 1 and text.count("none") == 3
         sheet.write_text(text.replace('"none",""', '"",""'))

@@ -27,7 +27,7 @@ def cells_of(data: bytes) -> list[list[str]]:
 
 @pytest.mark.thorough
 def test_a_sheet_of_keys_shows_their_texts(a: atlas.Atlas) -> None:
-    rows = cells_of(make_sheet(a.con, "key", 4, 0, 0, None)[0])
+    rows = cells_of(make_sheet(a.con, a.path, "key", 4, 0, 0, None)[0])
     assert [row[0][:2] for row in rows[:6]] == ["# "] * 6
     assert tuple(rows[6]) == COLUMNS
     of_l0n1 = [row for row in rows if row[:3] == ["key", "0", "1"]]
@@ -39,18 +39,20 @@ def test_a_sheet_of_keys_shows_their_texts(a: atlas.Atlas) -> None:
 
 
 def test_a_sheet_of_vectors_shows_their_tokens(a: atlas.Atlas) -> None:
-    found = {s: [row for row in cells_of(make_sheet(a.con, s, 4, 0, None, None)[0]) if row[:3] == [s, "1", "0"]] for s in ("value", "random_vector")}
+    found = {s: [row for row in cells_of(make_sheet(a.con, a.path, s, 4, 0, None, None)[0]) if row[:3] == [s, "1", "0"]] for s in ("value", "random_vector")}
     assert [(row[4], row[5], row[6]) for row in found["value"]] == [("1", "2", "« cat»"), ("2", "10", "« dog»")]
     assert [(row[4], row[5], row[6]) for row in found["random_vector"]] == [("1", "4", "«cat»"), ("2", "7", "« *»")]
-    updates = [row for row in cells_of(make_sheet(a.con, "ffn_update", 4, 0, 0, None)[0]) if row[:3] == ["ffn_update", "1", "p8"]]
+    updates = [row for row in cells_of(make_sheet(a.con, a.path, "ffn_update", 4, 0, 0, None)[0]) if row[:3] == ["ffn_update", "1", "p8"]]
     assert [row[3:7] for row in updates] == [["0", "1", "5", "«.»"], ["0", "2", "9", "«↵»"]]
 
 
 def test_the_sample_rests_on_seed_and_address_alone(a: atlas.Atlas) -> None:
     # md5 of 'seed:layer:neuron', the smallest of each layer; from `printf 0:0:N | md5sum` and so on
-    assert [(x.layer, x.item) for x in sample(a.con, SUBJECTS["value"], 1, 0, None)] == [(0, 1), (1, 0), (2, 0)]
-    assert sample(a.con, SUBJECTS["key"], 2, 0, 0) != sample(a.con, SUBJECTS["key"], 2, 1, 0)
-    assert [(x.layer, x.item) for x in sample(a.con, SUBJECTS["key"], 2, 3, 0)] == [(x.layer, x.item) for x in sample(a.con, SUBJECTS["value"], 2, 3, None)]
+    assert [(x.layer, x.item) for x in sample(a.con, a.path, SUBJECTS["value"], 1, 0, None)] == [(0, 1), (1, 0), (2, 0)]
+    assert sample(a.con, a.path, SUBJECTS["key"], 2, 0, 0) != sample(a.con, a.path, SUBJECTS["key"], 2, 1, 0)
+    assert [(x.layer, x.item) for x in sample(a.con, a.path, SUBJECTS["key"], 2, 3, 0)] == [
+        (x.layer, x.item) for x in sample(a.con, a.path, SUBJECTS["value"], 2, 3, None)
+    ]
 
 
 def reorder_triggers(path: Path) -> None:
@@ -69,7 +71,7 @@ def test_letters_stand_beside_the_texts_that_they_were_said_of_whatever_their_ra
             insert(writer, [Annotation(KEY, items, (Pattern("shallow", "first", (1, 3, 4)), Pattern("semantic", "second", (2, 5, 6, 8))))], "anna", "ww")
     reorder_triggers(nasty_path)
     with atlas.open(nasty_path) as a:
-        data, notes = make_sheet(a.con, "key", 4, 0, 2, "anna")
+        data, notes = make_sheet(a.con, a.path, "key", 4, 0, 2, "anna")
     letters = {row[5]: row[10] for row in cells_of(data) if row[:3] == ["key", "0", "0"]}
     assert [letters[f"p{items[rank - 1].id}"] for rank in (1, 2, 4, 5, 6, 7, 8)] == ["a", "b", "a", "b", "b", "", "b"]
     assert letters["p3"] == ""
@@ -86,17 +88,17 @@ def test_letters_stand_beside_the_texts_that_they_were_said_of_whatever_their_ra
 )
 def test_a_corpus_that_is_not_there_is_said(a: atlas.Atlas, subject: str, corpus: int | None, message: str) -> None:
     with pytest.raises(AtlasError, match=message):
-        make_sheet(a.con, subject, 1, 0, corpus, None)
+        make_sheet(a.con, a.path, subject, 1, 0, corpus, None)
 
 
 def test_an_atlas_without_triggers_says_what_makes_them(empty_path: Path) -> None:
     with atlas.open(empty_path) as a, pytest.raises(AtlasError, match="no triggers: `atlas ingest"):
-        make_sheet(a.con, "key", 1, 0, None, None)
+        make_sheet(a.con, a.path, "key", 1, 0, None, None)
 
 
 def test_no_cell_can_run(nasty_path: Path) -> None:
     with atlas.open(nasty_path) as a:
-        rows = cells_of(make_sheet(a.con, "key", 1, 0, 2, None)[0])
+        rows = cells_of(make_sheet(a.con, a.path, "key", 1, 0, 2, None)[0])
     assert not [cell for row in rows for cell in row if cell.lstrip()[:1] in ("=", "+", "-", "@")]
     shown = [row[6] for row in rows if row[:1] == ["key"]]
     assert shown == [
@@ -118,7 +120,7 @@ def test_nasty_cells_come_back_exactly(nasty_path: Path, separator: str) -> None
     patterns = (Pattern("shallow", "=cmd|' /C calc'!A0", (1, 2, 3)), Pattern("semantic", 'two\nlines, "quoted"; 漢字 🙂 *', (3, 6, 8)))
     sheet = nasty_path.with_name("filled.csv")
     with atlas.open(nasty_path) as a:
-        rows = cells_of(make_sheet(a.con, "key", 1, 0, 2, None)[0])
+        rows = cells_of(make_sheet(a.con, a.path, "key", 1, 0, 2, None)[0])
         fill(rows, ["a", "a", "ab", "", "", "B", "", "b"], [(p.kind, p.description) for p in patterns])
         out = io.StringIO()
         csv.writer(out, delimiter=separator, lineterminator="\n").writerows(rows)
@@ -130,7 +132,7 @@ def test_nasty_cells_come_back_exactly(nasty_path: Path, separator: str) -> None
         assert kept == [("=1+1", ""), (' "q",', "=1+1"), ("\t", '=1+1 "q",'), ("007", '=1+1 "q",\t漢🙂\n*x')]
         # and out again, filled in, and in again
         again = nasty_path.with_name("again.csv")
-        again.write_bytes(make_sheet(a.con, "key", 1, 0, 2, "anna")[0])
+        again.write_bytes(make_sheet(a.con, a.path, "key", 1, 0, 2, "anna")[0])
         assert load(a.con, nasty_path, again, "bert", is_replacing=False) == (1, 0, 0)
     with atlas.open(nasty_path) as a:
         assert patterns_of(a.con, "bert") == {KEY: patterns}

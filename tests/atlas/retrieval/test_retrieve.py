@@ -235,7 +235,7 @@ def remove(path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "more", "said"),
     [
-        (cut, (), r"1\.parquet has [\d,]+ bytes where the atlas says [\d,]+: `atlas ingest … --keys` with what it was made with writes it again"),
+        (cut, (), r"1\.parquet has [\d,]+ bytes where the atlas says [\d,]+: an ingest with --keys and what it was made with writes it again"),
         (replace, (), r"1\.parquet is not the file that the atlas was made with, of another model or an earlier ingest"),
         (remove, (), r"no keys at .+1\.parquet, which the atlas names for corpus 0"),
         (lambda _: None, ("--test", "1"), "--tune and --test are both corpus 1: what is chosen on a text cannot be scored on it"),
