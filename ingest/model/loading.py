@@ -1,10 +1,8 @@
 """Read a model's weights and tokenizer from its files with transformers, checking what transformers only logs."""
 
 import hashlib
-import os
 import re
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -58,37 +56,31 @@ def attention(config: PretrainedConfig) -> str:
     return "sdpa" if kind._supports_sdpa else "eager"
 
 
-def require_weights(source: Source) -> None:
-    """AtlasError if a folder has no weights that can be read, which transformers would not tell apart."""
-    folder = Path(source.location)
-    if source.commit is not None or source.gguf_file is not None:
-        return
-    found = [folder / name for name in WEIGHTS if (folder / name).is_file()]
-    if not found:
-        broken = [name for name in WEIGHTS if (folder / name).exists() or (folder / name).is_symlink()]
-        why = f"{broken[0]} is no file, or a link that leads nowhere" if broken else f"there is no {' or '.join(WEIGHTS)}"
-        raise Unreadable(f"model {source.name}: no weights in {folder}: {why}")
-    if not os.access(found[0], os.R_OK):
-        raise AtlasError(f"model {source.name}: no permission to read {found[0]}")
+def require_plain(source: Source) -> None:
+    """AtlasError for weights that are quantised."""
+    if quantization := source.config.get("quantization_config"):
+        method = quantization.get("quant_method") if isinstance(quantization, dict) else quantization
+        raise AtlasError(f"model {source.name}: its weights are quantised ({method}); only GGUF files are dequantised on loading")
 
 
 def config_of(source: Source) -> PretrainedConfig:
     return AutoConfig.for_model(**{key: value for key, value in source.config.items() if not key.endswith("_implementation")})
 
 
+def meta_model(source: Source, dtype: torch.dtype) -> PreTrainedModel:
+    """The model that the configuration speaks of, without weights: it takes no memory."""
+    with reading("config.json", source.name), torch.device("meta"):
+        hf: PreTrainedModel = AutoModelForCausalLM.from_config(config_of(source), dtype=dtype)
+    return hf
+
+
 def n_weight_bytes(source: Source, dtype: torch.dtype) -> int:
     """Bytes of a model's weights in memory, from its configuration alone."""
-    with reading("config.json", source.name), torch.device("meta"):
-        hf = AutoModelForCausalLM.from_config(config_of(source), dtype=dtype)
-    return sum(p.numel() * p.element_size() for p in hf.parameters())
+    return sum(p.numel() * p.element_size() for p in meta_model(source, dtype).parameters())
 
 
 def load_hf(source: Source, dtype: torch.dtype, device_map: str | None) -> PreTrainedModel:
-    """The weights; AtlasError if some are quantised, missing or left over, which transformers would only log, or do not fit where device_map says."""
-    if quantization := source.config.get("quantization_config"):
-        method = quantization.get("quant_method") if isinstance(quantization, dict) else quantization
-        raise AtlasError(f"model {source.name}: its weights are quantised ({method}); only GGUF files are dequantised on loading")
-    require_weights(source)
+    """The weights; AtlasError if some are missing or left over, which transformers would only log, or do not fit where device_map says."""
     with reading("weights", source.name):
         config = config_of(source)
         # with `output_loading_info` it returns a pair, which its type does not say
