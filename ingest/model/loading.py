@@ -11,11 +11,17 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Pretra
 from transformers.utils import logging
 
 from ingest.model.gpus import SPREAD, no_gpu
-from ingest.model.sources import Source, Unreadable, reading
+from ingest.model.sources import Source, Unreadable, find_file, reading
+from ingest.text.panics import panics_said, quiet
+from ingest.text.tokenizer_bounds import check_settings, check_tokenizer
+from ingest.text.tokenizer_trial import try_tokenizer
 from schema.errors import AtlasError
 
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 """Where transformers looks for a model's weights, in this order."""
+
+OTHER_VOCABULARIES = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "vocab.json", "vocab.txt")
+"""What transformers makes a tokenizer of where there is no tokenizer.json."""
 
 CAUSAL_MASK = re.compile(r"\.attn(\.attention)?\.(masked_)?bias$")
 """Buffers of old GPT-Neo and GPT-J checkpoints: the causal mask and its filling, which the code makes anew today."""
@@ -115,7 +121,9 @@ def require_room(hf: nn.Module, name: str) -> None:
 
 
 def load_tokenizer(source: Source) -> PreTrainedTokenizerFast:
-    with reading("tokenizer", source.name):
+    """The tokenizer; AtlasError for one that asks for more than any model's, or gives no offsets."""
+    require_bounded(source)
+    with quiet(), reading("tokenizer", source.name), panics_said(f"model {source.name}: cannot read its tokenizer"):
         tokenizer: Any = AutoTokenizer.from_pretrained(source.location, revision=source.commit, gguf_file=source.gguf_file, trust_remote_code=False)
     if tokenizer.is_fast and not tokenizer.vocab_size:
         raise AtlasError(f"model {source.name}: its tokenizer has no vocabulary; {source.location} needs a tokenizer.json")
@@ -123,6 +131,23 @@ def load_tokenizer(source: Source) -> PreTrainedTokenizerFast:
         kind = type(tokenizer).__name__
         raise AtlasError(f"model {source.name}: its tokenizer ({kind}) gives no character offsets; a fast tokenizer (tokenizer.json) is needed")
     return tokenizer
+
+
+def require_bounded(source: Source) -> None:
+    """AtlasError for a tokenizer whose files ask for more than any model's; that of a GGUF file is a list of tokens."""
+    if source.gguf_file is not None:
+        return
+    if (settings := find_file(source, "tokenizer_config.json")) is not None:
+        with reading("tokenizer_config.json", source.name):
+            check_settings(settings)
+    if (file := find_file(source, "tokenizer.json")) is not None:
+        with reading("tokenizer.json", source.name):
+            check_tokenizer(file)
+    elif any(find_file(source, name) for name in OTHER_VOCABULARIES):
+        # they are converted, and too little is known of them before
+        try_tokenizer(
+            f"model {source.name}: cannot read its tokenizer", {"pretrained": {"pretrained_model_name_or_path": source.location, "revision": source.commit}}
+        )
 
 
 def hash_weights(hf: nn.Module) -> str:

@@ -133,6 +133,16 @@ def hub_source(name: str, revision: str | None) -> Source:
         return Source(name=name, location=name, config=read_config(path), commit=path.parent.name)
 
 
+def find_file(source: Source, name: str) -> Path | None:
+    """A file of a model's; None where it has none of the name."""
+    if source.commit is None:
+        path = Path(source.location) / name
+        return path if path.is_file() else None
+    with suppress(OSError, errors.EntryNotFoundError, errors.HfHubHTTPError):
+        return Path(hf_hub_download(source.location, name, revision=source.commit))
+    return None
+
+
 def folder_source(folder: Path) -> Source:
     require_files(folder)
     path, adapter = folder / "config.json", folder / ADAPTER
