@@ -135,6 +135,13 @@ def test_another_page_is_told_so_without_a_look_at_the_network(here: Server, net
         network.accept()
 
 
+def test_an_origin_that_is_no_address_is_one_of_another_page(here: Server) -> None:
+    for origin in ("http://[", "http://[::1", "http://]", "http://[x]/", "http://a\u2100b".encode("utf-8").decode("latin-1")):
+        status, text, _ = asked(here, "/", Host=f"127.0.0.1:{port(here)}", Origin=origin)
+        assert (status, text.startswith("a page of ")) == (403, True)
+        assert joined(here, f"127.0.0.1:{port(here)}", origin) == 403
+
+
 @pytest.mark.parametrize("path", EVERYWHERE)
 @pytest.mark.parametrize("host", ["127.0.0.1", "evil.com"])
 def test_no_answer_may_be_framed(here: Server, path: str, host: str) -> None:
