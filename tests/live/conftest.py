@@ -12,8 +12,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+import transformers
 
 import atlas
+from ingest.model.gguf import DIGESTS, others_sha256
 from schema.live import UnixConnection, socket_path
 from tests.exact.tiny import D_FFN, Tiny, make, run, tiny_request
 
@@ -50,7 +52,8 @@ def kept(world: World, cache: Path) -> None:
     """Lay the model where one that was dequantised is kept, so that a process finds it by itself."""
     with atlas.open(world.atlas) as a:
         sha256 = a.sql("SELECT weights_sha256 FROM model").item()
-    shutil.copytree(world.tiny.folder, cache / "cache" / "activation-atlas" / "weights" / sha256)
+    folder = shutil.copytree(world.tiny.folder, cache / "cache" / "activation-atlas" / "weights" / sha256)
+    (folder / DIGESTS).write_text(f"{sha256} {others_sha256(folder)} {transformers.__version__}")
 
 
 def processes_of(target: Path) -> list[int]:
