@@ -148,6 +148,7 @@ def own_name(path: Path) -> Iterator[Path]:
         name = path
         with suppress(OSError):
             clear_left(path)
+        with suppress(OSError):
             folder = tempfile.mkdtemp(prefix=f".{path.name}.{OPENING}{os.getpid()}-", dir=path.parent)
             handle = os.open(folder, os.O_RDONLY)
             stack.callback(os.close, handle)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from schema import store
@@ -22,7 +23,7 @@ def publish(path: Path, name: str) -> None:
     draft.replace(path)
 
 
-def names(con) -> list[tuple]:
+def names(con: duckdb.DuckDBPyConnection) -> list[tuple]:
     return con.execute("SELECT name FROM model").fetchall()
 
 
