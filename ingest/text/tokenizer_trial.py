@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from ingest.text.own_process import command_of
 from schema.errors import AtlasError
+from schema.platforms import LIMITS_MEMORY
 
 MOST_BYTES = 2 << 30
 """Of address space; a vocabulary of 260,000 tokens takes half of one, and transformers another half."""
@@ -45,8 +46,7 @@ def try_tokenizer(refusal: str, given: Mapping[str, object], text: str = "") -> 
 def main() -> str | None:
     """What is wrong, if anything is."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # macOS keeps no process to such a limit
-    if sys.platform == "linux":
+    if LIMITS_MEMORY:
         resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     asked = json.loads(sys.stdin.readline())
     text = asked["text"]

@@ -219,6 +219,13 @@ def test_only_what_other_machines_reach_is_said_to_be_reached(tiny: Path, starte
     assert (socket.gethostname().lower() not in started["ATLAS_HOSTS"].split()) == is_alone
 
 
+def test_where_the_system_limits_no_memory_it_is_said(tiny: Path, started: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "limits no process's memory" not in CliRunner().invoke(ui, [str(tiny), "--no-browser"]).stderr
+    monkeypatch.setattr("ui.cli.LIMITS_MEMORY", False)
+    said = CliRunner().invoke(ui, [str(tiny), "--no-browser"]).stderr
+    assert "note: this system limits no process's memory, so that statements are held to DuckDB's own count of 3 GB, and to 10 seconds\n" in said
+
+
 @pytest.mark.thorough
 def test_a_browser_is_opened_where_the_pages_are(tiny: Path, tmp_path: Path) -> None:
     note, script = tmp_path / "opened", tmp_path / "browser.sh"
