@@ -53,7 +53,7 @@ def open_port(target: Path, address: str) -> "Port":
     listener = listening(address)
     token, path = new_token(target)
     click.echo(f"answering at {address} too, for who has the token in {path}", err=True)
-    return Port(address, listener, token)
+    return Port(listener, token)
 
 
 def end_process(target: Path) -> bool:
