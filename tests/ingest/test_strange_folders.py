@@ -4,6 +4,7 @@ said before memory is taken."""
 import json
 import os
 import resource
+import struct
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -72,6 +73,24 @@ def pickled(compression: int, name: str = "pytorch_model.bin") -> Change:
     return change
 
 
+def said_by(pickle: bytes) -> Change:
+    """A file of torch's whose tensors are named by this pickle."""
+
+    def change(folder: Path) -> None:
+        pickled(zipfile.ZIP_STORED, "plain.bin")(folder)
+        with zipfile.ZipFile(folder / "plain.bin") as plain, zipfile.ZipFile(folder / "pytorch_model.bin", "w") as made:
+            for entry in plain.infolist():
+                made.writestr(entry.filename, pickle if entry.filename.endswith("data.pkl") else plain.read(entry))
+        (folder / "plain.bin").unlink()
+
+    return change
+
+
+def many_names() -> bytes:
+    header = json.dumps({f"x{i}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for i in range(140_000)}).encode()
+    return len(header).to_bytes(8, "little") + header
+
+
 def each(*changes: Change) -> Change:
     return lambda folder: [change(folder) for change in changes]
 
@@ -97,9 +116,12 @@ STRANGE: dict[str, tuple[str, Change, str]] = {
     "index of lists": ("gpt2", index([]), "cannot read its weights: TypeError"),  # type: ignore[arg-type]
     "link to a device": ("gpt2", lambda f: (f / "chat_template.jinja").symlink_to("/dev/zero"), "neither a file nor a folder"),
     "a pipe": ("gpt2", lambda f: os.mkfifo(f / "vocab.txt"), "is neither a file nor a folder, and no model has one: remove it"),
-    "a long configuration": ("gpt2", lambda f: os.truncate(f / "config.json", 1 << 33), "config.json has 8,589,934,592 bytes, and no more than "),
+    "a long configuration": ("gpt2", lambda f: os.truncate(f / "config.json", 1 << 33), "config.json has 8,589,934,592 bytes, and 4,194,304 of it"),
     "a deep configuration": ("gpt2", lambda f: (f / "config.json").write_text('{"a":' * 10**5), "cannot read its config.json: RecursionError"),
     "a configuration of digits": ("gpt2", lambda f: (f / "config.json").write_text("9" * 10**6), "cannot read its config.json: ValueError"),
+    "a filled memory": ("gpt2", said_by(b"\x80\x02cbuiltins\nbytearray\nJ\x00\x00\x00\x7f\x85R."), "a pickle that is damaged or holds more than tensors"),
+    "a tensor of any size": ("gpt2", said_by(b"\x80\x02ctorch\nFloatTensor\nJ\x00\x00\x00\x7f\x85R."), "a pickle that is damaged or holds more than tensors"),
+    "many names": ("gpt2", lambda f: (f / "model.safetensors").write_bytes(many_names()), "model.safetensors names 140,000 tensors, and 131,072 are read"),
     "a long header": ("gpt2", lambda f: (f / "model.safetensors").write_bytes(b"\xff" * 7 + b"\x00" + b"{" * 99), "cannot read its weights: SafetensorError"),
 }  # fmt: skip
 
@@ -116,12 +138,27 @@ def test_what_does_not_fit_is_refused_in_a_line_before_memory_is_taken(tmp_path:
     assert len(found) < 600
 
 
+def test_a_header_of_a_gguf_file_is_read_up_to_a_number_of_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ingest.model.gguf.MOST_VALUES", 1000)
+    said = {b"general.architecture": struct.pack("<IQ", 8, 5) + b"llama", b"tokenizer.ggml.tokens": struct.pack("<IIQ", 9, 8, 1000) + bytes(8 * 1000)}
+    header = b"".join(struct.pack("<Q", len(key)) + key + value for key, value in said.items())
+    (tmp_path / "a.gguf").write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, len(said)) + header)
+    assert "cannot read its GGUF header: ValueError: it holds more than 1,000 values beside its weights" in refusal(tmp_path / "a.gguf")
+
+
 def halved(hf: PreTrainedModel, folder: Path) -> None:
     hf.half().save_pretrained(folder)
 
 
 def sharded(hf: PreTrainedModel, folder: Path) -> None:
     hf.save_pretrained(folder, max_shard_size="4KB")
+
+
+def in_the_old_format(hf: PreTrainedModel, folder: Path) -> None:
+    """As torch wrote before 1.6."""
+    hf.save_pretrained(folder)
+    (folder / "model.safetensors").unlink()
+    torch.save(hf.state_dict(), folder / "pytorch_model.bin", _use_new_zipfile_serialization=False)
 
 
 def without_prefix(hf: PreTrainedModel, folder: Path) -> None:
@@ -134,7 +171,7 @@ def without_prefix(hf: PreTrainedModel, folder: Path) -> None:
 @pytest.mark.parametrize("model_type", FAMILIES)
 def test_every_family_fits_its_weights_however_they_are_stored(tmp_path: Path, model_type: str) -> None:
     for ties in (True, False):
-        for save in (sharded, halved, without_prefix):
+        for save in (sharded, halved, in_the_old_format, without_prefix):
             folder = tmp_path / f"{save.__name__}-{ties}"
             save(tiny_hf(model_type, tie_word_embeddings=ties), folder)
             source = find_source(str(folder), None)
