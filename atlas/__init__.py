@@ -12,6 +12,7 @@ if not getattr(schema, "__atlas__", False):
 
 from atlas.address import Head, Neuron, parse_address
 from schema.errors import AtlasError, Locked, NotAnAtlas, QueryRefused, QueryTimeout
+from schema.platforms import require_unix
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,6 +39,7 @@ def open(path: "Path | str", *, memory: str = "4GB") -> "Atlas":
     `memory` is DuckDB's limit for this process, such as "4GB". Use the result as a context manager, or call its close().
     Raises NotAnAtlas if the file is missing, no atlas, or one of another schema version; Locked if another process writes to it.
     """
+    require_unix()
     from atlas.api import Atlas
 
     return Atlas(path, memory=memory)

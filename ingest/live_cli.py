@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from schema.errors import AtlasError
+
 if TYPE_CHECKING:
     from ingest.live.server import Port
 
@@ -51,7 +53,7 @@ def open_port(target: Path, address: str) -> "Port":
     listener = listening(address)
     token, path = new_token(target)
     click.echo(f"answering at {address} too, for who has the token in {path}", err=True)
-    return Port(address, listener, token)
+    return Port(listener, token)
 
 
 def end_process(target: Path) -> bool:
@@ -60,10 +62,18 @@ def end_process(target: Path) -> bool:
     from http.client import HTTPException
 
     from schema.live import UnixConnection, socket_path
+    from schema.live_peer import peer_of
 
     with closing(UnixConnection(socket_path(target), timeout=10)) as connection:
         try:
+            connection.connect()
+            peer = peer_of(connection.sock)
             connection.request("POST", "/stop")
             return connection.getresponse().status == 200
+        except TimeoutError:
+            if peer is None or not peer.is_hung():
+                raise AtlasError(f"the process that answers for {target} does not: it is busy; try again") from None
+            peer.end()
+            return True
         except (OSError, HTTPException):
             return False

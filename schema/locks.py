@@ -55,11 +55,25 @@ def try_lock(path: Path) -> int | None:
                 return None
             raise AtlasError(f"cannot lock {path}, without which two changes at once would lose one of them: {error.strerror}") from error
         if is_at(handle, path):
-            if os.fstat(handle).st_size:
+            try:
+                require_locks(path)
+                if os.fstat(handle).st_size:
+                    raise AtlasError(f"{path} holds something, as no lock does, and would be removed: move it away")
+            except AtlasError:
                 os.close(handle)
-                raise AtlasError(f"{path} holds something, as no lock does, and would be removed: move it away")
+                raise
             return handle
         os.close(handle)
+
+
+def require_locks(path: Path) -> None:
+    """Raise AtlasError where the lock that this process has keeps nobody out: some file systems take a lock and hold none."""
+    with path.open("rb") as second:
+        try:
+            fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return
+    raise AtlasError(f"{path} lies on a file system that holds no locks (flock), so that two at once would write into each other: use a local disk")
 
 
 def open_or_make(path: Path) -> int:

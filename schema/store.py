@@ -4,6 +4,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from glob import escape
@@ -33,6 +34,9 @@ HEADER_BYTES = 3 * 4096
 
 OPENING = "opening-"
 """What the folder of a second name is called by, after the atlas."""
+
+LEFT = 60.0
+"""Seconds after which such a folder that nobody locks was left: whoever makes one locks it at once."""
 
 LOCKED = "Could not set lock"
 """What DuckDB says of a file, and of no other fault, that another process has open for writing."""
@@ -143,7 +147,9 @@ def own_name(path: Path) -> Iterator[Path]:
     with ExitStack() as stack:
         name = path
         with suppress(OSError):
-            folder = tempfile.mkdtemp(prefix=f".{path.name}.{OPENING}", dir=path.parent)
+            clear_left(path)
+        with suppress(OSError):
+            folder = tempfile.mkdtemp(prefix=f".{path.name}.{OPENING}{os.getpid()}-", dir=path.parent)
             handle = os.open(folder, os.O_RDONLY)
             stack.callback(os.close, handle)
             # until it is locked, it may be taken for one that was left
@@ -158,20 +164,45 @@ def own_name(path: Path) -> Iterator[Path]:
         yield name
 
 
+def clear_left(path: Path) -> None:
+    """Remove other names of the file whose makers were killed a while ago: they keep on the disk what has been replaced since."""
+    for folder in left_names(path):
+        if time.time() - folder.stat().st_mtime > LEFT:
+            remove_left(folder)
+
+
 def left_names(path: Path) -> Iterator[Path]:
-    """Folders of other names of the file whose makers were killed while they opened it: nobody locks them any more."""
+    """Folders of other names of the file whose makers were killed while they opened it: nobody locks them any more, and no process has the maker's number."""
     for folder in sorted(path.parent.glob(f".{escape(path.name)}.{OPENING}*")):
         with lock_left(folder) as is_left:
             pass
-        if is_left:
+        if is_left and not has_maker(folder, path):
             yield folder
 
 
+def has_maker(folder: Path, path: Path) -> bool:
+    """Whether a process of this machine has the number that the folder is called by: where locks do nothing, nobody seems to hold one."""
+    number = folder.name.removeprefix(f".{path.name}.{OPENING}").partition("-")[0]
+    if not number.isascii() or not number.isdigit():
+        return False
+    with suppress(ProcessLookupError, OverflowError):
+        try:
+            os.kill(int(number), 0)
+        except PermissionError:
+            return True
+        return True
+    return False
+
+
 def remove_left(folder: Path) -> None:
-    """Remove such a folder; whoever is making it just now waits for the lock, and finds it gone."""
+    """Remove such a folder; whoever is making it just now waits for the lock, and finds it gone. What else somebody put there stays, and the folder with it."""
     with lock_left(folder) as is_left:
         if is_left:
-            shutil.rmtree(folder)
+            name = folder.name[1:].rpartition(f".{OPENING}")[0]
+            for link in (folder / name, folder / f"{name}.wal"):
+                link.unlink(missing_ok=True)
+            with suppress(OSError):
+                folder.rmdir()
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from schema.errors import AtlasError
+from schema.platforms import LIMITS_MEMORY
 from ui.listening import checked_address, is_loopback
 
 SERVER = Path(__file__).with_name("server.py")
@@ -64,6 +65,8 @@ def ui(paths: tuple[Path, ...], db: Path | None, port: int, address: str, hosts:
     if not is_loopback(address):
         click.echo(f"note: {address} may be reached from other machines: whoever reaches it can read this atlas", err=True)
         click.echo("note: it answers to this machine's addresses and host name; --host NAME adds a name, as of a proxy", err=True)
+    if not LIMITS_MEMORY:
+        click.echo("note: this system limits no process's memory, so that statements are held to DuckDB's own count of 3 GB, and to 10 seconds", err=True)
     # not the folder it is called in: a file there may be called as a module is, or be a configuration of Streamlit's
     os.chdir(SERVER.parent)
     command = [sys.executable, "-P", "-m", "streamlit", "run", str(SERVER), f"--server.address={address}", f"--server.port={port}"]

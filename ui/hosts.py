@@ -49,9 +49,17 @@ def refusal(headers: Headers, hosts: frozenset[str]) -> str | None:
     if found is None or plain(found[1] or found[2]) not in hosts:
         names = ", ".join(sorted(hosts))
         return f"these pages are not served as {host!r}, but as {names}; who serves them under another name starts them with `atlas ui --host NAME`"
-    if origin is not None and urlsplit(origin).netloc != host:
+    if origin is not None and authority(origin) != host:
         return f"a page of {origin!r} may not ask {host}: a proxy in front of the pages passes the Host header on as it came"
     return None
+
+
+def authority(origin: str) -> str | None:
+    """Host and port of an Origin header; None for what is no address."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
 
 
 class Gate:

@@ -15,6 +15,7 @@ import click
 from atlas.cli.near import did_you_mean
 from schema.errors import AtlasError
 from schema.installed import points
+from schema.platforms import require_unix
 
 COMMANDS = {
     "annotate": ("atlas.cli.annotate", "Say what keys and values have in common: sheets, proposals, agreement."),
@@ -70,6 +71,8 @@ class Commands(click.Group):
         return next((point.load() for point in points(PLUGIN_GROUP) if point.name == name), None)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        # before the command's module, which imports what Windows lacks
+        require_unix()
         names = self.list_commands(ctx)
         if args and not args[0].startswith("-") and args[0] not in names:
             raise click.UsageError(f"no command '{args[0]}'{did_you_mean(args[0], names)}", ctx)

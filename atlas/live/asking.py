@@ -13,17 +13,31 @@ import pyarrow as pa
 from atlas.live.process import connected
 from schema import errors
 from schema.live import MOST_LINE, TOKEN
+from schema.live_peer import WORD, is_stuck, peer_of, wait_readable
 
 Progress = Callable[[dict[str, Any]], None]
 """Called with {"waiting": place in line} or {"stage": what is being done, "share": of it}."""
 
 
+class Hung(errors.AtlasError):
+    """The process hung, and was ended."""
+
+
 def ask_process(atlas: Path, what: str, request: dict[str, Any], progress: Progress, visitor: str) -> dict[str, pa.Table]:
     """Name → table. Raises AtlasError with the process's own words, or if it ended. A progress that raises ends the request.
 
-    visitor: who asks; a later request of theirs takes the place of one that waits.
+    visitor: who asks; a later request of theirs takes the place of one that waits. A process that hangs is ended, and another one started and asked.
     """
+    try:
+        return ask_once(atlas, what, request, progress, visitor)
+    except Hung:
+        progress({"stage": "the model process hung and was ended; another is started"})
+        return ask_once(atlas, what, request, progress, visitor)
+
+
+def ask_once(atlas: Path, what: str, request: dict[str, Any], progress: Progress, visitor: str) -> dict[str, pa.Table]:
     with closing(connected(atlas)) as connection:
+        peer = peer_of(connection.sock)
         try:
             headers = {"Content-Type": "application/json", "X-Visitor": visitor}
             if token := os.environ.get(TOKEN):
@@ -31,14 +45,21 @@ def ask_process(atlas: Path, what: str, request: dict[str, Any], progress: Progr
             # who refuses a request need not read the whole of it, and says why all the same
             with suppress(BrokenPipeError):
                 connection.request("POST", f"/{what}", json.dumps(request).encode(), headers)
+            if peer is not None and not wait_readable(connection.sock.fileno(), WORD) and peer.is_hung():
+                peer.end()
+                raise Hung(f"the model process of {atlas} hung and was ended; ask again to start another")
             with closing(connection.getresponse()) as response:
                 return read_answer(response, progress)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise errors.AtlasError(f"what answers for {atlas} is no model process, or one of another release: it said no line of the protocol") from error
         except (OSError, HTTPException) as error:
+            ended = "ended"
+            if isinstance(error, TimeoutError) and peer is not None and is_stuck(peer.pid):
+                peer.end()
+                ended = "hung and was ended"
             raise errors.AtlasError(
                 # what it said may be anything, line breaks too
-                f"the model process of {atlas} ended before it answered ({' '.join(str(error).split()) or type(error).__name__}); ask again to start another"
+                f"the model process of {atlas} {ended} before it answered ({' '.join(str(error).split()) or type(error).__name__}); ask again to start another"
             ) from error
 
 

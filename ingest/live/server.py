@@ -36,7 +36,6 @@ MAPPED = 1 << 17
 class Port:
     """A port of this machine, and the secret of those who may ask there."""
 
-    address: str
     listener: socket.socket
     token: str
 
@@ -99,7 +98,7 @@ async def answer(engine: Engine, listener: socket.socket, idle: float, port: Por
     process = Process(engine, stop)
     servers = [(server_of(process.app), listener)]
     if port is not None:
-        servers.append((server_of(Guarded(process.app, port.address, port.token)), port.listener))
+        servers.append((server_of(Guarded(process.app, port.token)), port.listener))
 
     async def watch() -> None:
         while not any(server.should_exit for server, _ in servers):

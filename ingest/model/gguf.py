@@ -25,6 +25,9 @@ from schema.definitions import cache_folder
 
 DIGESTS, DRAFT = "DIGESTS", ".new-"
 
+MOST_VALUES = 3 << 19
+"""Of a GGUF file's header: a vocabulary of 262,144 tokens, with scores, kinds and merges, has 1.3 million."""
+
 DAY = 24 * 60 * 60
 """Seconds after which nobody writes a draft any more."""
 
@@ -78,6 +81,16 @@ def parse_once() -> Iterator[None]:
     import gguf
 
     class Reader(gguf.GGUFReader):
+        n_values = 0
+
+        def _get_field_parts(self, orig_offs: int, raw_type: int) -> tuple[int, list, list, list]:
+            # an array is read value by value, each of its strings as a call of this
+            self.n_values += 1
+            if self.n_values > MOST_VALUES:
+                raise ValueError(f"it holds more than {MOST_VALUES:,} values beside its weights")
+            found: tuple[int, list, list, list] = super()._get_field_parts(orig_offs, raw_type)
+            return found
+
         @property  # type: ignore[override]
         def data(self) -> np.ndarray:
             return self._plain

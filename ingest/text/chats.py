@@ -1,21 +1,19 @@
 """Chats as texts: each rendered by the tokenizer's own template, its special tokens read as such, and whose words are where."""
 
 import json
-import os
 import re
 import signal
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from transformers import PreTrainedTokenizerFast
 
 from ingest.text.corpora import Document
 from ingest.text.corpora.document import checked
+from ingest.text.own_process import command_of
 from schema.errors import AtlasError
 
 ROLES = "roles"
@@ -75,13 +73,8 @@ def started(tokenizer: PreTrainedTokenizerFast) -> "subprocess.Popen[str]":
         raise AtlasError(
             f"the tokenizer of {tokenizer.name_or_path!r} has no chat template to render messages by; give texts, or a model that has one"
         ) from error
-    root = Path(__file__).resolve().parents[2]
-    # without torch it starts in half a second
-    environment = {**os.environ, "USE_TORCH": "0", "PYTHONPATH": os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ingest.text.chat_template"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8", env=environment,
-    )  # fmt: skip
+    command, environment = command_of("ingest.text.chat_template")
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8", env=environment)
     assert process.stdin
     process.stdin.write(json.dumps({"template": template, "names": tokenizer.special_tokens_map, "seconds": MOST_SECONDS}) + "\n")
     return process

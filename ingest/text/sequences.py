@@ -1,5 +1,6 @@
 """Cut documents into sequences, the contexts that the model reads, and number documents, sequences and positions."""
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 
@@ -8,7 +9,10 @@ from tokenizers import Tokenizer, processors
 from transformers import PreTrainedTokenizerFast
 
 from ingest.text.corpora import Document
+from ingest.text.panics import panics_said, quiet
 from ingest.text.sentences import sentence_starts
+from ingest.text.tokenizer_bounds import strange_patterns
+from ingest.text.tokenizer_trial import try_tokenizer
 from schema.errors import AtlasError
 
 ID_BITS = 40
@@ -82,7 +86,12 @@ class Encoder:
             raise AtlasError(
                 f"tokenizer {type(tokenizer).__name__} of {tokenizer.name_or_path!r} gives no character offsets; a fast tokenizer (tokenizer.json) is needed"
             )
-        self.pipeline = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+        self.name = tokenizer.name_or_path
+        backend = tokenizer.backend_tokenizer
+        normalizer, cutter = (None if part is None else json.loads(part.__getstate__()) for part in (backend.normalizer, backend.pre_tokenizer))
+        self.is_strange = bool(strange_patterns(normalizer, cutter))
+        self.is_tried = False
+        self.pipeline = Tokenizer.from_str(backend.to_str())
         self.pipeline.no_truncation()
         self.pipeline.no_padding()
         # The tokenizer's own post-processor adds special tokens, which are not asked for, and may trim offsets.
@@ -90,7 +99,12 @@ class Encoder:
 
     def encode(self, text: str, *, is_chat: bool = False) -> Encoding:
         self.pipeline.encode_special_tokens = not is_chat
-        found = self.pipeline.encode(text, add_special_tokens=False)
+        refusal = f"the tokenizer of {self.name!r} cannot read the text that begins {text[:40]!r}"
+        if self.is_strange and text and not self.is_tried:
+            try_tokenizer(refusal, {"pipeline": self.pipeline.to_str()}, text)
+            self.is_tried = True
+        with quiet(self.is_strange), panics_said(refusal):
+            found = self.pipeline.encode(text, add_special_tokens=False)
         offsets = np.array(found.offsets, dtype=np.int32).reshape(-1, 2)
         starts, ends = offsets[:, 0].copy(), offsets[:, 1].copy()
         if found.tokens[:1] == ["▁"] and len(starts) > 1 and starts[1] == 0:

@@ -1,11 +1,18 @@
 """Ingests that begin and end at the same moment: one at a time has the working folder, the others are told, and none breaks another."""
 
+import errno
+import fcntl
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import torch
 
+from ingest.store.committer import held
+from schema.errors import AtlasError
+from schema.locks import alone
 from tests import preloaded
 from tests.crash.conftest import ASKED, sums
 from tests.exact.tiny import Tiny
@@ -59,3 +66,33 @@ def test_of_ingests_that_begin_together_each_ends_or_is_refused(tiny: Tiny, expe
     assert all(said.startswith(f"{target} is being made by another process") for said in refusals), refusals
     assert sums(target) == expected
     assert [p.name for p in tmp_path.iterdir()] == ["a.duckdb"]
+
+
+@pytest.mark.parametrize("lock", ["does nothing", "is not there"])
+def test_where_a_file_system_holds_no_locks_all_are_refused_and_nothing_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lock: str) -> None:
+    def flock(_: int, __: int) -> None:
+        if lock == "is not there":
+            raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    with held(tmp_path / "a.duckdb") as work:
+        (work / "snapshot.tmp").write_text("of an ingest that was stopped")
+    monkeypatch.setattr(fcntl, "flock", flock)
+    said = "lies on a file system that holds no locks" if lock == "does nothing" else "cannot lock .*, without which two"
+    for _ in range(2):
+        with pytest.raises(AtlasError, match=said), held(tmp_path / "a.duckdb"):
+            pass
+    with pytest.raises(AtlasError, match=said), alone(tmp_path / "b", "b is held"):
+        pass
+    assert (work / "snapshot.tmp").read_text() == "of an ingest that was stopped"
+
+
+@pytest.mark.thorough
+def test_two_ingests_where_locks_do_nothing_leave_what_there_is(tiny: Tiny, expected: dict, tmp_path: Path) -> None:
+    target = tmp_path / "a.duckdb"
+    asked = (str(tiny.corpus.parent), str(target), str(torch.get_num_threads()))
+    assert preloaded.run(ASKED.format(before=""), *asked).returncode == 0
+    code = ASKED.format(before="import fcntl; fcntl.flock = lambda *_: None")
+    found = [ended() for ended in [preloaded.started(code, *asked) for _ in range(2)]]
+    said = [(done.returncode, "lies on a file system that holds no locks" in done.stderr.splitlines()[-1]) for done in found]
+    assert said == [(1, True)] * 2, found
+    assert sums(target) == expected

@@ -364,7 +364,7 @@ class Program:
 
 def test_a_pickle_that_is_a_program_is_refused_without_a_word_on_how_to_run_it(folder: Path, tmp_path: Path) -> None:
     (folder / "model.safetensors").unlink()
-    torch.save({"weight": Program(tmp_path / "ran")}, folder / "pytorch_model.bin")
+    torch.save({"weight": Program(tmp_path / "ran"), "more": torch.zeros(20_000)}, folder / "pytorch_model.bin")
     with pytest.raises(AtlasError, match="might run as a program; take safetensors") as caught:
         load(folder)
     assert "weights_only" not in str(caught.value)

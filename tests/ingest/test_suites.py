@@ -20,7 +20,7 @@ from ingest.text.suites.agreement import PARADIGMS, agreement
 from ingest.text.suites.formulas import CONSTANT, parse_formula
 from ingest.text.suites.item import CRITICAL, Item, differing_words
 from ingest.text.suites.perturbations import perturbed
-from ingest.text.suites.templates import check_once
+from ingest.text.suites.templates import check_nodes
 from schema.errors import AtlasError
 from tests.ingest.suite_files import GYM, PAIRS, TEMPLATES, written_suite
 
@@ -157,6 +157,11 @@ def gym_formula(formula: str) -> str:
         ("a.yaml", "- " * 4000, "nested deeper than 16"),
         ("a.yaml", "tests: 1\ntests: 2", "'tests' is there twice"),
         ("a.yaml", "tests: !!python/object/apply:os.system [x]", "no YAML"),
+        ("a.yaml", TEMPLATES.replace("delta: 0.05", "delta: 0x" + "f" * 400), "a number of 402 characters stands in it, and 30 are read at most"),
+        ("a.yaml", "tests: 1" + ":59" * 300_000, "a number of 900,001 characters"),
+        ("a.yaml", "tests: 1" + ":59" * 300_000 + ".5", "a number of 900,003 characters"),
+        ("a.yaml", "[" * 900_000, "nested deeper than 16"),
+        pytest.param("a.yaml", "[" + "{a: 1}," * 100_000 + "]", "an object with named fields is needed, and this is list", marks=pytest.mark.thorough),
         ("a.yaml", TEMPLATES.replace("kind: mft", "kind: mfd"), "kind 'mfd'; there are mft, inv, dir"),
         ("a.yaml", TEMPLATES.replace("{who} of the {place.name}", "{whom} of it"), "no slot {whom}; there are place.end, place.name, who"),
         ("a.yaml", TEMPLATES.replace("delta: 0.05", "delta: yes"), "delta is True"),
@@ -192,7 +197,7 @@ def test_what_is_read_takes_as_long_as_it_is_and_not_as_its_square() -> None:
             return super().__getattribute__(name)
 
     n = 2000
-    check_once("here", yaml.MappingNode("", [(yaml.ScalarNode("", Counted(i)), yaml.ScalarNode("", "")) for i in range(n)]))
+    check_nodes("here", yaml.MappingNode("", [(yaml.ScalarNode("", Counted(i)), yaml.ScalarNode("", "")) for i in range(n)]))
     by_paradigm(Seen("pair", "s", "p", str(i), ()) for i in range(n))
     assert looked["name"] < 20 * n
     assert looked["kind"] < 20 * n

@@ -52,8 +52,7 @@ def kept(world: World, cache: Path) -> None:
     """Lay the model where one that was dequantised is kept, so that a process finds it by itself."""
     with atlas.open(world.atlas) as a:
         sha256 = a.sql("SELECT weights_sha256 FROM model").item()
-    folder = cache / "cache" / "activation-atlas" / "weights" / "of-a-file.float32"
-    shutil.copytree(world.tiny.folder, folder)
+    folder = shutil.copytree(world.tiny.folder, cache / "cache" / "activation-atlas" / "weights" / sha256)
     (folder / DIGESTS).write_text(f"{sha256} {others_sha256(folder)} {transformers.__version__}")
 
 

@@ -1,12 +1,17 @@
 """Opening an atlas: a process that has one open sees what was published since when it opens it again."""
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from schema import store
 from tests.atlas.tiny_atlas import write_tiny_atlas
+from tests.rooms import ROOT
 
 
 def publish(path: Path, name: str) -> None:
@@ -18,7 +23,7 @@ def publish(path: Path, name: str) -> None:
     draft.replace(path)
 
 
-def names(con) -> list[tuple]:
+def names(con: duckdb.DuckDBPyConnection) -> list[tuple]:
     return con.execute("SELECT name FROM model").fetchall()
 
 
@@ -54,3 +59,44 @@ def test_a_log_beside_the_file_is_read_with_it(tmp_path: Path) -> None:
     writer.close()
     con = store.open_reader(left)
     assert names(con) == [("logged",)]
+
+
+HOLDS = (
+    "import sys; from pathlib import Path; from schema.store import own_name\nwith own_name(Path(sys.argv[1])) as name: print(name.parent, flush=True); input()"
+)
+
+
+def grow_old(*folders: Path) -> None:
+    for folder in folders:
+        os.utime(folder, (1, 1))
+
+
+def test_an_opening_removes_what_one_that_was_killed_left_of_this_file(tmp_path: Path) -> None:
+    path, other = tmp_path / "a.duckdb", tmp_path / "b.duckdb"
+    for each in (path, other):
+        each.write_bytes(b"old")
+    command = [sys.executable, "-c", HOLDS]
+    with subprocess.Popen([*command, str(path)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        left = Path(process.stdout.readline().strip())
+        grow_old(left)
+        with store.own_name(path):
+            pass
+        # it lives, and holds the lock
+        assert (left / "a.duckdb").exists()
+        process.kill()
+    path.unlink()
+    path.write_bytes(b"new")
+    alive, fresh, kept, none = (tmp_path / f".a.duckdb.opening-{rest}" for rest in (f"{os.getpid()}-x", f"{2**22 + 1}-x", f"{2**22 + 1}-y", "old"))
+    for folder in (alive, fresh, kept, none, tmp_path / f".b.duckdb.opening-{2**22 + 1}-x"):
+        folder.mkdir()
+        (folder / "a.duckdb").write_bytes(b"old")
+    (kept / "thesis").write_bytes(b"mine")
+    grow_old(left, alive, kept, none, tmp_path / f".b.duckdb.opening-{2**22 + 1}-x")
+    with store.own_name(path):
+        pass
+    found = sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file() and p.parent != tmp_path)
+    expected = [alive / "a.duckdb", fresh / "a.duckdb", kept / "thesis", tmp_path / f".b.duckdb.opening-{2**22 + 1}-x" / "a.duckdb"]
+    assert found == sorted(str(p.relative_to(tmp_path)) for p in expected)
+    assert not left.exists()
+    assert not none.exists()

@@ -135,6 +135,13 @@ def test_another_page_is_told_so_without_a_look_at_the_network(here: Server, net
         network.accept()
 
 
+def test_an_origin_that_is_no_address_is_one_of_another_page(here: Server) -> None:
+    for origin in ("http://[", "http://[::1", "http://]", "http://[x]/", "http://a\u2100b".encode("utf-8").decode("latin-1")):
+        status, text, _ = asked(here, "/", Host=f"127.0.0.1:{port(here)}", Origin=origin)
+        assert (status, text.startswith("a page of ")) == (403, True)
+        assert joined(here, f"127.0.0.1:{port(here)}", origin) == 403
+
+
 @pytest.mark.parametrize("path", EVERYWHERE)
 @pytest.mark.parametrize("host", ["127.0.0.1", "evil.com"])
 def test_no_answer_may_be_framed(here: Server, path: str, host: str) -> None:
@@ -210,6 +217,13 @@ def test_only_what_other_machines_reach_is_said_to_be_reached(tiny: Path, starte
     assert ended.exit_code == 0
     assert (f"{address} may be reached from other machines" not in ended.stderr) == is_alone
     assert (socket.gethostname().lower() not in started["ATLAS_HOSTS"].split()) == is_alone
+
+
+def test_where_the_system_limits_no_memory_it_is_said(tiny: Path, started: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "limits no process's memory" not in CliRunner().invoke(ui, [str(tiny), "--no-browser"]).stderr
+    monkeypatch.setattr("ui.cli.LIMITS_MEMORY", False)
+    said = CliRunner().invoke(ui, [str(tiny), "--no-browser"]).stderr
+    assert "note: this system limits no process's memory, so that statements are held to DuckDB's own count of 3 GB, and to 10 seconds\n" in said
 
 
 @pytest.mark.thorough

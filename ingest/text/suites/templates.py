@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -19,6 +20,12 @@ from schema.errors import AtlasError
 SLOT = re.compile(r"\{([^{}]*)\}")
 MOST_ITEMS, MOST_BYTES, MOST_DEPTH = 10_000, 2**20, 16
 """Of a test, whose slots are filled in every way; of a file; of lists and mappings within each other, which PyYAML takes as long for as their square."""
+
+NUMBERS, MOST_DIGITS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float"), 30
+"""Tags that are given to numbers, and characters of one."""
+
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""In C, where the library has it: in Python a megabyte takes half a minute."""
 
 FIELDS = {
     "mft": (("template", "expected", "rivals"), ()),
@@ -52,9 +59,15 @@ def yaml_value(where: str, text: str) -> object:
     if len(text) > MOST_BYTES:
         raise AtlasError(f"{where}: {len(text):,} characters, and {MOST_BYTES:,} are read at most; divide it")
     try:
-        check_events(where, yaml.parse(text, yaml.SafeLoader))
-        check_once(where, yaml.compose(text, yaml.SafeLoader))
-        found: object = yaml.safe_load(text)
+        # first, as the library written in C ends its process where nodes lie too deep
+        check_events(where, yaml.parse(text, LOADER))
+        loader = LOADER(text)
+        try:
+            node = loader.get_single_node()
+            check_nodes(where, node)
+            found: object = None if node is None else loader.construct_document(node)
+        finally:
+            loader.dispose()
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise AtlasError(f"{where}: no YAML ({' '.join(str(error).split())[:200]})") from error
     return found
@@ -71,19 +84,25 @@ def check_events(where: str, events: Iterable[yaml.Event]) -> None:
             raise AtlasError(f"{where}: it is nested deeper than {MOST_DEPTH}, and no test is")
 
 
-def check_once(where: str, node: object) -> None:
-    """Raise AtlasError for a mapping in which a name is there twice: one of the two would be lost."""
-    if isinstance(node, yaml.MappingNode):
+def check_nodes(where: str, node: object) -> None:
+    """Raise AtlasError for a mapping in which a name is there twice, of which one would be lost, and for a number that is far too long.
+
+    PyYAML takes the square of a number's length for one in base 60 (1:59:59).
+    """
+    if isinstance(node, yaml.ScalarNode):
+        if node.tag in NUMBERS and len(node.value) > MOST_DIGITS:
+            raise AtlasError(f"{where}: a number of {len(node.value):,} characters stands in it, and {MOST_DIGITS} are read at most")
+    elif isinstance(node, yaml.MappingNode):
         seen = set[str]()
         for name in (key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
             if name in seen:
                 raise AtlasError(f"{where}: {name!r} is there twice")
             seen.add(name)
         for _, value in node.value:
-            check_once(where, value)
+            check_nodes(where, value)
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
-            check_once(where, value)
+            check_nodes(where, value)
 
 
 def values(where: str, given: object) -> list[Filling]:

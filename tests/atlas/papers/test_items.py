@@ -72,7 +72,7 @@ def test_an_item_names_its_question_its_needs_and_columns_that_exist(a: atlas.At
 def test_what_is_missing_is_of_a_corpus_only_where_it_is_made_from_one(need: str, said: str) -> None:
     with closing(duckdb.connect()) as con:
         con.execute("ATTACH ':memory:' AS experiments; CREATE TABLE experiments.experiment (kind TEXT, status TEXT)")
-        con.execute("CREATE TABLE run (kind TEXT, status TEXT, corpus_id INTEGER, settings JSON, seed BIGINT)")
+        con.execute("CREATE TABLE run (run_id INTEGER, kind TEXT, status TEXT, corpus_id INTEGER, settings JSON, seed BIGINT)")
         con.execute("CREATE TABLE model (name TEXT); CREATE TABLE corpus (corpus_id INTEGER, name TEXT, source JSON, split TEXT, revision TEXT)")
         assert (missing(con, "x.duckdb", [need], 1) or "").startswith(said)
 

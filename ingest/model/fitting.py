@@ -1,0 +1,164 @@
+"""Refuse a configuration that does not fit its weights, before anything is made of it: a model folder may be anybody's.
+
+transformers makes every layer and table that a configuration speaks of before it looks for its weights: a number that is wrong would cost minutes, or all
+memory. Here the model is made on the meta device, where it takes none, and compared with what the files of the weights say of themselves.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from transformers import CONFIG_MAPPING
+
+from ingest.model.loading import WEIGHTS, meta_model, misfits
+from ingest.model.pickles import check_pickle
+from ingest.model.sources import Source, Unreadable, reading
+from schema.errors import AtlasError
+
+MOST_LAYERS = 2**15
+"""An atlas numbers layers from 0 with a SMALLINT."""
+
+FEWEST_LAYER_BYTES = 256
+"""Of a layer's weights, with their names."""
+
+MOST_LABELS = 10_000
+"""Of a classifier, which transformers names one by one for every model."""
+
+MOST_PER_BYTE = {".gguf": 8}
+"""Numbers that a byte of a file may hold, by its suffix: one bit each at least where they are quantised. Elsewhere one number."""
+
+MOST_TABLE_BYTES = 1 << 30
+"""Of causal masks and position tables, which are in no file: 28 layers of GPT-J have an eighth."""
+
+MOST_INDEX_BYTES = 32 << 20
+
+MOST_TENSORS = 1 << 17
+"""Of a file: a model of 126 layers has a hundredth."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Weights as they lie on the disk.
+
+    n_bytes: of all of their files. n_numbers: the most that these can hold. shapes: by name, where safetensors say them; None elsewhere.
+    """
+
+    n_bytes: int
+    n_numbers: int
+    shapes: Mapping[str, list[int]] | None
+
+
+def require_fit(source: Source, layers: str) -> None:
+    """AtlasError for a configuration that asks for more than there are weights for, or for other shapes. layers: path of the blocks from the backbone.
+
+    Of a model on the hub only the configuration is known before its weights are fetched.
+    """
+    require_few(source)
+    if source.commit is not None:
+        return
+    stored = find_stored(source)
+    n, n_stored = said_layers(source), stored_layers(stored, layers)
+    if n > n_stored:
+        raise AtlasError(f"model {source.name}: its config.json says {n:,} layers, and its weights hold {n_stored:,}: they do not fit each other")
+    require_sizes(source, stored)
+
+
+def require_few(source: Source) -> None:
+    """AtlasError for more layers than an atlas can number, and more labels than a classifier has: transformers lists both before it makes a layer."""
+    n = said_layers(source)
+    if n > MOST_LAYERS:
+        raise AtlasError(f"model {source.name}: its config.json says {n:,} layers, and an atlas holds {MOST_LAYERS:,} at most; is it that of its weights?")
+    labels = source.config.get("num_labels")
+    if isinstance(labels, int) and labels > MOST_LABELS:
+        raise AtlasError(f"model {source.name}: its config.json says {labels:,} labels, and {MOST_LABELS:,} are read at most; remove num_labels from it")
+
+
+def said_layers(source: Source) -> int:
+    """By the configuration; 0 where it names no whole number, which transformers has its own words for."""
+    with reading("config.json", source.name):
+        kind: Any = CONFIG_MAPPING[source.config["model_type"]]
+    names = {"num_hidden_layers", kind.attribute_map.get("num_hidden_layers", "num_hidden_layers")}
+    said = [n for name in names if isinstance(n := source.config.get(name), int)]
+    # gpt_neo: [[["global", "local"], 12]] is 24 layers
+    with suppress(TypeError, ValueError):
+        said += [sum(len(kinds) * n for kinds, n in source.config.get("attention_types", ()))]
+    return max(said, default=0)
+
+
+def weight_files(source: Source) -> list[Path]:
+    """A local model's, in no order. Raises AtlasError where there are none that can be read, and for an index that names what is no file of its folder."""
+    folder = Path(source.location)
+    if source.gguf_file is not None:
+        return [folder / source.gguf_file]
+    found = next((folder / name for name in WEIGHTS if (folder / name).is_file()), None)
+    if found is None:
+        broken = [name for name in WEIGHTS if (folder / name).exists() or (folder / name).is_symlink()]
+        why = f"{broken[0]} is no file, or a link that leads nowhere" if broken else f"there is no {' or '.join(WEIGHTS)}"
+        raise Unreadable(f"model {source.name}: no weights in {folder}: {why}")
+    if not os.access(found, os.R_OK):
+        raise AtlasError(f"model {source.name}: no permission to read {found}")
+    if found.suffix != ".json":
+        return [found]
+    with reading("weights", source.name):
+        if found.stat().st_size > MOST_INDEX_BYTES:
+            raise ValueError(f"{found.name} has {found.stat().st_size:,} bytes, and an index has {MOST_INDEX_BYTES:,} at most")
+        names = sorted(set(json.loads(found.read_text(encoding="utf-8"))["weight_map"].values()))
+    for name in names:
+        if name != Path(name).name or not (folder / name).is_file():
+            raise Unreadable(f"model {source.name}: {found.name} names {name[:100]!r}, which is no file of the model's folder")
+    return [folder / name for name in names]
+
+
+def find_stored(source: Source) -> Stored:
+    """What the files of a local model's weights say of themselves, unread. Raises AtlasError as `weight_files` does, and for more than weights."""
+    files, shapes = weight_files(source), dict[str, list[int]]()
+    for path in files:
+        with reading("weights", source.name):
+            if path.suffix == ".safetensors":
+                with safe_open(path, framework="pt") as file:
+                    names = list(file.keys())
+                    if len(names) > MOST_TENSORS:
+                        raise ValueError(f"{path.name} names {len(names):,} tensors, and {MOST_TENSORS:,} are read at most")
+                    shapes |= {name: file.get_slice(name).get_shape() for name in names}
+            elif path.suffix != ".gguf":
+                check_pickle(path)
+    sizes = {path: path.stat().st_size for path in files}
+    n_numbers = sum(n * MOST_PER_BYTE.get(path.suffix, 1) for path, n in sizes.items())
+    return Stored(sum(sizes.values()), n_numbers, shapes or None)
+
+
+def stored_layers(stored: Stored, layers: str) -> int:
+    """Those that the names of the weights speak of, or that have room in their files."""
+    of_layers = re.compile(rf"(?:^|\.){re.escape(layers)}\.(\d+)\.")
+    named = [int(found[1]) + 1 for name in stored.shapes or () if (found := of_layers.search(name))]
+    return max(named, default=stored.n_bytes // FEWEST_LAYER_BYTES)
+
+
+def require_sizes(source: Source, stored: Stored) -> None:
+    """AtlasError for weights of another shape, more of them than the files have bytes for, or tables beside them that are far larger."""
+    hf = meta_model(source, torch.float32)
+    prefix = f"{hf.base_model_prefix}."
+    there = {name.removeprefix(prefix): shape for name, shape in (stored.shapes or {}).items()}
+    asked = ((name, list(parameter.shape)) for name, parameter in hf.named_parameters())
+    wrong = [(name, found, shape) for name, shape in asked if (found := there.get(name.removeprefix(prefix), shape)) != shape]
+    if wrong:
+        said = misfits({"missing_keys": (), "unexpected_keys": (), "mismatched_keys": wrong})
+        raise Unreadable(f"model {source.name}: its weights do not fit model_type '{source.config['model_type']}': {said}")
+    n = sum(parameter.numel() for parameter in hf.parameters())
+    if n > stored.n_numbers:
+        raise Unreadable(
+            f"model {source.name}: its config.json speaks of {n:,} weights, and their files have {stored.n_bytes:,} bytes: they do not fit each other"
+        )
+    n_table = sum(table.numel() * table.element_size() for table in hf.buffers())
+    if n_table > max(MOST_TABLE_BYTES, stored.n_bytes):
+        raise AtlasError(
+            f"model {source.name}: by its config.json, masks and position tables take {n_table:,} bytes beside weights of {stored.n_bytes:,}; "
+            "is its longest context right (max_position_embeddings)?"
+        )

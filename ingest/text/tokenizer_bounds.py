@@ -1,0 +1,137 @@
+"""What a tokenizer may be made of, by its own files, before it is loaded: it comes with a model from anybody.
+
+tokenizer.json is a program of replacements, of patterns and of tokens. What these come to is bounded here, but for patterns, which are tried
+(`ingest/text/tokenizer_trial.py`) unless they are among those that most models have.
+"""
+
+import base64
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from transformers.convert_slow_tokenizer import TikTokenConverter
+
+MOST_ID = 1 << 24
+"""Token ids lie below it, some sixty times the largest of today: a list with a place for each is made of them."""
+
+MOST_ADDED = 1 << 16
+"""Tokens that are looked for in the text before its vocabulary is; the most of today are a tenth."""
+
+MOST_STEPS = 64
+"""Steps of a normaliser, or of what cuts a text before its words are."""
+
+MOST_GROWTH = 64
+"""Characters that replacements may make of each that they begin with, one after the other; NFKC makes up to 18."""
+
+MOST_SPECIAL = 1000
+"""Special tokens that are put round a text."""
+
+MOST_WORD = 1000
+"""Characters of a word that a vocabulary of pieces of words looks up: it takes as long as their cube. 100 are usual."""
+
+LLAMA_3 = TikTokenConverter("").pattern
+CALM = frozenset((LLAMA_3, LLAMA_3.replace(r"\p{N}{1,3}", r"\p{N}")))
+"""Its pattern, and Qwen 2's, which cuts between digits: they take no longer than a text is long. Those that the library has built in are named by none."""
+
+Step = Mapping[str, Any]
+
+
+def check_tokenizer(file: Path) -> None:
+    """Raise ValueError, in words, for a tokenizer.json that asks for more than any model's does."""
+    said = mapping(json.loads(file.read_text(encoding="utf-8")))
+    model = mapping(said.get("model"))
+    vocabulary = model.get("vocab")
+    ids = [*vocabulary.values()] if isinstance(vocabulary, dict) else []
+    check_added(listed(said.get("added_tokens")), ids)
+    if (n := model.get("max_input_chars_per_word")) is not None and not 0 <= n <= MOST_WORD:
+        raise ValueError(f"it looks up words of {n:,} characters, and {MOST_WORD:,} are taken at most (max_input_chars_per_word)")
+    if model.get("dropout"):
+        raise ValueError(f"it leaves out {model['dropout']:.0%} of its merges at random (dropout), so that a text is never read alike twice; set it to null")
+    normalizer, cutters = steps(said.get("normalizer"), "normalizers"), steps(said.get("pre_tokenizer"), "pretokenizers")
+    check_steps(normalizer, cutters)
+    check_growth(normalizer)
+    for step in steps(said.get("post_processor"), "processors"):
+        longest = max((len(token["ids"]) for token in mapping(step.get("special_tokens")).values()), default=0)
+        if (n := len(listed(step.get("single"))) * longest) > MOST_SPECIAL:
+            raise ValueError(f"it puts up to {n:,} special tokens round a text, and {MOST_SPECIAL:,} are taken at most")
+
+
+def check_settings(file: Path) -> None:
+    """The same of a tokenizer_config.json, which may add tokens of its own."""
+    said = mapping(json.loads(file.read_text(encoding="utf-8")))
+    named = [name for key in ("extra_special_tokens", "additional_special_tokens") for name in said.get(key) or ()]
+    added = mapping(said.get("added_tokens_decoder") or {})
+    check_added([*added, *named], [int(key) for key in added])
+
+
+def check_added(added: list[Any], ids: list[int]) -> None:
+    if (n := len(added)) > MOST_ADDED:
+        raise ValueError(f"it adds {n:,} tokens to its vocabulary, and {MOST_ADDED:,} are taken at most")
+    largest = max([*ids, *(token["id"] for token in added if isinstance(token, dict) and "id" in token)], default=0)
+    if largest >= MOST_ID:
+        raise ValueError(f"it has a token with the id {largest:,}, and ids are below {MOST_ID:,}")
+
+
+def check_steps(normalizer: list[Step], cutters: list[Step]) -> None:
+    for found in (normalizer, cutters):
+        # each spells bytes as characters of two, and those of the one before again
+        if len(found) > MOST_STEPS or sum(step.get("type") == "ByteLevel" for step in found) > 1:
+            raise ValueError(f"it changes or cuts a text in {len(found):,} steps, and {MOST_STEPS} are taken at most, one of them of bytes (ByteLevel)")
+
+
+def check_growth(normalizer: list[Step]) -> None:
+    """Raise ValueError where replacements make far more of a text than it is: each begins with what it looks for, and those behind it go on."""
+    replacing = [step for step in normalizer if step.get("type") == "Replace"]
+    by_pattern = 1
+    for i, step in enumerate(replacing):
+        (kind, pattern), content = next(iter(step["pattern"].items())), str(step["content"])
+        by_pattern *= max(1, len(content)) if kind == "Regex" else 1
+        text = start = content if kind == "Regex" else str(pattern)
+        for later in replacing[i:]:
+            if text and (looked_for := later["pattern"].get("String")):
+                text = text.replace(looked_for, later["content"])
+            if len(text) > MOST_GROWTH * max(1, len(start)):
+                break
+        if len(text) > MOST_GROWTH * max(1, len(start)) or by_pattern > MOST_GROWTH:
+            raise ValueError(f"its replacements make more than {MOST_GROWTH} characters of one")
+    for step in normalizer:
+        longest = len(step.get("prepend") or "")
+        if step.get("type") == "Precompiled":
+            # a trie, and behind it the texts that it leads to
+            charsmap = base64.b64decode(step["precompiled_charsmap"])
+            longest = max(map(len, charsmap[4 + int.from_bytes(charsmap[:4], "little") :].split(b"\0")))
+        if longest > 4 * MOST_GROWTH:
+            raise ValueError(f"its normaliser puts {longest:,} characters in, and {4 * MOST_GROWTH} are taken at most")
+
+
+def strange_patterns(normalizer: object, pre_tokenizer: object) -> set[str]:
+    """Regular expressions of a tokenizer's parts, as the tokenizers library spells them, that are none of the usual ones: a text may take them any time."""
+    found = (*steps(normalizer, "normalizers"), *steps(pre_tokenizer, "pretokenizers"))
+    patterns = (step.get("pattern") for step in found)
+    return {pattern["Regex"] for pattern in patterns if isinstance(pattern, dict) and "Regex" in pattern} - CALM
+
+
+def steps(part: object, inner: str) -> list[Step]:
+    """A part's steps, those of sequences within it among them."""
+    return list(flattened(part, inner)) if part is not None else []
+
+
+def flattened(part: object, inner: str) -> Iterator[Step]:
+    step = mapping(part)
+    if step.get("type") != "Sequence":
+        yield step
+    for each in listed(step.get(inner)):
+        yield from flattened(each, inner)
+
+
+def mapping(found: object) -> dict[str, Any]:
+    if not isinstance(found, dict):
+        raise ValueError(f"it holds a JSON {type(found).__name__} where an object should be")
+    return found
+
+
+def listed(found: object) -> list[Any]:
+    if not isinstance(found, Iterable) or isinstance(found, str | dict):
+        return []
+    return list(found)
