@@ -199,3 +199,12 @@ def test_a_position_that_is_typed_is_the_address_then(visit: Visit, tiny: Path) 
     next(button for button in app.button if button.label == "Show").click().run()
     assert [t.value for t in app.title] == ["Prediction at position 8"]
     assert dict(app.query_params) == {"position": "8"}
+
+
+def test_a_prompt_is_sent_with_its_line_breaks(visit: Visit, tiny: Path) -> None:
+    app = visit(tiny, "prediction", prompt="Hello\n\nIn")
+    (field,) = app.text_area
+    assert field.value == "Hello\n\nIn"
+    field.set_value("Hello\n\nIn the")
+    next(button for button in app.button if button.label == "Show").click().run()
+    assert dict(app.query_params) == {"prompt": "Hello\n\nIn the"}
