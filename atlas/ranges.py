@@ -22,6 +22,7 @@ LEAST = {
     "min_pairs": ("pairs", 1),
     "n_bins": ("bins", 1),
     "width": ("tokens", 0),
+    "per_sequence": ("triggers of a sequence", 1),
     "n_cells": ("cells", 1),
     "steps": ("thresholds", 1),
 }

@@ -63,7 +63,7 @@ def test_a_row_says_what_the_neuron_does(visit: Visit, tiny: Path) -> None:
     text = "".join(found.texts)
     assert "L0N1" in text and "␣sat␣*" in text and "<s>The cat sat +4.000" in text
     (image,) = [attributes for tag, attributes in found.tags if tag == "img"]
-    drawn = base64.b64decode(image["src"].partition("base64,")[2]).decode()
+    drawn = base64.b64decode(str(image["src"]).partition("base64,")[2]).decode()
     # seven bins hold its 14 coefficients; the fullest, of six zeros, is drawn to the top
     assert drawn.count("<rect") == 7 + 1
     assert "<rect x='34' y='0.0' width='1' height='22.0'/>" in drawn
@@ -89,7 +89,7 @@ def test_the_text_of_a_row_is_the_one_that_matched_with_its_tail(visit: Visit, t
     app = visit(tiny, "search", q="sat")
     assert "What the atlas has of sat" in text_of(app)
     promoting, ending, followed, having = groups(app).values()
-    assert [re.search(r"L\dN\d", said(row))[0] for row in promoting] == ["L2N1", "L1N1", "L0N1"]
+    assert [re.findall(r"L\dN\d", said(row)) for row in promoting] == [["L2N1"], ["L1N1"], ["L0N1"]]
     assert "␣sat: rank 1, +6.00" in said(promoting[0]) and "<s>The cat +3.000 largest coefficient · next  sat" in said(promoting[0])
     # at 3 ' sat' is read: that is rank 2 of the smallest of all but L0N1
     assert "L0N1" in said(ending[0]) and "2 of the 6 largest" in said(ending[0]) and "<s>The cat sat +4.000 largest coefficient · next ." in said(ending[0])

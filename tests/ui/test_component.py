@@ -44,7 +44,19 @@ def test_a_neuron_answers_at_a_glance(visit: Visit, tiny: Path) -> None:
     assert "Coefficients at 14 positions" in said
     largest, smallest = said.split("Largest coefficients")[1].split("Smallest coefficients")
     assert re.findall(r'class="gutter">([^<]+)<', largest) == ["+3.000", "+2.500", "+2.000"]
-    assert re.findall(r'class="gutter">([^<]+)<', smallest) == ["−3.000", "−2.000", "−1.500"]
+    # −1.500 is of the sequence of −2.000
+    assert re.findall(r'class="gutter">([^<]+)<', smallest) == ["−3.000", "−2.000"]
+    assert "sequence" not in largest and "One text a sequence; these 2 sequences have 1 more." in smallest
+
+
+def test_one_text_of_a_sequence_is_shown_and_all_where_the_reader_asks(visit: Visit, tiny: Path) -> None:
+    app = visit(tiny, "component", at="L0N0")
+    shown = [html for html in htmls(app) if html.startswith('<div class="trigger"')]
+    assert [re.findall(r'class="gutter">([^<]+)<', html) for html in shown] == [["+3.000", "+2.500", "+2.000"], ["−3.000", "−2.000"]]
+    assert "1 more in this sequence" in shown[1] and "more" not in shown[0]
+    app.toggle(key="every").set_value(True).run()
+    shown = [html for html in htmls(app) if html.startswith('<div class="trigger"')]
+    assert [re.findall(r'class="gutter">([^<]+)<', html) for html in shown][1] == ["−3.000", "−2.000", "−1.500"]
 
 
 @pytest.mark.thorough

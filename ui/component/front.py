@@ -16,6 +16,7 @@ CSS = """<style>
 .front h2{font-size:.92rem;font-weight:600;margin:0;padding:.35rem 0 .2rem}
 .front p{margin:0;overflow-wrap:anywhere}
 .front .strip{line-height:1.45;padding:.1rem .4rem;margin-bottom:.2rem;font-size:.84rem}
+.front .more{font-size:.8rem}
 .front .chips{display:inline-flex}
 .front .spark{max-width:19rem}
 .front table{border-collapse:collapse;font-variant-numeric:tabular-nums}
@@ -51,6 +52,8 @@ def largest(tails: Iterable[Sequence[Row]]) -> float:
 def strips(rows: Sequence[Row], largest: float, sweep: str) -> str:
     """The first texts of a tail, or what finds them."""
     drawn = "".join(strip(row["tokens"], row["coefficients"], peak=row["peak"], largest=largest) for row in rows)
+    if n_more := sum(row["n_in_sequence"] - 1 for row in rows):
+        drawn += f'<p class="more">One text a sequence; {"this sequence has" if len(rows) == 1 else f"these {len(rows)} sequences have"} {n_more} more.</p>'
     return drawn or f"<p>No text has been swept, so what triggers it is not known: {escape(sweep)}</p>"
 
 
