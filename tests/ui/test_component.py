@@ -7,7 +7,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import TextInput
 
+import atlas
+from atlas.annotations.keeping import insert
+from atlas.annotations.kind import ANNOTATIONS
+from atlas.annotations.subjects import Address, Annotation, Pattern, shown
 from schema import store
+from schema.beside_change import changing_own
 from tests.ui.conftest import Visit, htmls, tables, text_of
 from ui.component import head, neuron
 
@@ -162,8 +167,19 @@ def test_an_annotation_is_kept_by_ticks_beside_the_texts_and_the_form_is_empty_a
     found = next(table for table in tables(app) if "annotator_kind" in table)
     assert found[["annotator", "kind", "description", "n_matches"]].to_numpy().tolist() == [["anna", "shallow", "*odd* ones", 3]]
     assert describe(app).value == "" and not any(tick.value for tick in app.checkbox)
-    # it is what is said of the neuron first
-    assert "*odd* ones (shallow, anna)" in text_of(app)
+    # it stands beside what the numbers say, and takes no place of theirs
+    assert re.search(r"Its coefficient is over 0 at .+ Its value makes .+Annotated: \*odd\* ones \(shallow, anna\)Promotes", text_of(app))
+
+
+def test_what_is_said_of_a_random_vector_is_not_said_of_the_neuron_of_its_number(visit: Visit, nasty: Path) -> None:
+    with atlas.open(nasty) as a:
+        value = Address("value", None, 0, 0)
+        items = shown(a.con, [value])[value]
+        for address, what in ((Address("random_vector", None, 0, 0), "noise"), (value, "signs")):
+            with changing_own(ANNOTATIONS, nasty) as (writer, _):
+                insert(writer, [Annotation(address, items, (Pattern("names", what, (1, 2, 3, 4)),))], "anna", "ww")
+    said = glance(visit(nasty, "component", at="L0N0"))
+    assert "<p>Annotated: <bdi>signs</bdi> (names, <bdi>anna</bdi>)</p>" in said
 
 
 def describe(app: AppTest) -> TextInput:

@@ -35,14 +35,17 @@ MEASURE_HEADS = "atlas ingest NAME.duckdb --model … --corpus … --head-statis
 """What to run where it is not known what triggers a neuron, and where a head looks."""
 
 
-def neuron(note: str, card: Row, bins: Sequence[Row], tails: Mapping[str, Sequence[Row]], sweep: str) -> str:
-    """A note, promoted and suppressed tokens and how large the coefficient is; beside them the first texts of both tails on one scale.
+def neuron(note: str, annotations: Sequence[str], card: Row, bins: Sequence[Row], tails: Mapping[str, Sequence[Row]], sweep: str) -> str:
+    """A note, the first of what people say of it, promoted and suppressed tokens and how large the coefficient is; beside them the first texts of both
+    tails on one scale.
 
     `sweep`: the command that finds these.
     """
     promoted = f"<h2>Promotes</h2>{previews.chips(card['promotes'] or [])}<h2>Suppresses</h2>{previews.chips(card['suppresses'] or [])}"
     texts = "".join(f"<h2>{escape(heading)}</h2>{strips(rows, largest(tails.values()), sweep)}" for heading, rows in tails.items())
-    return f'<div class="front"><div><p>{note}</p>{promoted}{spread(bins)}</div><div>{texts}</div></div>'
+    more = f" · {len(annotations) - 1} more under Annotations" if len(annotations) > 1 else ""
+    said = f"<p>Annotated: {annotations[0]}{more}</p>" if annotations else ""
+    return f'<div class="front"><div><p>{note}</p>{said}{promoted}{spread(bins)}</div><div>{texts}</div></div>'
 
 
 def largest(tails: Iterable[Sequence[Row]]) -> float:

@@ -34,9 +34,11 @@ def glance(where: Neuron) -> None:
     card = data.ask("neuron_card", **here).frame.row(0, named=True)
     shown = {"n": FIRST, "width": NARROW, "per_sequence": 1}
     tails = {heading: data.ask("trigger_contexts", **here, tail=tail, **shown).frame.to_dicts() for tail, heading in texts.TAILS.items()}
-    notes = data.ask("annotated_patterns", layer=where.layer, item=where.neuron).frame.drop_nulls("description").to_dicts()
-    note = front.annotated(notes[0]) if notes else front.neuron_note(card, tails[texts.TAILS["max"]])
-    st.html(front.neuron(note, card, data.ask("coefficient_histogram", **here).frame.to_dicts(), tails, data.of_this_atlas(front.SWEEP)))
+    notes = data.ask("annotated_patterns", layer=where.layer, item=where.neuron).frame.drop_nulls("description")
+    # an item may also be the number of a random vector
+    said = [front.annotated(row) for row in notes.filter(notes["subject"].is_in(list(annotating.OFFERED))).iter_rows(named=True)]
+    summary = front.neuron_note(card, tails[texts.TAILS["max"]])
+    st.html(front.neuron(summary, said, card, data.ask("coefficient_histogram", **here).frame.to_dicts(), tails, data.of_this_atlas(front.SWEEP)))
 
 
 def all_texts(where: Neuron) -> None:
