@@ -7,7 +7,7 @@ from ui.prediction import address, lens, listing, live, panels, traces
 from ui.prediction.address import View
 from ui.prediction.source import of_corpus
 
-OF_VIEW = ("position", "prompt", "index", "off", "for", "against", "open", "head")
+OF_VIEW = ("position", "prompt", "index", "off", "for", "against", "open", "head", "parts")
 
 
 def show() -> None:
