@@ -43,8 +43,8 @@ def test_without_an_address_the_room_says_where_to_begin(visit: Visit, tiny: Pat
 
 def test_a_neuron_answers_at_a_glance(visit: Visit, tiny: Path) -> None:
     said = glance(visit(tiny, "component", at="L0N0"))
-    # of corpus 0 six of ten coefficients are over 0; the largest is 3 at position 2, ' cat'
-    assert "Its coefficient is over 0 at 60% of positions and lies between −2.000 and +3.000." in said
+    # of corpus 0 one size of ten is 0 and one lies between 0.25 and 0.375, of which 0.4 are below a tenth of the largest; that is 3 at position 2, ' cat'
+    assert "A dense key: its coefficient exceeds 0.3 in size at 86% of positions and lies between −2.000 and +3.000." in said
     assert said.index("Promotes") < said.index("<bdi>␣cat</bdi><bdi>␣dog</bdi>") < said.index("Suppresses") < said.index("<bdi>↵</bdi><bdi>|</bdi>")
     assert "Coefficients at 14 positions" in said
     largest, smallest = said.split("Largest coefficients")[1].split("Smallest coefficients")
@@ -168,7 +168,7 @@ def test_an_annotation_is_kept_by_ticks_beside_the_texts_and_the_form_is_empty_a
     assert found[["annotator", "kind", "description", "n_matches"]].to_numpy().tolist() == [["anna", "shallow", "*odd* ones", 3]]
     assert describe(app).value == "" and not any(tick.value for tick in app.checkbox)
     # it stands beside what the numbers say, and takes no place of theirs
-    assert re.search(r"Its coefficient is over 0 at .+ Its value makes .+Annotated: \*odd\* ones \(shallow, anna\)Promotes", text_of(app))
+    assert re.search(r"A dense key: .+ Its value makes .+Annotated: \*odd\* ones \(shallow, anna\)Promotes", text_of(app))
 
 
 def test_what_is_said_of_a_random_vector_is_not_said_of_the_neuron_of_its_number(visit: Visit, nasty: Path) -> None:

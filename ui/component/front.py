@@ -70,11 +70,13 @@ def spread(bins: Sequence[Row]) -> str:
     return f"<h2>Coefficients at {bins[0]['n_read']:,} positions (root of the share; 0 in the middle)</h2>{previews.histogram(counts)}"
 
 
-def neuron_note(card: Row, texts: Sequence[Row]) -> str:
-    """What the numbers say of a neuron, in a sentence."""
+def neuron_note(card: Row, density: Row | None, texts: Sequence[Row]) -> str:
+    """Say of a neuron in a sentence what its numbers do. density: its row of neurons_by_density; None without a sweep."""
     said = []
-    if card["n_positions"]:
-        said.append(f"Its coefficient is over 0 at {card['active_share']:.0%} of positions and lies between {number(card['min'])} and {number(card['max'])}.")
+    if density:
+        fires = "nowhere" if density["share"] == 0 else f"at {100 * density['share']:.3g}% of positions"
+        lies = f"lies between {number(card['min'])} and {number(card['max'])}"
+        said.append(f"A {density['density']} key: its coefficient exceeds {density['threshold']:.3g} in size {fires} and {lies}.")
     if texts:
         first = texts[0]
         said.append(f"It is largest at {token(first['tokens'][first['peak']])}.")

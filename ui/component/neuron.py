@@ -37,7 +37,8 @@ def glance(where: Neuron) -> None:
     notes = data.ask("annotated_patterns", layer=where.layer, item=where.neuron).frame.drop_nulls("description")
     # an item may also be the number of a random vector
     said = [front.annotated(row) for row in notes.filter(notes["subject"].is_in(list(annotating.OFFERED))).iter_rows(named=True)]
-    summary = front.neuron_note(card, tails[texts.TAILS["max"]])
+    fires = data.ask("neurons_by_density", **here, corpus=card["corpus_id"]).frame
+    summary = front.neuron_note(card, None if fires.is_empty() else fires.row(0, named=True), tails[texts.TAILS["max"]])
     st.html(front.neuron(summary, said, card, data.ask("coefficient_histogram", **here).frame.to_dicts(), tails, data.of_this_atlas(front.SWEEP)))
 
 
