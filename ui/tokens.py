@@ -49,7 +49,7 @@ CSS = f"""<style>
 .strip{{{COLOURS};background:var(--paper);color:var(--ink);font-family:"Source Code Pro",monospace;font-size:.9rem;white-space:pre-wrap;line-height:1.8;
 padding:.25rem .6rem;border-radius:.4rem;overflow-wrap:anywhere;display:flex;gap:.8rem;direction:ltr}}
 .strip .text{{position:relative;min-width:0}}
-.strip .gutter{{flex:0 0 4.5rem;text-align:right;font-variant-numeric:tabular-nums;border-right:1px solid #888;padding-right:.6rem}}
+.strip .gutter{{flex:0 0 4.5rem;text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums;border-right:1px solid #888;padding-right:.6rem}}
 .strip .peak{{outline:2px solid var(--ink);outline-offset:-1px;display:inline-block;max-width:100%}}
 .strip .unread{{color:var(--pale)}}
 .strip .unseen{{{UNSEEN}}}

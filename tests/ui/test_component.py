@@ -14,7 +14,7 @@ from atlas.annotations.subjects import Address, Annotation, Pattern, shown
 from schema import store
 from schema.beside_change import changing_own
 from tests.ui.conftest import Visit, htmls, tables, text_of
-from ui.component import head, neuron
+from ui.component import front, head, neuron
 
 
 def glance(app: AppTest) -> str:
@@ -62,6 +62,15 @@ def test_one_text_of_a_sequence_is_shown_and_all_where_the_reader_asks(visit: Vi
     app.toggle(key="every").set_value(True).run()
     shown = [html for html in htmls(app) if html.startswith('<div class="trigger"')]
     assert [re.findall(r'class="gutter">([^<]+)<', html) for html in shown][1] == ["−3.000", "−2.000", "−1.500"]
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [(0.0, "exceeds 0.3 in size nowhere and lies"), (0.00034, "at 0.034% of positions"), (0.99986, "at 99.9% of positions"), (1.0, "at 100% of positions")],
+)
+def test_how_often_a_key_fires_is_not_rounded_to_never_or_always(share: float, said: str) -> None:
+    card = {"min": -1.0, "max": 2.0, "value_top_token": "a", "value_max_prob": 0.5}
+    assert said in front.neuron_note(card, {"density": "some", "share": share, "threshold": 0.3}, [])
 
 
 @pytest.mark.thorough

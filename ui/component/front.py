@@ -74,7 +74,9 @@ def neuron_note(card: Row, density: Row | None, texts: Sequence[Row]) -> str:
     """Say of a neuron in a sentence what its numbers do. density: its row of neurons_by_density; None without a sweep."""
     said = []
     if density:
-        fires = "nowhere" if density["share"] == 0 else f"at {100 * density['share']:.3g}% of positions"
+        # what is not everywhere is not rounded to it
+        percent_of = 100.0 if density["share"] == 1 else min(100 * density["share"], 99.9)
+        fires = "nowhere" if density["share"] == 0 else f"at {percent_of:.3g}% of positions"
         lies = f"lies between {number(card['min'])} and {number(card['max'])}"
         said.append(f"A {density['density']} key: its coefficient exceeds {density['threshold']:.3g} in size {fires} and {lies}.")
     if texts:
