@@ -166,18 +166,22 @@ def test_an_annotation_is_kept_by_ticks_beside_the_texts_and_the_form_is_empty_a
     assert "Nobody has annotated this neuron yet." in text_of(app)
     app.toggle(key="annotate").set_value(True).run()
     app.selectbox(key="annotated-corpus").set_value(2).run()
+    # its eight texts are of one sequence
+    assert [tick.label for tick in app.checkbox] == ["1"]
+    assert "=1+1 · next " in text_of(app) and "7 more in this sequence" in text_of(app)
+    app.button_group(key="subject").set_value("value").run()
     app.text_input(key="annotator").set_value("anna")
     describe(app).set_value("*odd* ones")
-    assert [tick.label for tick in app.checkbox[:3]] == ["1", "2", "3"]
-    for tick in app.checkbox[:3]:
+    assert [tick.label for tick in app.checkbox[:4]] == ["1", "2", "3", "4"]
+    for tick in app.checkbox[:4]:
         tick.set_value(True)
     next(b for b in app.button if b.label == "Keep").click().run()
     assert not app.exception and not app.error
     found = next(table for table in tables(app) if "annotator_kind" in table)
-    assert found[["annotator", "kind", "description", "n_matches"]].to_numpy().tolist() == [["anna", "shallow", "*odd* ones", 3]]
+    assert found[["annotator", "kind", "description", "n_matches"]].to_numpy().tolist() == [["anna", "semantic", "*odd* ones", 4]]
     assert describe(app).value == "" and not any(tick.value for tick in app.checkbox)
     # it stands beside what the numbers say, and takes no place of theirs
-    assert re.search(r"A dense key: .+ Its value makes .+Annotated: \*odd\* ones \(shallow, anna\)Promotes", text_of(app))
+    assert re.search(r"A dense key: .+ Its value makes .+Annotated: \*odd\* ones \(semantic, anna\)Promotes", text_of(app))
 
 
 def test_what_is_said_of_a_random_vector_is_not_said_of_the_neuron_of_its_number(visit: Visit, nasty: Path) -> None:
