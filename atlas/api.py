@@ -11,18 +11,17 @@ import polars as pl
 
 from atlas import guard, sandbox
 from atlas.address import parse_head, parse_neuron
-from atlas.arguments import bind, signature
+from atlas.answers import explain_empty_statement, explain_no_rows, read_answer
+from atlas.arguments import signature
 from atlas.card import Card, read_card
 from atlas.cursors import Parameters
 from atlas.dictionary import describe
 from atlas.forked import note_opening
-from atlas.frames import fetch
 from atlas.head_card import HeadCard, read_head_card
 from atlas.hints import hinted
 from atlas.inventory import Status, read_status, status_html
 from atlas.questions import Question, question, questions
 from atlas.ranges import check_arguments
-from atlas.statement import statement
 from schema.errors import AtlasError
 from schema.opening import open_with_beside
 
@@ -47,12 +46,9 @@ class Atlas:
 
         Returns a polars frame with the question's columns, one row per its grain: `help(a.NAME)` lists both, with units.
         Raises AtlasError for an unknown question (with the nearest names), wrong arguments, or a layer, neuron, position, corpus or token
-        that this atlas does not have.
+        that this atlas does not have. Warns where there are no rows for want of a run.
         """
-        q = question(name)
-        arguments = bind(q, args, kwargs)
-        check_arguments(self.con, arguments, q.sql)
-        return fetch(self.con, statement(q, arguments))
+        return answered(self, name, args, kwargs)
 
     def sql(
         self, query: str, parameters: Parameters = None, *, max_rows: int = guard.MAX_ROWS, timeout: float = guard.TIMEOUT, own_process: bool = False
@@ -61,7 +57,8 @@ class Atlas:
 
         What it may use is the same either way; with `own_process`, for a statement of somebody you do not know, limits of time and memory hold
         because the process that runs it is killed, and it takes no parameters.
-        Returns a polars frame of at most `max_rows` rows, with a warning if there are more; units are those of `schema()`.
+        Returns a polars frame of at most `max_rows` rows, with a warning if there are more, and if there are none where the reason is known; units are
+        those of `schema()`.
         Raises QueryRefused for anything but one SELECT over this atlas, QueryTimeout after `timeout` seconds, AtlasError for wrong SQL.
         """
         if own_process and parameters:
@@ -71,6 +68,8 @@ class Atlas:
                 result = sandbox.run(self.path, query, max_rows=max_rows, timeout=timeout)
             else:
                 result = guard.run_select(self.con, query, parameters, max_rows=max_rows, timeout=timeout)
+        if result.frame.is_empty() and (why := explain_empty_statement(self.con, self.path, query)):
+            warnings.warn(f"no rows: {why}", stacklevel=2)
         if result.is_truncated:
             warnings.warn(f"only the first {max_rows} rows: raise max_rows for more", stacklevel=2)
         return result.frame
@@ -144,11 +143,19 @@ class Atlas:
         return status_html(self.status())
 
 
+def answered(a: Atlas, name: str, args: tuple[object, ...], kwargs: dict[str, object]) -> pl.DataFrame:
+    """Ask for whoever called the caller, who is warned where there are no rows for want of a run."""
+    frame = read_answer(a.con, name, *args, **kwargs)
+    if frame.is_empty() and (why := explain_no_rows(a.con, a.path, question(name))):
+        warnings.warn(f"{name} has no rows, {why}", stacklevel=3)
+    return frame
+
+
 def method(a: Atlas, q: Question) -> Callable[..., pl.DataFrame]:
     """The question as a method, its header as docstring and signature."""
 
     def asked(*args: object, **kwargs: object) -> pl.DataFrame:
-        return a.ask(q.name, *args, **kwargs)
+        return answered(a, q.name, args, kwargs)
 
     asked.__name__ = asked.__qualname__ = q.name
     asked.__doc__ = f"{q.help}\n\nRaises AtlasError for arguments that this atlas does not have."

@@ -18,7 +18,8 @@ N_TRIGGERS = 10
 
 @dataclass(frozen=True)
 class Card:
-    """A neuron: `facts` (question neuron_card, one row per corpus), `tokens` (value_tokens), `top` and `bottom` (its triggers)."""
+    """A neuron: `facts` (question neuron_card, one row per corpus), `tokens` (value_tokens), `top` and `bottom` (sequence_triggers of
+    both tails: one text a sequence)."""
 
     address: str
     facts: pl.DataFrame
@@ -44,8 +45,8 @@ def read_card(con: duckdb.DuckDBPyConnection, layer: int, neuron: int) -> Card:
         address=str(Neuron(layer, neuron)),
         facts=ask("neuron_card"),
         tokens=ask("value_tokens"),
-        top=ask("top_triggers", n=N_TRIGGERS),
-        bottom=ask("bottom_triggers", n=N_TRIGGERS),
+        top=ask("sequence_triggers", n=N_TRIGGERS),
+        bottom=ask("sequence_triggers", n=N_TRIGGERS, tail="min"),
     )
 
 
@@ -59,9 +60,14 @@ def facts_html(facts: pl.DataFrame) -> str:
 def triggers_html(triggers: pl.DataFrame) -> str:
     rows = [
         f"<tr><td>{coefficient}</td><td style='text-align:right'>{escape(visible(before))}</td><td><b>{escape(visible(token))}</b></td>"
-        f"<td>{escape(visible(after))}</td></tr>"
-        for coefficient, before, token, after in zip(
-            display_cells(triggers["coefficient"]), triggers["text_before"], triggers["token"], triggers["text_after"], strict=True
+        f"<td>{escape(visible(after))}</td><td>{more_of(n_folded)}</td></tr>"
+        for coefficient, before, token, after, n_folded in zip(
+            display_cells(triggers["coefficient"]), *(triggers[c] for c in ("text_before", "token", "text_after", "n_folded")), strict=True
         )
     ]
     return f"<table>{''.join(rows)}</table>"
+
+
+def more_of(n_folded: int) -> str:
+    """Say how many more triggers the sequence of one has; '' for none."""
+    return f"{n_folded} more in this sequence" if n_folded else ""

@@ -14,7 +14,7 @@ from atlas.statement import argument, literal
 from schema.errors import AtlasError, what_there_is
 from schema.interventions.sites import OPS
 from schema.table_facts import facts, passes_of
-from schema.terms import ANALOGIES, BEHAVIOURS, DECODINGS, MEMBER_KINDS, SUBJECTS
+from schema.terms import ANALOGIES, BEHAVIOURS, DECODINGS, DENSITIES, MEMBER_KINDS, SUBJECTS
 
 LEAST = {
     "n": ("rows", 1),
@@ -22,6 +22,7 @@ LEAST = {
     "min_pairs": ("pairs", 1),
     "n_bins": ("bins", 1),
     "width": ("tokens", 0),
+    "per_sequence": ("triggers of a sequence", 1),
     "n_cells": ("cells", 1),
     "steps": ("thresholds", 1),
 }
@@ -29,6 +30,7 @@ LEAST = {
 WORDS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "behaviour": {"head_behaviour": BEHAVIOURS},
     "subject": {"annotation": SUBJECTS},
+    "density": {"neuron_statistics": DENSITIES},
     "kind": {"collection_member": MEMBER_KINDS},
     "site": {"effect": tuple(OPS)},
     "mass": {"scored_position": ("no", "yes")},

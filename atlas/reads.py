@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 import duckdb
 
@@ -48,13 +49,18 @@ def named_in(sql: str) -> set[str]:
     return set(re.findall(r"(?:FROM|JOIN) (?:\w+\.)?(\w+)", sql))
 
 
-def names(node: object) -> Iterator[str]:
+def names(parsed: object) -> Iterator[str]:
     """Of every table and function in a parsed statement, however deeply it is nested."""
-    left = [node]
+    return (part.get(key, "") for part in nodes_of(parsed) for kind, key in NAMES.items() if part.get("type") == kind)
+
+
+def nodes_of(parsed: object) -> Iterator[dict[str, Any]]:
+    """Every object of a parsed statement, however deeply it is nested."""
+    left = [parsed]
     while left:
         part = left.pop()
         if isinstance(part, dict):
-            yield from (part.get(key, "") for kind, key in NAMES.items() if part.get("type") == kind)
+            yield part
             left += part.values()
         elif isinstance(part, list):
             left += part

@@ -9,6 +9,9 @@ STREAM_SITES = ("resid_pre", "resid_mid", "resid_post")
 TAILS = ("max", "min")
 """Which end of a key's coefficients a trigger belongs to: the largest, or the smallest (most negative)."""
 
+DENSITIES = ("dead", "rare", "usual", "dense")
+"""How often a key fires, those first that never do (question neurons_by_density)."""
+
 PRECEDING = 16
 """Tokens before a trigger whose coefficients are kept with it: as many as a page shows of a text."""
 

@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 import streamlit as st
 
+from atlas.answers import read_answer
 from atlas.api import Atlas
 from atlas.arguments import bind
 from atlas.collections.bounds import require_few
@@ -155,7 +156,7 @@ def atlas() -> Atlas:
 
 @st.cache_data(max_entries=128, show_spinner=False)
 def rows(snapshot: Snapshot, name: str, arguments: tuple[tuple[str, object], ...]) -> pl.DataFrame:
-    return opened(snapshot).ask(name, **dict(arguments))
+    return read_answer(opened(snapshot).con, name, **dict(arguments))
 
 
 def ask(name: str, **arguments: object) -> Answer:

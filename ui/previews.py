@@ -2,9 +2,11 @@
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
+from itertools import accumulate
 from math import sqrt
-from typing import Any
+from typing import Any, Literal
 
 from atlas.address import Neuron
 from atlas.export.visible import visible, visible_line
@@ -17,7 +19,7 @@ __LEFTWARD__
 .chips bdi{font-family:"Source Code Pro",monospace;font-size:.85rem;border:1px solid #8888;border-radius:.25rem;padding:0 .3rem;
 white-space:pre-wrap}
 .previews{display:flex;flex-direction:column;border:1px solid #8886;border-radius:.4rem}
-.previews .row{position:relative;display:grid;grid-template-columns:5.2rem minmax(9rem,2fr) minmax(12rem,3fr) 5.6rem;gap:.2rem .8rem;align-items:center;
+.previews .row{position:relative;display:grid;grid-template-columns:6.6rem minmax(9rem,2fr) minmax(12rem,3fr) 5.6rem;gap:.2rem .8rem;align-items:center;
 padding:.25rem .6rem;border-top:1px solid #8884;font-size:.9rem}
 .previews .row:first-child{border-top:0}
 .previews .row:hover{background:#8882}
@@ -28,8 +30,10 @@ padding:.25rem .6rem;border-top:1px solid #8884;font-size:.9rem}
 font-family:"Source Code Pro",monospace;
 white-space:pre-wrap;overflow-wrap:anywhere}
 .previews .text .peak{outline:1.5px solid var(--ink);display:inline-block;max-width:100%}
+.previews .text .match{text-decoration:underline 2px;font-weight:600}
+.previews .text .tail{font-family:"Source Sans",sans-serif}
 .spark{display:block;width:100%;height:auto}
-@media (max-width:640px){.previews .row{grid-template-columns:5.2rem 1fr}.previews .row .text{grid-column:1/-1}.previews .spark{max-width:5.6rem}}
+@media (max-width:640px){.previews .row{grid-template-columns:6.6rem 1fr}.previews .row .text{grid-column:1/-1}.previews .spark{max-width:5.6rem}}
 </style>""".replace("__COLOURS__", COLOURS).replace("__LEFTWARD__", LEFTWARD)
 
 WIDTH, HEIGHT = 68, 22
@@ -39,16 +43,30 @@ ZERO = 34
 """The bin of coefficients about 0."""
 
 
-def row(of: Mapping[str, Any], why: str) -> str:
+TAILS = {"max": "largest", "min": "smallest"}
+
+NARROW, WIDE, LONGEST = 8, 80, 80
+"""Tokens asked for before a trigger, and where words are looked for there; characters that the question neurons_with_words looks at before it."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """What of a text is the reason why it is shown: the trigger, the token that is next, or words in it. Nothing where the reason is no text's."""
+
+    kind: Literal["", "trigger", "next", "words"] = ""
+    words: str = ""
+
+
+def row(of: Mapping[str, Any], why: str, match: Match = Match()) -> str:
     """A row of the question neuron_previews; `why` it is found, in words."""
     where = Neuron(of["layer"], of["neuron"])
     shown = f'<span>{links.anchor(links.component(where), str(where))}<span class="why">{escape(why)}</span></span>'
-    return f'<div class="row" role="listitem">{shown}{chips(of["promotes"] or [])}{text(of)}{histogram(of["histogram"] or [])}</div>'
+    return f'<div class="row" role="listitem">{shown}{chips(of["promotes"] or [])}{text(of, match)}{histogram(of["histogram"] or [])}</div>'
 
 
-def rows(found: Iterable[tuple[Mapping[str, Any], str]], title: str) -> str:
+def rows(found: Iterable[tuple[Mapping[str, Any], str]], title: str, match: Match = Match()) -> str:
     """Rows, each with why it is found."""
-    return f'<div class="previews" role="list" aria-label="{escape(title)}">{"".join(row(of, why) for of, why in found)}</div>'
+    return f'<div class="previews" role="list" aria-label="{escape(title)}">{"".join(row(of, why, match) for of, why in found)}</div>'
 
 
 def chips(tokens: Sequence[str | None]) -> str:
@@ -56,18 +74,41 @@ def chips(tokens: Sequence[str | None]) -> str:
     return f'<span class="chips">{"".join(f"<bdi>{escape(visible(t))}</bdi>" for t in tokens)}</span>'
 
 
-def text(of: Mapping[str, Any]) -> str:
-    """The one text: each token on the shade of its coefficient, the trigger framed, its coefficient last."""
+def text(of: Mapping[str, Any], match: Match) -> str:
+    """The one text: each token on the shade of its coefficient, the trigger framed, what matched underlined; then its coefficient, the tail, what is next."""
     if not of["tokens"]:
         return '<span class="text">not swept</span>'
-    largest, last = abs(of["coefficient"]), len(of["tokens"]) - 1
-    spans = [token(t, c, largest, i == last) for i, (t, c) in enumerate(zip(of["tokens"], of["coefficients"], strict=True))]
-    return f'<span class="text">{in_order(of["tokens"], spans, [""] * len(spans))} {number(of["coefficient"])}</span>'
+    first = beginning(of["tokens"]) if match.kind == "words" else 0
+    tokens, coefficients, largest = of["tokens"][first:], of["coefficients"][first:], abs(of["coefficient"])
+    found = has_words(tokens, match.words) if match.kind == "words" else frozenset()
+    kinds = [" ".join(kind for kind, is_so in (("peak", i == len(tokens) - 1), ("match", i in found)) if is_so) for i in range(len(tokens))]
+    spans = [token(t, c, largest, kind) for t, c, kind in zip(tokens, coefficients, kinds, strict=True)]
+    tail = f"{TAILS[of['tail']]} coefficient" if of["rank"] == 1 else f"rank {of['rank']} of the {TAILS[of['tail']]} coefficients"
+    said = [f"{number(of['coefficient'])} <span class=tail>{tail}</span>"]
+    if of["next_token"] is not None:
+        said.append(f"<span class=tail>next</span> {token(of['next_token'], None, largest, 'match' if match.kind == 'next' else '')}")
+    return f'<span class="text">{in_order(tokens, spans, [""] * len(spans))} {" · ".join(said)}</span>'
 
 
-def token(text: str, coefficient: float | None, largest: float, is_peak: bool) -> str:
+def beginning(tokens: Sequence[str]) -> int:
+    """The place of the first token of those before the last that words are looked for in."""
+    first, n = len(tokens) - 1, 0
+    while first > 0 and n < LONGEST:
+        first -= 1
+        n += len(tokens[first])
+    return first
+
+
+def has_words(tokens: Sequence[str], words: str) -> frozenset[int]:
+    """Places of the tokens that the words lie in, where they are last; upper and lower case alike."""
+    begins = list(accumulate(map(len, tokens), initial=0))
+    start = "".join(tokens).lower().rfind(words.lower())
+    return frozenset(i for i, begin in enumerate(begins[:-1]) if start >= 0 and begin < start + len(words) and start < begins[i + 1])
+
+
+def token(text: str, coefficient: float | None, largest: float, kind: str) -> str:
     style = f' style="background:{shade(coefficient, largest)}"' if coefficient is not None else ""
-    return f"<bdi{' class=peak' if is_peak else ''}{style}>{escape(visible_line(text))}</bdi>"
+    return f'<bdi class="{kind}"{style}>{escape(visible_line(text))}</bdi>'
 
 
 def histogram(counts: Sequence[int]) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 import streamlit as st
 
+from atlas.answers import explain_empty_statement
 from atlas.arguments import bind
 from atlas.questions import Parameter, Question, question, questions
 from atlas.statement import statement
@@ -116,6 +117,9 @@ def show(sql: str) -> None:
     remember(sql)
     st.text(f"{shown_numbers.counted(frame.height, 'row')}{f'; there are more, and only the first {MAX_ROWS:,} are shown' if is_truncated else ''}")
     if frame.is_empty():
+        a = data.atlas()
+        if why := explain_empty_statement(a.con, a.path, sql):
+            st.text(f"The reason: {why}")
         return
     n_pages = -(-frame.height // PAGE)
     page = st.pagination(n_pages, key="page") if n_pages > 1 else 1

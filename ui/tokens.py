@@ -49,7 +49,7 @@ CSS = f"""<style>
 .strip{{{COLOURS};background:var(--paper);color:var(--ink);font-family:"Source Code Pro",monospace;font-size:.9rem;white-space:pre-wrap;line-height:1.8;
 padding:.25rem .6rem;border-radius:.4rem;overflow-wrap:anywhere;display:flex;gap:.8rem;direction:ltr}}
 .strip .text{{position:relative;min-width:0}}
-.strip .gutter{{flex:0 0 4.5rem;text-align:right;font-variant-numeric:tabular-nums;border-right:1px solid #888;padding-right:.6rem}}
+.strip .gutter{{flex:0 0 4.5rem;text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums;border-right:1px solid #888;padding-right:.6rem}}
 .strip .peak{{outline:2px solid var(--ink);outline-offset:-1px;display:inline-block;max-width:100%}}
 .strip .unread{{color:var(--pale)}}
 .strip .unseen{{{UNSEEN}}}
@@ -117,9 +117,11 @@ def number(value: float) -> str:
 
 
 def trigger(row: Mapping[str, Any], largest: float, leads: str = "") -> str:
-    """A row of the question trigger_contexts: its text, and beneath it what followed, where it is from, and how many more read the same. `leads`: HTML, a
-    link to what is predicted there."""
+    """A row of the question trigger_contexts: its text, and beneath it what followed, where it is from, how many more its sequence has, and how many
+    elsewhere read the same. `leads`: HTML, a link to what is predicted there."""
     said = [f"next {visible(row['next_token'])}" if row["next_token"] is not None else "the document ends here", row["document"], *facts(row["metadata"])]
+    if row["n_in_sequence"] > 1:
+        said.append(f"{row['n_in_sequence'] - 1} more in this sequence")
     if row["n_folded"]:
         said.append(f"{row['n_folded']} more with the same text")
     shown = " · ".join([*([leads] if leads else []), *(f"<bdi>{escape(visible_line(str(s)))}</bdi>" for s in said)])

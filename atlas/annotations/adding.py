@@ -6,7 +6,7 @@ import duckdb
 
 from atlas.annotations.keeping import annotated, insert, patterns_of, remove
 from atlas.annotations.kind import ANNOTATIONS
-from atlas.annotations.steps import named, weights
+from atlas.annotations.steps import named, together, weights
 from atlas.annotations.subjects import SUBJECTS, Address, Annotation, Pattern, Shown, shown
 from atlas.cursors import fetch_rows
 from schema.beside_change import changing_own
@@ -31,8 +31,11 @@ def add(con: duckdb.DuckDBPyConnection, path: Path, address: Address, annotator:
         former = annotated(own, annotator)
         earlier: tuple[Pattern, ...] = ()
         if address in former:
-            if fetch_rows(writer, RANKS, {"id": former[address]}) != [(item.rank, item.id) for item in items]:
+            before = fetch_rows(writer, RANKS, {"id": former[address]})
+            every = shown(con, [address], every=True)[address]
+            if not set(before) <= {(item.rank, item.id) for item in every}:
                 raise AtlasError(f"{annotator} annotated {address} when this atlas showed other texts: load a sheet with --replace")
+            items = together(items, every, (item_id for _, item_id in before))
             earlier = patterns_of(own, annotator)[address]
             remove(writer, [former[address]])
         found = (*earlier, pattern) if pattern else earlier

@@ -32,7 +32,11 @@ def instructions(subject: str) -> list[str]:
     kinds = " or ".join(MEANINGS[kind] for kind in s.kinds)
     is_key = subject == "key"
     things, one = ("texts", "pattern") if is_key else ("tokens", "concept")
-    shows = "the texts that trigger it most, each ending with the token in « » where it fires" if is_key else "the tokens it promotes most, in « »"
+    shows = (
+        "the texts that trigger it most, one of a sequence, each ending with the token in « » where it fires"
+        if is_key
+        else "the tokens it promotes most, in « »"
+    )
     return [
         f"Each block of rows is one {s.title} (subject, layer, item): {shows}. ↵ is a line break.",
         f"Where {s.least} or more {things} of a block share something, describe it once: choose a row of the block, and fill in its kind and description.",
@@ -64,7 +68,7 @@ def block(address: Address, items: tuple[Shown, ...], patterns: tuple[Pattern, .
         kind = own.kind if own else NONE if patterns == () and place == 0 else ""
         explained_by = "".join(LETTERS[i] for i, p in enumerate(patterns or ()) if item.rank in p.ranks)
         words = [marked(item.token, item.text_before or ""), marked(item.next_token) if item.next_token is not None else "", item.document or ""]
-        words += [facts(item.metadata), explained_by, letter, kind, own.description if own else ""]
+        words += ["; ".join(filter(None, [facts(item.metadata), more_of(item)])), explained_by, letter, kind, own.description if own else ""]
         corpus = "" if address.corpus_id is None else address.corpus_id
         of_update = address.subject == "ffn_update"
         item_cell = f"{POSITION}{address.item}" if of_update else address.item
@@ -75,3 +79,8 @@ def block(address: Address, items: tuple[Shown, ...], patterns: tuple[Pattern, .
 def facts(metadata: str | None) -> str:
     """What the corpus says of a document, for reading: 'year: 1790; president: …'."""
     return "; ".join(f"{key}: {value}" for key, value in json.loads(metadata or "{}").items())
+
+
+def more_of(item: Shown) -> str:
+    """How many more texts of the key its sequence has, for reading; '' for none."""
+    return f"{item.n_more} more in this sequence" if item.n_more else ""

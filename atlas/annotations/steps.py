@@ -9,18 +9,20 @@ from typing import NamedTuple
 import duckdb
 import polars as pl
 
-from atlas.annotations.checking import Faults, annotations, entries, refusal
+from atlas.annotations.checking import Entry, Faults, annotations, entries, refusal
 from atlas.annotations.keeping import MINER, annotated, ids_shown, insert, patterns_of, remove
 from atlas.annotations.kind import ANNOTATIONS
 from atlas.annotations.mining import metadata_shares, proposals
 from atlas.annotations.reading import read_sheet
 from atlas.annotations.sheet import sheet
-from atlas.annotations.subjects import SUBJECTS, Address, Annotation, Pattern, Shown, Subject, batches, sample, shown
+from atlas.annotations.subjects import MOST_TEXTS, SUBJECTS, Address, Annotation, Pattern, Shown, Subject, batches, sample, shown
 from atlas.cursors import fetch_rows
 from atlas.frames import fetch
 from atlas.naming import checked
 from schema.beside_change import changing_own
 from schema.errors import AtlasError
+
+Items = Mapping[Address, tuple[Shown, ...]]
 
 STATUS = """
 WITH
@@ -67,9 +69,28 @@ def make_sheet(
     found = shown(con, sample(con, path, SUBJECTS[subject], per_layer, seed, corpus))
     former = patterns_of(con, annotator) if annotator else {}
     before = ids_shown(con, annotator) if annotator else {}
+    every = shown(con, found.keys() & former.keys(), every=True)
+    found |= {address: together(found[address], every[address], before[address].values()) for address in every}
     moves = [move_patterns(patterns, before[address], found[address]) for address, patterns in former.items() if address in found]
     placed = {address: move.patterns for address, move in zip((a for a in former if a in found), moves, strict=True)}
     return sheet(subject, found, placed), list(describe_moves(moves, SUBJECTS[subject]))
+
+
+def together(items: Iterable[Shown], every: Iterable[Shown], ids: Iterable[int]) -> tuple[Shown, ...]:
+    """The items, and of every one those with the ids, by rank: what somebody was shown before stays beside what is shown now."""
+    wanted = {*(item.id for item in items), *ids}
+    return tuple(item for item in every if item.id in wanted)
+
+
+def texts_of_blocks(blocks: Mapping[Address, list[Entry]], now: Items, every: Items) -> dict[Address, tuple[Shown, ...]]:
+    """What each block of a sheet must have: what is shown now, and other stored texts that it has, or the first texts of all as earlier releases showed."""
+    found = dict(now)
+    for address in now:
+        if SUBJECTS[address.subject].name == "key":
+            ranks, first = {entry.rank for entry in blocks[address]}, {item.rank for item in every[address] if item.rank <= MOST_TEXTS}
+            wanted = first if first <= ranks else {item.rank for item in now[address]}
+            found[address] = tuple(item for item in every[address] if item.rank in ranks | wanted)
+    return found
 
 
 class Moved(NamedTuple):
@@ -117,7 +138,7 @@ def load(con: duckdb.DuckDBPyConnection, path: Path, sheet_path: Path, annotator
     annotator = named(con, annotator)
     faults = Faults()
     blocks = entries(read_sheet(sheet_path), faults)
-    found = annotations(blocks, shown(con, blocks), faults)
+    found = annotations(blocks, texts_of_blocks(blocks, shown(con, blocks), shown(con, blocks, every=True)), faults)
     with changing_own(ANNOTATIONS, path) as (writer, own):
         former = annotated(own, annotator)
         again = [a.address for a in found if a.address in former]
@@ -174,7 +195,7 @@ def status(con: duckdb.DuckDBPyConnection) -> tuple[pl.DataFrame, list[tuple[str
 def stale_items(con: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, Address, int]]:
     """Annotated items that the atlas no longer shows, or shows with another text. A new rank alone is no matter."""
     kept = [(row[0], Address(*row[1:5]), row[5], row[6:]) for row in fetch_rows(con, KEPT_ITEMS)]
-    now = shown(con, {address for _, address, _, _ in kept})
+    now = shown(con, {address for _, address, _, _ in kept}, every=True)
     texts = {address: {(i.id, i.text_before, unspelt(i.token)) for i in items} for address, items in now.items()}
     for annotator, address, rank, (item, before, token) in kept:
         if (item, before, unspelt(token)) not in texts.get(address, set()):

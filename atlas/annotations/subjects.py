@@ -13,23 +13,23 @@ from schema.errors import AtlasError
 
 # a coefficient of 0 is no trigger: a ReLU key that fires less often than the atlas keeps triggers has any texts at its last ranks
 TRIGGERS = """
-SELECT t.corpus_id, t.layer, t.neuron::BIGINT AS item, t.rank, t.position_id, p.token_id
+SELECT t.corpus_id, t.layer, t.neuron::BIGINT AS item, t.rank, t.position_id, p.token_id, p.sequence_id
 FROM trigger AS t
 INNER JOIN position AS p ON t.position_id = p.position_id
-WHERE t.tail = 'max' AND t.rank <= 25 AND t.coefficient > 0
+WHERE t.tail = 'max' AND t.coefficient > 0
 """
 VALUE_TOKENS = """
-SELECT NULL::INTEGER AS corpus_id, v.layer, v.neuron::BIGINT AS item, v.rank, NULL::BIGINT AS position_id, v.token_id
+SELECT NULL::INTEGER AS corpus_id, v.layer, v.neuron::BIGINT AS item, v.rank, NULL::BIGINT AS position_id, v.token_id, NULL::BIGINT AS sequence_id
 FROM value_token AS v
 WHERE v.direction = 'promoted' AND v.rank <= 30
 """
 RANDOM_VECTOR_TOKENS = """
-SELECT NULL::INTEGER AS corpus_id, c.layer, c.item, c.rank, NULL::BIGINT AS position_id, c.token_id
+SELECT NULL::INTEGER AS corpus_id, c.layer, c.item, c.rank, NULL::BIGINT AS position_id, c.token_id, NULL::BIGINT AS sequence_id
 FROM control_token AS c
 WHERE c.control = 'random_vector' AND c.rank <= 30
 """
 UPDATE_TOKENS = """
-SELECT d.corpus_id, c.layer, c.item, c.rank, NULL::BIGINT AS position_id, c.token_id
+SELECT d.corpus_id, c.layer, c.item, c.rank, NULL::BIGINT AS position_id, c.token_id, NULL::BIGINT AS sequence_id
 FROM control_token AS c
 INNER JOIN position AS p ON c.item = p.position_id
 INNER JOIN sequence AS s ON p.sequence_id = s.sequence_id
@@ -43,7 +43,8 @@ class Subject:
     """One kind of thing to annotate.
 
     `name` is the stored word, `option` that of the command line, `title` how people call one. A pattern explains `least` of the things
-    shown, or more. `items` is SQL for what can be shown: corpus_id, layer, item, rank, position_id, token_id. `brought_by`: options of `atlas ingest`.
+    shown, or more. `items` is SQL for what can be shown: corpus_id, layer, item, rank, position_id, token_id, sequence_id. `brought_by`: options of
+    `atlas ingest`.
     """
 
     name: str
@@ -56,6 +57,9 @@ class Subject:
     missing: str
     brought_by: str
 
+
+MOST_TEXTS = 25
+"""Texts of a key that are shown, as many as the paper's annotators saw: one of a sequence, since one passage would fill them with itself otherwise."""
 
 BATCH = 500
 """Addresses whose texts are cut at once: those of a whole model would not fit in memory."""
@@ -92,7 +96,10 @@ class Address:
 
 @dataclass(frozen=True)
 class Shown:
-    """One text or token that is shown: of a text, `token` is its last. `text_before`, `next_token` and `document` are None for tokens."""
+    """One text or token that is shown: of a text, `token` is its last. `text_before`, `next_token` and `document` are None for tokens.
+
+    n_more: other texts of the same key in the sequence of a text.
+    """
 
     rank: int
     position_id: int | None
@@ -103,6 +110,7 @@ class Shown:
     next_token: str | None
     document: str | None
     metadata: str | None
+    n_more: int = 0
 
     @property
     def id(self) -> int:
@@ -153,13 +161,16 @@ def sample(con: duckdb.DuckDBPyConnection, path: Path, subject: Subject, per_lay
     return [Address(subject.name, *row) for row in fetch_rows(con, drawn, chosen)]
 
 
-def shown(con: duckdb.DuckDBPyConnection, addresses: Iterable[Address]) -> dict[Address, tuple[Shown, ...]]:
-    """What the atlas shows of each address, by rank; addresses that it does not have are left out."""
+def shown(con: duckdb.DuckDBPyConnection, addresses: Iterable[Address], *, every: bool = False) -> dict[Address, tuple[Shown, ...]]:
+    """What the atlas shows of each address, by rank; addresses that it does not have are left out.
+
+    every: all texts of a key that are stored, as a sheet of an earlier release may have others than are shown now.
+    """
     found: dict[Address, list[Shown]] = {}
     wanted = dict.fromkeys(addresses)
     for subject in SUBJECTS.values():
         for batch in batches([a for a in wanted if a.subject == subject.name]):
-            for address, item in shown_of(con, subject, batch):
+            for address, item in shown_of(con, subject, batch, every):
                 found.setdefault(address, []).append(item)
     return {address: tuple(items) for address, items in found.items()}
 
@@ -168,24 +179,39 @@ def batches(addresses: Sequence[Address]) -> Iterator[Sequence[Address]]:
     return (addresses[start : start + BATCH] for start in range(0, len(addresses), BATCH))
 
 
-def shown_of(con: duckdb.DuckDBPyConnection, subject: Subject, addresses: Sequence[Address]) -> list[tuple[Address, Shown]]:
+def shown_of(con: duckdb.DuckDBPyConnection, subject: Subject, addresses: Sequence[Address], every: bool) -> list[tuple[Address, Shown]]:
     sql = f"""
     WITH
     asked AS (
         SELECT unnest($corpora::INTEGER[]) AS corpus_id, unnest($layers::INTEGER[]) AS layer, unnest($items::BIGINT[]) AS item
     ),
-    hit AS MATERIALIZED (
-        SELECT i.*
+    found AS (
+        SELECT
+            i.*,
+            i.sequence_id IS NULL OR $every AS is_listed,
+            row_number() OVER (PARTITION BY i.corpus_id, i.layer, i.item, i.sequence_id ORDER BY i.rank) AS place,
+            if(i.sequence_id IS NULL, 0, count(*) OVER (PARTITION BY i.corpus_id, i.layer, i.item, i.sequence_id) - 1) AS n_more
         FROM ({subject.items}) AS i
         INNER JOIN asked AS a ON i.layer = a.layer AND i.item = a.item AND i.corpus_id IS NOT DISTINCT FROM a.corpus_id
+    ),
+    hit AS MATERIALIZED (
+        SELECT f.*
+        FROM found AS f
+        WHERE f.is_listed OR f.place = 1
+        QUALIFY f.is_listed OR row_number() OVER (PARTITION BY f.corpus_id, f.layer, f.item ORDER BY f.rank) <= {MOST_TEXTS}
     )
     SELECT
         h.corpus_id, h.layer, h.item, h.rank, h.position_id, h.token_id, k.is_stop_word,
-        c.text_before, coalesce(c.token, k.text), c.next_token, c.document, c.metadata
+        c.text_before, coalesce(c.token, k.text), c.next_token, c.document, c.metadata, h.n_more
     FROM hit AS h
     INNER JOIN token AS k ON h.token_id = k.token_id
     LEFT JOIN token_context((SELECT list(t.position_id) FROM hit AS t)) AS c ON h.position_id = c.position_id
     ORDER BY h.corpus_id, h.layer, h.item, h.rank
     """
-    parameters = {"corpora": [a.corpus_id for a in addresses], "layers": [a.layer for a in addresses], "items": [a.item for a in addresses]}
+    parameters: dict[str, object] = {
+        "every": every,
+        "corpora": [a.corpus_id for a in addresses],
+        "layers": [a.layer for a in addresses],
+        "items": [a.item for a in addresses],
+    }
     return [(Address(subject.name, *row[:3]), Shown(*row[3:])) for row in fetch_rows(con, sql, parameters)]

@@ -46,7 +46,7 @@ def sample_options(command: F) -> F:
 @db_option
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="FILE", help="The sheet, CSV; must not exist yet.")
 def sheet_command(subject: str, per_layer: int, seed: int, corpus: int | None, annotator: str | None, db: Path | None, output: Path) -> None:
-    """Write a seeded sample as a sheet to fill in: the 25 texts that trigger a key most, or the 30 tokens that a vector promotes most.
+    """Write a seeded sample as a sheet to fill in: 25 texts that trigger a key most, one of a sequence, or the 30 tokens that a vector promotes most.
 
     Open it with LibreOffice or Excel (CSV, UTF-8, separated by commas). Its first rows say how to fill it in: where at least 3 texts (4 tokens)
     of a block have something in common, give one row of the block a kind and a description, and write that row's letter in explained_by beside

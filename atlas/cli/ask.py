@@ -2,17 +2,12 @@
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from atlas.cli.options import OUTPUT, db_option, emit, open_atlas, output_options
 from atlas.questions import Parameter, Question, questions, unknown
-
-if TYPE_CHECKING:
-    from atlas.api import Atlas
-    from schema.beside import Beside
-
 
 LONGEST_SHOWN = 80
 """Characters of what is refused."""
@@ -86,14 +81,16 @@ def ask_command(q: Question, *, to_file: bool) -> click.Command:
 def answer(q: Question, arguments: dict[str, object], db: Path | None, **out: Any) -> None:
     """Ask, and print or write the rows."""
     with open_atlas(db) as a:
+        from atlas.answers import explain_no_rows, read_answer
         from atlas.export.provenance import provenance
         from atlas.left_out import left_out
         from atlas.notes import notes
         from atlas.ranges import unfilled
 
-        frame = a.ask(q.name, **arguments)
+        frame = read_answer(a.con, q.name, **arguments)
         if frame.is_empty():
-            click.echo(f"note: no rows{reason(a, q)}", err=True)
+            why = explain_no_rows(a.con, a.path, q)
+            click.echo(f"note: no rows{f', {why}' if why else ''}", err=True)
         for note in filter(None, [*notes(q, frame, arguments), left_out(a.con, q.catalog)]):
             click.echo(f"note: {note}", err=True)
         if any(frame[c].is_null().all() for c in frame.columns) and (old := unfilled(a.con, q.sql)):
@@ -102,31 +99,6 @@ def answer(q: Question, arguments: dict[str, object], db: Path | None, **out: An
             click.echo(note, err=True)
         source = partial(provenance, a.con, a.path, sql=q.sql, n_rows=frame.height, question=q.name, parameters=arguments)
         emit(frame, provenance=source, **with_caption(q, out))
-
-
-def reason(a: "Atlas", q: Question) -> str:
-    """Why an answer has no rows, as far as that is for want of a run, or of what lies beside the atlas."""
-    from shlex import quote
-
-    from atlas.commands import complete
-    from atlas.ranges import missing_run, unknown_tables
-    from schema.beside import kinds
-    from schema.table_facts import command
-
-    def how(run: str) -> str:
-        return complete(a.con, command(run, quote(str(a.path))))
-
-    if run := missing_run(a.con, q.sql):
-        return f", because this atlas has no {run} run: `{how(run)}`"
-    if later := unknown_tables(a.con, q.sql):
-        table, run = next(iter(later.items()))
-        return f", because the {run} run of this atlas brought nothing for {table}, and may be older than that: `{how(run)}`"
-    return next((f", because this atlas has no {kind.name} that it counts ({other_command(kind, q)})" for kind in kinds() if kind.name == q.catalog), "")
-
-
-def other_command(kind: "Beside", q: Question) -> str:
-    """The command that says what there is, or that makes it, where the first is what was called."""
-    return kind.changed_by if kind.told_by == f"atlas ask {q.name}" else kind.told_by
 
 
 def with_caption(q: Question, out: dict[str, Any]) -> dict[str, Any]:

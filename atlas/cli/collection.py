@@ -50,10 +50,11 @@ def show_command(name: str, db: Path | None, **out: Any) -> None:
 
 def answered(a: "Atlas", question: str, arguments: dict[str, object], out: dict[str, Any]) -> int:
     """Print or write the answer to a question; returns how many rows it has."""
+    from atlas.answers import read_answer
     from atlas.export.provenance import provenance
     from atlas.left_out import left_out
 
-    frame = a.ask(question, **arguments)
+    frame = read_answer(a.con, question, **arguments)
     if said := left_out(a.con, "collections"):
         click.echo(f"note: {said}", err=True)
     emit(frame, provenance=partial(provenance, a.con, a.path, sql=question, n_rows=frame.height, question=question, parameters=arguments), **out)

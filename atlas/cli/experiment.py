@@ -52,11 +52,12 @@ def command() -> None:
 def list_command(db: Path | None, **out: Any) -> None:
     """List experiments: what was done, with how many prompts and arms, by whom and when."""
     with open_atlas(db) as a:
+        from atlas.answers import read_answer
         from atlas.export.provenance import provenance
         from atlas.left_out import left_out
         from atlas.questions import question
 
-        frame = a.ask("experiment_summary")
+        frame = read_answer(a.con, "experiment_summary")
         if said := left_out(a.con, "experiments") or ("no experiments yet" if frame.is_empty() else ""):
             click.echo(f"note: {said}", err=True)
         sql = question("experiment_summary").sql

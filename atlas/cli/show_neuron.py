@@ -41,7 +41,8 @@ def tokens(frame: "pl.DataFrame", direction: str) -> str:
 
 
 def trigger_lines(triggers: "pl.DataFrame") -> list[str]:
-    """Coefficient, the text before flushed right against the token, the token highlighted, the text after."""
+    """Coefficient, the text before flushed right against the token, the token highlighted, the text after, how many more its sequence has."""
+    from atlas.card import more_of
     from atlas.export.cells import display_cells
     from atlas.export.terminal import crop
     from atlas.export.visible import visible_line
@@ -51,7 +52,9 @@ def trigger_lines(triggers: "pl.DataFrame") -> list[str]:
     lines = []
     for coefficient, row in zip(coefficients, triggers.iter_rows(named=True), strict=True):
         after = crop(visible_line(row["text_after"]), BEFORE // 2, left=False)
-        lines.append(f"{coefficient.rjust(widest)}  {marked(row['text_before'], row['token'])}{after}")
+        # top_triggers, of the tour, folds none
+        more = f"  ({more_of(row['n_folded'])})" if row.get("n_folded") else ""
+        lines.append(f"{coefficient.rjust(widest)}  {marked(row['text_before'], row['token'])}{after}{more}")
     return lines
 
 

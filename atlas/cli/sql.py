@@ -27,12 +27,15 @@ def answer_sql(query: str, max_rows: int, timeout: float, db: Path | None, **out
 
     # the process opens the atlas while this one does
     with sandbox.answering(chosen(db), query, max_rows=max_rows, timeout=timeout) as answer, open_atlas(db) as a:
+        from atlas.answers import explain_empty_statement
         from atlas.export.provenance import provenance
 
         with hinted(query):
             result = answer()
         if out["output"] is not None and result.is_truncated:
             raise AtlasError(f"more than {max_rows:,} rows: nothing is written to {out['output']}; --max-rows gives more")
+        if result.frame.is_empty() and (why := explain_empty_statement(a.con, a.path, query)):
+            click.echo(f"note: no rows: {why}", err=True)
         emit(result.frame, provenance=partial(provenance, a.con, a.path, sql=query, n_rows=result.frame.height), **out)
     if result.is_truncated:
         click.echo(f"only the first {max_rows} rows: --max-rows gives more", err=True)

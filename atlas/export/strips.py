@@ -1,8 +1,9 @@
 """Texts with a coefficient at each token, as drawings for papers: SVG, and LaTeX of coloured boxes. Pure: numbers and text in, text out."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Any
 
 import polars as pl
 
@@ -45,9 +46,13 @@ LONGEST_BOX = 40
 
 
 def texts_of(triggers: pl.DataFrame) -> list[Text]:
-    """Rows of the question trigger_contexts, each with what followed and its document beneath."""
-    rows = triggers.with_columns(more=pl.format(" · {} more with the same text", "n_folded")).iter_rows(named=True)
-    return [Text(tuple(row["tokens"]), tuple(row["coefficients"]), row["peak"], f"{row['document']}{row['more'] if row['n_folded'] else ''}") for row in rows]
+    """Rows of the question trigger_contexts, each with its document beneath, and how many more there are in its sequence and with its text."""
+    return [Text(tuple(row["tokens"]), tuple(row["coefficients"]), row["peak"], origin(row)) for row in triggers.iter_rows(named=True)]
+
+
+def origin(row: Mapping[str, Any]) -> str:
+    more = {"in this sequence": row["n_in_sequence"] - 1, "with the same text": row["n_folded"]}
+    return " · ".join([str(row["document"]), *(f"{n} more {where}" for where, n in more.items() if n)])
 
 
 Place = tuple[float, float, int, str]

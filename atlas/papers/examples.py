@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from atlas.answers import read_answer
 from atlas.cursors import fetch_rows
 from atlas.papers.items import Item
 
@@ -24,7 +25,7 @@ FROM sequence_triggers(layer, neuron, n := {TRIGGERS}, corpus := $corpus) WHERE 
 def examples(a: "Atlas", *, corpus: int | None) -> pl.DataFrame:
     """The first triggers of a key of each layer, at most one of a sequence: layer, neuron and the columns of sequence_triggers; none of a dead key."""
     found = [
-        a.ask("sequence_triggers", layer=layer, neuron=neuron, n=TRIGGERS, corpus=corpus)
+        read_answer(a.con, "sequence_triggers", layer=layer, neuron=neuron, n=TRIGGERS, corpus=corpus)
         .select(pl.lit(layer).alias("layer"), pl.lit(neuron).alias("neuron"), pl.all())
         .filter(pl.col("coefficient") > 0)
         for layer, neuron in fetch_rows(a.con, KEYS)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from atlas.answers import read_answer
 from schema.errors import AtlasError
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def trace_of(a: "Atlas", experiment: int | None = None, prompt: int | None = Non
         if widest.is_empty():
             raise AtlasError(f"experiment {experiment} has no effects")
         prompt = int(widest.item())
-    parts = [a.ask("causal_trace", experiment=experiment, prompt=prompt, site=site).with_columns(pl.lit(site).alias("site")) for site in SITES]
+    parts = [read_answer(a.con, "causal_trace", experiment=experiment, prompt=prompt, site=site).with_columns(pl.lit(site).alias("site")) for site in SITES]
     asked = a.sql(ASKED.format(experiment=experiment, prompt=prompt))
     return pl.concat(parts).with_columns(
         pl.lit(experiment).alias("experiment"),
@@ -59,10 +60,10 @@ def trace_of(a: "Atlas", experiment: int | None = None, prompt: int | None = Non
 def averages(a: "Atlas", experiment: int | None = None) -> pl.DataFrame:
     """indirect_effects, with a column experiment."""
     experiment = chosen(a, "tracing", experiment)
-    return a.ask("indirect_effects", experiment=experiment).with_columns(pl.lit(experiment).alias("experiment"))
+    return read_answer(a.con, "indirect_effects", experiment=experiment).with_columns(pl.lit(experiment).alias("experiment"))
 
 
 def knockouts(a: "Atlas", experiment: int | None = None) -> pl.DataFrame:
     """knockout, with a column experiment."""
     experiment = chosen(a, "knockout", experiment)
-    return a.ask("knockout", experiment=experiment).with_columns(pl.lit(experiment).alias("experiment"))
+    return read_answer(a.con, "knockout", experiment=experiment).with_columns(pl.lit(experiment).alias("experiment"))

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from atlas.answers import read_answer
 from atlas.ranges import check_arguments
 from schema.errors import AtlasError
 
@@ -84,7 +85,7 @@ def chosen(a: "Atlas", retrieval: int | None) -> int:
 def asked(a: "Atlas", question: str, retrieval: int | None = None) -> pl.DataFrame:
     """A question's rows, with a column retrieval."""
     retrieval = chosen(a, retrieval)
-    return a.ask(question, retrieval=retrieval).with_columns(pl.lit(retrieval).alias("retrieval"))
+    return read_answer(a.con, question, retrieval=retrieval).with_columns(pl.lit(retrieval).alias("retrieval"))
 
 
 def mixtures(a: "Atlas", retrieval: int | None = None) -> pl.DataFrame:

@@ -5,7 +5,7 @@
 -- param:  neuron (integer, NULL): instead of a token one neuron of the layer, from 0
 -- param:  layer (integer, NULL): points of one layer, from 0; NULL takes all
 -- param:  layout (text, 'value'): what is placed: value, the values of all layers; resid_post, states of traced positions there
--- param:  n (integer, 500): how many, those first that promote it most
+-- param:  n (integer, 500): how many, those first that promote it most, by score
 -- column: layer: transformer block of the value or state, from 0
 -- column: neuron: neuron of the value; null for states
 -- column: position_id: traced position of the state; null for values
@@ -13,6 +13,7 @@
 -- column: tokens: the five tokens that the point promotes most
 -- column: x: horizontal coordinate, of no unit
 -- column: y: vertical coordinate
+-- column: score: e_w·v of a value, raw projection, logits; of a state the token's probability by the logit lens, in [0, 1]; null where rank is
 -- chart:  point(x, y)
 CREATE OR REPLACE MACRO map_found(token := NULL, neuron := NULL, layer := NULL, layout := 'value', n := 500) AS TABLE
 WITH
@@ -27,7 +28,8 @@ promoting AS (
         v.layer,
         v.neuron,
         CAST(NULL AS BIGINT) AS position_id,
-        min(v.rank) AS rank
+        arg_max(v.rank, v.score) AS rank,
+        max(v.score) AS score
     FROM value_token AS v
     SEMI JOIN wanted AS w ON v.token_id = w.token_id
     WHERE layout = 'value' AND v.direction = 'promoted' AND v.rank <= 10
@@ -37,7 +39,8 @@ promoting AS (
         t.layer,
         NULL AS neuron,
         t.position_id,
-        min(t.rank) AS rank
+        arg_max(t.rank, t.prob) AS rank,
+        max(t.prob) AS score
     FROM logit_lens_token AS t
     SEMI JOIN wanted AS w ON t.token_id = w.token_id
     WHERE t.site = layout AND t.rank <= 10
@@ -47,7 +50,8 @@ promoting AS (
         p.layer,
         p.neuron,
         p.position_id,
-        NULL AS rank
+        NULL AS rank,
+        NULL AS score
     FROM last_layout AS p
     WHERE p.layout = layout AND p.layer = layer AND p.neuron = neuron
 ),
@@ -58,13 +62,14 @@ found AS MATERIALIZED (
         p.neuron,
         p.position_id,
         f.rank,
+        f.score,
         p.x,
         p.y
     FROM promoting AS f
     INNER JOIN last_layout AS p
         ON f.layer = p.layer AND f.neuron IS NOT DISTINCT FROM p.neuron AND f.position_id IS NOT DISTINCT FROM p.position_id
     WHERE p.layout = layout AND (layer IS NULL OR p.layer = layer)
-    ORDER BY f.rank, p.layer, p.neuron, p.position_id
+    ORDER BY f.score DESC, p.layer, p.neuron, p.position_id
     LIMIT n
 ),
 
@@ -108,7 +113,8 @@ SELECT
     f.rank,
     l.tokens,
     f.x,
-    f.y
+    f.y,
+    f.score
 FROM found AS f
 LEFT JOIN labelled AS l ON f.layer = l.layer AND f.neuron IS NOT DISTINCT FROM l.neuron AND f.position_id IS NOT DISTINCT FROM l.position_id
-ORDER BY f.rank, f.layer, f.neuron, f.position_id;
+ORDER BY f.score DESC, f.layer, f.neuron, f.position_id;

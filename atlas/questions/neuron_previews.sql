@@ -4,24 +4,32 @@
 -- n:      n_read
 -- param:  layers (bigint[]): transformer block of each neuron, from 0
 -- param:  neurons (bigint[]): FFN hidden unit of each, from 0; a pair named twice is given once
+-- param:  position_ids (bigint[], NULL): the trigger that is shown of each; NULL shows the first of the tail
+-- param:  tail (text, NULL): max for a trigger of the largest coefficients, min for one of the smallest; NULL takes both
+-- param:  width (integer, 8): tokens shown before the trigger, at most
 -- column: layer: transformer block, from 0
 -- column: neuron: FFN hidden unit of the layer, from 0
 -- column: promotes: the five tokens that the value promotes most, raw
--- column: coefficient: of the trigger that is largest in size, over both tails and all corpora, signed; null without a sweep
--- column: tokens: characters of that trigger and of at most eight tokens before it, in order; the vocabulary's text of a token with none
+-- column: coefficient: of the trigger that is shown, signed: of those that may be, the one largest in size over all corpora; null where there is none
+-- column: tokens: characters of that trigger and of the tokens before it, in order; the vocabulary's text of a token with none
 -- column: coefficients: m_i of this neuron at each of them, before the trigger to 1/254 of the largest there
 -- column: next_token: the corpus token that follows the trigger; null where the document ends
 -- column: position_id: the token occurrence of the trigger
 -- column: histogram: positions in each bin of histogram_bin, from bin 0, over all corpora; null without a sweep
 -- column: n_read: positions that the histogram counts
+-- column: tail: the end of the key's coefficients that the trigger is of
+-- column: rank: of the trigger in that tail, from 1
 -- chart:  tokens(tokens, coefficients)
-CREATE OR REPLACE MACRO neuron_previews(layers, neurons) AS TABLE
+CREATE OR REPLACE MACRO neuron_previews(layers, neurons, position_ids := NULL, tail := NULL, width := 8) AS TABLE
 WITH
 asked AS MATERIALIZED (
     SELECT DISTINCT
         u.layer,
-        u.neuron
-    FROM (SELECT unnest(layers) AS layer, unnest(neurons) AS neuron) AS u
+        u.neuron,
+        u.wanted_id
+    FROM (SELECT unnest(layers) AS layer, unnest(neurons) AS neuron, unnest(CAST(position_ids AS BIGINT[])) AS wanted_id) AS u
+    -- of a pair that is named with two positions, the smaller
+    QUALIFY row_number() OVER (PARTITION BY u.layer, u.neuron ORDER BY u.wanted_id) = 1
 ),
 
 promoted AS (
@@ -40,14 +48,16 @@ strongest AS MATERIALIZED (
     SELECT
         t.layer,
         t.neuron,
+        t.tail,
+        t.rank,
         t.position_id,
         t.coefficient,
         t.preceding,
         t.preceding_scale
     FROM trigger AS t
     INNER JOIN asked AS a ON t.layer = a.layer AND t.neuron = a.neuron
-    WHERE t.rank = 1
-    QUALIFY row_number() OVER (PARTITION BY t.layer, t.neuron ORDER BY abs(t.coefficient) DESC, t.position_id) = 1
+    WHERE if(a.wanted_id IS NULL, t.rank = 1, t.position_id = a.wanted_id) AND (tail IS NULL OR t.tail = tail)
+    QUALIFY row_number() OVER (PARTITION BY t.layer, t.neuron ORDER BY abs(t.coefficient) DESC, t.position_id, t.tail) = 1
 ),
 
 -- each text is cut from its document once, because finding a character takes longer the further on it stands
@@ -55,6 +65,8 @@ place AS MATERIALIZED (
     SELECT
         t.layer,
         t.neuron,
+        t.tail,
+        t.rank,
         t.coefficient,
         t.preceding,
         t.preceding_scale,
@@ -67,7 +79,7 @@ place AS MATERIALIZED (
     INNER JOIN position AS p ON t.position_id = p.position_id
     INNER JOIN sequence AS s ON p.sequence_id = s.sequence_id
     INNER JOIN document AS d ON s.document_id = d.document_id
-    INNER JOIN position AS f ON greatest(t.position_id - 8, s.first_position_id) = f.position_id
+    INNER JOIN position AS f ON greatest(t.position_id - width, s.first_position_id) = f.position_id
 ),
 
 spot AS (
@@ -146,7 +158,9 @@ SELECT
     nk.text AS next_token,
     l.position_id,
     c.histogram,
-    c.n_read
+    c.n_read,
+    l.tail,
+    l.rank
 FROM asked AS a
 INNER JOIN neuron AS n ON a.layer = n.layer AND a.neuron = n.neuron
 LEFT JOIN promoted AS p ON n.layer = p.layer AND n.neuron = p.neuron

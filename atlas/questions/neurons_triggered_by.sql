@@ -17,6 +17,7 @@
 -- column: p_value: chance of n_triggers or more in n_kept draws at random (binomial), in [0, 1], for this key alone
 -- column: best_rank: smallest rank among them, from 1
 -- column: strongest_coefficient: the one largest in size, signed
+-- column: position_id: that of the best rank; of two corpora, the smaller
 -- chart:  bar(neuron, share)
 CREATE OR REPLACE MACRO neurons_triggered_by(token, n := 25, tail := NULL, corpus := NULL) AS TABLE
 WITH
@@ -38,6 +39,7 @@ SELECT
     m.lift,
     m.p_value,
     m.best_rank,
-    m.strongest_coefficient
+    m.strongest_coefficient,
+    m.position_id
 FROM neurons_triggered_at((SELECT l.position_ids FROM place AS l), n := n, tail := tail, corpus := corpus) AS m
 ORDER BY m.n_triggers DESC, m.best_rank, m.layer, m.neuron, m.tail;

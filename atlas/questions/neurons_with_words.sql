@@ -18,6 +18,7 @@
 -- column: best_rank: smallest rank among them, from 1
 -- column: strongest_coefficient: the one largest in size, signed
 -- column: text: that of the best rank; of two corpora, that of the smaller position_id
+-- column: position_id: the token occurrence that it ends in
 -- chart:  bar(neuron, share)
 --
 -- A sequence is cut from its document once and its positions from that, because finding a character takes longer the further on it stands.
@@ -74,7 +75,8 @@ SELECT
     m.p_value,
     m.best_rank,
     m.strongest_coefficient,
-    l.text
+    l.text,
+    m.position_id
 FROM neurons_triggered_at((SELECT list(i.position_id) FROM place AS i), n := n, tail := tail, corpus := corpus) AS m
 INNER JOIN lettered AS l ON m.position_id = l.position_id
 ORDER BY m.n_triggers DESC, m.best_rank, m.layer, m.neuron, m.tail;

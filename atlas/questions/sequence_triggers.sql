@@ -5,7 +5,8 @@
 -- param:  neuron (integer): FFN hidden unit of the layer, from 0
 -- param:  n (integer, 25): how many, at most as many as the stored triggers lie in different sequences
 -- param:  corpus (integer, NULL): one corpus_id; NULL ranks over all corpora
--- column: rank: from 1, by falling coefficient; ties go to the smaller position_id
+-- param:  tail (text, 'max'): max for the largest coefficients, min for the smallest
+-- column: rank: from 1, strongest first; ties go to the smaller position_id
 -- column: coefficient: m_i, signed, no unit
 -- column: text_before: at most 80 characters that the model had read before the token
 -- column: token: characters of the token where the coefficient was read
@@ -23,25 +24,25 @@
 -- A sequence is a sentence only where the corpus was cut by sentence (`--cut sentences`); then this is the authors' list.
 -- All k stored triggers are folded before the first n are taken. Over several corpora the ranking ends with the k that one corpus kept,
 -- as in `top_triggers`.
-CREATE OR REPLACE MACRO sequence_triggers(layer, neuron, n := 25, corpus := NULL) AS TABLE
+CREATE OR REPLACE MACRO sequence_triggers(layer, neuron, n := 25, corpus := NULL, tail := 'max') AS TABLE
 WITH
 stored AS (
     SELECT
         t.position_id,
         t.coefficient,
         p.sequence_id,
-        row_number() OVER (ORDER BY t.coefficient DESC, t.position_id) AS overall_rank,
+        row_number() OVER (ORDER BY if(tail = 'max', -t.coefficient, t.coefficient), t.position_id) AS overall_rank,
         max(t.rank) OVER () AS k
     FROM trigger AS t
     INNER JOIN position AS p ON t.position_id = p.position_id
-    WHERE t.layer = layer AND t.neuron = neuron AND t.tail = 'max' AND (corpus IS NULL OR t.corpus_id = corpus)
+    WHERE t.layer = layer AND t.neuron = neuron AND t.tail = tail AND (corpus IS NULL OR t.corpus_id = corpus)
 ),
 
 best AS MATERIALIZED (
     SELECT
         s.sequence_id,
         arg_min(s.position_id, s.overall_rank) AS position_id,
-        max(s.coefficient) AS coefficient,
+        arg_min(s.coefficient, s.overall_rank) AS coefficient,
         count(*) - 1 AS n_folded,
         row_number() OVER (ORDER BY min(s.overall_rank)) AS sequence_rank
     FROM stored AS s

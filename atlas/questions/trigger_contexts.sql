@@ -7,6 +7,7 @@
 -- param:  n (integer, 25): how many, at most as many different texts as ingest kept per key
 -- param:  width (integer, 16): tokens shown before the trigger; half as many after it
 -- param:  corpus (integer, NULL): one corpus_id; NULL ranks over all corpora
+-- param:  per_sequence (integer, NULL): of one sequence at most so many, the strongest; NULL takes all
 -- column: rank: from 1 among the folded, strongest first; ties go to the smaller position_id
 -- column: coefficient: m_i at the trigger, signed, no unit
 -- column: n_folded: other triggers with the same text up to and including their token, which this one stands for
@@ -20,11 +21,13 @@
 -- column: sequence_id: the sequence
 -- column: position_id: the token occurrence
 -- column: index: place in the sequence, from 0
+-- column: n_in_sequence: the key's stored triggers of the tail in this sequence, this one included
 -- chart:  tokens(tokens, coefficients)
 --
--- All k stored triggers are folded before the first n are taken. Over several corpora the ranking ends with the k that one corpus kept,
--- as in `top_triggers`. Each window is cut from its document once, because finding a character takes longer the further on it stands.
-CREATE OR REPLACE MACRO trigger_contexts(layer, neuron, tail := 'max', n := 25, width := 16, corpus := NULL) AS TABLE
+-- All k stored triggers, or those that per_sequence leaves, are folded before the first n are taken. Over several corpora the ranking ends
+-- with the k that one corpus kept, as in `top_triggers`. Each window is cut from its document once, because finding a character takes longer the further on
+-- it stands.
+CREATE OR REPLACE MACRO trigger_contexts(layer, neuron, tail := 'max', n := 25, width := 16, corpus := NULL, per_sequence := NULL) AS TABLE
 WITH
 stored AS (
     SELECT
@@ -36,7 +39,7 @@ stored AS (
     WHERE t.layer = layer AND t.neuron = neuron AND t.tail = tail AND (corpus IS NULL OR t.corpus_id = corpus)
 ),
 
-place AS MATERIALIZED (
+spread AS (
     SELECT
         t.overall_rank,
         t.coefficient,
@@ -44,18 +47,26 @@ place AS MATERIALIZED (
         p.sequence_id,
         p.index,
         p.next_token_id,
+        count(*) OVER (PARTITION BY p.sequence_id) AS n_in_sequence
+    FROM stored AS t
+    INNER JOIN position AS p ON t.position_id = p.position_id
+    WHERE t.overall_rank <= t.k
+    QUALIFY per_sequence IS NULL OR row_number() OVER (PARTITION BY p.sequence_id ORDER BY t.overall_rank) <= per_sequence
+),
+
+place AS MATERIALIZED (
+    SELECT
+        t.*,
         s.document_id,
         f.position_id AS first_id,
         e.position_id AS last_id,
         f.char_start,
         substr(d.text, f.char_start + 1, e.char_end - f.char_start) AS text
-    FROM stored AS t
-    INNER JOIN position AS p ON t.position_id = p.position_id
-    INNER JOIN sequence AS s ON p.sequence_id = s.sequence_id
+    FROM spread AS t
+    INNER JOIN sequence AS s ON t.sequence_id = s.sequence_id
     INNER JOIN document AS d ON s.document_id = d.document_id
     INNER JOIN position AS f ON greatest(t.position_id - width, s.first_position_id) = f.position_id
     INNER JOIN position AS e ON least(t.position_id + width // 2, s.first_position_id + s.n_positions - 1) = e.position_id
-    WHERE t.overall_rank <= t.k
 ),
 
 spot AS (
@@ -140,7 +151,8 @@ SELECT
     d.corpus_id,
     l.sequence_id,
     l.position_id,
-    l.index
+    l.index,
+    l.n_in_sequence
 FROM folded AS f
 INNER JOIN place AS l ON f.overall_rank = l.overall_rank
 INNER JOIN document AS d ON l.document_id = d.document_id

@@ -3,6 +3,7 @@
 import inspect
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +78,7 @@ def test_an_unknown_method_names_the_nearest(a: atlas.Atlas) -> None:
         ("position_tokens", {"at_position": 50}, "no position 50"),
         ("position_events", {"position_id": 3}, "position 3 is not traced"),
         ("trigger_contexts", {"layer": 0, "neuron": 1, "width": -1}, "width is how many tokens, at least 0, not -1"),
+        ("trigger_contexts", {"layer": 0, "neuron": 1, "per_sequence": 0}, "per_sequence is how many triggers of a sequence, at least 1, not 0"),
         ("coefficient_samples", {"layer": 0, "neuron": 1, "n_bins": 0}, "n_bins is how many bins, at least 1, not 0"),
         ("abstention", {"steps": 0}, "steps is how many thresholds, at least 1, not 0"),
         ("calibration", {"mass": "maybe"}, "no mass 'maybe'; they are no, yes"),
@@ -177,7 +179,8 @@ def test_dictionary_explains_every_column_of_every_table(a: atlas.Atlas) -> None
 
 
 def test_notebook_pages_escape_what_they_show(a: atlas.Atlas) -> None:
-    page = a.neuron("L0N1")._repr_html_()
+    card = a.neuron("L0N1")
+    page = replace(card, top=card.top.with_columns(token=pl.lit("<s>")))._repr_html_()
     assert "L0N1" in page and "&lt;s&gt;" in page and "<s>" not in page
     assert "<b>tiny" not in page
     assert "tiny @ r0: llama, 3 layers × 4 neurons" in a._repr_html_()
@@ -187,8 +190,10 @@ def test_a_neuron_card_holds_its_four_answers(a: atlas.Atlas) -> None:
     card = a.neuron("L0N1")
     assert card.facts.equals(a.neuron_card(0, 1))
     assert card.tokens.equals(a.value_tokens(0, 1))
-    assert card.top.equals(a.top_triggers(0, 1, n=10))
-    assert card.bottom.equals(a.bottom_triggers(0, 1, n=10))
+    assert card.top.equals(a.sequence_triggers(0, 1, n=10))
+    assert card.bottom.equals(a.sequence_triggers(0, 1, n=10, tail="min"))
+    # of L0N0 position 3 has the second smallest coefficient too, and 0 the fourth, in the sequence of 5
+    assert "<td>1 more in this sequence</td>" in a.neuron("L0N0")._repr_html_()
     with pytest.raises(AtlasError, match="no neuron 99"):
         a.neuron("L0N99")
 

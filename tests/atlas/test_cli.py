@@ -572,6 +572,15 @@ def test_show_is_a_page_with_the_token_marked(call) -> None:
     assert "\x1b" not in out
 
 
+def test_show_has_one_text_a_sequence_and_says_how_many_more_there_are(call) -> None:
+    # of all corpora's largest of L0N0 the first three are at 2, 101 and 8, of the smallest at 103, 5 and 3, and 5 and 3 are of one sequence
+    out = call("show", "L0N0")[1]
+    largest, smallest = out.split("largest coefficients")[1].split("smallest coefficients")
+    assert len(largest.strip().splitlines()) == 3 and "more" not in largest
+    _, of_five = smallest.strip().splitlines()
+    assert "«↵»" in of_five and of_five.endswith("(1 more in this sequence)")
+
+
 def test_show_of_a_head_is_a_page_with_what_it_looks_at(call) -> None:
     code, out, _ = call("show", "l1h0")
     assert code == 0

@@ -18,7 +18,7 @@ from atlas.export.grids import Cell, grid_svg
 from atlas.export.legible import legible
 from atlas.export.lettering import advance, relettered
 from atlas.export.scripts import choice
-from atlas.export.strips import Text, colour, strips_latex, strips_svg
+from atlas.export.strips import Text, colour, strips_latex, strips_svg, texts_of
 from tests.pdf import characters, fonts, pages, text_of
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -204,6 +204,12 @@ TOKENS, COEFFICIENTS = ["The", " [red]", " cat", *[" x"] * 6], [0.5, 1.0, 4.25, 
 TRIGGERS = pl.DataFrame(
     {"rank": [1], "coefficient": [4.25], "n_folded": [2], "tokens": [TOKENS], "coefficients": [COEFFICIENTS], "peak": [2], "document": ["a.txt"]}
 )
+
+
+def test_a_drawn_trigger_says_how_many_more_there_are() -> None:
+    both, of_sequence, alone = texts_of(pl.concat(TRIGGERS.with_columns(n_folded=f, n_in_sequence=n) for f, n in ((2, 18), (0, 2), (0, 1))))
+    assert both.said == "a.txt · 17 more in this sequence · 2 more with the same text"
+    assert (of_sequence.said, alone.said) == ("a.txt · 1 more in this sequence", "a.txt")
 
 
 def test_triggers_in_latex_are_words_and_not_lists_of_numbers(page_text: Callable[[str], str]) -> None:

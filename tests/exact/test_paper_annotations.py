@@ -36,7 +36,10 @@ class Look:
 
 def shown_by_the_reference(c: Case, subject: str, layer: int, item: int) -> tuple[int, ...]:
     if subject == "key":
-        return tuple(ranked_positions(c, layer, item)[:25])
+        first: dict[int, int] = {}
+        for position in ranked_positions(c, layer, item):
+            first.setdefault(int(c.cut.sequence[position]), position)
+        return tuple(first.values())[:25]
     if subject == "value":
         return tuple(int(t) for t in np.argsort(-value_scores(c, layer, item), kind="stable")[:30])
     # these are checked by themselves, in paper_checks
@@ -45,10 +48,10 @@ def shown_by_the_reference(c: Case, subject: str, layer: int, item: int) -> tupl
 
 
 def anna(c: Case, subject: str, ids: tuple[int, ...]) -> list[tuple[str, frozenset[int]]]:
-    """The last token most texts share, and texts at even places; of tokens those that 2, 3 and 7 divide."""
+    """The last token most texts share, and every other text; of tokens those that 2, 3 and 7 divide."""
     if subject == "key":
         (token, _), *_ = Counter(int(c.cut.token_ids[p]) for p in ids).most_common()
-        wanted = [("shallow", {p for p in ids if c.cut.token_ids[p] == token}), ("semantic", {p for p in ids if p % 2 == 0})]
+        wanted = [("shallow", {p for p in ids if c.cut.token_ids[p] == token}), ("semantic", set(ids[::2]))]
     else:
         wanted = [(kind, {t for t in ids if t % n == 0}) for kind, n in (("semantic", 2), ("syntactic", 3), ("names", 7))]
     least = 3 if subject == "key" else 4

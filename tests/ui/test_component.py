@@ -7,9 +7,14 @@ import pytest
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import TextInput
 
+import atlas
+from atlas.annotations.keeping import insert
+from atlas.annotations.kind import ANNOTATIONS
+from atlas.annotations.subjects import Address, Annotation, Pattern, shown
 from schema import store
+from schema.beside_change import changing_own
 from tests.ui.conftest import Visit, htmls, tables, text_of
-from ui.component import head, neuron
+from ui.component import front, head, neuron
 
 
 def glance(app: AppTest) -> str:
@@ -38,13 +43,34 @@ def test_without_an_address_the_room_says_where_to_begin(visit: Visit, tiny: Pat
 
 def test_a_neuron_answers_at_a_glance(visit: Visit, tiny: Path) -> None:
     said = glance(visit(tiny, "component", at="L0N0"))
-    # of corpus 0 six of ten coefficients are over 0; the largest is 3 at position 2, ' cat'
-    assert "Its coefficient is over 0 at 60% of positions and lies between −2.000 and +3.000." in said
+    # of corpus 0 one size of ten is 0 and one lies between 0.25 and 0.375, of which 0.4 are below a tenth of the largest; that is 3 at position 2, ' cat'
+    assert "A dense key: its coefficient exceeds 0.3 in size at 86% of positions and lies between −2.000 and +3.000." in said
     assert said.index("Promotes") < said.index("<bdi>␣cat</bdi><bdi>␣dog</bdi>") < said.index("Suppresses") < said.index("<bdi>↵</bdi><bdi>|</bdi>")
     assert "Coefficients at 14 positions" in said
     largest, smallest = said.split("Largest coefficients")[1].split("Smallest coefficients")
     assert re.findall(r'class="gutter">([^<]+)<', largest) == ["+3.000", "+2.500", "+2.000"]
-    assert re.findall(r'class="gutter">([^<]+)<', smallest) == ["−3.000", "−2.000", "−1.500"]
+    # −1.500 is of the sequence of −2.000
+    assert re.findall(r'class="gutter">([^<]+)<', smallest) == ["−3.000", "−2.000"]
+    assert "sequence" not in largest and "One text a sequence; these 2 sequences have 1 more." in smallest
+
+
+def test_one_text_of_a_sequence_is_shown_and_all_where_the_reader_asks(visit: Visit, tiny: Path) -> None:
+    app = visit(tiny, "component", at="L0N0")
+    shown = [html for html in htmls(app) if html.startswith('<div class="trigger"')]
+    assert [re.findall(r'class="gutter">([^<]+)<', html) for html in shown] == [["+3.000", "+2.500", "+2.000"], ["−3.000", "−2.000"]]
+    assert "1 more in this sequence" in shown[1] and "more" not in shown[0]
+    app.toggle(key="every").set_value(True).run()
+    shown = [html for html in htmls(app) if html.startswith('<div class="trigger"')]
+    assert [re.findall(r'class="gutter">([^<]+)<', html) for html in shown][1] == ["−3.000", "−2.000", "−1.500"]
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [(0.0, "exceeds 0.3 in size nowhere and lies"), (0.00034, "at 0.034% of positions"), (0.99986, "at 99.9% of positions"), (1.0, "at 100% of positions")],
+)
+def test_how_often_a_key_fires_is_not_rounded_to_never_or_always(share: float, said: str) -> None:
+    card = {"min": -1.0, "max": 2.0, "value_top_token": "a", "value_max_prob": 0.5}
+    assert said in front.neuron_note(card, {"density": "some", "share": share, "threshold": 0.3}, [])
 
 
 @pytest.mark.thorough
@@ -140,18 +166,33 @@ def test_an_annotation_is_kept_by_ticks_beside_the_texts_and_the_form_is_empty_a
     assert "Nobody has annotated this neuron yet." in text_of(app)
     app.toggle(key="annotate").set_value(True).run()
     app.selectbox(key="annotated-corpus").set_value(2).run()
+    # its eight texts are of one sequence
+    assert [tick.label for tick in app.checkbox] == ["1"]
+    assert "=1+1 · next " in text_of(app) and "7 more in this sequence" in text_of(app)
+    app.button_group(key="subject").set_value("value").run()
     app.text_input(key="annotator").set_value("anna")
     describe(app).set_value("*odd* ones")
-    assert [tick.label for tick in app.checkbox[:3]] == ["1", "2", "3"]
-    for tick in app.checkbox[:3]:
+    assert [tick.label for tick in app.checkbox[:4]] == ["1", "2", "3", "4"]
+    for tick in app.checkbox[:4]:
         tick.set_value(True)
     next(b for b in app.button if b.label == "Keep").click().run()
     assert not app.exception and not app.error
     found = next(table for table in tables(app) if "annotator_kind" in table)
-    assert found[["annotator", "kind", "description", "n_matches"]].to_numpy().tolist() == [["anna", "shallow", "*odd* ones", 3]]
+    assert found[["annotator", "kind", "description", "n_matches"]].to_numpy().tolist() == [["anna", "semantic", "*odd* ones", 4]]
     assert describe(app).value == "" and not any(tick.value for tick in app.checkbox)
-    # it is what is said of the neuron first
-    assert "*odd* ones (shallow, anna)" in text_of(app)
+    # it stands beside what the numbers say, and takes no place of theirs
+    assert re.search(r"A dense key: .+ Its value makes .+Annotated: \*odd\* ones \(semantic, anna\)Promotes", text_of(app))
+
+
+def test_what_is_said_of_a_random_vector_is_not_said_of_the_neuron_of_its_number(visit: Visit, nasty: Path) -> None:
+    with atlas.open(nasty) as a:
+        value = Address("value", None, 0, 0)
+        items = shown(a.con, [value])[value]
+        for address, what in ((Address("random_vector", None, 0, 0), "noise"), (value, "signs")):
+            with changing_own(ANNOTATIONS, nasty) as (writer, _):
+                insert(writer, [Annotation(address, items, (Pattern("names", what, (1, 2, 3, 4)),))], "anna", "ww")
+    said = glance(visit(nasty, "component", at="L0N0"))
+    assert "<p>Annotated: <bdi>signs</bdi> (names, <bdi>anna</bdi>)</p>" in said
 
 
 def describe(app: AppTest) -> TextInput:

@@ -56,7 +56,7 @@ def test_from_a_word_to_a_prediction_and_back_by_keys_alone(page: Page) -> None:
     tab_to(page, "input[type=search]")
     page.keyboard.type("cat")
     page.keyboard.press("Enter")
-    arrived(page, "What the atlas has of it")
+    arrived(page, "What the atlas has of cat")
     tab_to(page, ".previews a")
     assert outline(page) != "nonenone"
     first = page.evaluate("document.activeElement.textContent")
@@ -75,7 +75,7 @@ def test_from_a_word_to_a_prediction_and_back_by_keys_alone(page: Page) -> None:
     page.go_back()
     expect(opened).to_have_count(0)
     assert page.url == address
-    for heading in ("L", "What the atlas has of it"):
+    for heading in ("L", "What the atlas has of cat"):
         page.go_back()
         arrived(page, heading)
     expect(page.get_by_role("searchbox")).to_have_value("cat")

@@ -87,12 +87,20 @@ def test_tokens_are_shaded_with_their_number_each_in_a_direction_of_its_own() ->
     assert f'<bdi class="">שלום</bdi>{asked}<span class="unseen"> (the position asked for) </span>' in html
 
 
+def trace_of(*ranks: int) -> list[dict[str, object]]:
+    """Ranks of the final token after each layer."""
+    return [site(layer, name, "a", 0.5, rank) for layer, rank in enumerate(ranks) for name in ("resid_mid", "resid_post")]
+
+
 def test_the_sentence_says_from_which_layer_the_final_token_leads() -> None:
-    trace = [site(layer, name, "a", 0.5, rank) for layer, rank in enumerate((1, 3, 1, 1)) for name in ("resid_mid", "resid_post")]
-    assert lens.sentence([{"layer": 1, "event": "elimination"}], trace) == (
+    assert lens.sentence([{"layer": 1, "event": "elimination"}], trace_of(1, 3, 1, 1)) == (
         "The final token leads after layer 2 and every later one. FFNs take a candidate down in layer 1."
     )
-    assert lens.sentence([], trace[:4]) == "The final token never leads after a block."
+    # there is none later than the last, and none before the first
+    assert lens.sentence([], trace_of(1, 3, 1)) == "The final token leads after layer 2, the last."
+    assert lens.sentence([], trace_of(1, 1)) == "The final token leads after every layer."
+    assert lens.sentence([], trace_of(1, 3)) == "The final token does not lead after the last block."
+    assert lens.sentence([], trace_of(2, 3)) == "The final token never leads after a block."
 
 
 def test_cells_that_begin_with_a_number_are_set_as_numbers() -> None:

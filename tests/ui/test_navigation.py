@@ -39,7 +39,7 @@ def link(name: str) -> Callable[[Page], None]:
 
 STEPS: list[tuple[Callable[[Page], None], str, str, dict[str, str]]] = [
     (lambda page: open_room(page, "Search"), "search", "Find neurons", {}),
-    (lambda page: find(page, "sat"), "search", "What the atlas has of it", {"q": "sat"}),
+    (lambda page: find(page, "sat"), "search", "What the atlas has of sat", {"q": "sat"}),
     (lambda page: page.locator(".previews .row").first.click(), "component", "L2N1", {"at": "L2N1"}),
     (link("Next"), "component", "L2N2", {"at": "L2N2"}),
     (link("Nearest values"), "component", "L2N2", {"at": "L2N2", "tab": "neighbours"}),
@@ -118,7 +118,7 @@ def test_two_clicks_that_follow_each_other_before_an_answer_are_two_steps(page: 
     page.go_back()
     reached(page, "component", "Component", {})
     page.go_back()
-    assert reached(page, "search", "What the atlas has of it", {})[2] == {"q": "sat"}
+    assert reached(page, "search", "What the atlas has of sat", {})[2] == {"q": "sat"}
 
 
 def test_a_widget_leaves_no_step_and_its_choice_is_there_again_after_back(page: Page, tiny_server: Server) -> None:
@@ -134,7 +134,7 @@ def test_a_widget_leaves_no_step_and_its_choice_is_there_again_after_back(page: 
     page.go_back()
     assert reached(page, "component", "L2N1", {})[2] == {"at": "L2N1", "context": "wide"}
     page.go_back()
-    assert reached(page, "search", "What the atlas has of it", {})[2] == {"q": "sat"}
+    assert reached(page, "search", "What the atlas has of sat", {})[2] == {"q": "sat"}
 
 
 def test_an_area_of_the_map_leaves_no_step(page: Page, tiny_server: Server) -> None:
@@ -146,7 +146,7 @@ def test_an_area_of_the_map_leaves_no_step(page: Page, tiny_server: Server) -> N
     page.wait_for_url("**/map?*area=0.5*")
     settled(page)
     page.go_back()
-    assert reached(page, "search", "What the atlas has of it", {})[2] == {"q": "sat"}
+    assert reached(page, "search", "What the atlas has of sat", {})[2] == {"q": "sat"}
 
 
 def test_an_address_that_does_not_exist_stays_as_it_was_asked(page: Page, tiny_server: Server) -> None:

@@ -41,7 +41,7 @@ def test_a_token_without_text_is_blank(visit: Visit, tiny: Path, page: str, quer
 
 def test_what_a_neuron_does_is_said_without_the_texts_of_its_tokens() -> None:
     card = {"n_positions": 0, "value_top_token": None, "value_max_prob": 0.5}
-    assert front.neuron_note(card, []) == 'Its value makes <span class="chips" style="display:inline"><bdi></bdi></span> most probable (0.5).'
+    assert front.neuron_note(card, None, []) == 'Its value makes <span class="chips" style="display:inline"><bdi></bdi></span> most probable (0.5).'
 
 
 def test_a_name_on_the_map_is_made_of_the_tokens_that_have_text() -> None:
@@ -63,7 +63,7 @@ def test_a_probe_whose_numbers_are_missing_is_not_the_best() -> None:
         ("model.n_layers", "component", {"at": "L0N0"}, ""),
         ("trigger.coefficient", "component", {"at": "L0N0"}, ""),
         ("attention.final_logit", "prediction", {"position": "8", "head": "L1H0"}, "The logit of . is 4.375"),
-        ("token.text", "component", {"at": "L0N0"}, "Its coefficient is over 0 at 60% of positions"),
+        ("token.text", "component", {"at": "L0N0"}, "its coefficient exceeds 0.3 in size at 86% of positions"),
     ],
 )
 def test_a_page_that_stumbles_says_which_values_are_missing_and_shows_its_other_parts(

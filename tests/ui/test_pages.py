@@ -61,7 +61,7 @@ def test_a_name_of_an_activation_is_no_markdown(visit: Visit, tiny: Path) -> Non
 def test_a_link_restores_the_neuron(visit: Visit, tiny: Path) -> None:
     app = visit(tiny, "component", at="L1N2", context="narrow")
     assert [t.value for t in app.title] == ["L1N2"]
-    assert "FROM trigger_contexts(1, 2, n := 20, width := 5)" in text_of(app)
+    assert "FROM trigger_contexts(1, 2, n := 20, width := 5, per_sequence := 1)" in text_of(app)
 
 
 @pytest.mark.parametrize(("at", "said"), [("L3N0", "no layer 3: this model has layers 0 to 2"), ("L0Nx", "'L0Nx' is no address"), ("L0N4", "no neuron 4")])

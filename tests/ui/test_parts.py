@@ -80,13 +80,13 @@ def test_ink_can_be_read_on_every_shade_of_both_themes(theme: int) -> None:
 
 @pytest.mark.parametrize("token", NASTY)
 def test_a_token_is_text_and_nothing_else(token: str) -> None:
-    row = {"tokens": [token, token], "coefficients": [None, 1.0], "peak": 1, "next_token": token, "document": token, "metadata": '{"x": "<b>"}', "n_folded": 2}
-    found = read(tokens.trigger(row, 1.0))
+    row = {"tokens": [token, token], "coefficients": [None, 1.0], "peak": 1, "next_token": token, "document": token, "metadata": '{"x": "<b>"}'}
+    found = read(tokens.trigger({**row, "n_folded": 2, "n_in_sequence": 4}, 1.0))
     assert {tag for tag, _ in found.tags} == {"div", "span", "bdi"}
     assert all(set(attributes) <= {"class", "style", "title", "dir"} for _, attributes in found.tags)
     shown = "".join(found.texts)
     assert shown.count(tokens.visible_line(token)) >= 2
-    assert "2 more with the same text" in shown and "x <b>" in shown
+    assert "3 more in this sequence · 2 more with the same text" in shown and "x <b>" in shown
     assert not any(ord(c) < 32 for c in shown)
 
 

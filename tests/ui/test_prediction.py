@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from schema import store
 from tests.ui.conftest import Visit, htmls, text_of
-from ui.prediction import charts
+from ui.prediction import charts, who
 from ui.tokens import shade
 
 NASTY = "<script>alert(1)</script> *a* :red[b] $x$"
@@ -109,6 +109,26 @@ def test_the_waterfall_goes_down_to_the_stored_logit_of_each_token_and_of_one_ov
         assert re.search(rf'<tr class="sum">.*</th><td>{shown}</td><td>{shown}</td>', html_of(app)), query
 
 
+@pytest.mark.parametrize("against", [{}, {"against": " sat"}])
+def test_the_parts_that_are_summed_in_one_open_one_by_one(visit: Visit, tiny: Path, monkeypatch: pytest.MonkeyPatch, against: dict[str, str]) -> None:
+    monkeypatch.setattr(who, "N_PARTS", 2)
+    app = visit(tiny, "prediction", position="8", **against)
+    # of the eight parts two stand by themselves
+    opens = re.search(r'<th scope="row"><a href="([^"]+)">6 other parts</a></th>', html_of(app))
+    assert opens is not None and opens[1].endswith("parts=all&amp;of=ww")
+    assert "; the 6 other parts together " in text_of(app)
+    total = re.search(r'<tr class="sum">.*?</tr>', html_of(app))[0]
+    app.query_params["parts"] = "all"
+    app.run()
+    html = html_of(app)
+    assert "other parts" not in html + text_of(app)
+    fall = re.search(r'<div class="lens fall">.*?</table>', html)[0]
+    # the heading, the mean of one logit, the parts, the residue and the sum
+    assert fall.count("<tr") == 1 + (0 if against else 1) + 8 + 1 + 1
+    assert total in fall
+    assert re.search(r'<a href="[^"]+(?<!parts=all)">The 2 largest alone</a>', html)
+
+
 def test_an_opened_layer_shows_its_parts_its_neurons_and_its_sub_updates(visit: Visit, tiny: Path) -> None:
     app = visit(tiny, "prediction", position="8", open="L2")
     assert headers(app)[:2] == ["What does layer 2 do here?", "Who made it?"]
@@ -199,3 +219,12 @@ def test_a_position_that_is_typed_is_the_address_then(visit: Visit, tiny: Path) 
     next(button for button in app.button if button.label == "Show").click().run()
     assert [t.value for t in app.title] == ["Prediction at position 8"]
     assert dict(app.query_params) == {"position": "8"}
+
+
+def test_a_prompt_is_sent_with_its_line_breaks(visit: Visit, tiny: Path) -> None:
+    app = visit(tiny, "prediction", prompt="Hello\n\nIn")
+    (field,) = app.text_area
+    assert field.value == "Hello\n\nIn"
+    field.set_value("Hello\n\nIn the")
+    next(button for button in app.button if button.label == "Show").click().run()
+    assert dict(app.query_params) == {"prompt": "Hello\n\nIn the"}

@@ -9,8 +9,8 @@ from ui.prediction.address import View
 
 
 def test_an_address_is_read_and_written_alike_without_what_is_as_it_is_by_itself() -> None:
-    corpus = {"position": "136", "for": " great", "against": " best", "open": "L28", "head": "L7H3"}
-    assert address.read(corpus) == View(position=136, token=" great", rival=" best", layer=28, head=Head(7, 3))
+    corpus = {"position": "136", "for": " great", "against": " best", "open": "L28", "head": "L7H3", "parts": "all"}
+    assert address.read(corpus) == View(position=136, token=" great", rival=" best", layer=28, head=Head(7, 3), is_whole=True)
     live = {"prompt": "The city council, 50%", "off": "L29N44,L7H3,L2N1=max*0.5"}
     assert address.read(live) == View(prompt="The city council, 50%", off=("L29N44", "L7H3", "L2N1=max*0.5"))
     for parameters in (corpus, live):
@@ -39,6 +39,7 @@ def test_a_switch_is_put_changed_and_taken_away() -> None:
         ({"prompt": "x", "off": "L0N" + "1" * 5000}, "more than 16 switches"),
         ({"open": "28"}, "nothing to open is called '28'"),
         ({"head": "L7N3"}, "an attention head was asked for"),
+        ({"parts": "some"}, "no parts some: they are all, or without a word the largest"),
     ],
 )
 def test_what_an_address_may_not_ask_for_is_said(parameters: dict[str, str], said: str) -> None:

@@ -60,3 +60,18 @@ def test_a_phone_shows_tokens_in_lines_and_scrolls_the_grid_alone(chromium: Brow
         heights = table.evaluate("g => [...g.querySelectorAll('tbody tr')].map(r => r.offsetHeight)")
         assert sorted(heights)[len(heights) // 2] < 130, heights
     context.close()
+
+
+def test_a_prompt_that_is_edited_keeps_its_line_breaks(chromium: Browser, tiny_server: Server) -> None:
+    page = chromium.new_page()
+    page.goto(f"{tiny_server.url}/prediction?prompt=Hello%0A%0AIn")
+    settled(page)
+    field = page.get_by_label("or a prompt of your own")
+    expect(field).to_have_value("Hello\n\nIn")
+    field.press("Control+End")
+    field.press_sequentially(" the")
+    expect(field).to_have_value("Hello\n\nIn the")
+    page.get_by_role("button", name="Show", exact=True).click()
+    page.wait_for_url("**/prediction?prompt=Hello%0A%0AIn*the*")
+    expect(field).to_have_value("Hello\n\nIn the")
+    page.close()

@@ -90,6 +90,14 @@ def test_neurons_by_range(visit: Visit, tiny: Path) -> None:
     assert rows(app, "layer", "neuron", "mean") == [(0, 1, 0.75)]
 
 
+def test_keys_by_how_often_they_fire(visit: Visit, tiny: Path) -> None:
+    app = visit(tiny, "search", by="density")
+    assert "No key is so." in text_of(app)
+    app.segmented_control(key="density").set_value("usual").run()
+    assert rows(app, "corpus_id", "layer", "neuron", "density", "share") == [(0, 0, 1, "usual", 0.4)]
+    assert "no density odd; they are dead, rare, usual, dense" in text_of(visit(tiny, "search", by="density", density="odd"))
+
+
 @pytest.mark.thorough
 def test_without_ranges_every_neuron_of_every_corpus_is_listed(visit: Visit, tiny: Path) -> None:
     app = visit(tiny, "search", by="ranges", order="max")
@@ -150,6 +158,7 @@ def test_without_a_sweep_the_weights_can_be_searched_and_the_rest_says_what_to_r
     con.execute("DELETE FROM neuron_statistics; DELETE FROM trigger; DELETE FROM run WHERE kind = 'sweep'")
     con.close()
     assert "atlas ingest" in text_of(visit(tiny, "search", by="trigger", term="sat"))
+    assert "No text has been swept yet" in text_of(visit(tiny, "search", by="density"))
     assert len(rows(visit(tiny, "search", term="sat"), "layer")) == 3
     assert len(rows(visit(tiny, "search", by="ranges"), "layer")) == 12
 

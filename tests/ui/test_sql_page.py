@@ -50,6 +50,11 @@ def test_what_was_meant_is_said_as_elsewhere(visit: Visit, tiny: Path) -> None:
     assert "No question is called so; did you mean top_triggers?" in text_of(send(visit(tiny, "sql"), "FROM toptriggers(0, 1)"))
 
 
+def test_a_statement_without_rows_says_why(visit: Visit, tiny: Path) -> None:
+    said = text_of(send(visit(tiny, "sql"), "FROM value_tokens(9, 0)"))
+    assert "0 rows" in said and "The reason: value_tokens: no layer 9: this model has layers 0 to 2" in said
+
+
 @pytest.mark.thorough
 def test_a_statement_in_the_address_waits_for_run(visit: Visit, tiny: Path, statements: list[str]) -> None:
     app = visit(tiny, "sql", sql="SELECT 6 * 7 AS answer", chart="true")

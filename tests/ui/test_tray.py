@@ -165,7 +165,7 @@ def test_texts_grids_and_charts_go_to_the_tray_and_come_out_as_files(tiny: Path,
     app.text_area[0].set_value("My caption: 100 %").run()
     kept = app.session_state["tray"]
     assert [k.drawing.name for k in kept] == ["trigger_contexts", "coefficient_histogram"]
-    assert kept[0].drawing.caption == "Triggers of a key token by token, texts that repeat folded (layer 0, neuron 1, tail max)."
+    assert kept[0].drawing.caption == "Triggers of a key token by token, texts that repeat folded (layer 0, neuron 1, tail max, per sequence 1)."
     assert kept[0].drawing.provenance["question"] == "trigger_contexts"
     assert kept[0].drawing.svg.count("<rect") > 3 and "colorbox" in kept[0].drawing.latex
     app.button(key=f"{kept[1].id}-up").click().run()

@@ -26,7 +26,7 @@ def test_steps_go_from_the_mean_logit_to_the_logit() -> None:
 
 def test_the_sentence_names_what_lifts_and_what_lowers() -> None:
     said = waterfall.sentence(waterfall.of_parts(PARTS, 2.5), "The logit of ␣a")
-    assert said == "The logit of ␣a is 8.750; lifted most: L2 FFN +3.500, L1H0 +1.750; lowered most: token embedding −0.750."
+    assert said == "The logit of ␣a is 8.750; lifted most: L2 FFN +3.500, L1H0 +1.750; lowered most: token embedding −0.750; the 5 other parts together +1.750."
 
 
 def test_rows_are_links_and_bars_lie_between_their_sums() -> None:

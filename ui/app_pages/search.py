@@ -2,12 +2,15 @@
 
 import streamlit as st
 
+from atlas.export.visible import visible
 from ui import data, frame, links
 from ui.search import box, ways
 
 data.model()
 if typed := st.query_params.get("q", ""):
-    frame.title("What the atlas has of it")
+    title = f"What the atlas has of {visible(typed.strip(' ') or typed)}"
+    frame.tab(title)
+    frame.named(title, 1)
     box.answer(typed)
     st.html(links.anchor(links.Link(links.SEARCH), "Other ways to search: suppressed tokens, tails, corpora, ranges of any number"))
 else:

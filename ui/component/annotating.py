@@ -6,7 +6,7 @@ import streamlit as st
 
 from atlas.address import Neuron
 from atlas.annotations.adding import add
-from atlas.annotations.sheet import MEANINGS, NONE
+from atlas.annotations.sheet import MEANINGS, NONE, more_of
 from atlas.annotations.subjects import SUBJECTS, Address, Pattern, Shown, shown
 from atlas.export.visible import visible, visible_line
 from schema.errors import AtlasError
@@ -60,6 +60,7 @@ def line(item: Shown) -> str:
     if item.position_id is None:
         return f'<span class="chips"><bdi>{escape(visible(item.token))}</bdi></span>'
     following = f" · next <bdi>{escape(visible(item.next_token))}</bdi>" if item.next_token else ""
+    following += f" · {more}" if (more := more_of(item)) else ""
     before = item.text_before or ""
     spans = [f"<bdi>{escape(visible_line(before))}</bdi>", f'<bdi class="peak">{escape(visible_line(item.token))}</bdi>']
     read = in_order([before, item.token or ""], spans, ["", ""])

@@ -16,6 +16,7 @@ CSS = """<style>
 .front h2{font-size:.92rem;font-weight:600;margin:0;padding:.35rem 0 .2rem}
 .front p{margin:0;overflow-wrap:anywhere}
 .front .strip{line-height:1.45;padding:.1rem .4rem;margin-bottom:.2rem;font-size:.84rem}
+.front .more{font-size:.8rem}
 .front .chips{display:inline-flex}
 .front .spark{max-width:19rem}
 .front table{border-collapse:collapse;font-variant-numeric:tabular-nums}
@@ -34,14 +35,17 @@ MEASURE_HEADS = "atlas ingest NAME.duckdb --model … --corpus … --head-statis
 """What to run where it is not known what triggers a neuron, and where a head looks."""
 
 
-def neuron(note: str, card: Row, bins: Sequence[Row], tails: Mapping[str, Sequence[Row]], sweep: str) -> str:
-    """A note, promoted and suppressed tokens and how large the coefficient is; beside them the first texts of both tails on one scale.
+def neuron(note: str, annotations: Sequence[str], card: Row, bins: Sequence[Row], tails: Mapping[str, Sequence[Row]], sweep: str) -> str:
+    """A note, the first of what people say of it, promoted and suppressed tokens and how large the coefficient is; beside them the first texts of both
+    tails on one scale.
 
     `sweep`: the command that finds these.
     """
     promoted = f"<h2>Promotes</h2>{previews.chips(card['promotes'] or [])}<h2>Suppresses</h2>{previews.chips(card['suppresses'] or [])}"
     texts = "".join(f"<h2>{escape(heading)}</h2>{strips(rows, largest(tails.values()), sweep)}" for heading, rows in tails.items())
-    return f'<div class="front"><div><p>{note}</p>{promoted}{spread(bins)}</div><div>{texts}</div></div>'
+    more = f" · {len(annotations) - 1} more under Annotations" if len(annotations) > 1 else ""
+    said = f"<p>Annotated: {annotations[0]}{more}</p>" if annotations else ""
+    return f'<div class="front"><div><p>{note}</p>{said}{promoted}{spread(bins)}</div><div>{texts}</div></div>'
 
 
 def largest(tails: Iterable[Sequence[Row]]) -> float:
@@ -51,6 +55,8 @@ def largest(tails: Iterable[Sequence[Row]]) -> float:
 def strips(rows: Sequence[Row], largest: float, sweep: str) -> str:
     """The first texts of a tail, or what finds them."""
     drawn = "".join(strip(row["tokens"], row["coefficients"], peak=row["peak"], largest=largest) for row in rows)
+    if n_more := sum(row["n_in_sequence"] - 1 for row in rows):
+        drawn += f'<p class="more">One text a sequence; {"this sequence has" if len(rows) == 1 else f"these {len(rows)} sequences have"} {n_more} more.</p>'
     return drawn or f"<p>No text has been swept, so what triggers it is not known: {escape(sweep)}</p>"
 
 
@@ -64,11 +70,15 @@ def spread(bins: Sequence[Row]) -> str:
     return f"<h2>Coefficients at {bins[0]['n_read']:,} positions (root of the share; 0 in the middle)</h2>{previews.histogram(counts)}"
 
 
-def neuron_note(card: Row, texts: Sequence[Row]) -> str:
-    """What the numbers say of a neuron, in a sentence."""
+def neuron_note(card: Row, density: Row | None, texts: Sequence[Row]) -> str:
+    """Say of a neuron in a sentence what its numbers do. density: its row of neurons_by_density; None without a sweep."""
     said = []
-    if card["n_positions"]:
-        said.append(f"Its coefficient is over 0 at {card['active_share']:.0%} of positions and lies between {number(card['min'])} and {number(card['max'])}.")
+    if density:
+        # what is not everywhere is not rounded to it
+        percent_of = 100.0 if density["share"] == 1 else min(100 * density["share"], 99.9)
+        fires = "nowhere" if density["share"] == 0 else f"at {percent_of:.3g}% of positions"
+        lies = f"lies between {number(card['min'])} and {number(card['max'])}"
+        said.append(f"A {density['density']} key: its coefficient exceeds {density['threshold']:.3g} in size {fires} and {lies}.")
     if texts:
         first = texts[0]
         said.append(f"It is largest at {token(first['tokens'][first['peak']])}.")

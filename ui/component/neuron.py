@@ -32,15 +32,21 @@ def glance(where: Neuron) -> None:
     """The answer: what triggers it, what it writes, how large its coefficient is."""
     here = where._asdict()
     card = data.ask("neuron_card", **here).frame.row(0, named=True)
-    tails = {heading: data.ask("trigger_contexts", **here, tail=tail, n=FIRST, width=NARROW).frame.to_dicts() for tail, heading in texts.TAILS.items()}
-    notes = data.ask("annotated_patterns", layer=where.layer, item=where.neuron).frame.drop_nulls("description").to_dicts()
-    note = front.annotated(notes[0]) if notes else front.neuron_note(card, tails[texts.TAILS["max"]])
-    st.html(front.neuron(note, card, data.ask("coefficient_histogram", **here).frame.to_dicts(), tails, data.of_this_atlas(front.SWEEP)))
+    shown = {"n": FIRST, "width": NARROW, "per_sequence": 1}
+    tails = {heading: data.ask("trigger_contexts", **here, tail=tail, **shown).frame.to_dicts() for tail, heading in texts.TAILS.items()}
+    notes = data.ask("annotated_patterns", layer=where.layer, item=where.neuron).frame.drop_nulls("description")
+    # an item may also be the number of a random vector
+    said = [front.annotated(row) for row in notes.filter(notes["subject"].is_in(list(annotating.OFFERED))).iter_rows(named=True)]
+    fires = data.ask("neurons_by_density", **here, corpus=card["corpus_id"]).frame
+    summary = front.neuron_note(card, None if fires.is_empty() else fires.row(0, named=True), tails[texts.TAILS["max"]])
+    st.html(front.neuron(summary, said, card, data.ask("coefficient_histogram", **here).frame.to_dicts(), tails, data.of_this_atlas(front.SWEEP)))
 
 
 def all_texts(where: Neuron) -> None:
-    width = asked.word("Tokens before the trigger", "context", list(texts.WIDTHS), default="snippet")
-    texts.triggers(where, texts.WIDTHS[width])
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        width = asked.word("Tokens before the trigger", "context", list(texts.WIDTHS), default="snippet")
+        is_every = asked.toggle("Every text of a sequence", "every", False)
+    texts.triggers(where, texts.WIDTHS[width], None if is_every else 1)
 
 
 def value_tokens(where: Neuron) -> None:

@@ -26,10 +26,11 @@ LEGEND = (
 )
 
 
-def triggers(where: Neuron, width: int) -> None:
-    """Both tails as coloured text, on one scale."""
+def triggers(where: Neuron, width: int, per_sequence: int | None) -> None:
+    """Both tails as coloured text, on one scale. per_sequence: texts of one sequence at most, None for all."""
     st.text(LEGEND)
-    answers = {tail: data.ask("trigger_contexts", layer=where.layer, neuron=where.neuron, tail=tail, n=N_TEXTS, width=width) for tail in TAILS}
+    shown = {"n": N_TEXTS, "width": width, "per_sequence": per_sequence}
+    answers = {tail: data.ask("trigger_contexts", **where._asdict(), tail=tail, **shown) for tail in TAILS}
     largest = max((abs(c) for answer in answers.values() for c in answer.frame["coefficient"]), default=0.0)
     traced = traced_of(data.atlas().con, [i for answer in answers.values() for i in answer.frame["position_id"]])
     for column, (tail, answer) in zip(st.columns(2), answers.items(), strict=True):

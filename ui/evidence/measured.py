@@ -11,10 +11,13 @@ from ui.shown_numbers import counted
 def probes(frame: pl.DataFrame) -> str:
     best = frame.sort("accuracy", "layer", descending=[True, False], nulls_last=True).row(0, named=True)
     picky = frame.sort("selectivity", "layer", descending=[True, False], nulls_last=True).row(0, named=True)
+    by = f"by {percent(picky['selectivity'])}"
+    above = f"Furthest above what a probe memorises at layer {picky['layer']}, {by}."
+    below = f"Nowhere above what a probe memorises; at layer {picky['layer']} nearest to it, {by}."
     return (
         f"Best at {best['site']} of layer {best['layer']}: {percent(best['accuracy'])} of {counted(best['n_test'], 'word')}; the type's commonest label alone "
-        f"is right for {percent(best['type_accuracy'])}, random weights for {percent(best['untrained_accuracy'])}. Furthest above what a probe memorises "
-        f"at layer {picky['layer']}, by {percent(picky['selectivity'])}."
+        f"is right for {percent(best['type_accuracy'])}, random weights for {percent(best['untrained_accuracy'])}. "
+        f"{above if picky['selectivity'] is None or picky['selectivity'] > 0 else below}"
     )
 
 
@@ -37,9 +40,11 @@ def trees(frame: pl.DataFrame) -> str:
 def relations(frame: pl.DataFrame) -> str:
     best = frame.sort("gain", descending=True).row(0, named=True)
     above = int((frame["gain"] > 0).sum())
+    follows = f"{percent(best['accuracy'])} instead of {percent(best['offset_accuracy'])}"
+    found = f"{head(best)} follows {best['relation']} furthest above the best fixed offset"
+    none = f"No head follows a relation more often than the best fixed offset; {head(best)} comes nearest, with {best['relation']}"
     return (
-        f"{head(best)} follows {best['relation']} furthest above the best fixed offset: {percent(best['accuracy'])} instead of "
-        f"{percent(best['offset_accuracy'])}. "
+        f"{found if above else none}: {follows}. "
         f"Of {counted(frame.height, 'relation and direction', 'relations and directions')} {above:,} have a head that beats the offset."
     )
 

@@ -58,7 +58,8 @@ def fig3(frame: pl.DataFrame) -> str:
 
 def events(frame: pl.DataFrame) -> str:
     found = {column: frame.filter(pl.col(column) == pl.col(column).max())["layer"][0] for column in ("n_saturations", "n_eliminations")}
-    said = "; ".join(f"{counted(int(frame[c].sum()), c[2:-1])}, most in layer {layer}" for c, layer in found.items())
+    numbers = {c: int(frame[c].sum()) for c in found}
+    said = "; ".join(f"{counted(n, c[2:-1])}, most in layer {found[c]}" if n else f"no {c[2:]}" for c, n in numbers.items())
     return f"{said}. {echo(frame, 'n_eliminations', 'n_input_eliminations')}".strip()
 
 
@@ -85,10 +86,11 @@ def behaviour(frame: pl.DataFrame) -> str:
     column, where = ("text", "on text") if row["probe"] is None else ("probe", "on random tokens")
     value, chance = row[column], row[f"{column}_uniform"]
     many = int((frame[column] > 0.3).sum())
-    return (
-        f"{head(row)} shows it most: {number(value, '.2f')} of its attention {where}, where equal weights have {number(chance, '.2f')}. "
-        f"Of {counted(frame.height, 'head')} {many:,} {'has' if many == 1 else 'have'} more than 0.30."
-    )
+    most = f"{number(value, '.2f')} of its attention {where}, where equal weights have {number(chance, '.2f')}"
+    # what rounding does not tell apart is no difference
+    is_shown = None in (value, chance) or round(value, 2) > round(chance, 2)
+    said = f"{head(row)} shows it most: {most}" if is_shown else f"No head shows it: {head(row)}, the first, has {most}"
+    return f"{said}. Of {counted(frame.height, 'head')} {many:,} {'has' if many == 1 else 'have'} more than 0.30."
 
 
 def copying(frame: pl.DataFrame) -> str:

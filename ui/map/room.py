@@ -148,7 +148,9 @@ def show(layout: str, layer: int | None, area: Area | None, everything: Area, n_
         columns = VALUE_COLUMNS if layout == "value" else STATE_COLUMNS
     if found is not None and not found.frame.is_empty():
         st.subheader("What was found")
-        blocks.table(found, f"{key}-found", columns=[c for c in ("layer", "neuron", "position_id", "rank", "tokens") if found.frame[c].count()], height=300)
+        blocks.table(
+            found, f"{key}-found", columns=[c for c in ("layer", "neuron", "position_id", "rank", "score", "tokens") if found.frame[c].count()], height=300
+        )
         st.subheader("What lies in this area")
     blocks.grid(answer.frame.select(columns), answer.frame, f"{key}-rows", answer.title, answer.columns, height=400)
 

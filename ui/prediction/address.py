@@ -18,12 +18,17 @@ MOST_SWITCH = 60
 """Characters of one."""
 
 
+ALL = "all"
+"""What `parts` says in an address where every part of a sum stands by itself."""
+
+
 @dataclass(frozen=True)
 class View:
     """A position of a corpus or a prompt, and what of it is opened.
 
     index: which token of the prompt, from its end where negative; off: switches, each an address (0) or a short form such as L29N44=max*1.
     token, rival: texts of the tokens that are asked about (`for`, `against`); layer: the opened one; head: whose attention row.
+    is_whole: every part of the sum stands by itself, and not the largest alone.
     """
 
     position: int | None = None
@@ -34,12 +39,14 @@ class View:
     rival: str | None = None
     layer: int | None = None
     head: Head | None = None
+    is_whole: bool = False
 
     def parameters(self) -> dict[str, str]:
         """As they stand in an address; what is as it is by itself is left out."""
         given = {
             "position": self.position, "prompt": self.prompt, "index": None if self.index == -1 else self.index, "off": ",".join(self.off) or None,
             "for": self.token, "against": self.rival, "open": None if self.layer is None else f"L{self.layer}", "head": self.head,
+            "parts": ALL if self.is_whole else None,
         }  # fmt: skip
         return {name: str(value) for name, value in given.items() if value is not None}
 
@@ -68,6 +75,7 @@ def read(parameters: Mapping[str, str]) -> View:
         rival=parameters.get("against") or None,
         layer=layer(parameters.get("open", "")),
         head=parse_head(head) if head else None,
+        is_whole=parts(parameters.get("parts", "")),
     )
 
 
@@ -87,6 +95,12 @@ def layer(asked: str) -> int | None:
     if asked and not re.fullmatch(r"[lL][0-9]{1,5}", asked):
         raise AtlasError(f"nothing to open is called {asked[:40]!r}: a layer is, such as L28")
     return int(asked[1:]) if asked else None
+
+
+def parts(asked: str) -> bool:
+    if asked not in ("", ALL):
+        raise AtlasError(f"no parts {asked[:40]}: they are {ALL}, or without a word the largest")
+    return asked == ALL
 
 
 def switches(asked: str) -> tuple[str, ...]:

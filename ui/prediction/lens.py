@@ -159,9 +159,17 @@ def sentence(events: Iterable[Row], trace: Iterable[Row]) -> str:
     """From which layer on the final token leads after every block, and which FFNs settle it or take candidates down."""
     leads = [row["final_token_rank"] == 1 for row in trace if row["site"] == "resid_post"]
     first = next((i for i in range(len(leads)) if all(leads[i:])), None)
-    said = "The final token never leads after a block." if first is None else f"The final token leads after layer {first} and every later one."
+    said = f"The final token {led(first, len(leads)) if any(leads) else 'never leads after a block'}."
     fallen = [event["layer"] for event in events if event["event"] == "elimination"]
     return said + (f" FFNs take a candidate down in {'layers' if len(fallen) > 1 else 'layer'} {', '.join(map(str, fallen))}." if fallen else "")
+
+
+def led(first: int | None, n_layers: int) -> str:
+    """Say after which blocks a token leads for good; `first` of them, None where it does not in the end."""
+    if first is None:
+        return "does not lead after the last block"
+    after = f"layer {first}, the last" if first == n_layers - 1 else f"layer {first} and every later one"
+    return f"leads after {after if first else 'every layer'}"
 
 
 def grid(trace: Iterable[Row], signs: Mapping[tuple[int, str], str], href: Callable[[int], str], opened: int | None = None) -> str:

@@ -11,10 +11,10 @@ from schema.errors import AtlasError
 from ui.prediction import charts, hrefs, lens, waterfall
 from ui.prediction.address import View
 from ui.prediction.source import Source
-from ui.prediction.who import Switches, answer_of_layer
+from ui.prediction.who import ALL_PARTS, Switches, answer_of_layer
 
-ALL_PARTS, ALL_NEURONS = 100_000, 50
-"""More parts than any model has; as many neurons as an atlas keeps."""
+ALL_NEURONS = 50
+"""As many neurons as an atlas keeps."""
 
 SCORED = ["Neuron", "Candidate", "Final", "Next", "Coefficient", "Share", "Promotes"]
 

@@ -7,7 +7,7 @@ from ui.prediction import address, lens, listing, live, panels, traces
 from ui.prediction.address import View
 from ui.prediction.source import of_corpus
 
-OF_VIEW = ("position", "prompt", "index", "off", "for", "against", "open", "head")
+OF_VIEW = ("position", "prompt", "index", "off", "for", "against", "open", "head", "parts")
 
 
 def show() -> None:
@@ -29,7 +29,8 @@ def ask_for_another(view: View) -> None:
     with st.form("another", border=False):
         left, right, sent = st.columns([1, 4, 1], vertical_alignment="bottom")
         position = left.text_input("Position", "" if view.position is None else str(view.position), placeholder="position_id", max_chars=15)
-        prompt = right.text_input("or a prompt of your own", view.prompt or "", placeholder="The city council met on Monday to", max_chars=address.MOST_PROMPT)
+        # an area, because a field of one line drops line breaks as soon as it is edited
+        prompt = right.text_area("or a prompt of your own", view.prompt or "", "content", address.MOST_PROMPT, placeholder="The city council met on Monday to")
         if sent.form_submit_button("Show"):
             asked = {"prompt": prompt} if prompt.strip() and prompt != view.prompt else {"position": position} if position.strip() else {"prompt": prompt}
             if asked.get("prompt"):

@@ -69,11 +69,12 @@ def frame(steps: Sequence[Step]) -> pl.DataFrame:
 
 
 def sentence(steps: Sequence[Step], what: str) -> str:
-    """What lifts and what lowers most, and how exact the sum is. what: what the steps sum to, 'the logit of ␣a'."""
+    """Say what lifts and what lowers most, and what all others come to. what: what the steps sum to, 'the logit of ␣a'."""
     parts = [s for s in steps if s.kind not in ("mean", "rest", "residual")]
     up, down = ([s for s in parts if s.amount * sign > 0][:N_NAMED] for sign in (1, -1))
     said = [f"{what} is {number(steps[-1].after)}"] if steps else []
     said += [f"{word} most: {', '.join(f'{s.name} {signed(s.amount)}' for s in of)}" for word, of in (("lifted", up), ("lowered", down)) if of]
+    said += [f"the {s.name} together {signed(s.amount)}" for s in steps if s.kind == "rest"]
     return "; ".join(said) + "." if said else ""
 
 

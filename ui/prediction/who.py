@@ -14,8 +14,8 @@ from ui.prediction import charts, hrefs, lens, waterfall
 from ui.prediction.source import Source, lacks
 from ui.prediction.waterfall import Step
 
-N_PARTS = 20
-"""Parts shown by themselves."""
+N_PARTS, ALL_PARTS = 20, 100_000
+"""Parts shown by themselves, and more than any model has."""
 
 Switches = Callable[[Neuron | Head], str]
 """A neuron or head → links that switch it; '' where nothing can be switched."""
@@ -38,16 +38,18 @@ def panel(source: Source, switches: Switches) -> None:
     rows = {row["target"]: row for row in logits.frame.iter_rows(named=True)}
     target, rival = chosen(rows, source.view.token, source.view.rival)
     st.html(choices(source, rows, target, rival))
-    own = rows[target]
+    own, n = rows[target], ALL_PARTS if source.view.is_whole else N_PARTS
     if rival is None:
-        parts = source.about("prediction_parts", target=target, n=N_PARTS)
+        parts = source.about("prediction_parts", target=target, n=n)
         steps, what, stored = waterfall.of_parts(parts.frame.iter_rows(named=True), own["mean_logit"]), f"logit of {visible(own['token'])}", own["logit"]
     else:
-        parts = source.about("prediction_difference", target=target, n=N_PARTS)
+        parts = source.about("prediction_difference", target=target, n=n)
         steps, stored = waterfall.of_difference(parts.frame.iter_rows(named=True)), own["logit"] - rows[rival]["logit"]
         what = f"logit of {visible(own['token'])} less that of {visible(rows[rival]['token'])}"
     st.text(f"{waterfall.sentence(steps, f'The {what}')} {own['n_parts']:,} parts sum to it, each as the final norm at its scale reads it.")
     html = waterfall.html(steps, what, stored, lambda step: href_of(source, step), lambda step: switch_of(step, switches))
+    if source.view.is_whole:
+        html += f'<div class="lens"><span class="go">{lens.linked(f"The {N_PARTS} largest alone", hrefs.of_view(source.view.but(is_whole=False)))}</span></div>'
     source.shown(html, parts, "who", charts.waterfall(waterfall.frame(steps)))
 
 
@@ -87,7 +89,9 @@ def choices(source: Source, rows: dict[str, Any], target: str, rival: str | None
 
 
 def href_of(source: Source, step: Step) -> str | None:
-    """A head leads to its row of attention, what else is of a layer to that layer."""
+    """A head leads to its row of attention, what else is of a layer to that layer, and what sums the others to each of them."""
+    if step.kind == "rest":
+        return hrefs.of_view(source.view.but(is_whole=True))
     if step.layer is None:
         return None
     if step.head is not None:

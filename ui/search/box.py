@@ -1,9 +1,9 @@
 """What the one box finds, in groups: the component, the position, who writes a token, whom it triggers, whom it follows, and whose texts have the words."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 import streamlit as st
@@ -13,10 +13,12 @@ from atlas.export.visible import visible
 from atlas.questions import question
 from atlas.ranges import missing_run
 from schema.errors import AtlasError
-from ui import blocks, data, links, previews
-from ui.search.parsing import Asked, parse
+from ui import blocks, data, frame, links, previews
+from ui.search.parsing import parse
 from ui.search.ways import NO_SWEEP
 from ui.tray import collecting
+
+OF_TAIL = "{n_triggers} of the {n_kept} {tail}"
 
 SHOWN, LOOKED = 8, 60
 """Neurons of a group, and rows that these are taken from: a neuron may have one for each tail."""
@@ -24,23 +26,33 @@ SHOWN, LOOKED = 8, 60
 
 @dataclass(frozen=True)
 class Group:
-    """A heading, the question that fills it, the way of search that has all of it, and what is said of a row."""
+    """A heading about the word, the question that fills it, the way of search that has all of it, what is said of a row, and what of the text is the match."""
 
     heading: str
     question: str
     way: str
     why: str
+    match: Literal["", "trigger", "next", "words"] = ""
 
 
 GROUPS = (
-    Group("Written by: values that promote it", "neurons_promoting", "promoted token", "rank {rank}, {score:+.2f}"),
-    Group("Triggered by it: keys whose triggers end in it", "neurons_triggered_by", "trigger", "{n_triggers} of {n_kept}, {tail}"),
-    Group("Followed by it: keys whose triggers it follows", "neurons_triggered_before", "token after", "{n_triggers} of {n_kept}, {tail}"),
-    Group("In the texts: keys whose triggers' texts have it", "neurons_with_words", "words", "{n_triggers} of {n_kept}, {tail}"),
+    Group("Values that promote", "neurons_promoting", "promoted token", "{token}: rank {rank}, {score:+.2f}"),
+    Group("Keys whose triggers end in", "neurons_triggered_by", "trigger", OF_TAIL, "trigger"),
+    Group("Keys whose triggers are followed by", "neurons_triggered_before", "token after", OF_TAIL, "next"),
+    Group("Keys whose triggers' texts have", "neurons_with_words", "words", OF_TAIL, "words"),
 )
 
-Found = dict[Neuron, str]
-"""Neuron → why it is found, in the order of the question."""
+
+@dataclass(frozen=True)
+class Hit:
+    """Why a neuron is found, and the trigger that matched; None where the match is its value's."""
+
+    why: str
+    position_id: int | None
+
+
+Found = dict[Neuron, Hit]
+"""Neurons in the order of the question."""
 
 
 def answer(typed: str) -> None:
@@ -48,10 +60,9 @@ def answer(typed: str) -> None:
     asked = parse(typed)
     if asked.component:
         component(asked.component)
-    if asked.position is not None:
-        position(asked.position)
+    elsewhere = [] if asked.position is None or not position(asked.position) else ["position"]
     if not asked.component:
-        words(asked)
+        words(asked.text, elsewhere)
 
 
 def component(where: Neuron | Head) -> None:
@@ -65,48 +76,56 @@ def component(where: Neuron | Head) -> None:
     elif isinstance(where, Head):
         st.html(links.anchor(links.component(where), f"Attention head {where}"))
     else:
-        show({where: ""}, "Address", glances([where]))
+        alone = {where: Hit("", None)}
+        show(alone, "Address", glances(alone))
 
 
-def position(number: int) -> None:
-    """A link to it if it is traced; else the nearest that are."""
+def position(number: int) -> bool:
+    """A link to it if it is traced, which is returned; else the nearest that are."""
     st.header("Position", anchor=False)
     try:
         last = data.ask("prediction_trace", position_id=number).frame.row(-1, named=True)
     except AtlasError as error:
         blocks.empty(str(error))
-        return
+        return False
     said = f"the model predicts <bdi>{escape(visible(last['final_token']))}</bdi> there"
     st.html(f"{links.anchor(links.prediction(number), f'Position {number}')}: {said}")
+    return True
 
 
-def words(asked: Asked) -> None:
-    """The groups, each as soon as it is found; of an empty one, which of the others have the words."""
+def words(text: str, elsewhere: Sequence[str]) -> None:
+    """The groups, each as soon as it is found; of an empty one, where else the words are. `elsewhere`: headings above these that have them."""
     known = [group for group in GROUPS if not missing_run(data.atlas().con, question(group.question).sql)]
     if len(known) < len(GROUPS):
         blocks.empty(*NO_SWEEP)
     faults, places, found = st.container(), {group: st.container() for group in known}, dict[Group, Found | AtlasError]()
     for group, place in places.items():
-        found[group] = looked_up(group, asked.text)
+        found[group] = looked_up(group, text)
         with place:
-            filled(group, found[group], asked.text)
+            fill(group, found[group], text)
     with faults:
         for fault in sorted({str(f) for f in found.values() if isinstance(f, AtlasError)}):
             blocks.empty(f"As a token: {fault}" if "no token" in fault else fault)
-    others = [group.heading.partition(":")[0].lower() for group, f in found.items() if f and not isinstance(f, AtlasError)]
+    others = [*elsewhere, *(f"{group.heading.lower()} it" for group, f in found.items() if f and not isinstance(f, AtlasError))]
     for group, place in places.items():
         if found[group] == {}:
-            place.header(group.heading, anchor=False)
-            place.text(f"None. It is found under: {', '.join(others)}." if others else "None, and under no other heading either.")
+            with place:
+                head(group, text)
+                st.text(f"None. It is found under: {', '.join(others)}." if others else "None.")
 
 
-def filled(group: Group, found: Found | AtlasError, text: str) -> None:
-    """A group that has neurons: the first of them, and a link to all."""
+def head(group: Group, text: str) -> None:
+    """The heading of a group, with the word: as tokens are looked for with and without their leading space, without it."""
+    frame.named(f"{group.heading} {visible(text.strip(' ') or text)}", 2)
+
+
+def fill(group: Group, found: Found | AtlasError, text: str) -> None:
+    """A group that has neurons: the first of them, each with the text that matched, and a link to all."""
     if isinstance(found, AtlasError) or not found:
         return
-    st.header(group.heading, anchor=False)
+    head(group, text)
     shown = dict(list(found.items())[:SHOWN])
-    show(shown, group.heading, glances(list(shown)))
+    show(shown, f"{group.heading} {text}", glances(shown, group), group, text)
     collecting.offer(pl.DataFrame(list(shown), schema=["layer", "neuron"], orient="row"), group.question)
     st.html(links.anchor(links.link(links.SEARCH, by=group.way, term=text), "All of them, and by tail and corpus"))
 
@@ -121,18 +140,24 @@ def looked_up(group: Group, text: str) -> Found | AtlasError:
     return dict(reasons(group, answer))
 
 
-def reasons(group: Group, answer: data.Answer) -> Iterator[tuple[Neuron, str]]:
+def reasons(group: Group, answer: data.Answer) -> Iterator[tuple[Neuron, Hit]]:
     """Each neuron once, with what its first row says of it."""
     rows = answer.frame.unique(["layer", "neuron"], keep="first", maintain_order=True)
     for row in rows.iter_rows(named=True):
-        yield Neuron(row["layer"], row["neuron"]), group.why.format(**row)
+        said = {**row, "token": visible(row.get("token")), "tail": previews.TAILS.get(row.get("tail", ""))}
+        yield Neuron(row["layer"], row["neuron"]), Hit(group.why.format(**said), row.get("position_id"))
 
 
-def glances(neurons: list[Neuron]) -> dict[Neuron, dict[str, Any]]:
-    """Neurons at a glance, asked for all at once."""
-    of = data.ask("neuron_previews", layers=[n.layer for n in neurons], neurons=[n.neuron for n in neurons]).frame
+def glances(found: Found, group: Group | None = None) -> dict[Neuron, dict[str, Any]]:
+    """Neurons at a glance, asked for all at once: each with the text that matched, and where its value is the match with the one that it promotes most at."""
+    shown: dict[str, object] = {}
+    if group is not None:
+        shown = {"position_ids": [hit.position_id for hit in found.values()]} if group.match else {"tail": "max"}
+        shown["width"] = previews.WIDE if group.match == "words" else previews.NARROW
+    of = data.ask("neuron_previews", layers=[n.layer for n in found], neurons=[n.neuron for n in found], **shown).frame
     return {Neuron(row["layer"], row["neuron"]): row for row in of.iter_rows(named=True)}
 
 
-def show(neurons: Found, title: str, of: Mapping[Neuron, Mapping[str, Any]]) -> None:
-    st.html(previews.rows([(of[where], why) for where, why in neurons.items()], title))
+def show(found: Found, title: str, of: Mapping[Neuron, Mapping[str, Any]], group: Group | None = None, text: str = "") -> None:
+    match = previews.Match(group.match, text) if group else previews.Match()
+    st.html(previews.rows([(of[where], hit.why) for where, hit in found.items()], title, match))

@@ -14,6 +14,7 @@ from atlas.pages import count_rows, page_of
 from atlas.questions import question
 from atlas.ranges import check_arguments, missing_run
 from atlas.statement import statement
+from schema.terms import DENSITIES
 from ui import asked, blocks, data
 from ui.data import Answer
 from ui.snapshot import Snapshot
@@ -30,8 +31,8 @@ BY = {
 }
 """What is looked for → its question, what to type, and what is said if there is none."""
 
-RANGES = "ranges"
-"""The other way: by the neurons' own numbers."""
+RANGES, DENSITY = "ranges", "density"
+"""The other ways: by the neurons' own numbers, and by how often their keys fire."""
 
 TAILS = {"both": None, "largest": "max", "smallest": "min"}
 
@@ -44,14 +45,17 @@ HINTS = {
 }
 """Parameter → what to type."""
 
-NO_SWEEP = "No text has been swept yet, and only a sweep finds the triggers of keys.", "atlas ingest NAME.duckdb --model … --corpus …"
+NO_SWEEP = "No text has been swept yet, and only a sweep finds the triggers of keys and how often they fire.", "atlas ingest NAME.duckdb --model … --corpus …"
 
 
 def search() -> None:
     """Widgets for what is looked for, all kept in the address, and what was found."""
-    by = asked.word("Search by", "by", [*BY, RANGES])
+    by = asked.word("Search by", "by", [*BY, DENSITY, RANGES])
     if by == RANGES:
         show(by_ranges(), "No neuron lies within these ranges.")
+    elif by == DENSITY:
+        if found := by_density():
+            show(found, "No key is so.")
     elif found := by_text(by):
         show(found, BY[by][2])
 
@@ -74,6 +78,19 @@ def by_text(by: str) -> Answer | None:
     arguments = bind(q, (), {term: text, "n": ALL, **tail})
     check_arguments(con, arguments, q.sql)
     return Answer(q.sentence, pl.DataFrame(), statement(q, arguments), q.columns, name, arguments)
+
+
+def by_density() -> Answer | None:
+    """The question with its arguments, and no rows yet; None if nothing tells how often keys fire."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        density, corpus = asked.word("Keys that are", "density", DENSITIES, "rare"), asked.corpus()
+    q = question("neurons_by_density")
+    if missing_run(data.atlas().con, q.sql):
+        blocks.empty(*NO_SWEEP)
+        return None
+    arguments = bind(q, (), {"density": density, "corpus": corpus, "n": ALL})
+    check_arguments(data.atlas().con, arguments, q.sql)
+    return Answer(q.sentence, pl.DataFrame(), statement(q, arguments), q.columns, q.name, arguments)
 
 
 def by_ranges() -> Answer:

@@ -71,10 +71,13 @@ def test_shares_are_of_positions(a: atlas.Atlas, nasty_path: Path) -> None:
 
 @pytest.fixture
 def path(tiny_path: Path, tmp_path: Path) -> Path:
-    """The tiny atlas; all three texts of key L0N1 over corpus 0 end with ' sat'."""
+    """The tiny atlas; all three texts of key L0N1 over corpus 0 end with ' sat', and the three of each key are of three sequences."""
     copy = Path(shutil.copy(tiny_path, tmp_path / "tiny.duckdb"))
     con = store.open_writer(copy)
-    con.execute("UPDATE trigger SET position_id = 9 WHERE corpus_id = 0 AND layer = 0 AND neuron = 1 AND tail = 'max' AND rank = 3")
+    con.execute("INSERT INTO sequence VALUES (10, 0, 6, 1), (11, 0, 0, 1)")
+    con.execute("INSERT INTO position SELECT * REPLACE (10 AS position_id, 10 AS sequence_id) FROM position AS p WHERE p.position_id = 9")
+    con.execute("UPDATE position SET sequence_id = 11 WHERE position_id = 2")
+    con.execute("UPDATE trigger SET position_id = 10 WHERE corpus_id = 0 AND layer = 0 AND neuron = 1 AND tail = 'max' AND rank = 3")
     con.close()
     return copy
 
@@ -111,5 +114,4 @@ def test_proposals_are_counted_only_until_a_person_has_annotated(path: Path, tmp
         assert a.geva2021_fig2(annotator=MINER).select(columns).rows()[0] == (0, "proposed", 4, 12, 0.25, 0.75)
         assert a.geva2021_patterns().rows() == [("person", 1, 1, 3, 1.0, 1.0, 0.0, 1.0, 1.0)]
         agreement = a.annotation_agreement().select("annotator", "other_annotator", "other_kind", "n_items", "both_cover").rows()
-        # ranks 2 and 3 show the same text now, so that each of anna's two meets both of the miner's
-        assert agreement == [("anna", MINER, "proposed", 5, 1.0)]
+        assert agreement == [("anna", MINER, "proposed", 3, 1.0)]

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import shutil
 from contextlib import closing
 from pathlib import Path
 
@@ -9,13 +10,14 @@ import pytest
 
 import atlas
 from atlas import AtlasError
+from atlas.annotations.adding import add
 from atlas.annotations.keeping import insert, patterns_of
 from atlas.annotations.kind import ANNOTATIONS
 from atlas.annotations.reading import parse
-from atlas.annotations.sheet import COLUMNS
-from atlas.annotations.steps import load, make_sheet
+from atlas.annotations.sheet import COLUMNS, sheet
+from atlas.annotations.steps import load, make_sheet, stale_items
 from atlas.annotations.subjects import SUBJECTS, Address, Annotation, Pattern, sample, shown
-from schema.beside_change import changing
+from schema.beside_change import changing, changing_own
 from schema.store import open_writer
 
 KEY = Address("key", 2, 0, 0)
@@ -32,10 +34,57 @@ def test_a_sheet_of_keys_shows_their_texts(a: atlas.Atlas) -> None:
     assert tuple(rows[6]) == COLUMNS
     of_l0n1 = [row for row in rows if row[:3] == ["key", "0", "1"]]
     assert of_l0n1 == [
-        ["key", "0", "1", "0", "1", "p3", "The cat« sat»", "«.»", "first.txt", "year: 1790", "", "a", "", ""],
+        # p2, of rank 3, is of the sequence of p3
+        ["key", "0", "1", "0", "1", "p3", "The cat« sat»", "«.»", "first.txt", "year: 1790; 1 more in this sequence", "", "a", "", ""],
         ["key", "0", "1", "0", "2", "p9", "The dog« sat»", "", "first.txt", "year: 1790", "", "b", "", ""],
-        ["key", "0", "1", "0", "3", "p2", "The« cat»", "« sat»", "first.txt", "year: 1790", "", "c", "", ""],
     ]
+
+
+OF_TINY = Address("key", 0, 0, 1)
+"""Three texts, of which ranks 1 and 3 are of one sequence."""
+
+
+def test_a_sheet_that_an_earlier_release_made_with_every_text_is_loaded(tiny_atlas: Path, tmp_path: Path) -> None:
+    made = tmp_path / "earlier.csv"
+    with atlas.open(tiny_atlas) as a:
+        rows = cells_of(sheet("key", shown(a.con, [OF_TINY], every=True), {}))
+    block = [row for row in rows if row[:1] == ["key"]]
+    assert [row[4] for row in block] == ["1", "2", "3"]
+    block[0][12:] = ["shallow", "sits"]
+    for row in block:
+        row[10] = "a"
+    for kept, fault in ((block, None), ([block[0], block[2]], "lacks rank 2: keep every row")):
+        with made.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([list(COLUMNS), *kept])
+        with atlas.open(tiny_atlas) as a:
+            if fault:
+                with pytest.raises(AtlasError, match=fault):
+                    load(a.con, tiny_atlas, made, "bert", is_replacing=False)
+            else:
+                assert load(a.con, tiny_atlas, made, "anna", is_replacing=False) == (1, 0, 0)
+    with atlas.open(tiny_atlas) as a:
+        assert patterns_of(a.con, "anna") == {OF_TINY: (Pattern("shallow", "sits", (1, 2, 3)),)}
+        assert list(stale_items(a.con)) == []
+        # out again it has all three texts, with the letter beside each
+        again = cells_of(make_sheet(a.con, "key", 4, 0, 0, "anna")[0])
+        assert [(row[4], row[10]) for row in again if row[:3] == ["key", "0", "1"]] == [("1", "a"), ("2", "a"), ("3", "a")]
+
+
+def test_a_form_adds_to_what_was_said_of_every_text(tiny_atlas: Path) -> None:
+    with atlas.open(tiny_atlas) as a:
+        every = shown(a.con, [OF_TINY], every=True)[OF_TINY]
+        assert [item.rank for item in shown(a.con, [OF_TINY])[OF_TINY]] == [1, 2]
+        with changing_own(ANNOTATIONS, tiny_atlas) as (writer, _):
+            insert(writer, [Annotation(OF_TINY, every, (Pattern("shallow", "sits", (1, 2, 3)),))], "anna", "ww")
+    with atlas.open(tiny_atlas) as a:
+        assert add(a.con, tiny_atlas, OF_TINY, "anna", None) == 1
+    with atlas.open(tiny_atlas) as a:
+        assert a.sql("SELECT n_items FROM annotations.annotation").rows() == [(3,)]
+
+
+@pytest.fixture
+def tiny_atlas(tiny_path: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(tiny_path, tmp_path / "tiny.duckdb"))
 
 
 def test_a_sheet_of_vectors_shows_their_tokens(a: atlas.Atlas) -> None:

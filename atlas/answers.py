@@ -1,0 +1,87 @@
+"""The answer to a question as a frame, and why one has no rows: what was asked for is not in this atlas, or a run that would have filled it was not made."""
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from shlex import quote
+
+import duckdb
+import polars as pl
+
+from atlas.arguments import bind
+from atlas.commands import complete
+from atlas.cursors import fetch_rows
+from atlas.frames import fetch
+from atlas.questions import Question, question, questions
+from atlas.ranges import check_arguments, missing_run, unknown_tables
+from atlas.reads import nodes_of, relations_of_statement
+from atlas.statement import statement
+from schema.beside import Beside, kinds
+from schema.errors import AtlasError
+from schema.table_facts import command
+
+MOST_CALLS = 20
+"""Questions of a typed statement whose arguments are looked at."""
+
+
+def read_answer(con: duckdb.DuckDBPyConnection, name: str, *args: object, **kwargs: object) -> pl.DataFrame:
+    """Ask a question by name. Raises AtlasError for an unknown one, for wrong arguments, and for what this atlas does not have."""
+    q = question(name)
+    arguments = bind(q, args, kwargs)
+    check_arguments(con, arguments, q.sql)
+    return fetch(con, statement(q, arguments))
+
+
+def explain_no_rows(con: duckdb.DuckDBPyConnection, path: Path, q: Question) -> str:
+    """Why a question has no rows, as far as that is for want of a run, or of what lies beside the atlas at `path`; '' where it is not."""
+    if run := missing_run(con, q.sql):
+        return f"because this atlas has no {run} run: `{complete(con, command(run, quote(str(path))))}`"
+    if later := unknown_tables(con, q.sql):
+        table, run = next(iter(later.items()))
+        how = complete(con, command(run, quote(str(path))))
+        return f"because the {run} run of this atlas brought nothing for {table}, and may be older than that: `{how}`"
+    return next((f"because this atlas has no {kind.name} that it counts ({other_command(kind, q)})" for kind in kinds() if kind.name == q.catalog), "")
+
+
+def other_command(kind: Beside, q: Question) -> str:
+    """The command that says what there is, or that makes it, where the first is what was called."""
+    return kind.changed_by if kind.told_by == f"atlas ask {q.name}" else kind.told_by
+
+
+def explain_empty_statement(con: duckdb.DuckDBPyConnection, path: Path, sql: str) -> str:
+    """Why a typed statement has no rows, as far as that is for what its questions are asked for or for want of a run; '' where it is not.
+
+    A statement reads questions as tables, which cannot refuse their arguments.
+    """
+    for name, args, kwargs in islice(calls(con, sql), MOST_CALLS):
+        q = question(name)
+        try:
+            check_arguments(con, bind(q, args, kwargs), q.sql)
+        except AtlasError as error:
+            return f"{name}: {error}"
+    read = relations_of_statement(con, sql) or set()
+    # as a question's own SQL names them
+    if run := missing_run(con, " ".join(f"FROM {name}" for name in sorted(read))):
+        return f"it reads what the pass {run} fills, of which this atlas has no run: `{complete(con, command(run, quote(str(path))))}`"
+    return ""
+
+
+Call = tuple[str, tuple[object, ...], dict[str, object]]
+"""A question's name, and its arguments by place and by name."""
+
+
+def calls(con: duckdb.DuckDBPyConnection, sql: str) -> Iterator[Call]:
+    """The questions that a typed statement asks with numbers and texts that are written in it; others depend on its rows."""
+    try:
+        parsed = json.loads(fetch_rows(con, "SELECT json_serialize_sql(?, skip_default := true)", [sql])[0][0])
+    except RecursionError:
+        return
+    for node in nodes_of(parsed):
+        called = node.get("function") if node.get("type") == "TABLE_FUNCTION" else None
+        if called and called["function_name"].lower() in questions():
+            given = called.get("children", [])
+            if all(child.get("class") == "CONSTANT" and not isinstance(child["value"].get("value"), dict | list) for child in given):
+                values = [(child.get("alias"), child["value"].get("value")) for child in given]
+                named = {name: value for name, value in values if name}
+                yield called["function_name"].lower(), tuple(value for name, value in values if not name), named
