@@ -26,6 +26,7 @@ from schema.opening import open_with_beside
 from schema.others import leave_out
 from schema.release import stored_tables
 from schema.store import STORAGE_VERSION, open_writer
+from schema.table_digests import STORED, digest_tables, store_digests
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,6 +65,7 @@ def changing(kind: Beside, path: Path | str) -> Iterator[duckdb.DuckDBPyConnecti
                     refuse_unknown(con, target, kind)
                     fill(con, target, kind)
                     yield con
+                    store_digests(con, kind.name, digest_tables(con, kind.name))
                     con.execute(f"CHECKPOINT {kind.name}")
                     con.execute(f"DETACH {kind.name}")
             except duckdb.OperationalError as error:
@@ -148,7 +150,7 @@ def fill(con: duckdb.DuckDBPyConnection, former: Path, kind: Beside) -> None:
             both.setdefault(table, []).append(f'"{column}"')
         try:
             for table, names in both.items():
-                if table != kind.label:
+                if table not in (kind.label, STORED):
                     con.execute(f"INSERT INTO {kind.name}.{table} BY NAME SELECT {', '.join(names)} FROM former.{table}")
         except duckdb.Error as error:
             raise unreadable(former, kind, error) from error

@@ -19,6 +19,7 @@ from schema.older import bring_up
 from schema.patient import held_back, patient
 from schema.plain import check_plain
 from schema.store import check_version, open_reader, open_writer
+from schema.table_digests import STORED
 
 
 def open_work_file(target: Path, work: Path, d_model: int) -> duckdb.DuckDBPyConnection:
@@ -50,6 +51,8 @@ def open_work_file(target: Path, work: Path, d_model: int) -> duckdb.DuckDBPyCon
     # what it was copied from, or a stopped run, may be of an earlier release
     with undone(con), transaction(con):
         bring_up(con, d_model)
+        # of what it was copied from: the next snapshot gets its own
+        con.execute(f"DELETE FROM {STORED}")
     return con
 
 
