@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ingest.store.committer import work_folder
 from schema.beside import Beside, attach_file, kinds
+from schema.durable import put_in_place
 from schema.errors import AtlasError, NotAnAtlas
 from schema.logs import has_log, log_of, ways
 from schema.patient import held_back
@@ -129,5 +130,5 @@ def rename(file: Path, to: Path) -> None:
     """Set a database and its log aside."""
     log = Path(f"{file}.wal")
     if log.exists():
-        log.rename(f"{to}.wal")
-    file.rename(to)
+        put_in_place(log, log_of(to))
+    put_in_place(file, to)

@@ -14,8 +14,8 @@ import duckdb
 
 from ingest.store.empty import lay_out
 from ingest.store.merges import MERGES, merged, parts
-from ingest.store.shards import fsync
 from ingest.store.transaction import transaction
+from schema import durable
 from schema.digests import Digest
 from schema.errors import AtlasError
 from schema.logs import check_log, log_of
@@ -55,10 +55,8 @@ def put_in_place(con: duckdb.DuckDBPyConnection, draft: Path, target: Path, sums
     Raises AtlasError if the file of that name has a log.
     """
     check_snapshot(con, draft, sums)
-    fsync(draft)
     check_log(target)
-    draft.rename(target)
-    fsync(target.parent.resolve())
+    durable.put_in_place(draft, target)
 
 
 def add_up(con: duckdb.DuckDBPyConnection, places: Mapping[str, str]) -> dict[str, Sums]:
