@@ -35,7 +35,7 @@ REFERENCE := $(BIN)/atlas ingest reference.duckdb --model reference --corpus sot
 .DEFAULT_GOAL := help
 # an interrupted ingest leaves a good snapshot, and goes on when it is run again
 .PRECIOUS: demo.duckdb reference.duckdb
-.PHONY: help install packages demo demo-live demo-papers ui test test-all thorough long docs lint format lane-2 clients lake processors hostile bench scale kill-loop soak kill-live soak-live clean
+.PHONY: help install packages demo demo-live demo-papers ui test test-all thorough long docs lint format lane-2 clients lake processors hostile bench scale kill-loop damage soak kill-live soak-live clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-10s %s\n' "$$name" "$$text"; done
@@ -154,6 +154,9 @@ kill-loop: .venv/.installed-dev ## kill an ingest 200 times at random moments, a
 	$(BIN)/python -m tests.crash.kill_loop
 	$(BIN)/python -m tests.crash.kill_loop --kills 50 --workers 2
 	$(BIN)/python -m tests.crash.kill_loop --kills 200 --lake
+
+damage: .venv/.installed-dev ## damage an atlas, its keys and what lies beside it 500 times, as disks do: verify notices each that leaves other rows
+	$(BIN)/python -m tests.crash.damage
 
 soak: .venv/.installed-dev packages ## ingest for an hour, killed at random and read all the while: memory and handles stay flat, nothing is left
 	$(BIN)/python -m tests.crash.soak

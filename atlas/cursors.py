@@ -8,6 +8,7 @@ import duckdb
 
 from atlas.forked import refuse_forked
 from atlas.text_types import cast_to_text, text_columns
+from schema.damage import BROKEN, describe_damage
 from schema.errors import AtlasError, QueryRefused, Unreachable
 
 if TYPE_CHECKING:
@@ -73,11 +74,13 @@ def translated() -> Iterator[None]:
         raise QueryRefused(f"refused: a question reads this atlas and nothing else ({first_line(error)})") from error
     except duckdb.OutOfMemoryException as error:
         raise AtlasError(f"this needs more memory than it may take: ask for fewer rows or columns ({first_line(error)})") from error
+    except BROKEN as error:
+        raise AtlasError(f"DuckDB cannot go on, as where a file is damaged: {describe_damage(error)}. `atlas verify` says whether one is") from error
     except duckdb.IOException as error:
         said = " ".join(str(error).split())
         if "HTTP" in said:
             raise Unreachable(f"the storage of this lake does not answer: {said}") from error
-        raise AtlasError(f"DuckDB: {said}") from error
+        raise AtlasError(f"DuckDB: {said}" + ("; `atlas verify` reads all of it" if describe_damage(error) else "")) from error
     except (duckdb.Error, RuntimeError) as error:
         if any(said in str(error) for said in NO_TEXT):
             raise AtlasError("a text among the parameters is no UTF-8: it has half a surrogate pair") from error

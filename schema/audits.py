@@ -12,6 +12,7 @@ from importlib.resources import files
 import duckdb
 
 from schema.build import create_tables
+from schema.damage import describe_damage
 from schema.errors import AtlasError
 from schema.interruptible import interruptible
 from schema.metadata_audits import Audit, metadata_audits
@@ -91,7 +92,8 @@ def run_audit(con: duckdb.DuckDBPyConnection, audit: Audit) -> Finding:
         rows = interruptible(cursor, lambda: cursor.execute(sql).fetchall())
         names = [d[0] for d in cursor.description or []]
     except duckdb.Error as error:
-        raise AtlasError(f"the audit '{audit.name}' cannot run: {str(error).splitlines()[0]}") from error
+        said = describe_damage(error) or str(error).splitlines()[0]
+        raise AtlasError(f"the audit '{audit.name}' cannot run: {said}") from error
     finally:
         cursor.close()
     return Finding(audit, rows[0][0], dict(zip(names[1:], rows[0][1:], strict=True))) if rows else Finding(audit, 0, None)

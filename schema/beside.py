@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from schema.blank import kept_blank
+from schema.damage import describe_damage
 from schema.definitions import digest, released
 from schema.drafts import is_readable
 from schema.errors import NO_SPACE, AtlasError, Locked
@@ -25,6 +26,7 @@ from schema.installed import points
 from schema.lake import is_lake, quoted
 from schema.release import commented, stored_tables
 from schema.store import LOCKED, OPENING, STORAGE_VERSION, is_sqlite, lock_holder, open_writer, own_name
+from schema.table_digests import CREATION, STORED
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +34,11 @@ if TYPE_CHECKING:
 GROUP = "activation_atlas.beside"
 """Entry points that are a `Beside`."""
 
-TABLES = "SELECT t.sql FROM system.main.duckdb_tables() AS t WHERE t.database_name = '{}' ORDER BY t.schema_name, t.table_name"
+TABLES = f"""
+SELECT t.sql FROM system.main.duckdb_tables() AS t
+WHERE t.database_name = '{{}}' AND t.table_name <> '{STORED}' ORDER BY t.schema_name, t.table_name
+"""
+"""But the digests of the others: nothing reads them in SQL, and a file without them is read as it is."""
 
 
 @dataclass(frozen=True)
@@ -243,7 +249,7 @@ def unreadable(target: Path, kind: Beside, error: duckdb.Error) -> AtlasError:
         return AtlasError(
             f"no space left to write the {kind.name} of {target} anew: free some on its disk, or on that of {tempfile.gettempdir()}. It is as it was."
         )
-    said = re.sub(rf"[^\s\"]*/\.{re.escape(target.name)}\.{OPENING}[^/]*/", "", str(error).splitlines()[0])
+    said = re.sub(rf"[^\s\"]*/\.{re.escape(target.name)}\.{OPENING}[^/]*/", "", describe_damage(error) or str(error).splitlines()[0])
     return AtlasError(f"cannot read the {kind.name} in {target}: {said}. Move the file away to go on without them.")
 
 
@@ -251,7 +257,7 @@ def unreadable(target: Path, kind: Beside, error: duckdb.Error) -> AtlasError:
 def filling(kind: Beside) -> str:
     """SQL that fills the empty database of a kind; one statement, so that a file is written to once."""
     version = f"INSERT INTO {kind.name}.{kind.label} VALUES ({kind.version}, '{derived_sha256(kind)}')"
-    return ";\n".join(["BEGIN", kind.tables.read_text(encoding="utf-8"), *derived(kind), version, "COMMIT"])
+    return ";\n".join(["BEGIN", kind.tables.read_text(encoding="utf-8"), CREATION.format(kind.name), *derived(kind), version, "COMMIT"])
 
 
 def derived(kind: Beside) -> list[str]:

@@ -18,6 +18,7 @@ import duckdb
 
 from schema.beside import Beside, attach_blank, attach_file, filling, unreadable
 from schema.drafts import copied, owner, remove_left
+from schema.durable import put_in_place
 from schema.errors import AtlasError
 from schema.lake import quoted
 from schema.locks import alone
@@ -26,6 +27,7 @@ from schema.opening import open_with_beside
 from schema.others import leave_out
 from schema.release import stored_tables
 from schema.store import STORAGE_VERSION, open_writer
+from schema.table_digests import STORED, digest_tables, store_digests
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,13 +66,14 @@ def changing(kind: Beside, path: Path | str) -> Iterator[duckdb.DuckDBPyConnecti
                     refuse_unknown(con, target, kind)
                     fill(con, target, kind)
                     yield con
+                    store_digests(con, kind.name, digest_tables(con, kind.name))
                     con.execute(f"CHECKPOINT {kind.name}")
                     con.execute(f"DETACH {kind.name}")
             except duckdb.OperationalError as error:
                 raise unwritten(target, error) from error
             try:
                 with copied(whole, target, target if target.exists() else Path(path)) as draft:
-                    put_in_place(draft, target)
+                    replace_file(draft, target)
             except OSError as error:
                 raise unwritten(target, error) from error
 
@@ -86,13 +89,13 @@ def changing_own(kind: Beside, path: Path | str) -> Iterator[tuple[duckdb.DuckDB
         yield writer, own
 
 
-def put_in_place(draft: Path, target: Path) -> None:
+def replace_file(draft: Path, target: Path) -> None:
     """Give the whole new file its name. Where nobody but another may do that, as in a sticky folder, it is kept under a name of its own, and that is said."""
     try:
-        draft.rename(target)
+        put_in_place(draft, target)
     except PermissionError as error:
         kept = target.with_name(f"{target.name}.changed-{secrets.token_hex(4)}")
-        draft.rename(kept)
+        put_in_place(draft, kept)
         raise AtlasError(
             f"{target} is as it was: {owner(target)} alone may replace it here ({error.strerror}). The changed file is kept as {kept}: "
             f"have it moved there, by `mv {shlex.quote(str(kept))} {shlex.quote(str(target))}`"
@@ -148,7 +151,7 @@ def fill(con: duckdb.DuckDBPyConnection, former: Path, kind: Beside) -> None:
             both.setdefault(table, []).append(f'"{column}"')
         try:
             for table, names in both.items():
-                if table != kind.label:
+                if table not in (kind.label, STORED):
                     con.execute(f"INSERT INTO {kind.name}.{table} BY NAME SELECT {', '.join(names)} FROM former.{table}")
         except duckdb.Error as error:
             raise unreadable(former, kind, error) from error

@@ -44,7 +44,6 @@ def copied(whole: Path, target: Path, like: Path) -> Iterator[Path]:
         with os.fdopen(descriptor, "wb") as file, whole.open("rb") as source:
             shutil.copyfileobj(source, file)
             file.flush()
-            os.fsync(descriptor)
             give_access(descriptor, like.stat())
         if not is_at(own, draft):
             raise AtlasError(f"{draft} was put in the place of what was being written, by somebody who may write to this folder too: nothing was changed")

@@ -5,7 +5,10 @@ The table key_file of the atlas says which files are its own, and their digests;
 """
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
+
+import duckdb
 
 KEY_SITE = "ffn_in"
 """What a key is: the input of the FFN's up projection (Khandelwal et al. 2020, section 5 and table 5)."""
@@ -23,3 +26,17 @@ def keys_folder(atlas: Path | str) -> Path:
 def file_sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def find_key_faults(con: duckdb.DuckDBPyConnection, atlas: Path | str, schema: str = "main") -> Iterator[str]:
+    """Read every file of keys that an atlas names, and say which are gone or others. Nothing where the whole folder is elsewhere, as of an atlas sent alone."""
+    folder = keys_folder(atlas)
+    if not folder.exists():
+        return
+    for name, sha256 in con.execute(f"SELECT f.name, f.sha256 FROM {schema}.key_file AS f ORDER BY ALL").fetchall():
+        # by its name alone: somebody else may have written it
+        path = folder / Path(name).name
+        if not path.is_file():
+            yield f"{path} is gone"
+        elif file_sha256(path) != sha256:
+            yield f"{path} is not the file that was written"

@@ -24,6 +24,8 @@ from urllib.parse import urlsplit
 import duckdb
 
 from schema.catalogue_address import check_address
+from schema.drafts import new_draft
+from schema.durable import put_in_place
 from schema.errors import AtlasError, NotAnAtlas, Unreachable
 from schema.logs import refuse_strange
 
@@ -89,7 +91,9 @@ def read_lake(path: Path) -> Lake:
 def describe(path: Path, lake: Lake) -> None:
     """Write the file that says where a lake is. Raises as `check_description`."""
     check_description(path, lake)
-    path.write_text(json.dumps(asdict(lake), indent=2) + "\n")
+    draft = new_draft(path)
+    draft.write_text(json.dumps(asdict(lake), indent=2) + "\n")
+    put_in_place(draft, path)
 
 
 def check_description(path: Path, lake: Lake) -> None:

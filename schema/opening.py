@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from schema.beside import attach_beside, kinds, unreadable
-from schema.errors import Locked
+from schema.damage import describe_damage
+from schema.errors import AtlasError, Locked
 from schema.lake import is_lake, published_version, read_lake
 from schema.others import find_others
 from schema.store import open_reader
@@ -60,7 +61,10 @@ def others_by_kind(con: duckdb.DuckDBPyConnection, path: Path) -> "dict[str, pa.
             if kind.others and kind.path(path).exists() and (others := find_others(con, kind.others)) is not None:
                 found[kind.name] = others
         except duckdb.Error as error:
-            raise unreadable(kind.path(path), kind, error) from error
+            # either may be damaged
+            if (said := describe_damage(error)) is None:
+                raise unreadable(kind.path(path), kind, error) from error
+            raise AtlasError(f"{path}, or {kind.path(path)} beside it, is damaged: {said}. `atlas verify {path}` says which") from error
     return found
 
 

@@ -14,6 +14,7 @@ from types import MappingProxyType
 import duckdb
 
 from schema import SCHEMA_VERSION
+from schema.damage import describe_damage
 from schema.definitions import is_as_released
 from schema.errors import AtlasError, Locked, NotAnAtlas
 from schema.lake import is_lake, open_published, quoted
@@ -40,9 +41,6 @@ LEFT = 60.0
 
 LOCKED = "Could not set lock"
 """What DuckDB says of a file, and of no other fault, that another process has open for writing."""
-
-DAMAGED = ("Corrupt database file", "Could not read enough bytes")
-"""What it says of a file that begins as one of its own and does not go on so."""
 
 OLDER = "older"
 """Name under which a file is attached whose tables, views or questions are not this release's."""
@@ -288,14 +286,16 @@ def said_of(path: Path, shown: Path) -> Iterator[None]:
             raise Locked(f"{shown} is in use by another process: {lock_holder(error)}. Wait for it, or close it there.") from error
         if path.is_file() and not is_duckdb(path):
             raise NotAnAtlas(f"{shown} is not an atlas: it is no DuckDB file") from error
-        if any(text in str(error) for text in DAMAGED):
-            raise AtlasError(f"{shown} is damaged: {_said(error, path, shown)}") from error
-        raise AtlasError(f"cannot open {shown}: {_said(error, path, shown)}") from error
-    except duckdb.Error as error:
-        raise AtlasError(f"cannot open {shown}: {_said(error, path, shown)}") from error
+        raise AtlasError(f"{_refused(error, shown)}: {_said(error, path, shown)}") from error
+    except (duckdb.Error, UnicodeDecodeError) as error:
+        raise AtlasError(f"{_refused(error, shown)}: {_said(error, path, shown)}") from error
 
 
-def _said(error: duckdb.Error, path: Path, shown: Path) -> str:
+def _refused(error: Exception, shown: Path) -> str:
+    return f"cannot open {shown}" if describe_damage(error) is None else f"{shown} is damaged"
+
+
+def _said(error: Exception, path: Path, shown: Path) -> str:
     """DuckDB's first line, of the file by the name that people know it by."""
     return str(error).splitlines()[0].replace(str(path), str(shown))
 

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import sys
 
 from schema.errors import AtlasError
 
@@ -10,7 +11,7 @@ def said(error: BaseException) -> str:
     """One line, or the lines of an AtlasError; only what nobody thought of is called unexpected."""
     if isinstance(error, AtlasError):
         return str(error)
-    if reason := of_file(circle(error)) or of_text(error):
+    if reason := of_file(circle(error)) or of_text(error) or of_damage(error):
         return reason
     return f"{type(error).__name__}: {' '.join(str(error).split())} (unexpected; --debug shows where)"
 
@@ -34,3 +35,14 @@ def of_text(error: BaseException) -> str | None:
     if not isinstance(error, UnicodeEncodeError) or not 0xD800 <= (code := ord(error.object[error.start])) <= 0xDFFF:
         return None
     return f"U+{code:04X} is half a surrogate pair, which no text has: is all that was typed UTF-8?"
+
+
+def of_damage(error: BaseException) -> str | None:
+    """What DuckDB says of a damaged file where nobody awaited one; None for other errors."""
+    duckdb = sys.modules.get("duckdb")
+    if duckdb is None or not isinstance(error, duckdb.Error):
+        return None
+    from schema.damage import describe_damage
+
+    said = describe_damage(error)
+    return said and f"a file is damaged: {said}. `atlas verify` says which"

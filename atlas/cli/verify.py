@@ -1,22 +1,73 @@
-"""`atlas verify`: every rule that the tables keep."""
+"""`atlas verify`: whether an atlas and what lies beside it are what was written, and every rule that the tables keep."""
 
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from atlas.cli.options import db_option, open_atlas
+from atlas.cli.options import chosen, db_option, open_atlas
+
+if TYPE_CHECKING:
+    from atlas.api import Atlas
 
 
 @click.command()
 @click.argument("path", required=False, type=click.Path(path_type=Path))
 @db_option
-@click.option("--quiet", "-q", is_flag=True, help="Name only the rules that are broken.")
-def command(path: Path | None, db: Path | None, quiet: bool) -> None:
-    """Check an atlas against every rule of its tables: uniqueness, references, ranks, totals; and what lies beside it. PATH stands in for --db.
+@click.option("--quick", is_flag=True, help="Check the rules alone, for which most of an atlas is not read.")
+@click.option("--quiet", "-q", is_flag=True, help="Name only what is damaged, and the rules that are broken.")
+def command(path: Path | None, db: Path | None, quick: bool, quiet: bool) -> None:
+    """Read an atlas, its keys and the files beside it from end to end, and compare them with what was written; then check every rule of the tables:
+    uniqueness, references, ranks, totals. PATH stands in for --db.
 
-    Exit code 1 if a rule is broken.
+    Exit code 1 if something is damaged or a rule is broken.
     """
+    from schema.lake import is_lake
+    from schema.store import is_duckdb, refuse_name
+
+    path = chosen(path or db)
+    refuse_name(path)
+
+    def tell(line: str) -> None:
+        if not quiet:
+            click.echo(f"ok      {line}")
+
+    # before it is opened, which not every damaged file lets pass; what is none is said when it is opened
+    is_read = not quick and path.is_file() and (is_lake(path) or is_duckdb(path))
+    read = check_written(path, tell) if is_read else "; rows were not read"
+    with open_atlas(path) as a:
+        n_audits = check_rules(a, tell)
+    click.echo(f"all {n_audits} rules hold{read}")
+
+
+def check_written(path: Path, tell: Callable[[str], None]) -> str:
+    """Read everything, and say what it came to. Raises AtlasError where something is not what was written, once all of that is printed."""
+    from schema.errors import AtlasError
+    from schema.lake import is_lake
+    from schema.reading_back import read_back, read_lake
+
+    n_compared, damaged, untold = 0, [], []
+    for reading in [read_lake(path)] if is_lake(path) else read_back(path):
+        for fault in (*reading.faults, *reading.key_faults):
+            click.echo(f"DAMAGED {reading.path}: {fault}")
+        if reading.faults or reading.key_faults:
+            damaged.append(reading.path)
+        elif reading.is_compared:
+            n_compared += 1
+            tell(f"{reading.path}: {reading.told} are what was written")
+        else:
+            untold.append(reading.path)
+            tell(f"{reading.path}: {reading.told} can be read")
+    if damaged:
+        raise AtlasError(f"damaged: {', '.join(damaged)}. Restore it from a backup, or see what `atlas doctor {path}` proposes")
+    said = f"; {n_compared} files are what was written" if n_compared else ""
+    return said + (f"; no digests tell whether {', '.join(untold)} is what was written" if untold else "")
+
+
+def check_rules(a: "Atlas", tell: Callable[[str], None]) -> int:
+    """Check every rule, and count them. Raises AtlasError where some are broken, once these are printed."""
     from atlas.collections import rules as of_collections
     from atlas.experiments import rules as of_experiments
     from atlas.retrieval import rules as of_retrievals
@@ -24,14 +75,13 @@ def command(path: Path | None, db: Path | None, quiet: bool) -> None:
     from schema.errors import AtlasError
 
     n_audits, broken = 0, 0
-    with open_atlas(path or db) as a:
-        for finding in chain(run_audits(a.con), *(rules.findings(a.con) for rules in (of_collections, of_experiments, of_retrievals))):
-            n_audits += 1
-            broken += finding.n_rows > 0
-            if finding.n_rows:
-                click.echo(f"BROKEN  {finding.audit.name}: {finding.audit.rule}\n        {finding.n_rows} rows, such as {finding.example}")
-            elif not quiet:
-                click.echo(f"ok      {finding.audit.name}")
+    for finding in chain(run_audits(a.con), *(rules.findings(a.con) for rules in (of_collections, of_experiments, of_retrievals))):
+        n_audits += 1
+        broken += finding.n_rows > 0
+        if finding.n_rows:
+            click.echo(f"BROKEN  {finding.audit.name}: {finding.audit.rule}\n        {finding.n_rows} rows, such as {finding.example}")
+        else:
+            tell(finding.audit.name)
     if broken:
-        raise AtlasError(f"{broken} of {n_audits} rules are broken in {path or db}")
-    click.echo(f"all {n_audits} rules hold")
+        raise AtlasError(f"{broken} of {n_audits} rules are broken in {a.path}")
+    return n_audits

@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from atlas.export.kept import led_to, provenance_of, refuse_kept
 from schema.drafts import give_access
+from schema.durable import put_in_place
 from schema.errors import AtlasError
 
 
@@ -56,7 +57,7 @@ def replace_all(contents: Mapping[Path, bytes]) -> None:
         # an answer without its provenance might be a lake's; a provenance alone is in nobody's way
         for path, draft in reversed(drafts.items()):
             with saying(path):
-                draft.replace(led_to(path))
+                put_in_place(draft, led_to(path))
     finally:
         for draft in drafts.values():
             with suppress(OSError):

@@ -17,6 +17,7 @@ import numpy as np
 
 from atlas.retrieval.kind import RETRIEVALS
 from atlas.retrieval.search import Neighbours
+from schema.durable import put_in_place
 from schema.errors import AtlasError
 
 KEPT = re.compile(r"[a-z_]+-\d{9}\.npz(?:\.\d+)?")
@@ -57,7 +58,7 @@ class Batches:
             self.folder.mkdir(parents=True, exist_ok=True)
             with draft.open("wb") as file:
                 np.savez(file, queries=self.position_ids[rows], **found._asdict())
-            draft.replace(path)
+            put_in_place(draft, path)
         except OSError as error:
             raise AtlasError(f"cannot keep the neighbours that were found in {self.folder}: {error.strerror}") from error
 

@@ -14,8 +14,8 @@ import torch
 from ingest.model.hooks import KEY, LayerRecord
 from ingest.model.models import Model
 from ingest.recorders.base import Batch, Holding
-from ingest.store.shards import fsync
 from ingest.workers.worker import Progress, Tables
+from schema.durable import put_in_place
 from schema.errors import AtlasError
 from schema.key_files import KEY_DTYPE, KEY_SITE, file_sha256
 
@@ -85,9 +85,7 @@ def write_keys(path: Path, ids: np.ndarray, document_ids: np.ndarray, following:
     pq.write_table(
         table, draft, compression="none", use_dictionary=False, write_statistics=["position_id"], row_group_size=max(1, ROW_GROUP_BYTES // (2 * width))
     )
-    fsync(draft)
-    draft.rename(path)
-    fsync(path.parent)
+    put_in_place(draft, path)
 
 
 def draft_of(path: Path) -> Path:

@@ -12,16 +12,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import duckdb
-
 from ingest.store.committer import work_folder
 from schema.beside import Beside, attach_file, kinds
-from schema.errors import AtlasError, Locked, NotAnAtlas
+from schema.durable import put_in_place
+from schema.errors import AtlasError, NotAnAtlas
 from schema.logs import has_log, log_of, ways
-from schema.patient import held_back, patient
+from schema.patient import held_back
 from schema.plain import check_plain
-from schema.release import stored_tables
-from schema.store import SENT, beside_all, is_duckdb, left_names, open_reader, open_writer, refuse_name, remove_left
+from schema.reading_back import read_apart
+from schema.store import is_duckdb, left_names, open_reader, open_writer, refuse_name, remove_left
 
 
 @dataclass(frozen=True)
@@ -62,26 +61,22 @@ def findings(target: Path) -> Iterator[Finding]:
 
 
 def fault(path: Path) -> str | None:
-    """Why a database cannot be read from end to end, None if it can. Raises Locked if another process writes to it."""
-    try:
-        with beside_all(path) as con:
-            for name in sorted(table for database, table in stored_tables(con) if database == SENT):
-                whole = name.replace('"', '""')
-                patient(con).execute(f'SELECT bit_xor(hash(t)) FROM {SENT}.main."{whole}" AS t').fetchall()
-    except Locked:
-        raise
-    except (AtlasError, duckdb.Error) as error:
-        return str(error).splitlines()[0]
-    return None
+    """What is wrong with a database that is read from end to end, None if nothing is. Raises Locked if another process writes to it."""
+    (found,) = read_apart([path])
+    return next(iter(found.faults), None)
 
 
 def of_snapshot(target: Path, work: Path) -> Iterator[Finding]:
     if has_log(target):
         yield Finding(f"{log_of(target)}: somebody has written to the published atlas, which ingest never does", ways(target))
-    elif target.exists() and (wrong := fault(target)):
-        again = "run the ingest again" if not (work / "atlas.duckdb").exists() else f"run the ingest again: it goes on from {work}"
-        yield Finding(f"{target} does not read back: {wrong}", f"rename it to {aside(target)}, then {again}", partial(rename, target, aside(target)))
     elif target.exists():
+        (found,) = read_apart([target])
+        if found.faults:
+            again = "run the ingest again" if not (work / "atlas.duckdb").exists() else f"run the ingest again: it goes on from {work}"
+            what = f"{target} does not read back as it was written: {found.faults[0]}"
+            yield Finding(what, f"rename it to {aside(target)}, then {again}", partial(rename, target, aside(target)))
+            return
+        yield from (Finding(wrong, "run the ingest again, with --keys as before: it writes the file anew") for wrong in found.key_faults)
         try:
             check_plain(target)
             held_back(lambda: open_reader(target)).close()
@@ -95,7 +90,9 @@ def of_beside(target: Path) -> Iterator[Finding]:
         if has_log(path):
             yield Finding(f"{log_of(path)}: somebody has written to the {kind.name}, which `{kind.changed_by}` does not do so", ways(path))
         elif path.exists() and (wrong := fault(path)):
-            yield Finding(f"{path} does not read back: {wrong}", f"{kind.name} are never touched: restore the file from a backup, or {kind.again}")
+            yield Finding(
+                f"{path} does not read back as it was written: {wrong}", f"{kind.name} are never touched: restore the file from a backup, or {kind.again}"
+            )
         elif path.exists() and (wrong := unread(path, kind)):
             yield Finding(wrong, f"{kind.name} are never touched: nothing is wrong with the file itself")
 
@@ -133,5 +130,5 @@ def rename(file: Path, to: Path) -> None:
     """Set a database and its log aside."""
     log = Path(f"{file}.wal")
     if log.exists():
-        log.rename(f"{to}.wal")
-    file.rename(to)
+        put_in_place(log, log_of(to))
+    put_in_place(file, to)

@@ -20,6 +20,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from schema.durable import fsync, put_in_place
 from schema.errors import AtlasError
 from schema.table_facts import facts
 
@@ -80,7 +81,7 @@ class Folder:
 
 
 def write_shard(folder: Path, run_id: int, shard_id: int, tables: Mapping[str, pa.Table], after: Sequence[Sequence[int]] = ()) -> Shard:
-    """Write a shard so that it is there whole or not at all: temporary name, fsync of every file, rename, fsync of the folder."""
+    """Write a shard so that it is there whole or not at all: temporary name, fsync of every file, and its name in the end."""
     folder.mkdir(parents=True, exist_ok=True)
     final = folder / f"{run_id:03d}-{shard_id:05d}"
     draft = folder / f".{final.name}.{os.getpid()}"
@@ -99,11 +100,9 @@ def write_shard(folder: Path, run_id: int, shard_id: int, tables: Mapping[str, p
     (draft / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
     for file in draft.iterdir():
         fsync(file)
-    fsync(draft)
     if final.exists():
         discard(final)
-    draft.rename(final)
-    fsync(folder)
+    put_in_place(draft, final)
     return read_shard(final)
 
 
@@ -206,11 +205,3 @@ def files_sha256(folder: Path, names: Mapping[str, object]) -> str:
         with (folder / f"{name}.parquet").open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
-
-
-def fsync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

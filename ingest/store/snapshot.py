@@ -4,18 +4,31 @@ The committer's file only ever grows: triggers and statistics lie in it as the s
 afresh from it, so it is compact, sorted for its queries, has no write-ahead log, and readers of the old one are not disturbed.
 """
 
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import NamedTuple
 
 import duckdb
 
 from ingest.store.empty import lay_out
 from ingest.store.merges import MERGES, merged, parts
-from ingest.store.shards import fsync
 from ingest.store.transaction import transaction
+from schema import durable
+from schema.digests import Digest
 from schema.errors import AtlasError
 from schema.logs import check_log, log_of
 from schema.store import atlas_options
+from schema.table_digests import STORED, digest_table, store_digests
 from schema.tables import metadata
+
+
+class Sums(NamedTuple):
+    """What the rows of a table add up to: by our hashes, which last, and by DuckDB's, which the same version reads back faster."""
+
+    digest: Digest
+    hashes: int
 
 
 def publish(con: duckdb.DuckDBPyConnection, target: Path, work: Path) -> None:
@@ -28,37 +41,73 @@ def publish(con: duckdb.DuckDBPyConnection, target: Path, work: Path) -> None:
     con.execute(f"ATTACH '{quoted(draft)}' AS snapshot ({atlas_options(d_model)})")
     con.execute("USE snapshot.main")
     lay_out(con, draft, d_model)
-    fill_snapshot(con, name)
+    sums = add_up(con, fill_snapshot(con, name))
+    store_digests(con, "snapshot", {table: found.digest for table, found in sums.items()})
     con.execute("CHECKPOINT snapshot")
     con.execute(f"USE {name}")
     con.execute("DETACH snapshot")
-    put_in_place(con, draft, target)
+    put_in_place(con, draft, target, sums)
 
 
-def put_in_place(con: duckdb.DuckDBPyConnection, draft: Path, target: Path) -> None:
-    """Give a complete file its name, once it has been read back from end to end. Raises AtlasError if the file of that name has a log."""
-    check_snapshot(con, draft)
-    fsync(draft)
+def put_in_place(con: duckdb.DuckDBPyConnection, draft: Path, target: Path, sums: Mapping[str, Sums]) -> None:
+    """Give a complete file its name, once it has been read back from end to end, and adds up to what was written.
+
+    Raises AtlasError if the file of that name has a log.
+    """
+    check_snapshot(con, draft, sums)
     check_log(target)
-    draft.rename(target)
-    fsync(target.parent.resolve())
+    durable.put_in_place(draft, target)
 
 
-def fill_snapshot(con: duckdb.DuckDBPyConnection, source: str) -> None:
-    """Fill every table of the current database, sorted, from the database `source`."""
+def add_up(con: duckdb.DuckDBPyConnection, places: Mapping[str, str]) -> dict[str, Sums]:
+    """Table → sums of the rows that it should hold, which are read at its place.
+
+    Not while others are filled: whoever reads a file keeps DuckDB from using its blocks again.
+    """
+    with ThreadPoolExecutor(2, thread_name_prefix="sums") as pool, ExitStack() as stack:
+        cursors = [stack.enter_context(closing(con.cursor())) for _ in places]
+        try:
+            return dict(zip(places, pool.map(sum_rows, cursors, places.values()), strict=True))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for cursor in cursors:
+                cursor.interrupt()
+            # before they are closed
+            pool.shutdown()
+            raise
+
+
+def sum_rows(con: duckdb.DuckDBPyConnection, place: str) -> Sums:
+    return Sums(digest_table(con, place), sum_hashes(con, place))
+
+
+def sum_hashes(con: duckdb.DuckDBPyConnection, place: str) -> int:
+    """Read a table from end to end by DuckDB alone."""
+    return int(con.execute(f"SELECT coalesce(sum(hash(t)), 0) FROM {place} AS t").fetchall()[0][0])
+
+
+def fill_snapshot(con: duckdb.DuckDBPyConnection, source: str) -> dict[str, str]:
+    """Fill every table of the current database, sorted, from the database `source`; returns where to read what each should hold."""
+    places = {}
     for table in metadata(1).tables.values():
+        if table.name == STORED:
+            continue
         by_order = " ORDER BY " + ", ".join(table.info["sort"]) if table.info["sort"] else ""
         rows, insert = f"{source}.{table.name}", f"INSERT INTO {table.name} BY NAME "
         if table.name not in MERGES:
             con.execute(f"{insert} FROM {rows}{by_order}")
+            # not what was written, which would be taken for what should be
+            places[table.name] = rows
             continue
         with transaction(con):  # one for all parts, so that the file's blocks fill up
             for part in parts(con, table.name, rows):
                 con.execute(f"{insert} {merged(table.name, rows)}{by_order}", part)
+        places[table.name] = f"snapshot.main.{table.name}"
+    return places
 
 
-def check_snapshot(con: duckdb.DuckDBPyConnection, draft: Path) -> None:
-    """Read every value of the new file back; raise AtlasError if a log is left or a table cannot be read."""
+def check_snapshot(con: duckdb.DuckDBPyConnection, draft: Path, sums: Mapping[str, Sums]) -> None:
+    """Read every value of the new file back; raise AtlasError if a log is left, or a table cannot be read or does not add up to these sums."""
     if Path(f"{draft}.wal").exists():
         raise AtlasError(f"{draft} still has a write-ahead log after its checkpoint; it was not published")
     con.execute(f"ATTACH '{quoted(draft)}' AS check_snapshot (READ_ONLY)")
@@ -67,7 +116,9 @@ def check_snapshot(con: duckdb.DuckDBPyConnection, draft: Path) -> None:
         if missing := metadata(1).tables.keys() - {name for (name,) in names}:
             raise AtlasError(f"the new snapshot {draft} lacks the tables {', '.join(sorted(missing)[:5])} and was not published")
         for (name,) in names:
-            con.execute(f"SELECT bit_xor(hash(t)) FROM check_snapshot.{name} AS t").fetchall()
+            found = sum_hashes(con, f"check_snapshot.main.{name}")
+            if name in sums and found != sums[name].hashes:
+                raise AtlasError(f"the new snapshot {draft} holds other rows of {name} than were written to it, and was not published")
     except duckdb.Error as error:
         raise AtlasError(f"the new snapshot {draft} does not read back and was not published: {str(error).splitlines()[0]}") from error
     finally:

@@ -9,9 +9,9 @@ import duckdb
 
 from ingest.store.committer import remove_work, staging
 from ingest.store.empty import lay_out
-from ingest.store.shards import fsync
 from ingest.store.transaction import transaction
 from ingest.text.corpora.stdin import SPOOL_NAME
+from schema.durable import put_in_place
 from schema.errors import AtlasError, Locked, NotAnAtlas
 from schema.lake import is_lake
 from schema.logs import log_of
@@ -19,6 +19,7 @@ from schema.older import bring_up
 from schema.patient import held_back, patient
 from schema.plain import check_plain
 from schema.store import check_version, open_reader, open_writer
+from schema.table_digests import STORED
 
 
 def open_work_file(target: Path, work: Path, d_model: int) -> duckdb.DuckDBPyConnection:
@@ -35,9 +36,7 @@ def open_work_file(target: Path, work: Path, d_model: int) -> duckdb.DuckDBPyCon
             with closing(patient(open_writer(draft))) as con:
                 lay_out(con, draft, d_model)
                 con.execute("CHECKPOINT")
-        fsync(draft)
-        draft.rename(file)
-        fsync(work)
+        put_in_place(draft, file)
     try:
         check_plain(file)
         con = patient(open_writer(file))
@@ -50,6 +49,8 @@ def open_work_file(target: Path, work: Path, d_model: int) -> duckdb.DuckDBPyCon
     # what it was copied from, or a stopped run, may be of an earlier release
     with undone(con), transaction(con):
         bring_up(con, d_model)
+        # of what it was copied from: the next snapshot gets its own
+        con.execute(f"DELETE FROM {STORED}")
     return con
 
 

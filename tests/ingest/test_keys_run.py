@@ -24,12 +24,14 @@ from ingest.recorders import key_entries
 from tests.exact.tiny import run, tiny_request
 torch.set_num_threads(1)
 left = int(sys.argv[3])
-def fsync(path):
+put_in_place = key_entries.put_in_place
+def killed(draft, path):
     global left
     left -= 1
     if not left:
         os.kill(os.getpid(), signal.SIGKILL)
-key_entries.fsync = fsync
+    put_in_place(draft, path)
+key_entries.put_in_place = killed
 folder = Path(sys.argv[1])
 run(tiny_request(folder / "tiny-gpt2", folder / "corpus.jsonl", Path(sys.argv[2]), trace=0, triggers=0, paper=False, keys=True))
 """
@@ -63,9 +65,9 @@ def files(target: Path) -> dict[str, str]:
 @pytest.mark.thorough
 @pytest.mark.parametrize("n_files", [0, 1, 2])
 def test_an_ingest_killed_while_it_writes_a_file_goes_on(tiny: Tiny, expected: dict[str, str], tmp_path: Path, n_files: int) -> None:
-    """Two fsyncs a file, of itself and of the folder: killed at the third file's draft, or after its name was given."""
+    """Killed when so many have their names and the next does not."""
     target = tmp_path / "a.duckdb"
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(tiny.folder.parent), str(target), str(2 * n_files + 1)], capture_output=True)
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(tiny.folder.parent), str(target), str(n_files + 1)], capture_output=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     assert [path.suffix for path in keys_folder(target).iterdir()].count(".tmp") == 1
     assert files(run(tiny.request(target, **ASKED))) == expected

@@ -17,6 +17,7 @@ from transformers import PreTrainedModel
 from ingest.model.reference.data import batch, epoch, windows
 from ingest.model.reference.probe import Probe, measure
 from ingest.model.reference.recipe import AVERAGE_DECAY, PATIENCE, WARMUP_STEPS, Recipe, new_optimizers
+from schema.durable import put_in_place
 
 Log = Callable[[str], None]
 Keep = Callable[[PreTrainedModel], None]
@@ -74,7 +75,7 @@ def save(state: State, file: Path) -> None:
     parts = {"model": state.model.state_dict(), "average": state.average.state_dict(), "optimizers": [o.state_dict() for o in state.optimizers]}
     counted = {**{name: getattr(state, name) for name in COUNTED}, "probes": [tuple(p) for p in state.probes]}
     torch.save({**parts, **counted, "random": torch.get_rng_state()}, draft)
-    draft.rename(file)
+    put_in_place(draft, file)
 
 
 def restore(state: State, file: Path) -> None:

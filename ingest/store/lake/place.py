@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from pyarrow import fs
 
 from schema.drafts import new_draft, remove_left
+from schema.durable import put_in_place
 from schema.errors import AtlasError, Unreachable
 from schema.lake import Lake, has_catalogue, s3_settings
 
@@ -237,7 +238,7 @@ def write_whole(path: Path, content: bytes) -> None:
     draft = new_draft(path)
     with draft.open("xb") as file:
         file.write(content)
-    draft.replace(path)
+    put_in_place(draft, path)
 
 
 ELSEWHERE = "give --data an empty folder, or prefix, of the lake's own"

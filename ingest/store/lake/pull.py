@@ -1,14 +1,14 @@
 """An atlas file out of a lake, whole or of some layers."""
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import duckdb
 from sqlalchemy import Table
 
-from ingest.store.snapshot import put_in_place
+from ingest.store.snapshot import Sums, add_up, put_in_place
 from schema.beside import kind_of
 from schema.build import create_tables, install_derived
 from schema.drafts import discard, new_draft, remove_left
@@ -17,6 +17,7 @@ from schema.lake import CATALOG, Lake, attach_published, connect, quoted, read_l
 from schema.locks import alone
 from schema.older import found_columns
 from schema.store import OFFLINE, atlas_options
+from schema.table_digests import STORED, store_digests
 
 
 def pull(source: Path, target: Path, layers: Collection[int] | None, memory: str) -> None:
@@ -53,25 +54,32 @@ def copy(con: duckdb.DuckDBPyConnection, lake: Lake, source: Path, target: Path,
         raise AtlasError(f"the model of {source} has layers 0 to {n_layers - 1}, and no {', '.join(map(str, wrong))}")
     draft = new_draft(target)
     try:
-        fill(con, draft, d_model, layers)
-        put_in_place(con, draft, target)
+        put_in_place(con, draft, target, fill(con, draft, d_model, layers))
     except BaseException:
         discard(draft)
         raise
 
 
-def fill(con: duckdb.DuckDBPyConnection, draft: Path, d_model: int, layers: Collection[int] | None) -> None:
-    """Make the file, with every table, view and question."""
+def fill(con: duckdb.DuckDBPyConnection, draft: Path, d_model: int, layers: Collection[int] | None) -> dict[str, Sums]:
+    """Make the file, with every table, view and question; returns what each table adds up to."""
     con.execute(f"ATTACH '{quoted(str(draft))}' AS pulled ({atlas_options(d_model)})")
     con.execute("USE pulled")
-    there = found_columns(con, CATALOG)
-    for table in create_tables(con, d_model).tables.values():
-        if table.name in there:  # a lake that was published before this release may not have it
-            con.execute(f"INSERT INTO {table.name} BY NAME {chosen(table, layers)}")
+    sums = add_up(con, fill_tables(con, [*create_tables(con, d_model).tables.values()], layers))
+    store_digests(con, "pulled", {table: found.digest for table, found in sums.items()})
     install_derived(con)
     con.execute("CHECKPOINT pulled")
     con.execute("USE memory")
     con.execute("DETACH pulled")
+    return sums
+
+
+def fill_tables(con: duckdb.DuckDBPyConnection, tables: Sequence[Table], layers: Collection[int] | None) -> dict[str, str]:
+    """Fill each from the lake; returns where to read what is in it."""
+    there = found_columns(con, CATALOG)
+    for table in tables:
+        if table.name in there.keys() - {STORED}:  # a lake that was published before this release may not have it
+            con.execute(f"INSERT INTO {table.name} BY NAME {chosen(table, layers)}")
+    return {table.name: f"pulled.main.{table.name}" for table in tables if table.name != STORED}
 
 
 def chosen(table: Table, layers: Collection[int] | None) -> str:

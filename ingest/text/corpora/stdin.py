@@ -1,6 +1,5 @@
 """Standard input as a corpus: kept as a file first, because a corpus is read more than once."""
 
-import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from ingest.text.corpora.document import DEFAULT_COLUMN, MESSAGES, Corpus, Document
 from ingest.text.corpora.formats import FORMATS, TABLES, read_documents, sniffed_format
+from schema.durable import put_in_place
 from schema.errors import AtlasError
 
 SPOOL_NAME = "stdin.txt"
@@ -51,10 +51,8 @@ def _keep(kept: Path) -> None:
     partial = kept.with_suffix(".partial")
     with partial.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
-        file.flush()
-        os.fsync(file.fileno())
     if partial.stat().st_size:
-        partial.replace(kept)
+        put_in_place(partial, kept)
     else:
         partial.unlink()
         with suppress(OSError):  # not empty: an ingest was stopped there

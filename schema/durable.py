@@ -1,0 +1,23 @@
+"""Files that are there after a loss of power: their bytes before their name, and their name before anything relies on it."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+
+def fsync(path: Path) -> None:
+    """Have the disk take the bytes of a file, or the names in a folder."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def put_in_place(draft: Path, target: Path) -> None:
+    """Give a whole file, or a folder of files that are on the disk, its name: whenever power is lost, what had the name before has it, or this whole."""
+    fsync(draft)
+    draft.replace(target)
+    # who may write to a folder and not look into it cannot wait for its names
+    with suppress(PermissionError):
+        fsync(target.resolve().parent)

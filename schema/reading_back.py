@@ -1,0 +1,177 @@
+"""An atlas, its keys and the files beside it read from end to end, and compared with what was written where that is known.
+
+In a process of its own: there are damaged files that DuckDB does not live through.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from schema import SCHEMA_VERSION
+from schema.beside import kinds
+from schema.damage import describe_damage
+from schema.errors import AtlasError, Locked
+from schema.interruptible import interruptible
+from schema.key_files import find_key_faults, keys_folder
+from schema.lake import open_published
+from schema.release import stored_tables
+from schema.store import OFFLINE, SENT, beside_all
+from schema.table_digests import STORED, Written, digest_ddl, digest_table, stored_digests
+from schema.table_facts import facts
+
+if TYPE_CHECKING:
+    from schema.digests import Digest
+
+ELSEWHERE = (duckdb.InterruptException, duckdb.OutOfMemoryException, duckdb.ConnectionException)
+"""Why DuckDB may not read a table that is whole."""
+
+
+@dataclass
+class Reading:
+    """What came of reading a file: what was read, of keys too; whether there was anything to compare it with; and what is wrong, a line each.
+
+    key_faults: what is wrong with its keys. locked: why it cannot be read just now.
+    """
+
+    path: str
+    told: str = ""
+    is_compared: bool = False
+    faults: list[str] = field(default_factory=list)
+    key_faults: list[str] = field(default_factory=list)
+    locked: str = ""
+
+
+def read_back(atlas: Path) -> Iterator[Reading]:
+    """Read an atlas file with its keys, then each file beside it. Raises Locked if another process writes to one, AtlasError if they cannot be read."""
+    return read_apart([atlas, *(path for kind in kinds() if (path := kind.path(atlas)).exists())])
+
+
+def read_apart(paths: Sequence[Path]) -> Iterator[Reading]:
+    """Read files in another process, which may die of one; what it was to read after that is read by the next."""
+    left = [*paths]
+    while left:
+        command = [sys.executable, "-m", __name__, *map(str, left)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            out, err = process.communicate()
+        for line in out.splitlines():
+            found = Reading(**json.loads(line))
+            if found.locked:
+                raise Locked(found.locked)
+            left.pop(0)
+            yield found
+        if process.returncode > 0:
+            raise AtlasError(f"cannot read {left[0]}: {(err.splitlines() or ['its reader ended'])[-1]}")
+        if process.returncode < 0:
+            yield Reading(str(left.pop(0)), faults=[f"what it holds makes no sense ({signal.Signals(-process.returncode).name} ended whoever read it)"])
+
+
+def read_file(path: Path) -> Reading:
+    """Read every table of a database as it lies on the disk, and the keys that it names."""
+    found = Reading(str(path))
+    try:
+        with beside_all(path) as con:
+            read_tables(con, found)
+            if not found.faults and (SENT, "key_file") in stored_tables(con):
+                read_keys(con, path, found)
+    except Locked as error:
+        found.locked = str(error)
+    except AtlasError as error:
+        found.faults.append(str(error).splitlines()[0])
+    except Exception as error:
+        found.faults.append(require_damage(error))
+    return found
+
+
+def read_tables(con: duckdb.DuckDBPyConnection, found: Reading) -> None:
+    """Read every table of the database SENT. What DuckDB cannot read is said and ends it: after that it may read nothing more."""
+    tables, n_rows = sorted(table for database, table in stored_tables(con) if database == SENT), 0
+    written = stored_digests(con, SENT) if STORED in tables and not is_of_another_version(con, tables) else {}
+    ddl = digest_ddl(con, SENT)
+    found.is_compared = bool(written)
+    found.faults.extend(f"the table {name} is gone" for name in sorted(written.keys() - {*tables}))
+    for name in tables:
+        try:
+            rows = read_table(con, place_of(SENT, name))
+        except Exception as error:
+            found.faults.append(f"the table {name} does not read back: {require_damage(error)}")
+            return
+        n_rows += rows.n_rows
+        if written and name != STORED:
+            found.faults.extend(compare(name, written.get(name), Written(rows.n_rows, str(rows), ddl[name])))
+    found.told = f"{n_rows:,} rows of {len(tables)} tables"
+
+
+def is_of_another_version(con: duckdb.DuckDBPyConnection, tables: Collection[str]) -> bool:
+    """Whether the database SENT is an atlas of another schema version, which may add up its rows otherwise."""
+    versions = con.execute(f"SELECT m.schema_version FROM {SENT}.main.model AS m").fetchall() if "model" in tables else []
+    return any(version != SCHEMA_VERSION for (version,) in versions)
+
+
+def read_table(con: duckdb.DuckDBPyConnection, place: str) -> "Digest":
+    """Read a table, which Ctrl-C ends."""
+    with closing(con.cursor()) as cursor:
+        return interruptible(cursor, lambda: digest_table(cursor, place))
+
+
+def place_of(database: str, table: str) -> str:
+    """A table in SQL, by a name that anybody may have given."""
+    whole = table.replace('"', '""')
+    return f'{database}.main."{whole}"'
+
+
+def compare(name: str, written: Written | None, found: Written) -> Iterator[str]:
+    """Say how a table differs from what was written."""
+    if written is None:
+        yield f"the table {name} was not written with the others, or its digest is gone"
+    elif written.n_rows != found.n_rows:
+        yield f"the table {name} has {found.n_rows:,} rows, and {written.n_rows:,} were written"
+    elif written.rows_digest != found.rows_digest:
+        yield f"the table {name} has other rows than were written"
+    elif written.ddl_digest != found.ddl_digest:
+        yield f"the table {name} has other columns than were written"
+
+
+def read_keys(con: duckdb.DuckDBPyConnection, atlas: Path, found: Reading) -> None:
+    """Read the files of keys that the database SENT names, where their folder lies beside it."""
+    (n_files,) = con.execute(f"SELECT count(*) FROM {SENT}.main.key_file").fetchall()[0]
+    if n_files and keys_folder(atlas).exists():
+        found.key_faults.extend(find_key_faults(con, atlas, f"{SENT}.main"))
+        found.told += f" and {n_files} files of keys"
+
+
+def read_lake(path: Path) -> Reading:
+    """Read what a lake last published; no digests are stored in one. Raises as `open_published`."""
+    found, n_rows = Reading(str(path)), 0
+    with closing(open_published(path, {**OFFLINE})) as con:
+        for name in facts().filled_by:
+            try:
+                n_rows += read_table(con, name).n_rows
+            except duckdb.Error as error:
+                found.faults.append(f"the table {name} does not read back: {' '.join(str(error).split())}")
+    found.told = f"{n_rows:,} rows of {len(facts().filled_by)} tables"
+    return found
+
+
+def require_damage(error: Exception) -> str:
+    """The line that says what is wrong with a file. Raises the error where it is of another kind."""
+    if (said := describe_damage(error)) is not None:
+        return said
+    if isinstance(error, duckdb.Error) and not isinstance(error, ELSEWHERE):
+        return str(error).splitlines()[0]
+    raise error
+
+
+if __name__ == "__main__":
+    # whoever began this says what of it is said
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for name in sys.argv[1:]:
+        os.write(1, f"{json.dumps(asdict(read_file(Path(name))))}\n".encode())
