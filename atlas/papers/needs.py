@@ -101,7 +101,7 @@ NEEDS = {
 
 
 def missing(con: duckdb.DuckDBPyConnection, path: str, needs: Iterable[str], corpus: object) -> str | None:
-    """The first need that this atlas does not meet, with the command that would: 'no trace: `atlas ingest a.duckdb --corpus sotu --trace 4000`'. None if all are met."""
+    """The first need that this atlas does not meet, and the command that would. None if all are met."""
     for name in needs:
         need = NEEDS[name]
         if not fetch_rows(con, f"SELECT 1 {need.rows} LIMIT 1", {"corpus": corpus}):

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from ingest.store.shards import fsync
+from schema.durable import put_in_place
 
 EVERY = 60.0
 """Seconds of work that an interruption may cost."""
@@ -78,9 +78,7 @@ class Begun:
                 file.write(json.dumps(header).encode() + b"\n")
                 for array in arrays:
                     file.write(array.data)
-            fsync(draft)
-            draft.replace(self.path)
-            fsync(self.path.parent)
+            put_in_place(draft, self.path)
             self.tell()
         self.saved_at = time.monotonic()
         self.saving_took = self.saved_at - start
