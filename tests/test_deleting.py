@@ -16,7 +16,21 @@ from schema.locks import alone
 from tests.rooms import PACKAGES, ROOT
 
 DOCUMENT = ROOT / "docs" / "deleting.md"
-ALWAYS = {"unlink", "rmtree", "rmdir", "removedirs", "write_text", "write_bytes", "copyfile", "copytree", "truncate", "ftruncate", "delete_file", "delete_dir"}
+ALWAYS = {
+    "put_in_place",
+    "unlink",
+    "rmtree",
+    "rmdir",
+    "removedirs",
+    "write_text",
+    "write_bytes",
+    "copyfile",
+    "copytree",
+    "truncate",
+    "ftruncate",
+    "delete_file",
+    "delete_dir",
+}
 OF_MODULES = {"os": {"remove", "rename", "renames", "replace", "fdopen"}, "shutil": {"copy", "copy2", "move"}}
 
 
