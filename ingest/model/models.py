@@ -360,7 +360,9 @@ def load_model(source: str, *, revision: str | None, dtype: str, device: str, te
 def read_model(found: Source, dtype: str, device: str, tell: Callable[[str], None]) -> Model:
     layers = architecture_of(found.config, found.name).stream.layers
     require_plain(found)
-    require_fit(found, layers)
+    # what was written here fits
+    if not found.is_kept:
+        require_fit(found, layers)
     tokenizer = load_tokenizer(found)
     if device == AUTO:
         device, why = choose_device(lambda: n_weight_bytes(found, DTYPES[dtype]))
