@@ -134,8 +134,8 @@ def load_tokenizer(source: Source) -> PreTrainedTokenizerFast:
 
 
 def require_bounded(source: Source) -> None:
-    """AtlasError for a tokenizer whose files ask for more than any model's; that of a GGUF file is a list of tokens."""
-    if source.gguf_file is not None:
+    """AtlasError for a tokenizer whose files ask for more than any model's; that of a GGUF file is a list of tokens, here or as it was written from one."""
+    if source.gguf_file is not None or source.is_kept:
         return
     if (settings := find_file(source, "tokenizer_config.json")) is not None:
         with reading("tokenizer_config.json", source.name):

@@ -373,7 +373,9 @@ def choose_dtype(found: Source, device: str) -> Choice:
 def read_model(found: Source, dtype: str, device: str, tell: Callable[[str], None], computed_on: str | None) -> Model:
     layers = architecture_of(found.config, found.name).stream.layers
     require_plain(found)
-    require_fit(found, layers)
+    # what was written here fits
+    if not found.is_kept:
+        require_fit(found, layers)
     tokenizer = load_tokenizer(found)
     if device == AUTO:
         of_gpus = choose_dtype(found, "cuda").name if dtype == AUTO else dtype
