@@ -66,7 +66,7 @@ def test_a_sheet_that_an_earlier_release_made_with_every_text_is_loaded(tiny_atl
         assert patterns_of(a.con, "anna") == {OF_TINY: (Pattern("shallow", "sits", (1, 2, 3)),)}
         assert list(stale_items(a.con)) == []
         # out again it has all three texts, with the letter beside each
-        again = cells_of(make_sheet(a.con, "key", 4, 0, 0, "anna")[0])
+        again = cells_of(make_sheet(a.con, a.path, "key", 4, 0, 0, "anna")[0])
         assert [(row[4], row[10]) for row in again if row[:3] == ["key", "0", "1"]] == [("1", "a"), ("2", "a"), ("3", "a")]
 
 
