@@ -126,6 +126,8 @@ def keep(hf: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, weights_sha256
             (model / DIGESTS).write_text(f"{weights_sha256} {others_sha256(model)} {transformers.__version__}", encoding="ascii")
             if kept_weights(folder) != weights_sha256:
                 shutil.rmtree(folder, ignore_errors=True)
+                if folder.is_file() or folder.is_symlink():
+                    folder.unlink()
             # unless another process was first
             model.rename(folder)
 

@@ -99,6 +99,12 @@ def test_two_files_with_the_same_weights_are_read_each_as_it_says(file: Path) ->
         assert (one.hf.config.rms_norm_eps, two.hf.config.rms_norm_eps) == (pytest.approx(1e-6), 0.5)
 
 
+def test_a_file_in_the_place_of_what_is_kept_is_replaced(file: Path) -> None:
+    place_of(file, "float32").parent.mkdir(parents=True, exist_ok=True)
+    place_of(file, "float32").write_text("the name of another folder")
+    assert [loaded(file)[1] for _ in range(2)] == [1, 0]
+
+
 def test_a_full_disk_keeps_nothing_and_the_model_is_loaded(file: Path) -> None:
     with patch("ingest.model.gguf.write_model", side_effect=SafetensorError("I/O error: File too large")):
         model, _ = loaded(file)
