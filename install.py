@@ -55,7 +55,9 @@ def translate(listed: str) -> dict[str, str]:
 def uv_environment() -> dict[str, str]:
     """The environment that uv runs in: what it says of uv already goes before what pip is told."""
     said = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False).stdout
-    return {**translate(said), **os.environ, "VIRTUAL_ENV": str(VENV)}
+    # where this Python has no pip, its variables hold all the same
+    told = [f":env:.{name[4:].lower().replace('_', '-')}={value!r}" for name, value in os.environ.items() if name.startswith("PIP_")]
+    return {**translate("\n".join([said, *told])), **os.environ, "VIRTUAL_ENV": str(VENV)}
 
 
 def pinned(package: str) -> str:

@@ -217,7 +217,7 @@ def test_provenance_has_the_runs_that_the_caller_knows_the_rows_rest_on(a: atlas
     assert runs_behind(a, "as text", kinds={"sweep"}) == SWEEPS
     assert runs_behind(a, "as text", kinds={"weights", "trace"}, parameters={"corpus": 1}) == [("weights", None), ("trace", 1)]
     run = provenance(a.con, a.path, sql="FROM neuron", n_rows=1)["runs"][0]  # type: ignore[index]
-    assert (run["settings"], run["versions"], run["seed"], run["device"]) == ({}, {}, 0, "cpu")
+    assert (run["settings"], run["versions"], run["seed"], run["device"]) == ({"model": "tiny"}, {}, 0, "cpu")
 
 
 @pytest.mark.parametrize(

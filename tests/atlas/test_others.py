@@ -22,6 +22,7 @@ from schema.store import open_writer
 from tests.atlas.annotations.tiny_annotations import LOOKS
 from tests.atlas.collections.tiny_collections import MEMBERS, write_tiny_collections
 from tests.atlas.papers.rows import ITEMS
+from tests.atlas.tiny_atlas import split_sequences
 
 FIGURES = ("geva2021_fig2", "geva2021_patterns", "geva2022_concepts", "geva2022_fig2", "annotated_patterns", "annotation_agreement")
 
@@ -32,6 +33,7 @@ def path(tiny_path: Path, tmp_path: Path) -> Path:
     copy = Path(shutil.copy(tiny_path, tmp_path / "tiny.duckdb"))
     shutil.copy(ANNOTATIONS.path(tiny_path), ANNOTATIONS.path(copy))
     write_tiny_collections(copy)
+    split_sequences(copy, 0)
     return copy
 
 

@@ -36,7 +36,7 @@ def test_pieces_a_text_twice_and_an_unfinished_ingest_are_noted(
     expected = [
         "2 documents of corpus 0 are pieces of longer text files",
         "corpora 0 and 9 are tales, cut in two ways (context 16 and 12, documents 7 and 5): questions take both unless they are given one",
-        f"an ingest is running or was interrupted ({path}.work): the same `atlas ingest {path} …` again goes on where it stopped",
+        f"an ingest is running or was interrupted ({path}.work): the command that made it goes on where it stopped",
     ]
     assert run(["status", str(path)], False) == 0
     assert [line.removeprefix("note: ") for line in capfd.readouterr().out.splitlines() if line.startswith("note: ")] == expected
@@ -61,4 +61,4 @@ def test_an_ingest_that_was_interrupted_before_its_first_snapshot_is_named(tiny_
     assert run(["status", str(path)], False) == 1
     said = capfd.readouterr().err
     assert said.startswith(f"Error: no atlas at {path} yet: an ingest is running or was interrupted ({path}.work): ")
-    assert said.endswith(f"the same `atlas ingest {path} …` again goes on where it stopped\n")
+    assert said.endswith("the command that made it goes on where it stopped\n")

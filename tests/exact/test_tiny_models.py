@@ -52,6 +52,7 @@ def test_no_column_goes_unchecked_and_rounding_decides_few_places(case: Case) ->
     for check in ALL_CHECKS:
         check_once(case, check)
     unchecked = case.published.columns() - case.published.seen
-    assert {column for column in unchecked if column[0] not in ELSEWHERE} == set()
+    # what was written is compared with its digests by tests/crash/test_damage.py
+    assert {column for column in unchecked if column[0] not in (*ELSEWHERE, "table_digest")} == set()
     logging.getLogger(__name__).info("%s: largest differences %s", case.name, case.worst)
     assert sum(n for name, n in case.worst.items() if name.startswith("near-ties")) < 100

@@ -181,7 +181,7 @@ def test_a_missing_file_is_named(source: str, said: str) -> None:
 
 
 def test_settings_that_do_not_exist_are_refused(folder: Path) -> None:
-    with pytest.raises(AtlasError, match="dtype 'float8' is unknown; give float32, bfloat16, float16"):
+    with pytest.raises(AtlasError, match="dtype 'float8' is unknown; give auto, float32, bfloat16, float16"):
         load(folder, dtype="float8")
     with pytest.raises(AtlasError, match="device 'tpu' is unknown"):
         load(folder, device="tpu")

@@ -68,7 +68,7 @@ def ingest(*args, **changes):
 def checksums(target: Path) -> dict[str, object]:
     """A sum over every row of every table that does not tell the time."""
     with closing(open_reader(target)) as con:
-        tables = [t for (t,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall() if t not in ("run", "shard")]
+        tables = [t for (t,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall() if t not in ("run", "shard", "table_digest")]
         return {t: con.execute(f"SELECT count(*), sum(hash(t)) FROM {t} AS t").fetchall() for t in tables}
 
 

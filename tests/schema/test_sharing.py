@@ -28,6 +28,7 @@ from schema import drafts, opening
 from schema.beside_change import changing
 from schema.store import open_reader, open_writer
 from tests.atlas.collections.tiny_collections import write_tiny_collections
+from tests.atlas.tiny_atlas import split_sequences
 
 NOBODY = 65534
 EDIT = """
@@ -214,6 +215,7 @@ def test_of_four_processes_that_edit_at_once_none_is_refused(path: Path) -> None
 
 def test_what_of_no_second_name_can_be_made_is_opened_as_it_is_now(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a file of another's, to which Linux makes no second link: what an open atlas has attached is not what the next finds."""
+    split_sequences(path, 0)
     monkeypatch.setattr(Path, "hardlink_to", lambda *_: refuse())
     key = Address("key", 0, 0, 0)
     with atlas.open(path) as a, closing(open_reader(path)):

@@ -87,7 +87,7 @@ def test_a_sidecar_says_what_to_repeat_and_what_to_cite(out: Path) -> None:
     assert [c["sha256"] for c in found["corpora"]] == ["aa"]
     # it rests on the weights and the sweeps, not on traces
     assert [(r["kind"], r["corpus_id"]) for r in found["runs"]] == [("weights", None), ("sweep", 0)]
-    assert all(r["settings"] == {} and "seed" in r and "device" in r and "versions" in r for r in found["runs"])
+    assert all(r["settings"] == {"model": "tiny"} and "seed" in r and "device" in r and "versions" in r for r in found["runs"])
     assert found["n"].endswith(" keys") and "no text switches on" in found["exclusions"]
     assert {"python", "activation-atlas", "duckdb", "polars", "altair", "vl-convert-python"} == set(found["versions"])
     assert "commit" in found and found["n_rows"] == 3
