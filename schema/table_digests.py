@@ -53,7 +53,8 @@ def digest_table(con: duckdb.DuckDBPyConnection, place: str) -> "Digest":
     # imported here: opening an atlas needs no Arrow
     from schema.digests import BATCH_ROWS, digest_rows
 
-    return digest_rows(con.execute(f"FROM {place}").to_arrow_reader(BATCH_ROWS))
+    # of a relation: DuckDB 2 copies the rows of a result once more
+    return digest_rows(con.sql(f"FROM {place}").to_arrow_reader(BATCH_ROWS))
 
 
 def digest_tables(con: duckdb.DuckDBPyConnection, database: str) -> "dict[str, Digest]":
