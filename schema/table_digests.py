@@ -77,8 +77,9 @@ def store_digests(con: duckdb.DuckDBPyConnection, database: str, rows: "Mapping[
     """Enter what the tables of a database hold into its table of digests, in place of what was there."""
     ddl = digest_ddl(con, database)
     con.execute(f"DELETE FROM {database}.main.{STORED}")
-    lines = [[table, rows[table].n_rows, str(rows[table]), ddl[table]] for table in sorted(rows)]
-    con.executemany(f"INSERT INTO {database}.main.{STORED} VALUES (?, ?, ?, ?)", lines)
+    lines = [(table, rows[table].n_rows, str(rows[table]), ddl[table]) for table in sorted(rows)]
+    # in one statement: each is on the disk before the next begins
+    con.execute(f"INSERT INTO {database}.main.{STORED} VALUES {', '.join(['(?, ?, ?, ?)'] * len(lines))}", [value for line in lines for value in line])
 
 
 def stored_digests(con: duckdb.DuckDBPyConnection, database: str) -> dict[str, Written]:

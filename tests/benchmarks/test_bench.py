@@ -13,7 +13,7 @@ from tests.benchmarks import checks, heads, ingest, lake, latency, live, predict
 from tests.exact.tiny import Tiny, make, run
 from tests.live.conftest import World, kept
 
-pytestmark = pytest.mark.thorough
+pytestmark = pytest.mark.long
 
 torch.set_num_threads(1)
 

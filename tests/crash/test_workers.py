@@ -56,7 +56,7 @@ def test_several_workers_make_the_atlas_of_one(tiny: Tiny, expected: dict, tmp_p
     assert comparable(run(tiny.request(tmp_path / f"{n}.duckdb", workers=n, **CIRCUITS))) == expected
 
 
-@pytest.mark.thorough
+@pytest.mark.long
 @pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_worker_that_dies_or_stands_still_is_made_up_for(
     tiny: Tiny, expected: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signal_number: int

@@ -64,7 +64,7 @@ class Stopped(Exception):
     """Somebody ended the process."""
 
 
-@pytest.mark.thorough
+@pytest.mark.long
 @pytest.mark.parametrize("at", ["concept × 0.5, 2 of 17", "word filter, 6 of 17"])
 def test_one_that_stops_within_an_arm_goes_on_to_the_same_bits(loaded: Loaded, spec: Spec, rows: dict[str, pl.DataFrame], at: str) -> None:
     def stop(what: str, share: float = 0.0) -> None:

@@ -285,7 +285,7 @@ def card_row(name: str, split: str) -> list[float]:
     return [float(x) for x in row.groups()]
 
 
-@pytest.mark.thorough
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_the_card_says_what_the_committed_weights_do(name: str, tmp_path: Path) -> None:
     """Validation perplexity, one window at a time with nothing but transformers."""

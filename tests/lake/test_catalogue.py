@@ -21,7 +21,7 @@ from tests.lake.conftest import contents
 from tests.lake.servers import Servers
 from tests.waiting import HANG_S, wait_until
 
-pytestmark = pytest.mark.thorough
+pytestmark = pytest.mark.long
 
 WRITER = """
 import sys

@@ -15,7 +15,7 @@ from tests.exact.tiny import run
 from tests.lake.conftest import sums
 
 
-@pytest.mark.thorough
+@pytest.mark.long
 def test_every_rule_holds(request_lake: Callable[..., Request], call: Callable) -> None:
     path = run(request_lake())
     code, out, err = call("verify", "--db", path)
@@ -39,7 +39,7 @@ def test_pulled_whole_it_is_the_file(request_lake: Callable[..., Request], file:
     assert "is there already" in err
 
 
-@pytest.mark.thorough
+@pytest.mark.long
 def test_pulled_layers(request_lake: Callable[..., Request], file: Path, tmp_path: Path, call: Callable) -> None:
     path, pulled = run(request_lake()), tmp_path / "pulled.duckdb"
     assert call("pull", path, pulled, "--layers", "0,2")[0] == 0

@@ -172,7 +172,7 @@ def said(ask: Callable, sql: str) -> str:
         return f"AtlasError {error}"
 
 
-@pytest.mark.thorough
+@pytest.mark.long
 @pytest.mark.parametrize(("ask", "every"), [(by_api, 1), (by_process, 4), (by_command, 8)], ids=["a.sql", "page", "command"])
 def test_neither_catalogue_nor_storage_nor_passwords_are_reached(lake: Path, ask: Callable, every: int) -> None:
     before = state(lake)

@@ -32,7 +32,7 @@ from tests.ingest.test_tree_probes import PIPELINE, short_texts
 from tests.lake.conftest import contents, sums
 from tests.lake.servers import Servers
 
-pytestmark = pytest.mark.thorough
+pytestmark = pytest.mark.long
 
 
 def cluster(neuron: int) -> dict[str, pa.Table]:

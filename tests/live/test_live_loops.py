@@ -17,7 +17,7 @@ def copied(world: World, tmp_path: Path) -> World:
     return World(world.tiny, Path(shutil.copy(world.atlas, tmp_path / "copy.duckdb")))
 
 
-@pytest.mark.thorough
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_model_process_that_is_killed_again_and_again_leaves_nothing(copied: World) -> None:
     with private_sockets() as sockets:
