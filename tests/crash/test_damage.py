@@ -71,7 +71,7 @@ def test_a_flipped_bit_in_a_column_that_no_rule_reads(atlas: Path) -> None:
     assert line.startswith(f"DAMAGED {atlas}: the table run does not read back: IO Error: Corrupt database file: computed checksum")
 
 
-@pytest.mark.first_cases(2)
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -147,7 +147,7 @@ def test_a_file_beside_it(atlas: Path, kind: Beside) -> None:
     assert done.output.startswith(f"DAMAGED {file}: the table {table} has ")
 
 
-@pytest.mark.first_cases(2)
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("how", damage.WAYS)
 def test_a_sample_of_what_disks_do(world: Path, how: str) -> None:
     """More of each: `make damage`."""
