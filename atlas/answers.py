@@ -1,7 +1,7 @@
 """The answer to a question as a frame, and why one has no rows: what was asked for is not in this atlas, or a run that would have filled it was not made."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from shlex import quote
@@ -79,9 +79,22 @@ def calls(con: duckdb.DuckDBPyConnection, sql: str) -> Iterator[Call]:
         return
     for node in nodes_of(parsed):
         called = node.get("function") if node.get("type") == "TABLE_FUNCTION" else None
-        if called and called["function_name"].lower() in questions():
-            given = called.get("children", [])
-            if all(child.get("class") == "CONSTANT" and not isinstance(child["value"].get("value"), dict | list) for child in given):
-                values = [(child.get("alias"), child["value"].get("value")) for child in given]
-                named = {name: value for name, value in values if name}
-                yield called["function_name"].lower(), tuple(value for name, value in values if not name), named
+        if called and called["function_name"].lower() in questions() and (given := constants(called)) is not None:
+            named = {name: value for name, value in given if name}
+            yield called["function_name"].lower(), tuple(value for name, value in given if not name), named
+
+
+READ: dict[str, Callable[[str], object]] = {"INTEGER": int, "NUMERIC": float, "STRING": str, "BOOLEAN": "true".__eq__, "NULL_LITERAL": lambda _: None}
+"""Kinds of literals of DuckDB 2, and what their text says."""
+
+
+def constants(called: dict) -> list[tuple[str | None, object]] | None:
+    """Name and value of each argument of a call, as DuckDB 1 or 2 has it, without a name by its place; None where one is no constant."""
+    children = [(child.get("alias"), child) for child in called.get("children", [])]
+    found: list[tuple[str | None, object]] = []
+    for name, node in [*children, *((argument.get("name"), argument["expression"]) for argument in called.get("arguments", []))]:
+        literal, value = node.get("literal"), node.get("value", {}).get("value")
+        if node.get("class") != "CONSTANT" or isinstance(value, dict | list) or (literal and literal["kind"] not in READ):
+            return None
+        found.append((name, READ[literal["kind"]](literal.get("text", "")) if literal else value))
+    return found
