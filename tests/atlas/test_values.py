@@ -121,6 +121,6 @@ def test_a_panic_of_polars_leaves_as_one_line(monkeypatch: pytest.MonkeyPatch, t
     def panic(*_: object, **__: object) -> None:
         raise pl.exceptions.PanicException("out of range")
 
-    monkeypatch.setattr("atlas.api.fetch", panic)
+    monkeypatch.setattr("atlas.answers.fetch", panic)
     assert run(["ask", "corpus_summary", "--db", str(tiny_path)], is_debug=False) == 1
     assert capfd.readouterr().err == "Error: PanicException: out of range (unexpected; --debug shows where)\n"

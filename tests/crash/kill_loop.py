@@ -26,11 +26,13 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import duckdb
 import torch
+from rich.console import Console
+from rich.progress import Progress, TaskID
 
 from ingest.passes import passes
 from ingest.request import Request
@@ -58,23 +60,18 @@ WHERE r.kind = 'trace' GROUP BY t.n HAVING sum((s.n_rows ->> 'trace')::INT) <> t
 """Rows if the published manifest promises other traced positions than there are."""
 
 
-class Phases:
-    """Stands in for the progress bar: writes down, where the killer sees it, what the ingest is doing."""
+class Phases(Progress):
+    """A progress bar that shows nothing: it writes down, where the killer sees it, what the ingest is doing."""
 
     def __init__(self, shared: mmap.mmap) -> None:
-        self.shared, self.console, self.task_ids, self.tasks = shared, self, (), ()
+        super().__init__(console=Console(quiet=True), disable=True)
+        self.shared = shared
 
-    def add_task(self, name: str, **_: object) -> int:
+    def add_task(self, description: str, *args: Any, **fields: Any) -> TaskID:
         # loading and reading come before what is killed
-        if name in PHASES:
-            self.shared[0] = PHASES.index(name)
-        return 0
-
-    def advance(self, *_: object) -> None: ...
-
-    def update(self, *_: object, **__: object) -> None: ...
-
-    def print(self, *_: object, **__: object) -> None: ...
+        if description in PHASES:
+            self.shared[0] = PHASES.index(description)
+        return super().add_task(description, *args, **fields)
 
 
 def forked(action: Callable[[], object], log: Path) -> int:
