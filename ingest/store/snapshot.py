@@ -99,14 +99,19 @@ def fill_snapshot(con: duckdb.DuckDBPyConnection, source: str) -> dict[str, str]
         rows, insert = f"{source}.{table.name}", f"INSERT INTO {table.name} BY NAME "
         if table.name not in MERGES:
             con.execute(f"{insert} FROM {rows}{by_order}")
-            # not what was written, which would be taken for what should be
-            places[table.name] = rows
+            # not what was written, which would be taken for what should be; a table that an earlier release made lacks columns that this one's has
+            is_same = columns_of(con, rows) == columns_of(con, table.name)
+            places[table.name] = rows if is_same else f"snapshot.main.{table.name}"
             continue
         with transaction(con):  # one for all parts, so that the file's blocks fill up
             for part in parts(con, table.name, rows):
                 con.execute(f"{insert} {merged(table.name, rows)}{by_order}", part)
         places[table.name] = f"snapshot.main.{table.name}"
     return places
+
+
+def columns_of(con: duckdb.DuckDBPyConnection, place: str) -> list[str]:
+    return [column[0] for column in con.execute(f"FROM {place} LIMIT 0").description or ()]
 
 
 def check_snapshot(con: duckdb.DuckDBPyConnection, draft: Path, sums: Mapping[str, Sums]) -> None:
