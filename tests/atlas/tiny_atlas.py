@@ -873,13 +873,13 @@ def rows() -> dict[str, list[tuple]]:
 MADE = TemporaryDirectory(prefix="tiny-")
 
 
-def split_sequences(path: Path, document_id: int) -> None:
-    """Give each position of a document a sequence of its own, that begins where the document's did: lists show one text a sequence."""
+def split_sequences(path: Path, document_id: int | None = None) -> None:
+    """Give each position of a document, or of all, a sequence of its own, that begins where its own did: lists show one text a sequence."""
     with closing(store.open_writer(path)) as con:
-        of = "FROM position AS p INNER JOIN sequence AS s ON p.sequence_id = s.sequence_id WHERE s.document_id = ?"
+        of = "FROM position AS p INNER JOIN sequence AS s ON p.sequence_id = s.sequence_id WHERE s.document_id = coalesce(?, s.document_id)"
         con.execute(f"CREATE TEMP TABLE split AS SELECT p.position_id, s.document_id, s.first_position_id, s.n_positions {of}", [document_id])
-        con.execute("INSERT INTO sequence SELECT s.position_id + 1000, s.document_id, s.first_position_id, s.n_positions FROM split AS s")
-        con.execute("UPDATE position SET sequence_id = position_id + 1000 WHERE position_id IN (SELECT s.position_id FROM split AS s)")
+        con.execute("INSERT INTO sequence SELECT s.position_id + 100000, s.document_id, s.first_position_id, s.n_positions FROM split AS s")
+        con.execute("UPDATE position SET sequence_id = position_id + 100000 WHERE position_id IN (SELECT s.position_id FROM split AS s)")
 
 
 def write_tiny_atlas(path: Path) -> Path:

@@ -222,14 +222,14 @@ def test_what_a_killed_change_left_goes_with_the_next_and_nothing_that_has_anoth
 @pytest.mark.thorough
 def test_who_opens_an_atlas_while_a_change_gets_its_name_finds_it_free(tried: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = f"import atlas\nwith atlas.open({str(tried)!r}) as a:\n    print(a.sql('SELECT count(*) AS n FROM collections.collection').item())"
-    rename, said = Path.rename, []
+    replace, said = Path.replace, []
 
     def renamed(path: Path, to: Path) -> None:
-        rename(path, to)
+        replace(path, to)
         found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2], timeout=60)
         said.append(found.stdout + found.stderr)
 
-    monkeypatch.setattr(Path, "rename", renamed)
+    monkeypatch.setattr(Path, "replace", renamed)
     with changing(COLLECTIONS, tried):
         pass
     assert said == ["0\n"]

@@ -36,7 +36,7 @@ from schema.migrations import migrations
 from schema.older import bring_up
 from schema.release import is_of_this_release
 from schema.tables import metadata
-from tests.atlas.tiny_atlas import write_tiny_atlas
+from tests.atlas.tiny_atlas import split_sequences, write_tiny_atlas
 from tests.exact.tiny import run, tiny_request
 
 ADDED = {
@@ -349,6 +349,7 @@ def test_a_former_run_counts_as_the_passes_that_it_was(old: atlas.Atlas) -> None
 @pytest.mark.thorough
 def test_annotations_of_that_time_are_read_and_added_to(tmp_path: Path) -> None:
     path = unpacked(tmp_path, "annotations1")
+    split_sequences(path)
     key, value = Address("key", 0, 1, 0), Address("value", None, 2, 3)
     with atlas.open(path) as a:
         assert a.geva2021_fig2().rows() == [(1, "person", 2, 6, 0.5, 0.0, 0.0, 0.5)]
