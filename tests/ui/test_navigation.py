@@ -167,7 +167,7 @@ def test_a_middle_click_opens_the_same_view_in_another_tab(page: Page, tiny_serv
 
 
 ANSWERS = {
-    "L0N0": ((".front .chips", 2), (".front .strip", 6), (".front .spark", 1), (".tabs", 1)),
+    "L0N0": ((".front .chips", 2), (".front .strip", 4), (".front .spark", 1), (".tabs", 1)),
     "L2H0": ((".front p", 2), (".front .chips", 4), (".front table tr", 7), (".tabs", 1)),
 }
 """Component → what is its answer, and how many there are at least: of a head a sentence, heads like it, directions, and where it looks."""

@@ -66,7 +66,7 @@ def test_a_prompt_that_is_edited_keeps_its_line_breaks(chromium: Browser, tiny_s
     page = chromium.new_page()
     page.goto(f"{tiny_server.url}/prediction?prompt=Hello%0A%0AIn")
     settled(page)
-    field = page.get_by_label("or a prompt of your own")
+    field = page.get_by_label("or a prompt of your own").last
     expect(field).to_have_value("Hello\n\nIn")
     field.press("Control+End")
     field.press_sequentially(" the")
