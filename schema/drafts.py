@@ -18,10 +18,16 @@ def new_draft(target: Path) -> Path:
     return target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
 
 
+def is_draft(name: str, target: str) -> bool:
+    """Whether a path is one that `new_draft` gives for that target, or the log that DuckDB keeps beside it: names that nothing else gives."""
+    folder, _, last = target.rpartition("/")
+    beside = re.escape(f"{folder}/") if folder else ""
+    return re.fullmatch(rf"{beside}\.{re.escape(last)}\.[0-9a-f]{{16}}\.tmp(\.wal)?", name) is not None
+
+
 def left_drafts(target: Path) -> list[Path]:
-    """What writers of it left that were killed, logs of DuckDB's among it: names that nothing else gives. Theirs alone while the target's lock is held."""
-    own = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{16}}\.tmp(\.wal)?")
-    return [path for path in target.parent.iterdir() if own.fullmatch(path.name)]
+    """What writers of it left that were killed, logs of DuckDB's among it. Theirs alone while the target's lock is held."""
+    return [path for path in target.parent.iterdir() if is_draft(path.name, target.name)]
 
 
 def remove_left(target: Path) -> None:

@@ -111,9 +111,14 @@ def read_tables(con: duckdb.DuckDBPyConnection, found: Reading) -> None:
 
 
 def is_of_another_version(con: duckdb.DuckDBPyConnection, tables: Collection[str]) -> bool:
-    """Whether the database SENT is an atlas of another schema version, which may add up its rows otherwise."""
-    versions = con.execute(f"SELECT m.schema_version FROM {SENT}.main.model AS m").fetchall() if "model" in tables else []
-    return any(version != SCHEMA_VERSION for (version,) in versions)
+    """Whether the database SENT is an atlas, or a file beside one, of another version, which may add up its rows otherwise."""
+    current = {"model": ("schema_version", SCHEMA_VERSION), **{kind.label: ("version", kind.version) for kind in kinds()}}
+    return any(
+        version != expected
+        for table, (column, expected) in current.items()
+        if table in tables
+        for (version,) in con.execute(f"SELECT t.{column} FROM {SENT}.main.{table} AS t").fetchall()
+    )
 
 
 def read_table(con: duckdb.DuckDBPyConnection, place: str) -> "Digest":

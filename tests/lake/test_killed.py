@@ -14,7 +14,7 @@ from pyarrow import fs
 from atlas.cli.main import run as atlas_command
 from ingest.request import Request
 from ingest.store.lake import place
-from ingest.store.lake.place import Place
+from ingest.store.lake.place import MARK, Place
 from ingest.store.lake.store import opened_lake
 from schema.lake import Lake
 from tests.exact.published import Published
@@ -99,7 +99,7 @@ def test_commands_of_one_lake_that_are_killed_leave_every_other_byte(servers: Se
     run(one)
     places = Places(root)
     # a place that is not empty is refused: what a user keeps within it comes later
-    assert kill_when(two, lambda: any(n.startswith("two/atlas-lake/") for n in places.names()))
+    assert kill_when(two, lambda: any(n.startswith("two/") and MARK.fullmatch(n) for n in places.names()))
     places.put(*MINE)
     theirs = {n: data for n, data in places.files().items() if not n.startswith("two/") or n in MINE}
     assert theirs.keys() > set(MINE)

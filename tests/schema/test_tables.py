@@ -102,12 +102,12 @@ def test_an_argument_takes_the_words_that_its_columns_may_hold() -> None:
 @pytest.mark.thorough
 def test_status_and_an_empty_answer_wait_for_no_sqlalchemy(tmp_path: Path) -> None:
     path = write_tiny_atlas(tmp_path / "a.duckdb")
-    code = f"import atlas, sys\nfrom atlas.cli.ask import reason\nfrom atlas.questions import question\na = atlas.open({str(path)!r})\na.status()\n"
-    code += "print(reason(a, question('map_cells')), 'sqlalchemy' in sys.modules)"
+    code = f"import atlas, sys\nfrom atlas.answers import explain_no_rows\nfrom atlas.questions import question\na = atlas.open({str(path)!r})\na.status()\n"
+    code += "print(explain_no_rows(a.con, a.path, question('map_cells')), 'sqlalchemy' in sys.modules)"
     with closing(store.open_writer(path)) as con:
         con.execute("DELETE FROM run WHERE kind = 'map'")
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert said == f", because this atlas has no map run: `atlas ingest {path} --map` False\n"
+    assert said == f"because this atlas has no map run: `atlas ingest {path} --map` False\n"
 
 
 @pytest.fixture

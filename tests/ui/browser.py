@@ -30,6 +30,10 @@ SERVER_S, SETTLED_S, EXPECTED_S = 200, 200, 60
 """What is waited for at most: a server, a page that stands, a part of a page. Each ends a hang, and is none of what is tested."""
 
 
+DRAWN = "e => e.dataset.stale === 'false' && getComputedStyle(e).opacity === '1'"
+"""Of a part of a page: it is of the last run, and no longer pale as those are that wait for one."""
+
+
 @dataclass(frozen=True)
 class Server:
     """Where the pages are, and the process that serves them."""
@@ -94,7 +98,7 @@ def settled(page: Page) -> None:
     page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]', timeout=SETTLED_S * 1000)
     page.wait_for_selector("h1", timeout=SETTLED_S * 1000)
     page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]', timeout=SETTLED_S * 1000)
-    page.wait_for_function("document.querySelectorAll('[data-stale=true]').length === 0", timeout=SETTLED_S * 1000)
+    page.wait_for_function(f"[...document.querySelectorAll('[data-stale]')].every({DRAWN})", timeout=SETTLED_S * 1000)
 
 
 def open_room(page: Page, title: str) -> None:

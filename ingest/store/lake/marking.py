@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from ingest.store.lake.place import MARK, MARKS, OWN, Mark, Place, database, identity, keep_word, known_words, mark_of
+from schema.drafts import is_draft
 from schema.errors import AtlasError
 from schema.lake import CATALOG, Lake
 
@@ -60,7 +61,7 @@ def refuse_unmarked(con: duckdb.DuckDBPyConnection, place: Place, path: Path, ow
         if inner := [name for name in place.files() if MARK.fullmatch(name) and not name.startswith(f"{MARKS}/")]:
             raise AtlasError(f"the place of another lake lies in {place.data}, its mark is {place.data}/{inner[0]}: move that lake out of it first")
         return
-    if found := [name for name in strange(con, place) if name != mark_of(own)]:
+    if found := [name for name in strange(con, place) if name != mark_of(own) and not is_draft(name, mark_of(own))]:
         shown = ", ".join(found[:SHOWN]) + (", …" if len(found) > SHOWN else "")
         raise AtlasError(
             f"nothing says whose files lie in {place.data}, since earlier versions left no mark, and {len(found)} of them are unknown to the catalogue of "
