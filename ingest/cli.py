@@ -134,7 +134,7 @@ def ingest(paper: bool, quiet: bool, dry_run: bool, batch_size: int | None, **gi
                 from ingest.run import ingest as run
             seen = run(request, bar)
         except KeyboardInterrupt:
-            interrupted = kept(bar)
+            interrupted = describe_kept(bar)
     if interrupted:
         click.echo(interrupted, err=True)
         sys.exit(130)
@@ -144,7 +144,7 @@ def ingest(paper: bool, quiet: bool, dry_run: bool, batch_size: int | None, **gi
     click.echo(f"{request.target} is ready{corpus}")
 
 
-def kept(bar: "Progress") -> str:
+def describe_kept(bar: "Progress") -> str:
     """What an interruption leaves: of each run that was begun what is loaded, or on the disk."""
     of_runs = [f"{task.fields['kept']:,.0f} of {task.total:,.0f} {task.fields['unit']} of {task.description}" for task in bar.tasks if "kept" in task.fields]
     said = f"kept: {', '.join(of_runs)}" if of_runs else "nothing was recorded yet"

@@ -8,6 +8,7 @@ import numpy as np
 
 from ingest.model.hooks import LayerRecord
 from ingest.text.sequences import Sequence
+from ingest.workers.begun import Resumable
 from ingest.workers.worker import Progress, Tables, Worker
 
 
@@ -50,14 +51,8 @@ class Hearer(Protocol):
         """Called layer by layer, as soon as all that is wanted of a layer has been computed."""
 
 
-class Recorder(Hearer, Protocol):
+class Recorder(Hearer, Resumable, Protocol):
     """Records one shard."""
-
-    def state(self) -> dict[str, Any]:
-        """All that it holds of the batches that it heard, between two of them, of what ingest/workers/begun.py has a form for."""
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Hold that, as if it had heard them."""
 
     def tables(self, progress: Progress) -> Tables:
         """What the shard holds beside its texts, once all of it was read. progress: called with shares of what is left to compute."""
@@ -72,7 +67,8 @@ class Holding:
         return {name: getattr(self, name) for name in self.held}
 
     def restore(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
+        for name in self.held:
+            setattr(self, name, state[name])
 
 
 Make = Callable[[Worker], Recorder]

@@ -7,7 +7,7 @@ device, with as many threads, is the same to the bit; where a batch had to be sp
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import fields, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -68,13 +68,20 @@ def read(worker: Worker, advance: Advance, *, asked: list[Asked], documents: lis
 def identity_of(worker: Worker, asked: list[Asked], sequences: list[Sequence], batch_tokens: int) -> str:
     """SHA-256, in hexadecimal, of all that the bits of a shard's numbers follow from, our own code included."""
     model = worker.model
-    digest = hashlib.sha256(f"{model.weights_sha256} {model.dtype} {torch.__version__} {torch.get_num_threads()} {batch_tokens}".encode())
-    for source in sorted(Path(__file__).parents[1].rglob("*.py")):
-        digest.update(source.read_bytes())
+    digest = hashlib.sha256(f"{code_sha256()} {model.weights_sha256} {model.dtype} {torch.__version__} {torch.get_num_threads()} {batch_tokens}".encode())
     for each in asked:
         digest.update(f"\n{each.run_id} ".encode() + (b"" if each.sample is None else each.sample.tobytes()))
     for s in sequences:
         digest.update(f"\n{s.sequence_id} {s.first_position_id} ".encode() + np.asarray(s.token_ids).tobytes())
+    return digest.hexdigest()
+
+
+@cache
+def code_sha256() -> str:
+    """SHA-256, in hexadecimal, of the code that computes numbers, which stays as it was loaded while a process runs."""
+    digest = hashlib.sha256()
+    for source in sorted(Path(__file__).parents[1].rglob("*.py")):
+        digest.update(source.read_bytes())
     return digest.hexdigest()
 
 

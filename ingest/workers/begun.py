@@ -1,23 +1,29 @@
 """What was read of a shard that is not done yet, written every minute: a process that is killed goes on with the next batch, to the same bits.
 
-WORK/begun    a line of JSON, whose arrays are their places in what follows: the bytes of all
+WORK/begun    a signature, 64 digits; a line of JSON, whose arrays are their places in what follows; the bytes of all
+
+In a shared folder others may write a file of that name, with numbers of their own: what is read again is signed with a secret of this user's.
 """
 
 import dataclasses
-import hashlib
+import hmac
 import importlib
 import json
+import os
+import secrets
+import stat
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 import pyarrow as pa
 import torch
 
-from schema.durable import put_in_place
+from schema.definitions import cache_folder
+from schema.durable import fsync, put_in_place
 
 EVERY = 60.0
 """Seconds of work that an interruption may cost."""
@@ -46,19 +52,21 @@ class Begun:
         self.saved_at, self.saving_took = time.monotonic(), 0.0
 
     def restore(self, identity: str, recorders: Sequence[Resumable]) -> int:
-        """Batches that the recorders have heard, once they hold what the file says; none where it is of something else, or damaged."""
+        """Batches that the recorders have heard, once they hold what the file says; none where it is of something else, of another user, or damaged."""
         self.saved_at = time.monotonic()
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, pa.ArrowException):
-            with self.path.open("rb") as file:
-                header = json.loads(file.readline(2**26))
+            with open_plain(self.path) as file:
+                signature = file.read(N_DIGITS)
+                if not hmac.compare_digest(sign(blocks(file)).encode(), signature):
+                    return 0
+                file.seek(N_DIGITS)
+                header = json.loads(file.readline())
                 if header["identity"] != identity:
                     return 0
-                data = file.read()
-            if hashlib.sha256(data).hexdigest() == header["sha256"]:
-                states = thawed(header["states"], np.frombuffer(data, np.uint8))
-                for recorder, state in zip(recorders, states, strict=True):
-                    recorder.restore(state)
-                return int(header["n_batches"])
+                data = np.frombuffer(file.read(), np.uint8)
+            for recorder, state in zip(recorders, thaw(header["states"], data), strict=True):
+                recorder.restore(state)
+            return int(header["n_batches"])
         return 0
 
     def save_if_due(self, identity: str, n_batches: int, recorders: Sequence[Resumable]) -> None:
@@ -66,59 +74,102 @@ class Begun:
             return
         start = time.monotonic()
         arrays: list[np.ndarray] = []
-        states = frozen([recorder.state() for recorder in recorders], arrays)
-        digest = hashlib.sha256()
-        for array in arrays:
-            digest.update(array.data)
-        header = {"identity": identity, "n_batches": n_batches, "states": states, "sha256": digest.hexdigest()}
+        header = {"identity": identity, "n_batches": n_batches, "states": freeze([recorder.state() for recorder in recorders], arrays)}
+        parts = [json.dumps(header).encode() + b"\n", *(array.data for array in arrays)]
         draft = self.path.with_name(self.path.name + ".new")
         # a disk that is full is no reason to stop: the shard is computed all the same
         with suppress(OSError):
-            with draft.open("wb") as file:
-                file.write(json.dumps(header).encode() + b"\n")
-                for array in arrays:
-                    file.write(array.data)
+            draft.unlink(missing_ok=True)
+            with draft.open("xb") as file:
+                file.write(sign(parts).encode())
+                for part in parts:
+                    file.write(part)
             put_in_place(draft, self.path)
             self.tell()
         self.saved_at = time.monotonic()
         self.saving_took = self.saved_at - start
 
 
-def frozen(value: Any, arrays: list[np.ndarray]) -> Any:
+N_SECRET, N_DIGITS = 32, 64
+"""Bytes of a secret, and digits of a signature."""
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """Open a file for reading. Raises OSError for a link, a pipe or a device."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(f"{path} is no file")
+    return os.fdopen(descriptor, "rb")
+
+
+def blocks(file: BinaryIO) -> Iterator[bytes]:
+    """What is left of a file, which may be larger than memory."""
+    return iter(lambda: file.read(1 << 20), b"")
+
+
+def sign(parts: Iterable[bytes | memoryview]) -> str:
+    """HMAC-SHA256 in hexadecimal, by the secret that this user's cache keeps. Raises OSError where that cannot be read or made."""
+    signed = hmac.new(secret(), digestmod="sha256")
+    for part in parts:
+        signed.update(part)
+    return signed.hexdigest()
+
+
+def secret() -> bytes:
+    """Random bytes of this user's, made when they are first asked for."""
+    path = cache_folder() / "begun.secret"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, stat.S_IRUSR | stat.S_IWUSR)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(secrets.token_bytes(N_SECRET))
+        fsync(draft)
+        # of two that make one at once the first is taken by both
+        with suppress(FileExistsError):
+            os.link(draft, path)
+        draft.unlink()
+    if len(found := path.read_bytes()) != N_SECRET:
+        raise OSError(f"{path} is no secret of {N_SECRET} bytes")
+    return found
+
+
+def freeze(value: Any, arrays: list[np.ndarray]) -> Any:
     """A state as JSON, its arrays appended to `arrays` as bytes. Raises TypeError for what it has no form for: nothing is left out."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.integer):
         return int(value)
     if isinstance(value, np.ndarray):
-        return {"array": value.dtype.str, "shape": list(value.shape), "at": placed(np.ascontiguousarray(value).reshape(-1).view(np.uint8), arrays)}
+        return {"array": value.dtype.str, "shape": list(value.shape), "at": append(np.ascontiguousarray(value).reshape(-1).view(np.uint8), arrays)}
     if isinstance(value, torch.Tensor):
         of_bytes = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-        return {"tensor": str(value.dtype).removeprefix("torch."), "shape": list(value.shape), "at": placed(of_bytes, arrays)}
+        return {"tensor": str(value.dtype).removeprefix("torch."), "shape": list(value.shape), "at": append(of_bytes, arrays)}
     if isinstance(value, pa.Table):
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, value.schema) as writer:
             writer.write_table(value)
-        return {"table": placed(np.frombuffer(sink.getvalue(), np.uint8), arrays)}
+        return {"table": append(np.frombuffer(sink.getvalue(), np.uint8), arrays)}
     if isinstance(value, dict):
-        return {"dict": [[frozen(k, arrays), frozen(v, arrays)] for k, v in value.items()]}
+        return {"dict": [[freeze(k, arrays), freeze(v, arrays)] for k, v in value.items()]}
     if type(value) in (list, tuple):
-        return {type(value).__name__: [frozen(each, arrays) for each in value]}
+        return {type(value).__name__: [freeze(each, arrays) for each in value]}
     if is_ours(type(value)):
         names = getattr(value, "_fields", None) or [field.name for field in dataclasses.fields(value)]
-        return {"class": [type(value).__module__, type(value).__qualname__], "fields": {name: frozen(getattr(value, name), arrays) for name in names}}
+        return {"class": [type(value).__module__, type(value).__qualname__], "fields": {name: freeze(getattr(value, name), arrays) for name in names}}
     raise TypeError(f"a state has no form for {type(value)}")
 
 
-def placed(of_bytes: np.ndarray, arrays: list[np.ndarray]) -> tuple[int, int]:
-    """Where these bytes begin and end, behind those that were appended before: at multiples of 8, which every number may begin at."""
+def append(of_bytes: np.ndarray, arrays: list[np.ndarray]) -> tuple[int, int]:
+    """Append bytes, and say where they begin and end behind those before: at multiples of 8, which every number may begin at."""
     start = sum(map(len, arrays))
     arrays.append(np.pad(of_bytes, (0, -len(of_bytes) % 8)))
     return start, start + len(of_bytes)
 
 
-def thawed(tree: Any, data: np.ndarray) -> Any:
-    """The state that `frozen` gave this JSON for. Raises TypeError for a class that is none of the recorders'."""
+def thaw(tree: Any, data: np.ndarray) -> Any:
+    """The state that `freeze` gave this JSON for. Raises TypeError for a class that is none of the recorders'."""
     match tree:
         case {"array": dtype, "shape": shape, "at": [start, end]}:
             return data[start:end].view(dtype).reshape(shape).copy()
@@ -127,16 +178,16 @@ def thawed(tree: Any, data: np.ndarray) -> Any:
         case {"table": [start, end]}:
             return pa.ipc.open_stream(pa.py_buffer(data[start:end])).read_all()
         case {"dict": pairs}:
-            return {thawed(k, data): thawed(v, data) for k, v in pairs}
+            return {thaw(k, data): thaw(v, data) for k, v in pairs}
         case {"list": found}:
-            return [thawed(each, data) for each in found]
+            return [thaw(each, data) for each in found]
         case {"tuple": found}:
-            return tuple(thawed(each, data) for each in found)
+            return tuple(thaw(each, data) for each in found)
         case {"class": [module, name], "fields": fields}:
             made = getattr(importlib.import_module(module), name) if module.startswith(OURS) else None
             if not isinstance(made, type) or not is_ours(made):
                 raise TypeError(f"{module}.{name} is no class of a recorder's state")
-            return made(**{key: thawed(each, data) for key, each in fields.items()})
+            return made(**{key: thaw(each, data) for key, each in fields.items()})
     return tree
 
 

@@ -1,6 +1,9 @@
 """What was read of a shard that is not done is kept: each batch is read once however often the reading ends, and the numbers are the same to the bit."""
 
+import errno
+import hmac
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,14 +12,15 @@ import numpy as np
 import pytest
 
 import atlas
-from ingest.cli import kept
+from ingest.cli import describe_kept
 from ingest.recorders import reading
 from ingest.recorders.base import Holding
 from ingest.recorders.predictions import Predictions
 from ingest.request import Request
 from ingest.run import ingest
 from ingest.store.committer import BEGUN, work_folder
-from ingest.workers.begun import Begun, frozen, thawed
+from ingest.workers import begun
+from ingest.workers.begun import Begun, freeze, sign, thaw
 from schema.progress import progress_bar
 from tests.crash.conftest import sums
 from tests.exact.tiny import Tiny
@@ -54,7 +58,7 @@ def said(request: Request) -> str | None:
         try:
             ingest(request, bar)
         except Struck:
-            return kept(bar)
+            return describe_kept(bar)
     return None
 
 
@@ -91,7 +95,7 @@ def written(path: Path) -> tuple[dict, bytes]:
     counts = Counts()
     counts.counts += 1
     Begun(path, every=0).save_if_due("of this text", 3, [counts])
-    header, data = path.read_bytes().split(b"\n", 1)
+    header, data = path.read_bytes()[64:].split(b"\n", 1)
     return json.loads(header), data
 
 
@@ -106,43 +110,94 @@ def test_what_was_written_is_held_again(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("damage", ["a bit", "cut", "of another text", "empty", "a class of others", "none", "a dtype"])
-def test_what_is_damaged_or_of_something_else_is_read_again(tmp_path: Path, damage: str) -> None:
-    path, identity = tmp_path / BEGUN, "of this text"
-    header, data = written(path)
+def restored(path: Path, identity: str = "of this text") -> int:
+    """Batches that are not read again."""
+    counts = Counts()
+    n_batches = Begun(path).restore(identity, [counts])
+    assert counts.counts.tolist() == [float(n_batches > 0)] * 100
+    return n_batches
+
+
+@pytest.mark.parametrize("damage", ["a bit", "cut", "empty", "none", "a link", "a pipe", "a folder", "another secret", "an empty secret", "unsigned"])
+def test_what_is_damaged_or_of_another_user_is_read_again(tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / BEGUN
+    written(path)
+    assert restored(path) == 3
+    whole = path.read_bytes()
+    path.unlink()
     match damage:
         case "a bit":
-            data = bytes([data[9] ^ 4]).join((data[:9], data[10:]))
+            path.write_bytes(whole[:-9] + bytes([whole[-9] ^ 4]) + whole[-8:])
         case "cut":
-            data = data[:-8]
-        case "of another text":
+            path.write_bytes(whole[:-8])
+        case "empty":
+            path.touch()
+        case "a link":
+            path.symlink_to(tmp_path / "theirs")
+            (tmp_path / "theirs").write_bytes(whole)
+        case "a pipe":
+            os.mkfifo(path)
+        case "a folder":
+            path.mkdir()
+        case "another secret":
+            path.write_bytes(whole)
+            monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "of another user"))
+        case "an empty secret":
+            path.write_bytes(hmac.new(b"", whole[64:], "sha256").hexdigest().encode() + whole[64:])
+            monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+            (tmp_path / "activation-atlas").mkdir()
+            (tmp_path / "activation-atlas" / "begun.secret").touch()
+        case "unsigned":
+            path.write_bytes(b"0" * 64 + whole[64:])
+    assert restored(path) == 0
+
+
+@pytest.mark.parametrize("other", ["a text", "a class", "a dtype", "a recorder"])
+def test_what_is_of_something_else_is_read_again(tmp_path: Path, other: str) -> None:
+    path, identity = tmp_path / BEGUN, "of this text"
+    header, data = written(path)
+    match other:
+        case "a text":
             identity = "of another text"
-        case "a class of others":
+        case "a class":
             header["states"] = {"list": [{"class": ["pathlib", "Path"], "fields": {}}]}
         case "a dtype":
             header["states"]["list"][0]["dict"][0][1]["array"] = "|O"
-    path.write_bytes(b"" if damage == "empty" else json.dumps(header).encode() + b"\n" + data)
-    if damage == "none":
-        path.unlink()
-    counts = Counts()
-    assert Begun(path).restore(identity, [counts]) == 0
-    assert not counts.counts.any()
+        case "a recorder":
+            header["states"]["list"][0]["dict"][0][0] = "restore"
+    signed = json.dumps(header).encode() + b"\n" + data
+    path.write_bytes(sign([signed]).encode() + signed)
+    assert restored(path, identity) == 0
 
 
-def test_a_disk_that_is_full_ends_nothing(tmp_path: Path) -> None:
-    begun = Begun(tmp_path / "no such folder" / BEGUN, every=0)
-    begun.tell = pytest.fail
-    begun.save_if_due("of this text", 1, [Counts()])
+def test_what_lies_in_the_place_of_a_draft_is_not_written_through(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.write_text("of another")
+    (tmp_path / f"{BEGUN}.new").symlink_to(theirs)
+    written(tmp_path / BEGUN)
+    assert theirs.read_text() == "of another"
+    assert restored(tmp_path / BEGUN) == 3
+
+
+def test_a_disk_that_is_full_ends_nothing_and_nothing_is_said_to_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(begun, "put_in_place", full)
+    process = Begun(tmp_path / BEGUN, every=0)
+    process.tell = pytest.fail
+    process.save_if_due("of this text", 1, [Counts()])
+    assert not (tmp_path / BEGUN).exists()
 
 
 def test_a_state_comes_back_as_it_was_and_what_has_no_form_is_refused() -> None:
     arrays: list[np.ndarray] = []
     state = {3: (np.arange(5, dtype=np.int16), None, "x"), 2: [Predictions(np.ones((2, 2), np.float32), np.zeros(0, np.int32), np.array(7, np.int32))]}
-    tree = json.loads(json.dumps(frozen(state, arrays)))
-    back = thawed(tree, np.concatenate(arrays))
+    tree = json.loads(json.dumps(freeze(state, arrays)))
+    back = thaw(tree, np.concatenate(arrays))
     assert repr(back) == repr(state)
     with pytest.raises(TypeError, match="no form for <class 'pathlib"):
-        frozen({"a": Path()}, arrays)
+        freeze({"a": Path()}, arrays)
     for evil in (["os", "system"], ["ingest.recorders.predictions", "PredictionRecorder"], ["ingest.recorders.predictions", "top_k"]):
         with pytest.raises(TypeError, match="no class of a recorder's state"):
-            thawed({"class": evil, "fields": {}}, np.zeros(0, np.uint8))
+            thaw({"class": evil, "fields": {}}, np.zeros(0, np.uint8))
