@@ -22,6 +22,7 @@ from ingest.text.parts import documents_of_parts, documents_of_spans, sample_par
 from ingest.text.sequences import CutDocument
 from ingest.text.survey import Span
 from ingest.workers.pool import Job, Pool
+from schema.progress import printable
 
 MOST_RIDING = 4
 """Shards of sampled positions that a run has recorded with one span."""
@@ -226,4 +227,4 @@ def riders(run: Run, span: Span) -> list[int]:
 def say(bar: Progress, note: str | None) -> None:
     """Print a note above the bar, as it is; nothing for None."""
     if note:
-        bar.console.print(note, markup=False, highlight=False, soft_wrap=True)
+        bar.console.print(printable(note), markup=False, highlight=False, soft_wrap=True)

@@ -10,6 +10,9 @@ from schema.errors import AtlasError
 if TYPE_CHECKING:
     from ingest.live.server import Port
 
+PATIENCE = 10
+"""Seconds that a model process has to say that it ends."""
+
 
 @click.command()
 @click.argument("target", type=click.Path(path_type=Path))
@@ -64,7 +67,8 @@ def end_process(target: Path) -> bool:
     from schema.live import UnixConnection, socket_path
     from schema.live_peer import peer_of
 
-    with closing(UnixConnection(socket_path(target), timeout=10)) as connection:
+    with closing(UnixConnection(socket_path(target), timeout=PATIENCE)) as connection:
+        peer = None
         try:
             connection.connect()
             peer = peer_of(connection.sock)
@@ -72,7 +76,7 @@ def end_process(target: Path) -> bool:
             return connection.getresponse().status == 200
         except TimeoutError:
             if peer is None or not peer.is_hung():
-                raise AtlasError(f"the process that answers for {target} does not: it is busy; try again") from None
+                raise AtlasError(f"the model process of {target} is busy, and did not answer within {PATIENCE} s; try again") from None
             peer.end()
             return True
         except (OSError, HTTPException):

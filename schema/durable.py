@@ -15,7 +15,7 @@ def fsync(path: Path) -> None:
 
 
 def put_in_place(draft: Path, target: Path) -> None:
-    """Give a whole file, or a folder of files that are on the disk, its name: whenever power is lost, what had the name before has it, or this whole."""
+    """Put a whole file, or a folder whose files are on the disk, under its name. Whenever power is lost, the name has what it had before, or this whole."""
     fsync(draft)
     draft.replace(target)
     # who may write to a folder and not look into it cannot wait for its names

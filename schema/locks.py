@@ -59,7 +59,7 @@ def try_lock(path: Path) -> int | None:
                 require_locks(path)
                 if os.fstat(handle).st_size:
                     raise AtlasError(f"{path} holds something, as no lock does, and would be removed: move it away")
-            except AtlasError:
+            except BaseException:
                 os.close(handle)
                 raise
             return handle

@@ -52,7 +52,7 @@ class Lines(Progress):
     def say(self, text: str) -> None:
         # who no longer reads ends no work
         with suppress(OSError):
-            self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            self.console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
     def add_task(self, description: str, *args: Any, **fields: Any) -> TaskID:
         task = super().add_task(description, *args, **fields)
@@ -80,6 +80,11 @@ class Lines(Progress):
                 if not task.finished:
                     left = "" if task.time_remaining is None else f"ETA {clock(task.time_remaining)}"
                     self.say(", ".join(filter(None, (f"{task.description}: {amount(task) or clock(task.elapsed)}", rate(task), left, memory))))
+
+
+def printable(text: str) -> str:
+    """A text whose lines hold nothing that a terminal acts on, as names of files and models may."""
+    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
 
 
 def clock(seconds: float | None) -> str:
@@ -116,7 +121,6 @@ def progress_bar(is_quiet: bool = False, every: float = EVERY) -> Iterator[Progr
 @contextmanager
 def stage(bar: Progress, text: str) -> Iterator[None]:
     """Something that takes its time, and nobody knows how much."""
-    # names of files and models may hold what a terminal acts on
-    task = bar.add_task("".join(c if c.isprintable() else "\ufffd" for c in text), total=None, unit="")
+    task = bar.add_task(printable(text), total=None, unit="")
     yield
     bar.update(task, total=1, completed=1)

@@ -23,6 +23,7 @@ from schema.errors import AtlasError, Locked
 from schema.interruptible import interruptible
 from schema.key_files import find_key_faults, keys_folder
 from schema.lake import open_published
+from schema.own_process import command_of
 from schema.release import stored_tables
 from schema.store import OFFLINE, SENT, beside_all
 from schema.table_digests import STORED, Written, digest_ddl, digest_table, stored_digests
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 ELSEWHERE = (duckdb.InterruptException, duckdb.OutOfMemoryException, duckdb.ConnectionException)
 """Why DuckDB may not read a table that is whole."""
+
+CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
+"""How a process ends by what it does itself; any other signal is sent to it, as where memory runs out."""
 
 
 @dataclass
@@ -59,19 +63,22 @@ def read_apart(paths: Sequence[Path]) -> Iterator[Reading]:
     """Read files in another process, which may die of one; what it was to read after that is read by the next."""
     left = [*paths]
     while left:
-        command = [sys.executable, "-m", __name__, *map(str, left)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            out, err = process.communicate()
-        for line in out.splitlines():
+        command, environment = command_of(__name__)
+        done = subprocess.run([*command, *map(str, left)], capture_output=True, text=True, env=environment, check=False)
+        for line in done.stdout.splitlines():
             found = Reading(**json.loads(line))
             if found.locked:
                 raise Locked(found.locked)
             left.pop(0)
             yield found
-        if process.returncode > 0:
-            raise AtlasError(f"cannot read {left[0]}: {(err.splitlines() or ['its reader ended'])[-1]}")
-        if process.returncode < 0:
-            yield Reading(str(left.pop(0)), faults=[f"what it holds makes no sense ({signal.Signals(-process.returncode).name} ended whoever read it)"])
+        if not left:
+            return
+        if done.returncode >= 0:
+            raise AtlasError(f"cannot read {left[0]}: {(done.stderr.splitlines() or ['its reader ended and said nothing'])[-1]}")
+        name = signal.Signals(-done.returncode).name
+        if -done.returncode not in CRASHES:
+            raise AtlasError(f"{name} ended the process that read {left[0]}: nothing is known of the file; run the command again")
+        yield Reading(str(left.pop(0)), faults=[f"reading it crashes DuckDB ({name})"])
 
 
 def read_file(path: Path) -> Reading:

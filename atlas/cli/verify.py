@@ -62,7 +62,7 @@ def check_written(path: Path, tell: Callable[[str], None]) -> str:
             tell(f"{reading.path}: {reading.told} can be read")
     if damaged:
         raise AtlasError(f"damaged: {', '.join(damaged)}. Restore it from a backup, or see what `atlas doctor {path}` proposes")
-    said = f"; {n_compared} files are what was written" if n_compared else ""
+    said = f"; {n_compared} {'file is' if n_compared == 1 else 'files are'} what was written" if n_compared else ""
     return said + (f"; no digests tell whether {', '.join(untold)} is what was written" if untold else "")
 
 

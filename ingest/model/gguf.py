@@ -50,10 +50,15 @@ def kept_folder(path: Path, dtype: str) -> Path | None:
     return None
 
 
-def kept_weights(folder: Path) -> str | None:
-    """SHA-256 of the weights that were written there; None where the files beside them are not those that were, or are of another transformers."""
+def kept_weights(folder: Path, wanted: str | None = None) -> str | None:
+    """SHA-256 of the weights that were written there; None where the files beside them are not those that were, or are of another transformers.
+
+    wanted: None too where the weights are others, without a look at the files.
+    """
     with suppress(OSError, ValueError):
         weights, others, version = (folder / DIGESTS).read_text(encoding="ascii").split()
+        if wanted not in (None, weights):
+            return None
         return weights if not folder.is_symlink() and (others, version) == (others_sha256(folder), transformers.__version__) else None
     return None
 
@@ -61,7 +66,7 @@ def kept_weights(folder: Path) -> str | None:
 def kept_with(weights_sha256: str) -> Path | None:
     """A folder of the cache with these weights, wherever they came from."""
     with suppress(OSError):
-        return next((folder for folder in sorted(weights_folder().iterdir()) if kept_weights(folder) == weights_sha256), None)
+        return next((folder for folder in sorted(weights_folder().iterdir()) if kept_weights(folder, weights_sha256)), None)
     return None
 
 

@@ -13,8 +13,8 @@ from transformers import PreTrainedTokenizerFast
 
 from ingest.text.corpora import Document
 from ingest.text.corpora.document import checked
-from ingest.text.own_process import command_of
 from schema.errors import AtlasError
+from schema.own_process import command_of
 
 ROLES = "roles"
 """Where a document's metadata tells whose words are where: a list of {role, start, end}, in characters of its text."""

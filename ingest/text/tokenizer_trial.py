@@ -11,8 +11,8 @@ import sys
 import time
 from collections.abc import Mapping
 
-from ingest.text.own_process import command_of
 from schema.errors import AtlasError
+from schema.own_process import command_of
 from schema.platforms import LIMITS_MEMORY
 
 MOST_BYTES = 2 << 30

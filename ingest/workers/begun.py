@@ -75,7 +75,7 @@ class Begun:
         start = time.monotonic()
         arrays: list[np.ndarray] = []
         header = {"identity": identity, "n_batches": n_batches, "states": freeze([recorder.state() for recorder in recorders], arrays)}
-        parts = [json.dumps(header).encode() + b"\n", *(array.data for array in arrays)]
+        parts: list[bytes | memoryview] = [json.dumps(header).encode() + b"\n", *(array.data for array in arrays)]
         draft = self.path.with_name(self.path.name + ".new")
         # a disk that is full is no reason to stop: the shard is computed all the same
         with suppress(OSError):

@@ -1,6 +1,8 @@
 """`atlas verify` reads an atlas, its keys and what lies beside it, and notices what is not what was written; all ways of damage: `make damage`."""
 
+import os
 import shutil
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from atlas.cli.verify import command as verify
 from ingest.store.doctor_cli import doctor
+from schema import reading_back
 from schema.beside import Beside, kinds
 from schema.errors import AtlasError
 from schema.key_files import keys_folder
@@ -152,3 +155,33 @@ def test_a_file_beside_it(atlas: Path, kind: Beside) -> None:
 def test_a_sample_of_what_disks_do(world: Path, how: str) -> None:
     """More of each: `make damage`."""
     assert [found for seed in range(2) if (found := damage.damage(world, how, seed)).kind.isupper()] == []
+
+
+def end_reader(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """Let the process that reads a file end in this way."""
+    command = [sys.executable, "-c", f"import os; {how}"]
+    monkeypatch.setattr(reading_back, "command_of", lambda _: (command, {**os.environ}))
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM"])
+def test_a_reader_that_is_stopped_says_nothing_of_the_file(atlas: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    end_reader(monkeypatch, f"import signal; os.kill(os.getpid(), signal.{name})")
+    done = ask(atlas)
+    assert done.exit_code == 1
+    assert f"{name} ended the process that read {atlas}: nothing is known of the file; run the command again" in str(done.exception)
+    assert "DAMAGED" not in done.output
+
+
+@pytest.mark.parametrize(("how", "said"), [("pass", "its reader ended and said nothing"), ("raise SystemExit('no memory')", "no memory")])
+def test_a_reader_that_says_nothing_of_a_file_is_an_error(atlas: Path, monkeypatch: pytest.MonkeyPatch, how: str, said: str) -> None:
+    end_reader(monkeypatch, how)
+    done = ask(atlas)
+    assert done.exit_code == 1
+    assert f"cannot read {atlas}: {said}" in str(done.exception)
+
+
+def test_a_file_that_its_reader_does_not_live_through_is_damaged(atlas: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    end_reader(monkeypatch, "os.abort()")
+    done = ask(atlas)
+    assert done.exit_code == 1
+    assert f"DAMAGED {atlas}: reading it crashes DuckDB (SIGABRT)" in done.output

@@ -13,10 +13,10 @@ from transformers import PreTrainedTokenizerFast
 
 from ingest.model.loading import load_tokenizer
 from ingest.model.sources import find_source
-from ingest.text.own_process import command_of
 from ingest.text.sequences import Encoder
 from ingest.text.tokenizer_bounds import LLAMA_3, check_tokenizer, strange_patterns
 from schema.errors import AtlasError
+from schema.own_process import command_of
 from tests.ingest.tiny_models import tiny_hf, tiny_tokenizer
 
 Change = Callable[[dict[str, Any]], object]
@@ -169,7 +169,7 @@ def test_usual_tokenizers_are_bounded_and_calm(tmp_path: Path) -> None:
 
 
 @pytest.mark.first_cases(1)
-@pytest.mark.parametrize("module", ["ingest.text.tokenizer_trial", "ingest.text.chat_template"])
+@pytest.mark.parametrize("module", ["ingest.text.tokenizer_trial", "ingest.text.chat_template", "schema.reading_back"])
 def test_no_file_of_the_folder_that_one_stands_in_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str) -> None:
     for name in ("json", "random", "tokenizers", "transformers"):
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")

@@ -92,7 +92,7 @@ def test_neurons_by_range(visit: Visit, tiny: Path) -> None:
 
 def test_keys_by_how_often_they_fire(visit: Visit, tiny: Path) -> None:
     app = visit(tiny, "search", by="density")
-    assert "No key is so." in text_of(app)
+    assert "No key fires that often." in text_of(app)
     app.segmented_control(key="density").set_value("usual").run()
     assert rows(app, "corpus_id", "layer", "neuron", "density", "share") == [(0, 0, 1, "usual", 0.4)]
     assert "no density odd; they are dead, rare, usual, dense" in text_of(visit(tiny, "search", by="density", density="odd"))

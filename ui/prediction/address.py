@@ -99,7 +99,7 @@ def layer(asked: str) -> int | None:
 
 def parts(asked: str) -> bool:
     if asked not in ("", ALL):
-        raise AtlasError(f"no parts {asked[:40]}: they are {ALL}, or without a word the largest")
+        raise AtlasError(f"parts={asked[:40]} is unknown: parts={ALL} shows all, and without it there are the largest")
     return asked == ALL
 
 

@@ -55,7 +55,7 @@ def search() -> None:
         show(by_ranges(), "No neuron lies within these ranges.")
     elif by == DENSITY:
         if found := by_density():
-            show(found, "No key is so.")
+            show(found, "No key fires that often.")
     elif found := by_text(by):
         show(found, BY[by][2])
 
