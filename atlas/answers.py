@@ -4,13 +4,12 @@ import json
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
-from shlex import quote
 
 import duckdb
 import polars as pl
 
 from atlas.arguments import bind
-from atlas.commands import complete
+from atlas.commands import ingest_command
 from atlas.cursors import fetch_rows
 from atlas.frames import fetch
 from atlas.questions import Question, question, questions
@@ -19,7 +18,6 @@ from atlas.reads import nodes_of, relations_of_statement
 from atlas.statement import statement
 from schema.beside import Beside, kinds
 from schema.errors import AtlasError
-from schema.table_facts import command
 
 MOST_CALLS = 20
 """Questions of a typed statement whose arguments are looked at."""
@@ -36,10 +34,10 @@ def read_answer(con: duckdb.DuckDBPyConnection, name: str, *args: object, **kwar
 def explain_no_rows(con: duckdb.DuckDBPyConnection, path: Path, q: Question) -> str:
     """Why a question has no rows, as far as that is for want of a run, or of what lies beside the atlas at `path`; '' where it is not."""
     if run := missing_run(con, q.sql):
-        return f"because this atlas has no {run} run: `{complete(con, command(run, quote(str(path))))}`"
+        return f"because this atlas has no {run} run: `{ingest_command(con, path, run)}`"
     if later := unknown_tables(con, q.sql):
         table, run = next(iter(later.items()))
-        how = complete(con, command(run, quote(str(path))))
+        how = ingest_command(con, path, run)
         return f"because the {run} run of this atlas brought nothing for {table}, and may be older than that: `{how}`"
     return next((f"because this atlas has no {kind.name} that it counts ({other_command(kind, q)})" for kind in kinds() if kind.name == q.catalog), "")
 
@@ -63,7 +61,7 @@ def explain_empty_statement(con: duckdb.DuckDBPyConnection, path: Path, sql: str
     read = relations_of_statement(con, sql) or set()
     # as a question's own SQL names them
     if run := missing_run(con, " ".join(f"FROM {name}" for name in sorted(read))):
-        return f"it reads what the pass {run} fills, of which this atlas has no run: `{complete(con, command(run, quote(str(path))))}`"
+        return f"it reads what the pass {run} fills, of which this atlas has no run: `{ingest_command(con, path, run)}`"
     return ""
 
 

@@ -3,11 +3,13 @@
 import re
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 
 import duckdb
 
 from atlas.cursors import fetch_rows
 from atlas.status_notes import settings_of
+from schema.table_facts import command
 
 MODEL, CORPUS = "--model …", "--corpus …"
 """What stands in a command for the atlas's own."""
@@ -74,6 +76,11 @@ def complete(con: duckdb.DuckDBPyConnection, command: str, corpus_id: object = N
     for gap, example in EXAMPLES.items():
         command = command.replace(gap, example)
     return command
+
+
+def ingest_command(con: duckdb.DuckDBPyConnection, path: Path, pass_name: str) -> str:
+    """The complete command by which the atlas at `path` gets a run of a pass."""
+    return complete(con, command(pass_name, shlex.quote(str(path))))
 
 
 def is_pasted(options: str) -> bool:

@@ -3,19 +3,17 @@
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from shlex import quote
 
 import duckdb
 import polars as pl
 
 from atlas.address import Head
-from atlas.commands import complete
+from atlas.commands import ingest_command
 from atlas.export.cells import display_cells
 from atlas.frames import fetch
 from atlas.questions import question
 from atlas.ranges import missing_run
 from atlas.statement import statement
-from schema.table_facts import command
 
 N_DIRECTIONS, N_HEADS, N_POSITIONS = 3, 3, 10
 
@@ -58,7 +56,7 @@ def read_head_card(con: duckdb.DuckDBPyConnection, path: Path, layer: int, head:
         defaults = {p.name: p.default_value for p in q.parameters}
         frame = fetch(con, statement(q, {**defaults, "layer": layer, "head": head, **arguments}))
         if frame.is_empty() and (run := missing_run(con, q.sql)):
-            missing[run] = complete(con, command(run, quote(str(path))))
+            missing[run] = ingest_command(con, path, run)
         return frame
 
     return HeadCard(

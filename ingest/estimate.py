@@ -16,7 +16,6 @@ from ingest.placing import place_workers, size_batches
 from ingest.refusals import check_fit, check_model, check_target
 from ingest.request import Request
 from ingest.run import cut_corpus, survey_corpus
-from ingest.store.register import dtype_name
 from ingest.text.corpora import Corpus
 from ingest.text.sequences import Sequence
 from ingest.text.survey import Survey
@@ -30,7 +29,7 @@ def dry_run_report(request: Request) -> str:
     notes = [note] if note else []
     with enough_memory(request.device):
         model = load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device, tell=notes.append)
-        request = size_batches(replace(request, dtype=dtype_name(model)), model)
+        request = size_batches(replace(request, dtype=model.dtype_name), model)
         check_fit(request, model)
         check_model(request, model)
         with tempfile.TemporaryDirectory() as spool:

@@ -27,7 +27,7 @@ from ingest.placing import place_workers, size_batches
 from ingest.refusals import check_fit, check_model, check_target, check_workers
 from ingest.request import Request
 from ingest.store.committer import BEGUN, Committer, FileStore, Store, check_free, held, recover, remove_work, work_folder
-from ingest.store.register import dtype_name, find_corpus, forget, register_corpus, register_model
+from ingest.store.register import find_corpus, forget, register_corpus, register_model
 from ingest.store.shards import Staging
 from ingest.store.work_file import leave, open_work_file
 from ingest.text.chats import ChatCounts, render_chats
@@ -64,7 +64,7 @@ def ingest(request: Request, bar: Progress) -> Survey | None:
             model = load_model(
                 request.model, revision=request.revision, dtype=request.dtype, device=device, tell=partial(say, bar), computed_on=by_workers
             )  # fmt: skip
-        request = size_batches(replace(request, dtype=dtype_name(model)), model)
+        request = size_batches(replace(request, dtype=model.dtype_name), model)
         check_fit(request, model)
         with stage(bar, "checking that what is recorded adds up"):
             check_model(request, model)

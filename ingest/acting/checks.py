@@ -121,8 +121,7 @@ def require_small(model: Model, what: str, errors: dict[int, float]) -> float:
     tolerance = TOLERANCE[model.dtype] * (1 if model.dtype == torch.float32 else SLACK)
     for layer, error in errors.items():
         if not error <= tolerance:
-            dtype = str(model.dtype).removeprefix("torch.")
-            raise AtlasError(f"{said(model, what)}: relative error {error:.3g} at layer {layer}, tolerance {tolerance:g} in {dtype}")
+            raise AtlasError(f"{said(model, what)}: relative error {error:.3g} at layer {layer}, tolerance {tolerance:g} in {model.dtype_name}")
     return max(errors.values())
 
 

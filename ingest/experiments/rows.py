@@ -9,7 +9,7 @@ import pyarrow as pa
 from ingest.experiments.base import Found, Plan, Tables
 from ingest.experiments.spec import Spec
 from ingest.model.models import Model
-from ingest.store.register import dtype_name, versions
+from ingest.store.register import versions
 from schema.interventions.resolve import arm_sha256
 
 BASE = {"arm_id": 0, "name": "base", "role": "base", "interventions": "[]", "sha256": arm_sha256(())}
@@ -23,7 +23,7 @@ def experiment_row(model: Model, spec: Spec, plan: Plan) -> dict[str, Any]:
     """As it begins. settings: what was asked, and what was measured on the way, both of which repeat."""
     return {
         "kind": spec.kind, "title": spec.title, "settings": json.dumps({**spec.asked(), "measured": dict(plan.measured)}), "versions": json.dumps(versions()),
-        "seed": spec.seed, "device": str(model.device), "dtype": dtype_name(model), "attention": model.hf.config._attn_implementation,
+        "seed": spec.seed, "device": str(model.device), "dtype": model.dtype_name, "attention": model.hf.config._attn_implementation,
         "weights_sha256": model.weights_sha256, "started_at": datetime.now(UTC), "status": "running",
     }  # fmt: skip
 

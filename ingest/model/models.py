@@ -136,6 +136,11 @@ class Model:
         return ", ".join(map(str, self.devices))
 
     @property
+    def dtype_name(self) -> str:
+        """The number format's name, as `--dtype` has it."""
+        return str(self.dtype).removeprefix("torch.")
+
+    @property
     def input_device(self) -> torch.device:
         """Where token ids go."""
         return self.input_embedding.device
@@ -357,7 +362,7 @@ def load_model(
             found = find_source(source, revision)
         model = read_model(found, dtype, device, tell, computed_on)
     if found.gguf_file is not None:
-        keep(model.hf, model.tokenizer, model.weights_sha256, Path(found.location) / found.gguf_file, str(model.dtype).removeprefix("torch."))
+        keep(model.hf, model.tokenizer, model.weights_sha256, Path(found.location) / found.gguf_file, model.dtype_name)
     return model
 
 

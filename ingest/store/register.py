@@ -24,19 +24,15 @@ MODEL_COLUMNS = (
 )  # fmt: skip
 
 
-def dtype_name(model: Model) -> str:
-    return str(model.dtype).removeprefix("torch.")
-
-
 def is_registered(con: duckdb.DuckDBPyConnection, model: Model) -> bool:
     """Whether the atlas holds this model; AtlasError if it holds another, or the same in another number format."""
     found = con.execute("SELECT name, revision, dtype, weights_sha256 FROM model").fetchall()
     if not found:
         return False
     name, revision, dtype, weights = found[0]
-    if (weights, dtype) != (model.weights_sha256, dtype_name(model)):
+    if (weights, dtype) != (model.weights_sha256, model.dtype_name):
         raise AtlasError(
-            f"this atlas is of {name} ({revision}, {dtype}, weights {weights[:12]}), not of {model.name} ({model.revision}, {dtype_name(model)}, "
+            f"this atlas is of {name} ({revision}, {dtype}, weights {weights[:12]}), not of {model.name} ({model.revision}, {model.dtype_name}, "
             f"weights {model.weights_sha256[:12]}). One atlas holds one model: ingest into a new file, and compare the two in the DuckDB shell (README)."
         )
     return True
@@ -47,7 +43,7 @@ def register_model(con: duckdb.DuckDBPyConnection, model: Model) -> None:
     if is_registered(con, model):
         return
     row = {c: getattr(model, c) for c in MODEL_COLUMNS}
-    row |= {"model_type": model.hf.config.model_type, "dtype": dtype_name(model), "schema_version": SCHEMA_VERSION}
+    row |= {"model_type": model.hf.config.model_type, "dtype": model.dtype_name, "schema_version": SCHEMA_VERSION}
     con.register("token_rows", token_rows(model.tokenizer, model.d_vocab))
     # both or neither: a model that is there is taken to have its vocabulary
     with transaction(con):
