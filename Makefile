@@ -1,5 +1,8 @@
 # Every target does its own set-up: `make test` on a fresh clone is enough. `make` alone lists them.
 
+# where Python keeps nothing that it compiles, as images of containers are set up, each of a suite's thousand processes compiles torch anew, for three seconds
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 # Another build of torch: TORCH and TORCH_ARGS are what uv is given (docs/ingest.md: torch and your GPU).
 INSTALL := TORCH='$(TORCH)' TORCH_ARGS='$(TORCH_ARGS)' $(PYTHON) install.py
