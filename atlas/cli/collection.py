@@ -2,6 +2,7 @@
 
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -33,9 +34,9 @@ def command() -> None:
 def list_command(db: Path | None, **out: Any) -> None:
     """List the collections, and how many things of each kind they have."""
     with open_atlas(db) as a:
-        n = answered(a, "collections", {}, out)
-    if n == 0:
-        click.echo("note: no collections yet; `atlas collection add` makes one", err=True)
+        if answered(a, "collections", {}, out) == 0:
+            how = f"atlas collection add first --sql 'FROM neuron LIMIT 3' --by YOU --db {quote(str(a.path))}"
+            click.echo(f"note: no collections yet; `{how}` makes one of three neurons", err=True)
 
 
 @command.command(name="show")

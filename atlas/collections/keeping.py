@@ -146,5 +146,5 @@ def existing(con: duckdb.DuckDBPyConnection, name: object) -> int:
     found = fetch_rows(con, THERE, {"name": str(name)})
     if not found:
         names = [n for (n,) in fetch_rows(con, "SELECT c.name FROM collections.collection AS c ORDER BY c.name LIMIT 20")]
-        raise AtlasError(f"no collection {str(name)[:80]!r}; {what_there_is(', '.join(names), ': `atlas collection add` makes one')}")
+        raise AtlasError(f"no collection {str(name)[:80]!r}; {what_there_is(', '.join(names))}")
     return int(found[0][0])

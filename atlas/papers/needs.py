@@ -2,18 +2,22 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from shlex import quote
 
 import duckdb
 
-from atlas.commands import complete
+from atlas.commands import complete, ingest_command
 from atlas.cursors import fetch_rows
 from schema.table_facts import command, facts, kinds_of
 from schema.terms import ANNOTATION_CATALOG as ANNOTATIONS
 from schema.terms import EXPERIMENT_CATALOG, RETRIEVAL_CATALOG
 
-SHEET = "atlas annotate sheet --db {path} --subject"
-LOAD = "` and `atlas annotate load"
+ANNOTATE = (
+    "atlas annotate sheet --db {path} --subject {subject} -o {subject}.csv` and, once somebody has filled it in, "
+    "`atlas annotate load {subject}.csv --db {path} --annotator YOU"
+)
+KNOWN = '"Everybody knows that the capital of France is the city of" --answer " Paris"'
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ def run_need(name: str) -> Need:
 
 def annotation_need(subjects: str, what: str, option: str) -> Need:
     rows = f"FROM {ANNOTATIONS}.annotation WHERE subject IN ({subjects}) AND ($corpus IS NULL OR corpus_id IS NULL OR corpus_id = $corpus)"
-    return Need(f"annotated {what}", rows, f"{SHEET} {option}{LOAD}")
+    return Need(f"annotated {what}", rows, ANNOTATE.format(subject=option, path="{path}"))
 
 
 RAW_TOPS = Need(
@@ -90,8 +94,8 @@ NEEDS = {
     "experiment": EXPERIMENT,
     "tracing": experiment_need("tracing"),
     "knockout": experiment_need("knockout"),
-    "patching": experiment_need("patching", '"…" --corrupted "…" --answer "…" --foil "…"'),
-    "saliency": experiment_need("saliency", '"…" --answer "…"'),
+    "patching": experiment_need("patching", f'{KNOWN} --corrupted "Everybody knows that the capital of Italy is the city of" --foil " Rome"'),
+    "saliency": experiment_need("saliency", KNOWN),
     "suppression": SUPPRESSION,
     "retrieval": RETRIEVAL,
     "annotated keys": annotation_need("'key'", "keys", "keys"),
@@ -106,7 +110,8 @@ def missing(con: duckdb.DuckDBPyConnection, path: str, needs: Iterable[str], cor
         need = NEEDS[name]
         if not fetch_rows(con, f"SELECT 1 {need.rows} LIMIT 1", {"corpus": corpus}):
             of_corpus = need.of_corpus.format(corpus=corpus) if corpus is not None else ""
-            return f"no {need.what}{of_corpus}: `{complete(con, need.command.format(path=quote(path)), corpus)}`"
+            how = ingest_command(con, Path(path), need.kind, corpus) if need.kind else complete(con, need.command.format(path=quote(path)), corpus)
+            return f"no {need.what}{of_corpus}: `{how}`"
     return None
 
 

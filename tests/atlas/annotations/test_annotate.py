@@ -72,7 +72,7 @@ def test_a_sheet_is_never_overwritten(call: Call, tmp_path: Path) -> None:
     assert "exists and may hold somebody's work: name another file" in err
 
 
-def test_a_refusal_names_the_row_and_exits_with_1(call: Call, tmp_path: Path) -> None:
+def test_a_refusal_names_the_row_and_exits_with_1(call: Call, nasty_path: Path, tmp_path: Path) -> None:
     sheet = tmp_path / "sheet.csv"
     call("annotate", "sheet", "--subject", "keys", "--corpus", "2", "-o", str(sheet))
     fill_in(sheet, (1, 2))
@@ -80,7 +80,7 @@ def test_a_refusal_names_the_row_and_exits_with_1(call: Call, tmp_path: Path) ->
     assert (code, out) == (1, "")
     assert "row 8: pattern a of key L0N0 of corpus 2 explains 2 texts; the rule is at least 3" in err
     code, out, err = call("annotate", "status")
-    assert (code, err) == (0, "note: no annotations yet; `atlas annotate sheet` begins\n")
+    assert (code, err) == (0, f"note: no annotations yet; `atlas annotate sheet --db {nasty_path} --subject keys -o keys.csv` writes a sheet to fill in\n")
 
 
 def test_empty_blocks_stale_items_and_empty_figures_are_said(call: Call, tmp_path: Path, nasty_path: Path) -> None:

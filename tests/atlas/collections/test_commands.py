@@ -20,7 +20,9 @@ def run(path: Path, *words: str) -> Result:
 
 
 def test_from_the_first_member_to_the_last(path: Path, tmp_path: Path) -> None:
-    assert run(path, "list").stderr == "note: no collections yet; `atlas collection add` makes one\n"
+    assert run(path, "list").stderr == (
+        f"note: no collections yet; `atlas collection add first --sql 'FROM neuron LIMIT 3' --by YOU --db {path}` makes one of three neurons\n"
+    )
     assert run(path, "add", "cats", "L0N1", "L1H0", "--token", " cat", "--position", "2", "--by", "ada", "--note", "of cats").stderr == "cats: 4 added\n"
     sql = "SELECT layer, neuron FROM neuron WHERE neuron = 1"
     assert run(path, "add", "cats", "--sql", sql, "--by", "ada", "--member-note", "all of one row").stderr == "cats: 2 added, 1 were there\n"
