@@ -134,12 +134,20 @@ def shuffled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drive, "finish_run", release)
 
 
+def by_two_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ingest.workers import ray_pool
+
+    monkeypatch.setattr(ray_pool, "threads_each", lambda _: 1)
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize("way", [by_torch, shuffled])
+@pytest.mark.parametrize("way", [by_torch, shuffled, by_two_workers])
 def test_the_same_by_other_ways(tiny: Tiny, wanted: Callable, way: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     way(monkeypatch)
-    found = Published(run(asked(tiny, tmp_path / "a.duckdb", **BOTH)))
+    n_workers = 1 + (way is by_two_workers)
+    found = Published(run(asked(tiny, tmp_path / "a.duckdb", workers=n_workers, **BOTH)))
     assert found.rows("SELECT n_shards > 5 FROM run WHERE kind = 'sweep'") == [(True,)]
+    assert found.rows("SELECT count(DISTINCT s.worker) FROM shard AS s") == [(n_workers,)]
     assert lists(found) == wanted(**BOTH)["lists"]
 
 
