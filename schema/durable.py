@@ -7,7 +7,8 @@ from pathlib import Path
 
 def fsync(path: Path) -> None:
     """Have the disk take the bytes of a file, or the names in a folder."""
-    handle = os.open(path, os.O_RDONLY)
+    # in a shared folder a pipe may have got the name, which nobody ever writes to
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         os.fsync(handle)
     finally:

@@ -165,16 +165,16 @@ def own_name(path: Path) -> Iterator[Path]:
 def clear_left(path: Path) -> None:
     """Remove other names of the file whose makers were killed a while ago: they keep on the disk what has been replaced since."""
     for folder in left_names(path):
-        if time.time() - folder.stat().st_mtime > LEFT:
+        if time.time() - folder.lstat().st_mtime > LEFT:
             remove_left(folder)
 
 
 def left_names(path: Path) -> Iterator[Path]:
     """Folders of other names of the file whose makers were killed while they opened it: nobody locks them any more, and no process has the maker's number."""
     for folder in sorted(path.parent.glob(f".{escape(path.name)}.{OPENING}*")):
-        with lock_left(folder) as is_left:
+        with lock_left(folder) as handle:
             pass
-        if is_left and not has_maker(folder, path):
+        if handle is not None and not has_maker(folder, path):
             yield folder
 
 
@@ -194,27 +194,29 @@ def has_maker(folder: Path, path: Path) -> bool:
 
 def remove_left(folder: Path) -> None:
     """Remove such a folder; whoever is making it just now waits for the lock, and finds it gone. What else somebody put there stays, and the folder with it."""
-    with lock_left(folder) as is_left:
-        if is_left:
+    with lock_left(folder) as handle:
+        if handle is not None:
             name = folder.name[1:].rpartition(f".{OPENING}")[0]
-            for link in (folder / name, folder / f"{name}.wal"):
-                link.unlink(missing_ok=True)
+            for link in (name, f"{name}.wal"):
+                # in the folder that is locked, whatever has its name by now
+                with suppress(FileNotFoundError):
+                    os.unlink(link, dir_fd=handle)
             with suppress(OSError):
                 folder.rmdir()
 
 
 @contextmanager
-def lock_left(folder: Path) -> Iterator[bool]:
-    """Whether nobody else locks a folder; False too if it has gone, or is another user's. It is locked for the block."""
+def lock_left(folder: Path) -> Iterator[int | None]:
+    """The handle of a folder of this user's that nobody else locks, which is locked for the block; None of any other, of a link to one, and if it has gone."""
     with ExitStack() as stack:
-        try:
-            handle = os.open(folder, os.O_RDONLY)
+        found = None
+        with suppress(OSError):
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             stack.callback(os.close, handle)
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_left = True
-        except OSError:
-            is_left = False
-        yield is_left
+            if os.fstat(handle).st_uid == os.getuid():
+                found = handle
+        yield found
 
 
 def lock_down(con: duckdb.DuckDBPyConnection) -> None:

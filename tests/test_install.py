@@ -113,3 +113,12 @@ def test_another_file_of_a_pinned_name_is_refused(tmp_path: Path) -> None:
     assert (refused.returncode, (tmp_path / "there" / "tiny_nothing.py").exists()) == (1, False)
     assert "Hash mismatch for `tiny-nothing==1.0`" in refused.stderr
     assert installed(digest).returncode == 0 and (tmp_path / "there" / "tiny_nothing.py").exists()
+
+
+def test_no_file_of_the_folder_that_it_is_called_from_is_run(tmp_path: Path) -> None:
+    for name in ("pip", "venv"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    (tmp_path / "uv.toml").write_text("no such option = 1")
+    done = subprocess.run([sys.executable, install.ROOT / "install.py", "uv", "pip", "list"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "ran").exists()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from atlas.cli.options import chosen, db_option, open_atlas
+from atlas.export.visible import visible_line
 
 if TYPE_CHECKING:
     from atlas.api import Atlas
@@ -32,7 +33,7 @@ def command(path: Path | None, db: Path | None, quick: bool, quiet: bool) -> Non
 
     def tell(line: str) -> None:
         if not quiet:
-            click.echo(f"ok      {line}")
+            click.echo(visible_line(f"ok      {line}"))
 
     # before it is opened, which not every damaged file lets pass; what is none is said when it is opened
     is_read = not quick and path.is_file() and (is_lake(path) or is_duckdb(path))
@@ -51,7 +52,7 @@ def check_written(path: Path, tell: Callable[[str], None]) -> str:
     n_compared, damaged, untold = 0, [], []
     for reading in [read_lake(path)] if is_lake(path) else read_back(path):
         for fault in (*reading.faults, *reading.key_faults):
-            click.echo(f"DAMAGED {reading.path}: {fault}")
+            click.echo(visible_line(f"DAMAGED {reading.path}: {fault}"))
         if reading.faults or reading.key_faults:
             damaged.append(reading.path)
         elif reading.is_compared:
@@ -79,7 +80,7 @@ def check_rules(a: "Atlas", tell: Callable[[str], None]) -> int:
         n_audits += 1
         broken += finding.n_rows > 0
         if finding.n_rows:
-            click.echo(f"BROKEN  {finding.audit.name}: {finding.audit.rule}\n        {finding.n_rows} rows, such as {finding.example}")
+            click.echo(f"BROKEN  {finding.audit.name}: {finding.audit.rule}\n        {visible_line(f'{finding.n_rows} rows, such as {finding.example}')}")
         else:
             tell(finding.audit.name)
     if broken:

@@ -13,10 +13,10 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -54,17 +54,16 @@ class Begun:
     def restore(self, identity: str, recorders: Sequence[Resumable]) -> int:
         """Batches that the recorders have heard, once they hold what the file says; none where it is of something else, of another user, or damaged."""
         self.saved_at = time.monotonic()
-        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, pa.ArrowException):
-            with open_plain(self.path) as file:
-                signature = file.read(N_DIGITS)
-                if not hmac.compare_digest(sign(blocks(file)).encode(), signature):
-                    return 0
-                file.seek(N_DIGITS)
-                header = json.loads(file.readline())
-                if header["identity"] != identity:
-                    return 0
-                data = np.frombuffer(file.read(), np.uint8)
-            for recorder, state in zip(recorders, thaw(header["states"], data), strict=True):
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, RecursionError, pa.ArrowException):
+            whole = read_own(self.path)
+            found = memoryview(whole)
+            if not hmac.compare_digest(sign([found[N_DIGITS:]]).encode(), bytes(found[:N_DIGITS])):
+                return 0
+            end = whole.index(b"\n")
+            header = json.loads(bytes(found[N_DIGITS:end]))
+            if header["identity"] != identity:
+                return 0
+            for recorder, state in zip(recorders, thaw(header["states"], np.frombuffer(found[end + 1 :], np.uint8)), strict=True):
                 recorder.restore(state)
             return int(header["n_batches"])
         return 0
@@ -94,18 +93,14 @@ N_SECRET, N_DIGITS = 32, 64
 """Bytes of a secret, and digits of a signature."""
 
 
-def open_plain(path: Path) -> BinaryIO:
-    """Open a file for reading. Raises OSError for a link, a pipe or a device."""
+def read_own(path: Path) -> bytes:
+    """The bytes of a file, read once. Raises OSError for a link, a pipe, a device, another user's file and one that is larger than the memory."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(f"{path} is no file")
-    return os.fdopen(descriptor, "rb")
-
-
-def blocks(file: BinaryIO) -> Iterator[bytes]:
-    """What is left of a file, which may be larger than memory."""
-    return iter(lambda: file.read(1 << 20), b"")
+    with os.fdopen(descriptor, "rb") as file:
+        told = os.fstat(descriptor)
+        if not stat.S_ISREG(told.st_mode) or told.st_uid != os.getuid() or told.st_size > os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
+            raise OSError(f"{path} is no file that this user's ingest wrote")
+        return file.read()
 
 
 def sign(parts: Iterable[bytes | memoryview]) -> str:

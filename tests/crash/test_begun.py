@@ -118,7 +118,9 @@ def restored(path: Path, identity: str = "of this text") -> int:
     return n_batches
 
 
-@pytest.mark.parametrize("damage", ["a bit", "cut", "empty", "none", "a link", "a pipe", "a folder", "another secret", "an empty secret", "unsigned"])
+@pytest.mark.parametrize(
+    "damage", ["a bit", "cut", "empty", "none", "a link", "a pipe", "a folder", "another user's", "huge", "another secret", "an empty secret", "unsigned"]
+)
 def test_what_is_damaged_or_of_another_user_is_read_again(tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / BEGUN
     written(path)
@@ -139,6 +141,12 @@ def test_what_is_damaged_or_of_another_user_is_read_again(tmp_path: Path, damage
             os.mkfifo(path)
         case "a folder":
             path.mkdir()
+        case "another user's":
+            path.write_bytes(whole)
+            monkeypatch.setattr(begun.os, "getuid", lambda: os.geteuid() + 1)
+        case "huge":
+            path.write_bytes(whole)
+            os.truncate(path, 2**43)
         case "another secret":
             path.write_bytes(whole)
             monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "of another user"))

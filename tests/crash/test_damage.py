@@ -185,3 +185,13 @@ def test_a_file_that_its_reader_does_not_live_through_is_damaged(atlas: Path, mo
     done = ask(atlas)
     assert done.exit_code == 1
     assert f"DAMAGED {atlas}: reading it crashes DuckDB (SIGABRT)" in done.output
+
+
+def test_a_name_that_a_terminal_would_act_on_is_shown(atlas: Path) -> None:
+    with closing(duckdb.connect(str(atlas))) as con:
+        con.execute('CREATE TABLE "\x1b]0;owned\x07" (i INTEGER)')
+    done = ask(atlas)
+    assert done.exit_code == 1
+    assert "was not written with the others" in done.output
+    assert "\x1b" not in done.output
+    assert "\x07" not in done.output

