@@ -23,8 +23,6 @@ from tests.lake.servers import Servers
 from tests.lake.test_places import World
 from tests.preloaded import CONTEXT
 
-pytestmark = pytest.mark.thorough
-
 NUMBERS = count()
 MINE = ("measurements.parquet", "one/main/trigger/measurements.parquet", "two/shards/notes.parquet", "two/mine/deep/notes.txt")
 
@@ -91,7 +89,7 @@ def checksums(path: Path) -> dict[str, tuple]:
         return {name: found for name, found in published.checksums().items() if name != "shard"}
 
 
-@pytest.mark.parametrize("kind", ["disk", "s3"])
+@pytest.mark.parametrize("kind", [pytest.param("disk", marks=pytest.mark.thorough), pytest.param("s3", marks=pytest.mark.long)])
 def test_commands_of_one_lake_that_are_killed_leave_every_other_byte(servers: Servers, tiny: Tiny, file: Path, tmp_path: Path, kind: str) -> None:
     name = f"killed{next(NUMBERS)}"
     root = servers.data(name) if kind == "s3" else str(tmp_path / "files")
