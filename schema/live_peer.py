@@ -50,12 +50,21 @@ class Peer:
 
 
 def peer_of(sock: socket.socket | None) -> Peer | None:
-    """Who listens at the other end of a Unix socket; None where the system does not say, or it is this process."""
+    """The model process that listens at the other end of a Unix socket; None where the system does not say, or it is none, as where ssh forwards one."""
     if sys.platform != "linux" or sock is None or sock.family != socket.AF_UNIX:
         return None
     pid, _, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    found = process_at(pid) if pid and pid != os.getpid() else None
+    found = process_at(pid) if pid and pid != os.getpid() and is_model_process(pid) else None
     return found and found[1]
+
+
+def is_model_process(pid: int) -> bool:
+    """Whether a process runs `atlas live`."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return b"live" in words and any(b"atlas" in word for word in words[: words.index(b"live")])
 
 
 def process_at(pid: int) -> tuple[str, Peer] | None:

@@ -28,9 +28,9 @@ def sockets() -> Iterator[Path]:
 
 
 @contextmanager
-def listening(path: Path, then: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process with the socket of an atlas, which does something else."""
-    with subprocess.Popen([sys.executable, "-c", LISTENER.format(then), str(path)], stdout=subprocess.PIPE) as process:
+def listening(path: Path, then: str, command: tuple[str, ...] = ("atlas", "live")) -> Iterator[subprocess.Popen[bytes]]:
+    """A process with the socket of an atlas, which does something else than its command says."""
+    with subprocess.Popen([sys.executable, "-c", LISTENER.format(then), str(path), *command], stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
             process.stdout.readline()
@@ -55,11 +55,16 @@ def test_a_process_that_is_stopped_or_only_waits_is_ended(sockets: Path, tmp_pat
         assert process.wait() == -signal.SIGKILL
 
 
-def test_a_process_that_is_busy_is_left_alone(sockets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("then", "command"), [("any(False for _ in iter(int, 1))", ("atlas", "live")), ("time.sleep(1000)", ("ssh", "-L"))], ids=["busy", "another"]
+)
+def test_a_process_that_is_busy_or_no_model_process_is_left_alone(
+    sockets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str, command: tuple[str, ...]
+) -> None:
     monkeypatch.setattr(asking, "WORD", 0.3)
     monkeypatch.setattr("schema.live_peer.WORD", 0.3)
     monkeypatch.setattr("atlas.live.process.ANSWER", 0.5)
-    with listening(socket_path(tmp_path / "a.duckdb"), "any(False for _ in iter(int, 1))") as process:
+    with listening(socket_path(tmp_path / "a.duckdb"), then, command) as process:
         with pytest.raises(atlas.AtlasError, match=r"ended before it answered \(timed out\)"):
             ask(tmp_path / "a.duckdb")
         assert process.poll() is None
