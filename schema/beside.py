@@ -229,7 +229,8 @@ def attach_file(con: duckdb.DuckDBPyConnection, target: Path, kind: Beside, name
         raise AtlasError(f"cannot read the {kind.name} in {target}: it is no DuckDB file. Move it away to go on without them.")
     try:
         with own_name(target) as own:
-            con.execute(f"ATTACH IF NOT EXISTS '{quoted(own)}' AS {name} (READ_ONLY)")
+            # not IF NOT EXISTS: DuckDB 1.5.5 then waits for ever where it takes this database for an earlier one that had the file open
+            con.execute(f"ATTACH '{quoted(own)}' AS {name} (READ_ONLY)")
         is_ours = (name, kind.label) in stored_tables(con)
         versions = con.execute(f"SELECT version FROM {name}.{kind.label} LIMIT 2").fetchall() if is_ours else []
     except duckdb.Error as error:
