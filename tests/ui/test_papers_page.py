@@ -129,7 +129,7 @@ def test_a_threshold_is_the_readers(visit: Visit, tiny: Path) -> None:
 def test_what_an_item_waits_for_is_said_with_what_to_run(visit: Visit, tiny: Path) -> None:
     app = shown(visit, tiny, "geva2021_patterns")
     assert "Not here yet: no annotated keys of corpus 0." in text_of(app)
-    assert "atlas annotate sheet --db tiny.duckdb --subject keys\natlas annotate load" in text_of(app)
+    assert "atlas annotate sheet --db tiny.duckdb --subject keys -o keys.csv\natlas annotate load keys.csv --db tiny.duckdb --annotator YOU" in text_of(app)
     con = store.open_writer(tiny)
     con.execute("DELETE FROM run WHERE kind = 'trace'")
     con.close()
