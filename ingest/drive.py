@@ -227,4 +227,4 @@ def riders(run: Run, span: Span) -> list[int]:
 def say(bar: Progress, note: str | None) -> None:
     """Print a note above the bar, as it is; nothing for None."""
     if note:
-        bar.console.print(printable(note), markup=False, highlight=False, soft_wrap=True)
+        bar.console.print("\n".join(map(printable, note.split("\n"))), markup=False, highlight=False, soft_wrap=True)

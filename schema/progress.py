@@ -83,8 +83,8 @@ class Lines(Progress):
 
 
 def printable(text: str) -> str:
-    """A text whose lines hold nothing that a terminal acts on, as names of files and models may."""
-    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
+    """A line that holds nothing that a terminal acts on, as names of files and models may."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def clock(seconds: float | None) -> str:

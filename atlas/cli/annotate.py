@@ -126,10 +126,9 @@ def print_status(db: Path | None, out: dict[str, Any]) -> None:
         from atlas.left_out import left_out
 
         frame, stale = status(a.con)
-        said = left_out(a.con, "annotations") or ("no annotations yet" if frame.is_empty() else "")
-        if said:
-            begins = f"; `atlas annotate sheet --db {quote(str(a.path))} --subject keys -o keys.csv` writes a sheet to fill in" if frame.is_empty() else ""
-            click.echo(f"note: {said}{begins}", err=True)
+        begins = f"no annotations yet; `atlas annotate sheet --db {quote(str(a.path))} --subject keys -o keys.csv` writes a sheet to fill in"
+        if said := left_out(a.con, "annotations") or (begins if frame.is_empty() else ""):
+            click.echo(f"note: {said}", err=True)
         emit(frame, provenance=partial(provenance, a.con, a.path, sql="atlas annotate status", n_rows=frame.height), **out)
     if stale:
         from atlas.export.visible import visible_line

@@ -65,6 +65,7 @@ def test_a_silent_or_missing_storage_is_given_up(
     assert [p.name for p in tmp_path.iterdir() if p.name != path.name] == []
 
 
+@pytest.mark.thorough
 def test_of_two_that_pull_to_one_name_the_second_is_refused(
     request_lake: Callable[..., Request], tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
