@@ -161,7 +161,7 @@ def check_token(con: duckdb.DuckDBPyConnection, token: object) -> None:
 def check_annotator(con: duckdb.DuckDBPyConnection, annotator: object) -> None:
     names = [name for (name,) in fetch_rows(con, "SELECT DISTINCT annotator FROM annotations.annotation ORDER BY annotator")]
     if str(annotator).lower() not in {name.lower() for name in names}:
-        raise AtlasError(f"no annotator {annotator!r}; {what_there_is(', '.join(names), ': nobody has annotated anything')}")
+        raise AtlasError(f"no annotator {annotator!r}; {what_there_is(', '.join(names))}")
 
 
 def check_collection(con: duckdb.DuckDBPyConnection, collection: object) -> None:

@@ -28,6 +28,6 @@ class QueryTimeout(AtlasError):
     """A statement ran past its time limit."""
 
 
-def what_there_is(names: str, how: str = "") -> str:
-    """The end of a message that something does not exist: the names that do, or that there are none, and how to come by one."""
-    return f"they are {names}" if names else f"there are none yet{how}"
+def what_there_is(names: str) -> str:
+    """The end of a message that something does not exist: the names that do, or that there are none."""
+    return f"they are {names}" if names else "there are none yet"

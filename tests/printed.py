@@ -39,7 +39,7 @@ LEFT_OUT = {
 HUB = "openai-community/gpt2"
 
 
-def documented() -> Iterator[tuple[Path, list[str]]]:
+def list_commands() -> Iterator[tuple[Path, list[str]]]:
     """Each document with the lines of its shell blocks."""
     for path in DOCUMENTS:
         blocks = re.findall(r"```sh\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
@@ -89,7 +89,7 @@ def sentences(document: int) -> list[dict[str, str]]:
     ]
 
 
-def parsed(words: dict[str, str]) -> str:
+def write_rows(words: dict[str, str]) -> str:
     """A sentence's rows as CoNLL-U has them."""
     rows = [(i, *word.format(**words).split()) for i, word in enumerate(WORDS, 1)]
     return "".join(f"{i}\t{form}\t_\t{pos}\t{tag}\t_\t{head}\t{relation}\t_\t{note}\n" for i, form, pos, tag, head, relation, note in rows) + "\n"
@@ -108,7 +108,7 @@ def write_world(folder: Path, document: Path) -> None:
     for n, split in ((30, "train"), (12, "validation"), (12, "test")):
         said = [" ".join(SENTENCE.format(**words) for words in sentences(i)) for i in range(n)]
         (folder / "news" / f"{split}.jsonl").write_text("".join(json.dumps({"text": each}) + "\n" for each in said))
-    (folder / "gold.conllu").write_text("".join(parsed(words) for i in range(30) for words in sentences(i)))
+    (folder / "gold.conllu").write_text("".join(write_rows(words) for i in range(30) for words in sentences(i)))
     (folder / "blimp").mkdir()
     pair = {"sentence_good": "The senators praise him.", "sentence_bad": "The senators praises him.", "UID": "agreement", "pairID": "0"}
     (folder / "blimp" / "agreement.jsonl").write_text(json.dumps(pair) + "\n")
@@ -150,7 +150,7 @@ def report(place: str, line: str, folder: Path) -> bool:
 def run_documents(named: list[str]) -> int:
     """Run the commands of the documents, and count those that failed. named: parts of the names of those to run; all where there are none."""
     n_failed = 0
-    for document, lines in documented():
+    for document, lines in list_commands():
         if named and not any(part in document.name for part in named):
             continue
         with tempfile.TemporaryDirectory() as name:
@@ -162,7 +162,7 @@ def run_documents(named: list[str]) -> int:
     return n_failed
 
 
-def said_by(path: Path) -> dict[str, str]:
+def collect_commands(path: Path) -> dict[str, str]:
     """Each command of ours that the questions, the papers and the pages of an atlas print, and where it was seen first."""
     import logging
     import warnings
@@ -219,7 +219,7 @@ def run_said(folder: Path) -> int:
     if not report("(the atlas)", made, folder):
         return 1
     n_failed = 0
-    for command, place in sorted(said_by(path).items()):
+    for command, place in sorted(collect_commands(path).items()):
         shutil.copy(path, folder / "kept.duckdb")
         n_failed += not report(place, command, folder)
         for left in folder.glob("mine.*"):

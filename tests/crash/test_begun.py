@@ -110,7 +110,7 @@ def test_what_was_written_is_held_again(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def restored(path: Path, identity: str = "of this text") -> int:
+def restore_counts(path: Path, identity: str = "of this text") -> int:
     """Batches that are not read again."""
     counts = Counts()
     n_batches = Begun(path).restore(identity, [counts])
@@ -124,7 +124,7 @@ def restored(path: Path, identity: str = "of this text") -> int:
 def test_what_is_damaged_or_of_another_user_is_read_again(tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / BEGUN
     written(path)
-    assert restored(path) == 3
+    assert restore_counts(path) == 3
     whole = path.read_bytes()
     path.unlink()
     match damage:
@@ -157,7 +157,7 @@ def test_what_is_damaged_or_of_another_user_is_read_again(tmp_path: Path, damage
             (tmp_path / "activation-atlas" / "begun.secret").touch()
         case "unsigned":
             path.write_bytes(b"0" * 64 + whole[64:])
-    assert restored(path) == 0
+    assert restore_counts(path) == 0
 
 
 @pytest.mark.parametrize("other", ["a text", "a class", "a dtype", "a recorder"])
@@ -175,7 +175,7 @@ def test_what_is_of_something_else_is_read_again(tmp_path: Path, other: str) -> 
             header["states"]["list"][0]["dict"][0][0] = "restore"
     signed = json.dumps(header).encode() + b"\n" + data
     path.write_bytes(sign([signed]).encode() + signed)
-    assert restored(path, identity) == 0
+    assert restore_counts(path, identity) == 0
 
 
 def test_what_lies_in_the_place_of_a_draft_is_not_written_through(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_what_lies_in_the_place_of_a_draft_is_not_written_through(tmp_path: Path
     (tmp_path / f"{BEGUN}.new").symlink_to(theirs)
     written(tmp_path / BEGUN)
     assert theirs.read_text() == "of another"
-    assert restored(tmp_path / BEGUN) == 3
+    assert restore_counts(tmp_path / BEGUN) == 3
 
 
 def test_a_disk_that_is_full_ends_nothing_and_nothing_is_said_to_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
