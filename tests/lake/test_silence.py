@@ -51,7 +51,7 @@ def test_a_silent_catalogue_is_given_up(mute: int, tmp_path: Path, call: Call, c
 def test_a_silent_or_missing_storage_is_given_up(
     request_lake: Callable[..., Request], mute: int, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = run(request_lake())
+    path = run(request_lake(trace=0, paper=False))
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         for port in (mute, nobody.getsockname()[1]):
@@ -69,7 +69,7 @@ def test_a_silent_or_missing_storage_is_given_up(
 def test_of_two_that_pull_to_one_name_the_second_is_refused(
     request_lake: Callable[..., Request], tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, target = run(request_lake()), tmp_path / "pulled.duckdb"
+    path, target = run(request_lake(trace=0, paper=False)), tmp_path / "pulled.duckdb"
     seen: list[tuple[int, str, str]] = []
     copy = pulling.copy
 
