@@ -115,7 +115,7 @@ def test_without_digests_it_is_read_and_that_is_said(atlas: Path) -> None:
     assert done.output.endswith(f"; no digests tell whether {atlas} is what was written\n")
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("harm", ["flipped", "gone"])
 def test_keys(atlas: Path, harm: str) -> None:
     file = keys_folder(atlas) / "101.parquet"

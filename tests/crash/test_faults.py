@@ -118,7 +118,7 @@ def repaired_missing(target: Path) -> str:
     return looked.output
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("damage", ["truncated", "swapped", "another's", "no manifest", "half a manifest"])
 def test_a_damaged_shard_is_named_removed_and_computed_again(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], damage: str) -> None:
     target = interrupted("shard")
@@ -159,6 +159,7 @@ def test_a_whole_shard_under_the_name_of_another_counts_as_what_it_is(tiny: Tiny
     assert sums(run(tiny.request(target))) == expected
 
 
+@pytest.mark.thorough
 def test_what_a_dead_writer_left_is_removed(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path]) -> None:
     target = interrupted("log")
     work = committer.work_folder(target)

@@ -99,7 +99,7 @@ NOT_ALMIGHTY = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if o
 """Root may write anywhere; this is what it must not."""
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("place", ["new", "of the atlas", "of the work"])
 def test_a_folder_that_may_not_be_written_is_named(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], tmp_path: Path, place: str) -> None:
     target = tmp_path / "a.duckdb" if place == "new" else interrupted("log")

@@ -21,7 +21,7 @@ from tests.crash.test_faults import repaired, staged
 from tests.exact.tiny import Tiny, run
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("place", ["shards/worker-0/notes.txt", "shards/notes.txt", "shards/worker-0/my folder/notes.txt"])
 def test_a_stray_file_among_the_shards_is_kept_elsewhere(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], place: str) -> None:
     target = interrupted("shard")
@@ -114,7 +114,7 @@ def test_a_shard_of_a_run_that_is_not_there_is_computed_with_its_run(tiny: Tiny,
     assert sums(run(tiny.request(target))) == expected
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("damage", ["another column", "a column less", "a NULL", "another table", "another type"])
 def test_a_shard_of_the_right_digest_and_wrong_tables_is_computed_again(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], damage: str) -> None:
     target = interrupted("shard")

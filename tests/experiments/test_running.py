@@ -75,7 +75,7 @@ def stop_within_the_second(what: str, share: float = 0.0) -> None:
         raise Stopped
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.thorough
 @every_kind
 def test_one_that_stops_anywhere_goes_on_and_its_file_repeats_it_to_the_bit(world: World, loaded: Loaded, kind: str) -> None:
     spec = spec_of(specs(world)[kind])

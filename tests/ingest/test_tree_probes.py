@@ -265,6 +265,7 @@ def contents(path: Path) -> dict[str, list[tuple]]:
         return {name: con.execute(f"FROM {name} ORDER BY ALL").fetchall() for name in OF_WORDS}
 
 
+@pytest.mark.thorough
 def test_killed_between_its_shards_it_goes_on_to_the_same_rows(probed_trees: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[int] = []
     real = committer.load_shard

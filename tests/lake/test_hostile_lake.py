@@ -187,6 +187,7 @@ def test_neither_catalogue_nor_storage_nor_passwords_are_reached(lake: Path, ask
     assert state(lake) == before
 
 
+@pytest.mark.thorough
 def test_what_holds_without_a_judge(lake: Path) -> None:
     """No setting of the connection has a key, no secret shows one, and no address a password."""
     with atlas.open(lake) as a:
@@ -195,6 +196,7 @@ def test_what_holds_without_a_judge(lake: Path) -> None:
     assert CATALOGUE_PASSWORD not in str(everything)
 
 
+@pytest.mark.thorough
 def test_tables_are_read_as_ever(lake: Path) -> None:
     with atlas.open(lake) as a:
         assert a.sql("SELECT count(*) FROM trigger").item() == 144

@@ -38,6 +38,7 @@ def test_parts_sum_to_the_logits_of_plain_transformers(process: World, traced: L
         np.testing.assert_allclose(mean, logits.mean(), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.thorough
 def test_a_switched_head_adds_nothing_where_it_was_switched_and_its_row_is_told_of_the_base_alone(traced: LiveTrace) -> None:
     own = [traced.ask("prediction_parts", traced.position_id(-2, arm), n=100).filter(kind="head", layer=1, head=0)["logit"].item() for arm in (0, 2)]
     # it was switched at the last token, which this one does not see

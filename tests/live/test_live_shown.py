@@ -52,6 +52,7 @@ def on_terminal(process: World, monkeypatch: pytest.MonkeyPatch) -> str:
     return b"".join(parts).decode()
 
 
+@pytest.mark.thorough
 def test_a_terminal_shows_texts_while_they_come_and_is_clean_in_the_end(process: World, monkeypatch: pytest.MonkeyPatch) -> None:
     with atlas.open(process.atlas) as a:
         whole = a.live().trace(PROMPT, n_new=20).continuations["text"].item()

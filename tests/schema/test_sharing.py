@@ -241,6 +241,7 @@ def test_a_file_is_attached_apart_however_often_it_was_before(path: Path) -> Non
     assert subprocess.run([sys.executable, "-c", APART, str(path)], timeout=240, check=False).returncode == 0
 
 
+@pytest.mark.thorough
 def test_what_of_no_second_name_can_be_made_is_opened_as_it_is_now(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a file of another's, to which Linux makes no second link: what an open atlas has attached is not what the next finds."""
     split_sequences(path, 0)
