@@ -83,7 +83,6 @@ def test_a_flipped_bit_in_a_column_that_no_rule_reads(atlas: Path) -> None:
         ("ALTER TABLE trigger RENAME coefficient TO other", "the table trigger has other rows than were written"),
         ("COMMENT ON COLUMN trigger.coefficient IS 'another'", "the table trigger has other columns than were written"),
         ("DELETE FROM table_digest WHERE table_name = 'trigger'", "the table trigger was not written with the others, or its digest is gone"),
-        ("DELETE FROM table_digest", "the table table_digest is empty, so that nobody knows what was written"),
         ("DROP TABLE map_point", "the table map_point is gone"),
     ],
 )
@@ -109,7 +108,7 @@ def test_rows_in_another_order_are_the_same(atlas: Path) -> None:
 
 def test_without_digests_it_is_read_and_that_is_said(atlas: Path) -> None:
     with closing(duckdb.connect(str(atlas))) as con:
-        con.execute("DROP TABLE table_digest; DROP TYPE release_digest; UPDATE trigger SET preceding_scale = 9")
+        con.execute("DELETE FROM table_digest; UPDATE trigger SET preceding_scale = 9")
     done = ask(atlas, "--quiet")
     assert done.exit_code == 0, done.output
     assert done.output.endswith(f"; no digests tell whether {atlas} is what was written\n")
