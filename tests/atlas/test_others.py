@@ -93,6 +93,7 @@ def test_what_is_of_this_atlas_is_attached_as_it_lies_there(path: Path) -> None:
         assert a.geva2021_fig2()["n_keys"].to_list() == [4, 2]
 
 
+@pytest.mark.thorough
 def test_a_change_neither_sees_nor_takes_what_is_of_another_text(path: Path) -> None:
     """A member of the same position is added beside the other, and removed alone; so is a look at the same key."""
     change(path, "UPDATE document SET text = replace(text, 'The cat', 'Our cat')", "UPDATE position SET token_id = 10 WHERE position_id = 5")

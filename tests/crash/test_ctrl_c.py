@@ -20,7 +20,7 @@ MOMENTS = {
 }
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_ctrl_c_while_duckdb_works(
     tiny: Tiny, expected: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, moment: str

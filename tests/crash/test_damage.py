@@ -63,6 +63,7 @@ def test_what_is_whole_is_said_to_be(atlas: Path) -> None:
     assert lines[-1].endswith(f"rules hold; {1 + len(kinds())} files are what was written")
 
 
+@pytest.mark.thorough
 def test_a_flipped_bit_in_a_column_that_no_rule_reads(atlas: Path) -> None:
     flip(atlas, add_unread(atlas))
     # the rules alone do not see it
@@ -106,6 +107,7 @@ def test_rows_in_another_order_are_the_same(atlas: Path) -> None:
     assert ask(atlas, "--quiet").exit_code == 0
 
 
+@pytest.mark.thorough
 def test_without_digests_it_is_read_and_that_is_said(atlas: Path) -> None:
     with closing(duckdb.connect(str(atlas))) as con:
         con.execute("DELETE FROM table_digest; UPDATE trigger SET preceding_scale = 9")

@@ -101,6 +101,7 @@ def test_a_damaged_working_file_is_set_aside(tiny: Tiny, expected: dict, finishe
     assert sums(run(tiny.request(target))) == expected
 
 
+@pytest.mark.thorough
 def test_a_damaged_snapshot_is_set_aside_and_made_again(tiny: Tiny, expected: dict, finished: Path) -> None:
     target = finished
     data = flipped(target)
@@ -254,6 +255,7 @@ def kill_after(tiny: Tiny, target: Path, module: str, name: str, table: str = ""
     assert done.returncode == -9, done.stderr
 
 
+@pytest.mark.thorough
 def test_an_ingest_killed_between_the_model_and_its_vocabulary_goes_on(tiny: Tiny, expected: dict, tmp_path: Path) -> None:
     target = tmp_path / "a.duckdb"
     kill_after(tiny, target, "ingest.store.register", "insert_row", "model")

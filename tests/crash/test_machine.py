@@ -123,7 +123,7 @@ def set_clock(monkeypatch: pytest.MonkeyPatch, by: Iterator[timedelta]) -> None:
         monkeypatch.setattr(module, "datetime", Moved)
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("days", [-1, 1])
 def test_a_clock_that_is_set_between_interruption_and_resume_changes_nothing_but_times(
     tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, days: int

@@ -84,7 +84,7 @@ def asked(tiny: Tiny, target: Path, **rule: object) -> Request:
     return tiny.request(target, trace=0, paper=False, triggers=K, batch_size=1, **rule)
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_lists_and_statistics_are_those_of_the_positions_that_count(tiny: Tiny, wanted: Callable, rule: dict, tmp_path: Path) -> None:
     found, want = Published(run(asked(tiny, tmp_path / "a.duckdb", **rule))), wanted(**rule)

@@ -188,7 +188,7 @@ def test_a_killed_process_leaves_what_the_next_one_finishes(tmp_path: Path) -> N
     assert finished.checksums() == Published(run(tiny.request(straight, trace=TRACED))).checksums()
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("which", ["tiny", "gated"])
 def test_the_size_of_shards_does_not_matter(which: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """One sequence a batch, so that every forward pass is the same to the bit."""

@@ -97,7 +97,7 @@ OF_A_HEAD = [
 ]  # fmt: skip
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("texts", [("x", "y", "the first of the people of the world"), ("x", "y", "z")], ids=["some of one token", "all of one token"])
 def test_one_head_of_one_layer_and_sequences_of_one_token_have_rows_that_keep_every_rule(call: Call, tmp_path: Path, texts: tuple[str, ...]) -> None:
     code, said = call("llama", *OF_HEADS, "--bos", "never", texts=texts, **ONE_HEAD)

@@ -91,7 +91,7 @@ def test_an_ingest_stopped_between_file_and_shard_goes_on(tiny: Tiny, expected: 
     assert files(run(tiny.request(target, **ASKED))) == expected
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("damage", ["gone", "cut", "other"])
 def test_a_file_that_was_lost_is_written_again_by_the_same_ingest(
     tiny: Tiny, expected: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str

@@ -103,7 +103,7 @@ def killed_after(monkeypatch: pytest.MonkeyPatch, n: int, action: Callable[[], N
             action()
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("kill_after", [4, 5, 6])
 def test_killed_between_the_shards_of_a_reading_it_ends_the_same_to_the_bit(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kill_after: int

@@ -98,6 +98,7 @@ def expected(con: duckdb.DuckDBPyConnection) -> dict[str, dict[int, str]]:
     return found
 
 
+@pytest.mark.thorough
 def test_labels_are_those_of_the_text(told: Path) -> None:
     with open_reader(told) as con:
         labels = expected(con)

@@ -261,6 +261,7 @@ def test_audit_sees_other_breaks_of_its_rule_too(tiny_copy: Uncommitted, name: s
     assert run_audit(tiny_copy, next(audit for audit in audits(2) if audit.name == name)).n_rows >= 1
 
 
+@pytest.mark.thorough
 def test_an_audit_runs_however_many_threads_share_the_few_rows_that_it_finds(suites_path: Path, tmp_path: Path) -> None:
     (audit,) = (audit for audit in file_audits() if audit.name == "direct_path_bigrams")
     with closing(duckdb.connect(shutil.copy(suites_path, tmp_path), config={"threads": 8})) as con:

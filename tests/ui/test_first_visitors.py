@@ -23,6 +23,7 @@ print(json.dumps(sorted(name for name in set(sys.modules) - before if name.parti
 """
 
 
+@pytest.mark.thorough
 def test_what_pages_import_is_imported_before_the_server_answers(tiny: Path) -> None:
     environment = {**os.environ, "ATLAS_HOSTS": "", "ATLAS_DB": str(tiny), "ATLAS_SERVED": json.dumps([str(tiny)])}
     done = subprocess.run([sys.executable, "-c", RENDER], env=environment, capture_output=True, text=True, check=True)

@@ -247,7 +247,7 @@ def test_what_a_server_keeps_is_bounded(tiny: Path, monkeypatch: pytest.MonkeyPa
     assert config_max_cache_data_size_to_bytes(bound) == 512 * 1024**2
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
 def test_the_command_itself_is_the_server_and_ends_when_told(tiny: Path, tmp_path: Path, chromium: Browser, told: signal.Signals) -> None:
     with serving(tiny, tmp_path / "log") as server:

@@ -272,6 +272,7 @@ def test_an_address_and_names_of_people_are_names_of_annotators(path: Path, load
     assert kept(path, name)[KEY][0].description == "first"
 
 
+@pytest.mark.thorough
 def test_what_was_said_of_another_model_is_neither_in_the_way_nor_replaced(path: Path, load_sheet) -> None:
     load_sheet(GOOD)
     with changing(ANNOTATIONS, path) as writer:

@@ -44,6 +44,7 @@ OF_TINY = Address("key", 0, 0, 1)
 """Three texts, of which ranks 1 and 3 are of one sequence."""
 
 
+@pytest.mark.thorough
 def test_a_sheet_that_an_earlier_release_made_with_every_text_is_loaded(tiny_atlas: Path, tmp_path: Path) -> None:
     made = tmp_path / "earlier.csv"
     with atlas.open(tiny_atlas) as a:

@@ -84,6 +84,7 @@ def test_a_collection_narrows_any_statement_and_keeps_its_order(path: Path) -> N
             within("FROM x", ["token"], "three")
 
 
+@pytest.mark.thorough
 def test_what_was_added_from_another_model_is_no_member_here(path: Path) -> None:
     """As in the file of an atlas that was ingested anew from other weights: nothing is refused, and nothing is taken for another component."""
     add(path, "old", "L0N1")

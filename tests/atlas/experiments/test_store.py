@@ -70,6 +70,7 @@ def test_the_file_answers_without_us(full_path: Path) -> None:
     assert con.execute("SELECT token, base_token FROM experiments.before_after(0, 0, 1) WHERE index = 1 AND rank = 1").fetchall() == [(" cat", " sat")]
 
 
+@pytest.mark.thorough
 def test_experiments_of_another_model_are_left_out_and_none_is_added(full_path: Path) -> None:
     n = len(ids(full_path))
     con = open_writer(full_path)
