@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 RENDER = """
 import json, os, sys
 from ui import links, server
