@@ -114,13 +114,6 @@ def check_corpus(con: duckdb.DuckDBPyConnection, corpus: object) -> None:
         raise AtlasError(f"no corpus {corpus}; {what_there_is(', '.join(f'{i}: {name}' for i, name in corpora.items()))}")
 
 
-def check_task(con: duckdb.DuckDBPyConnection, task: object) -> None:
-    """Where there are probes, one of them is of this label."""
-    tasks = [label for (label,) in fetch_rows(con, "SELECT DISTINCT task FROM probe_task ORDER BY task")]
-    if tasks and task not in tasks:
-        raise AtlasError(f"no probe of {task}; {what_there_is(', '.join(tasks))}")
-
-
 def check_traced(con: duckdb.DuckDBPyConnection, position_id: object) -> None:
     if fetch_rows(con, f"SELECT position_id FROM trace WHERE position_id = {literal(position_id)}"):
         return
@@ -235,7 +228,6 @@ CHECKS: dict[str, Callable[[duckdb.DuckDBPyConnection, object], None]] = {
     "neuron": check_neuron,
     "head": check_head,
     "corpus": check_corpus,
-    "task": check_task,
     "position_id": check_traced,
     "position_ids": check_positions,
     "at_position": check_position,

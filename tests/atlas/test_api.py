@@ -48,7 +48,6 @@ def test_an_unknown_method_names_the_nearest(a: atlas.Atlas) -> None:
         ("top_triggers", {"layer": -1, "neuron": 0}, "no layer -1"),
         ("top_triggers", {"layer": 0, "neuron": 4}, "no neuron 4: this model has neurons 0 to 3"),
         ("top_triggers", {"layer": 0, "neuron": 1, "corpus": 5}, r"no corpus 5; they are 0: tales \(all\), 1: more \(test\)"),
-        ("probe_layers", {"task": "frequency"}, "no probe of frequency; they are pos$"),
         ("top_triggers", {"layer": 0}, "missing a required argument: 'neuron'"),
         ("top_triggers", {"layer": 0, "neuron": None}, "neuron must not be None"),
         ("top_triggers", {"layer": 0, "neuron": 0, "colour": 1}, "colour"),
