@@ -1,5 +1,6 @@
 """Do the passes that a request asks for, one after the other; those that record while a text is read share its forward passes."""
 
+import json
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -142,7 +143,8 @@ class Run:
 
     def asked(self, i: int) -> Asked:
         """What a shard asks of the reading."""
-        return Asked(self.run_id, self.recording.recorder(self.run_id), None if self.parts is None else self.samples[i])
+        settings = json.dumps({**self.recording.settings}, sort_keys=True, default=str)
+        return Asked(self.run_id, self.recording.recorder(self.run_id), None if self.parts is None else self.samples[i], settings)
 
     def lacking(self) -> dict[int, np.ndarray]:
         """Number of a shard that is not loaded → its part of the sample."""

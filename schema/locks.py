@@ -92,6 +92,6 @@ def open_or_make(path: Path) -> int:
 def is_at(handle: int, path: Path) -> bool:
     """Whether an open file still has that name: who held the lock before may have removed it meanwhile."""
     try:
-        return os.path.samestat(os.fstat(handle), path.stat())
+        return os.path.samestat(os.fstat(handle), path.lstat())
     except FileNotFoundError:
         return False

@@ -2,7 +2,8 @@
 
 import fcntl
 import os
-import shutil
+import re
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -147,17 +148,18 @@ def own_name(path: Path) -> Iterator[Path]:
         with suppress(OSError):
             clear_left(path)
         with suppress(OSError):
-            folder = tempfile.mkdtemp(prefix=f".{path.name}.{OPENING}{os.getpid()}-", dir=path.parent)
-            handle = os.open(folder, os.O_RDONLY)
+            folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.{OPENING}{os.getpid()}-", dir=path.parent))
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             stack.callback(os.close, handle)
+            stack.callback(remove_names, folder, handle)
             # until it is locked, it may be taken for one that was left
-            stack.callback(shutil.rmtree, folder, ignore_errors=True)
             with suppress(OSError):  # some network file systems have no such locks
-                fcntl.flock(handle, fcntl.LOCK_EX)
-            link, log = Path(folder) / path.name, path.with_name(f"{path.name}.wal")
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            link, log = folder / path.name, path.with_name(f"{path.name}.wal")
+            # in the folder that was made, whatever has its name by now
             if log.exists():
-                link.with_name(log.name).hardlink_to(log.resolve())
-            link.hardlink_to(path.resolve())
+                os.link(log.resolve(), log.name, dst_dir_fd=handle)
+            os.link(path.resolve(), link.name, dst_dir_fd=handle)
             name = link
         yield name
 
@@ -196,13 +198,17 @@ def remove_left(folder: Path) -> None:
     """Remove such a folder; whoever is making it just now waits for the lock, and finds it gone. What else somebody put there stays, and the folder with it."""
     with lock_left(folder) as handle:
         if handle is not None:
-            name = folder.name[1:].rpartition(f".{OPENING}")[0]
-            for link in (name, f"{name}.wal"):
-                # in the folder that is locked, whatever has its name by now
-                with suppress(FileNotFoundError):
-                    os.unlink(link, dir_fd=handle)
-            with suppress(OSError):
-                folder.rmdir()
+            remove_names(folder, handle)
+
+
+def remove_names(folder: Path, handle: int) -> None:
+    """Remove a folder's other names of the file, in the folder that is open, whatever has its name by now; and the folder if it is empty then."""
+    name = folder.name[1:].rpartition(f".{OPENING}")[0]
+    for link in (name, f"{name}.wal"):
+        with suppress(OSError):  # gone, or a folder that somebody put there
+            os.unlink(link, dir_fd=handle)
+    with suppress(OSError):
+        folder.rmdir()
 
 
 @contextmanager
@@ -214,9 +220,19 @@ def lock_left(folder: Path) -> Iterator[int | None]:
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             stack.callback(os.close, handle)
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(handle).st_uid == os.getuid():
+            if is_made_here(folder, handle):
                 found = handle
         yield found
+
+
+def is_made_here(folder: Path, handle: int) -> bool:
+    """Whether a folder is as `own_name` makes one: this user's alone, by a name of that form, and with other names of the file and nothing else.
+
+    In a folder that several may write to, somebody may give that name to a folder of this user's.
+    """
+    found, (name, _, drawn) = os.fstat(handle), folder.name[1:].rpartition(f".{OPENING}")
+    is_of_this_form = re.fullmatch(r"[0-9]{1,20}-[a-z0-9_]{8}", drawn) and stat.S_IMODE(found.st_mode) == stat.S_IRWXU and found.st_uid == os.getuid()
+    return bool(is_of_this_form) and {*os.listdir(handle)} <= {name, f"{name}.wal"}
 
 
 def lock_down(con: duckdb.DuckDBPyConnection) -> None:

@@ -77,8 +77,9 @@ Make = Callable[[Worker], Recorder]
 
 @dataclass(frozen=True)
 class Asked:
-    """What one run asks of a reading. make: of its recorder; sample: position_ids to record, ascending, None for every one."""
+    """What one run asks of a reading. make: of its recorder; sample: position_ids to record, ascending, None for every one; settings: the run's, as JSON."""
 
     run_id: int
     make: Make
     sample: np.ndarray | None
+    settings: str

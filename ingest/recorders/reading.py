@@ -70,7 +70,8 @@ def identity_of(worker: Worker, asked: list[Asked], sequences: list[Sequence], b
     model = worker.model
     digest = hashlib.sha256(f"{code_sha256()} {model.weights_sha256} {model.dtype} {torch.__version__} {torch.get_num_threads()} {batch_tokens}".encode())
     for each in asked:
-        digest.update(f"\n{each.run_id} ".encode() + (b"" if each.sample is None else each.sample.tobytes()))
+        # a number of a run that was given up is another's later
+        digest.update(f"\n{each.run_id} {each.settings} ".encode() + (b"" if each.sample is None else each.sample.tobytes()))
     for s in sequences:
         digest.update(f"\n{s.sequence_id} {s.first_position_id} ".encode() + np.asarray(s.token_ids).tobytes())
     return digest.hexdigest()

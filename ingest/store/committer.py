@@ -11,8 +11,11 @@ atlas.duckdb.work/
   shards/worker-0/      see ingest/store/shards.py
 """
 
+import errno
 import fcntl
 import os
+import re
+import stat
 import time
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -123,7 +126,7 @@ def held(target: Path) -> Iterator[Path]:
         if work.is_symlink() and work.exists():
             raise AtlasError(f"{work} is a link where the working folder of {target} would be, which is emptied in the end: remove the link")
         try:
-            lock = (work / "lock").open("a+", encoding="utf-8", errors="replace")
+            lock = open_lock(work / "lock")
         except FileNotFoundError:
             if not work.is_symlink():
                 continue  # who held it has just removed the folder
@@ -142,8 +145,9 @@ def held(target: Path) -> Iterator[Path]:
             if is_at(lock.fileno(), work / "lock"):
                 require_locks(work / "lock")
                 check_own(work)
-                if os.fstat(lock.fileno()).st_size and not holder(lock).startswith("PID "):
+                if os.fstat(lock.fileno()).st_size and not HOLDER.fullmatch(holder(lock)):
                     raise AtlasError(f"{work / 'lock'} is none of an ingest's, and would be written over: move it away")
+                lock.seek(0)
                 lock.truncate(0)
                 lock.write(f"PID {os.getpid()}")
                 lock.flush()
@@ -171,10 +175,32 @@ def is_own(path: Path) -> bool:
     return any(fnmatch(path.name, pattern) for pattern in OWN)
 
 
+HOLDER = re.compile(r"PID [0-9]{1,20}")
+"""What a lock says."""
+
+
+def open_lock(path: Path) -> TextIO:
+    """The file that locks a working folder, made if there is none. Raises AtlasError for a link, a pipe and a second name of a file: it is written to."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise AtlasError(f"{path} is a link, and what it leads to would be written over: remove the link") from error
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        os.close(descriptor)
+        raise AtlasError(f"{path} is none of an ingest's, and would be written over: move it away")
+    return os.fdopen(descriptor, "r+", encoding="utf-8", errors="replace")
+
+
 def holder(lock: TextIO) -> str:
     """'PID 123' of the process that holds a lock; it has just begun where it has not said so."""
     lock.seek(0)
-    return lock.read() or "one that has just begun"
+    said = lock.read(64)
+    if not said:
+        return "one that has just begun"
+    return said if HOLDER.fullmatch(said) else "one that does not say its number"
 
 
 def remove_work(work: Path) -> None:

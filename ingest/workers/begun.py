@@ -54,7 +54,7 @@ class Begun:
     def restore(self, identity: str, recorders: Sequence[Resumable]) -> int:
         """Batches that the recorders have heard, once they hold what the file says; none where it is of something else, of another user, or damaged."""
         self.saved_at = time.monotonic()
-        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, RecursionError, pa.ArrowException):
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, RecursionError, MemoryError, pa.ArrowException):
             whole = read_own(self.path)
             found = memoryview(whole)
             if not hmac.compare_digest(sign([found[N_DIGITS:]]).encode(), bytes(found[:N_DIGITS])):
@@ -63,7 +63,9 @@ class Begun:
             header = json.loads(bytes(found[N_DIGITS:end]))
             if header["identity"] != identity:
                 return 0
-            for recorder, state in zip(recorders, thaw(header["states"], np.frombuffer(found[end + 1 :], np.uint8)), strict=True):
+            # all of them before any holds one: a state that is none leaves each recorder as it was
+            states = thaw(header["states"], np.frombuffer(found[end + 1 :], np.uint8))
+            for recorder, state in zip(recorders, states, strict=True):
                 recorder.restore(state)
             return int(header["n_batches"])
         return 0
@@ -93,12 +95,13 @@ N_SECRET, N_DIGITS = 32, 64
 """Bytes of a secret, and digits of a signature."""
 
 
-def read_own(path: Path) -> bytes:
-    """The bytes of a file, read once. Raises OSError for a link, a pipe, a device, another user's file and one that is larger than the memory."""
+def read_own(path: Path, most: int | None = None) -> bytes:
+    """The bytes of a file, read once. Raises OSError for a link, a pipe, a device, another user's file and one of more than `most` bytes (None: the memory)."""
+    limit = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if most is None else most
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         told = os.fstat(descriptor)
-        if not stat.S_ISREG(told.st_mode) or told.st_uid != os.getuid() or told.st_size > os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
+        if not stat.S_ISREG(told.st_mode) or told.st_uid != os.getuid() or told.st_size > limit:
             raise OSError(f"{path} is no file that this user's ingest wrote")
         return file.read()
 
@@ -125,7 +128,7 @@ def secret() -> bytes:
         with suppress(FileExistsError):
             os.link(draft, path)
         draft.unlink()
-    if len(found := path.read_bytes()) != N_SECRET:
+    if len(found := read_own(path, N_SECRET)) != N_SECRET:
         raise OSError(f"{path} is no secret of {N_SECRET} bytes")
     return found
 

@@ -81,6 +81,18 @@ def test_each_batch_is_read_once_and_what_is_said_to_be_kept_is(
     assert sums(there) == sums(tmp_path / "at once.duckdb")
 
 
+def test_a_run_with_other_settings_takes_nothing_of_one_that_was_given_up(
+    tiny: Tiny, tmp_path: Path, read: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, alone = tmp_path / "there.duckdb", tmp_path / "alone.duckdb"
+    plain = {"paper": False, "trace": 0, "shard_positions": None}
+    assert said(tiny.request(there, **plain, skip_first=2))
+    monkeypatch.undo()
+    for path in (there, alone):
+        assert said(tiny.request(path, **plain, skip_first=0)) is None
+    assert sums(there) == sums(alone)
+
+
 class Counts(Holding):
     """A recorder that has counted."""
 

@@ -166,8 +166,8 @@ def test_what_a_dead_writer_left_is_removed(tiny: Tiny, expected: dict, interrup
     work = committer.work_folder(target)
     (work / "snapshot.tmp").write_bytes(b"half")
     (work / "shards" / "worker-0" / ".001-00001.99").mkdir(parents=True)
-    dead, own = target.with_name(f".{target.name}.opening-dead"), target.with_name(f".{target.name}.mine")
-    dead.mkdir()
+    dead, own = target.with_name(f".{target.name}.opening-{2**22 + 1}-aaaaaaaa"), target.with_name(f".{target.name}.mine")
+    dead.mkdir(0o700)
     own.mkdir()
     with own_name(target):
         (in_use,) = set(target.parent.glob(".a.duckdb.opening-*")) - {dead}

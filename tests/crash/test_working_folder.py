@@ -1,6 +1,7 @@
 """What a hand or a tool that copies files can do to the folder in which an atlas is made: the doctor mends it, or says what is to be done."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from contextlib import closing, nullcontext
@@ -189,3 +190,25 @@ def test_the_command_says_each_in_one_line(tiny: Tiny, tmp_path: Path, capsys: p
         assert atlas_command([arguments[0], str(tmp_path / "a.duckdb"), *arguments[1:]], is_debug=False) == 1
         said = capsys.readouterr().err
         assert said.startswith("Error: ") and said.count("\n") == 1 and "unexpected" not in said
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling", "second name", "pipe", "large"])
+def test_a_lock_that_is_none_is_refused_and_what_it_leads_to_is_as_it_was(tmp_path: Path, kind: str) -> None:
+    target, mine = tmp_path / "a.duckdb", tmp_path / "mine"
+    lock = work_folder(target) / "lock"
+    lock.parent.mkdir()
+    if kind != "dangling":
+        mine.write_text("" if kind == "second name" else "PID list: precious")
+    if kind in ("link", "dangling"):
+        lock.symlink_to(mine)
+    elif kind == "second name":
+        lock.hardlink_to(mine)
+    elif kind == "pipe":
+        os.mkfifo(lock)
+    else:
+        with lock.open("wb") as file:
+            file.truncate(2**30)
+    before = mine.read_bytes() if mine.exists() else None
+    with pytest.raises(AtlasError, match="would be written over"), held(target):
+        pass
+    assert (mine.read_bytes() if mine.exists() else None) == before

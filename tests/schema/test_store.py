@@ -87,21 +87,27 @@ def test_an_opening_removes_what_one_that_was_killed_left_of_this_file(tmp_path:
         process.kill()
     path.unlink()
     path.write_bytes(b"new")
-    alive, fresh, kept, none = (tmp_path / f".a.duckdb.opening-{rest}" for rest in (f"{os.getpid()}-x", f"{2**22 + 1}-x", f"{2**22 + 1}-y", "old"))
-    for folder in (alive, fresh, kept, none, tmp_path / f".b.duckdb.opening-{2**22 + 1}-x"):
-        folder.mkdir()
+    dead = f".a.duckdb.opening-{2**22 + 1}"
+    alive, fresh, kept, none, planted = (
+        tmp_path / name for name in (f".a.duckdb.opening-{os.getpid()}-aaaaaaaa", *(f"{dead}-{letter * 8}" for letter in "abcd"))
+    )
+    of_another = tmp_path / f".b.duckdb.opening-{2**22 + 1}-aaaaaaaa"
+    for folder in (alive, fresh, kept, none, planted, of_another):
+        folder.mkdir(0o700)
         (folder / "a.duckdb").write_bytes(b"old")
     (kept / "thesis").write_bytes(b"mine")
+    # as somebody may call a folder of this user's who may write beside it
+    planted.chmod(0o755)
     # who sends an archive may put a link in it
     mine = tmp_path / "mine"
     mine.mkdir()
     for name in ("a.duckdb", "a.duckdb.wal"):
         (mine / name).write_bytes(b"mine")
-    linked = tmp_path / f".a.duckdb.opening-{2**22 + 1}-z"
+    linked = tmp_path / f"{dead}-eeeeeeee"
     linked.symlink_to(mine)
     os.utime(linked, (0, 0), follow_symlinks=False)
     os.utime(mine, (0, 0))
-    grow_old(left, alive, kept, none, tmp_path / f".b.duckdb.opening-{2**22 + 1}-x")
+    grow_old(left, alive, kept, none, planted, of_another)
     with store.own_name(path):
         pass
     found = sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file() and p.parent != tmp_path)
@@ -110,10 +116,25 @@ def test_an_opening_removes_what_one_that_was_killed_left_of_this_file(tmp_path:
         mine / "a.duckdb.wal",
         alive / "a.duckdb",
         fresh / "a.duckdb",
+        kept / "a.duckdb",
         kept / "thesis",
-        tmp_path / f".b.duckdb.opening-{2**22 + 1}-x" / "a.duckdb",
+        planted / "a.duckdb",
+        of_another / "a.duckdb",
     ]
     assert found == sorted(str(p.relative_to(tmp_path)) for p in expected)
     assert not left.exists()
     assert not none.exists()
     assert sorted(p.name for p in mine.iterdir()) == ["a.duckdb", "a.duckdb.wal"]
+
+
+def test_a_folder_that_takes_the_place_of_its_own_while_it_is_open_keeps_all_that_is_in_it(tmp_path: Path) -> None:
+    path, mine = tmp_path / "a.duckdb", tmp_path / "mine"
+    path.write_bytes(b"atlas")
+    mine.mkdir()
+    (mine / "thesis").write_bytes(b"mine")
+    with store.own_name(path) as name:
+        moved = tmp_path / "moved"
+        name.parent.rename(moved)
+        mine.rename(name.parent)
+    assert (name.parent / "thesis").read_bytes() == b"mine"
+    assert list(moved.iterdir()) == []
