@@ -35,6 +35,12 @@ if TYPE_CHECKING:
 ELSEWHERE = (duckdb.InterruptException, duckdb.OutOfMemoryException, duckdb.ConnectionException)
 """Why DuckDB may not read a table that is whole."""
 
+ODD = (TypeError, ValueError, KeyError, OverflowError, NotImplementedError, AttributeError)
+"""What Python raises of a file that holds what no ingest writes."""
+
+MOST_FAULTS, LONGEST_FAULT = 50, 500
+"""Faults of a file that are said, and characters of one."""
+
 CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
 """How a process ends by what it does itself; any other signal is sent to it, as where memory runs out."""
 
@@ -95,7 +101,14 @@ def read_file(path: Path) -> Reading:
         found.faults.append(str(error).splitlines()[0])
     except Exception as error:
         found.faults.append(require_damage(error))
+    found.faults, found.key_faults = shorten(found.faults), shorten(found.key_faults)
     return found
+
+
+def shorten(faults: list[str]) -> list[str]:
+    """The first of many faults, each cut where it is long."""
+    more = [f"and {len(faults) - MOST_FAULTS:,} faults more"] if len(faults) > MOST_FAULTS else []
+    return [f"{fault[:LONGEST_FAULT]} …" if len(fault) > LONGEST_FAULT else fault for fault in faults[:MOST_FAULTS]] + more
 
 
 def read_tables(con: duckdb.DuckDBPyConnection, found: Reading) -> None:
@@ -179,6 +192,8 @@ def require_damage(error: Exception) -> str:
         return said
     if isinstance(error, duckdb.Error) and not isinstance(error, ELSEWHERE):
         return str(error).splitlines()[0]
+    if isinstance(error, ODD):
+        return f"it holds what no ingest writes ({type(error).__name__}: {' '.join(str(error).split())})"
     raise error
 
 
