@@ -231,7 +231,7 @@ def is_made_here(folder: Path, handle: int) -> bool:
     In a folder that several may write to, somebody may give that name to a folder of this user's.
     """
     found, (name, _, drawn) = os.fstat(handle), folder.name[1:].rpartition(f".{OPENING}")
-    is_of_this_form = re.fullmatch(r"[0-9]{1,20}-[a-z0-9_]{8}", drawn) and stat.S_IMODE(found.st_mode) == stat.S_IRWXU and found.st_uid == os.getuid()
+    is_of_this_form = re.fullmatch(r"[0-9]{1,20}-[a-z0-9_]{8}", drawn) and found.st_mode & 0o777 == stat.S_IRWXU and found.st_uid == os.getuid()
     return bool(is_of_this_form) and {*os.listdir(handle)} <= {name, f"{name}.wal"}
 
 

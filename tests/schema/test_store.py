@@ -98,6 +98,8 @@ def test_an_opening_removes_what_one_that_was_killed_left_of_this_file(tmp_path:
     (kept / "thesis").write_bytes(b"mine")
     # as somebody may call a folder of this user's who may write beside it
     planted.chmod(0o755)
+    # as made in a folder that hands its group on
+    none.chmod(0o2700)
     # who sends an archive may put a link in it
     mine = tmp_path / "mine"
     mine.mkdir()
