@@ -12,7 +12,7 @@ BIN := .venv/bin
 # three processes (four of the thorough tests, which wait more), so that two cores have work while one waits for a server, a browser or what it killed;
 # what tests share is made once, by the one that has them all;
 # one that ends at a test is replaced, and the tests after that one are run (tests/limits.py)
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --max-worker-restart 3 --dist loadfile --no-loadscope-reorder --durations 10
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 4 --max-worker-restart 3 --dist loadfile --no-loadscope-reorder --durations 10
 # what a run of `make test` executed, for the test that every feature was
 FEATURES := .features
 # a thread of DuckDB's for each process as well, which else wait for each other; `make lake` and `make lane-2` test it with as many as there are cores
@@ -103,7 +103,7 @@ test: .venv/.installed-dev packages ## every feature once, in nine to fourteen m
 test-all: test lake lane-2 clients thorough long ## all tests
 
 thorough: .venv/.installed-dev packages ## the tests that `make test` leaves out: every case of every rule
-	$(DUCKDB_THREADS) $(PYTEST) -n 4 -m 'thorough and not long'
+	$(DUCKDB_THREADS) $(PYTEST) -m 'thorough and not long'
 
 long: .venv/.installed-dev packages ## tests that take minutes each: soaks, kills of a lake, the demo's model against brute force, every view
 	$(DUCKDB_THREADS) $(PYTEST) -m long

@@ -179,6 +179,7 @@ def test_what_a_dead_writer_left_is_removed(tiny: Tiny, expected: dict, interrup
     assert sums(run(tiny.request(target))) == expected
 
 
+@pytest.mark.thorough
 def test_of_two_ingests_at_once_the_second_is_refused_before_it_loads_its_model(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "a.duckdb"
     code = f"from pathlib import Path; from ingest.store.committer import held\nwith held(Path({str(target)!r})): print('held', flush=True); input()"

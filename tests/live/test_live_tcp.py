@@ -49,6 +49,7 @@ def status(port: int, *headers: tuple[str, str]) -> tuple[int, dict]:
         return response.status, json.loads(response.read() or b"{}") if response.status != 400 else {}
 
 
+@pytest.mark.thorough
 def test_only_the_token_passes(port: int, token: str) -> None:
     """From a page of another origin, and under a name that points here, as well."""
     host, right = ("Host", f"127.0.0.1:{port}"), ("Authorization", f"Bearer {token}")
@@ -83,6 +84,7 @@ def test_a_token_that_comes_twice_is_none() -> None:
     assert not has_token(Headers(raw=[token, token]))
 
 
+@pytest.mark.thorough
 def test_whoever_has_the_token_asks_as_on_the_socket(port: int, token: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ADDRESS, f"127.0.0.1:{port}")
     with atlas.open(world.atlas) as a:

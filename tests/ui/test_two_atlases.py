@@ -184,6 +184,7 @@ def test_no_more_atlases_are_served_than_stay_open(tiny: Path, visit: Visit, mon
     assert not counted
 
 
+@pytest.mark.thorough
 def test_columns_of_other_types_are_compared_as_far_as_they_are_numbers() -> None:
     here = pl.DataFrame({"direction": ["read"], "token": ["a"], "rank": [1], "score": [0.5]})
     there = pl.DataFrame({"direction": ["read"], "token": ["b"], "rank": ["x"], "score": ["0.25"]})
