@@ -9,7 +9,7 @@ INSTALL := TORCH='$(TORCH)' TORCH_ARGS='$(TORCH_ARGS)' $(PYTHON) install.py
 UV := $(PYTHON) install.py uv
 
 BIN := .venv/bin
-# three processes (four of the thorough tests, which wait more), so that two cores have work while one waits for a server, a browser or what it killed;
+# four processes, so that two cores have work while some wait for a server, a browser or what they killed;
 # what tests share is made once, by the one that has them all;
 # one that ends at a test is replaced, and the tests after that one are run (tests/limits.py)
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 4 --max-worker-restart 3 --dist loadfile --no-loadscope-reorder --durations 10
@@ -95,7 +95,7 @@ packages: ## LaTeX and Chromium, which some tests run: on Debian, as root or wit
 	$(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $(DEBIAN_PACKAGES) </dev/null >/dev/null || \
 	echo 'packages: apt-get could not install $(DEBIAN_PACKAGES)'
 
-test: .venv/.installed-dev packages ## every feature once, in nine to fourteen minutes on two cores
+test: .venv/.installed-dev packages ## every feature once, in eleven minutes on two cores
 	rm -rf $(FEATURES) && mkdir $(FEATURES)
 	$(DUCKDB_THREADS) $(PYTEST) -m 'not thorough and not long' --features=$(FEATURES)
 	$(BIN)/python -m pytest -q --features=$(FEATURES) tests/features.py
