@@ -143,7 +143,7 @@ class Run:
 
     def asked(self, i: int) -> Asked:
         """What a shard asks of the reading."""
-        settings = json.dumps({**self.recording.settings}, sort_keys=True, default=str)
+        settings = json.dumps({**self.recording.settings}, sort_keys=True)
         return Asked(self.run_id, self.recording.recorder(self.run_id), None if self.parts is None else self.samples[i], settings)
 
     def lacking(self) -> dict[int, np.ndarray]:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 ELSEWHERE = (duckdb.InterruptException, duckdb.OutOfMemoryException, duckdb.ConnectionException)
 """Why DuckDB may not read a table that is whole."""
 
-ODD = (TypeError, ValueError, KeyError, OverflowError, NotImplementedError, AttributeError)
+ODD = (TypeError, ValueError, OverflowError, NotImplementedError)
 """What Python raises of a file that holds what no ingest writes."""
 
 MOST_FAULTS, LONGEST_FAULT = 50, 500

@@ -146,7 +146,7 @@ def held(target: Path) -> Iterator[Path]:
                 require_locks(work / "lock")
                 check_own(work)
                 if os.fstat(lock.fileno()).st_size and not HOLDER.fullmatch(holder(lock)):
-                    raise AtlasError(f"{work / 'lock'} is none of an ingest's, and would be written over: move it away")
+                    raise AtlasError(f"{work / 'lock'} {NO_LOCK}")
                 lock.seek(0)
                 lock.truncate(0)
                 lock.write(f"PID {os.getpid()}")
@@ -178,6 +178,9 @@ def is_own(path: Path) -> bool:
 HOLDER = re.compile(r"PID [0-9]{1,20}")
 """What a lock says."""
 
+NO_LOCK = "is none of an ingest's, and would be written over: move it away"
+"""Of a file, a link or a pipe in its place."""
+
 
 def open_lock(path: Path) -> TextIO:
     """The file that locks a working folder, made if there is none. Raises AtlasError for a link, a pipe and a second name of a file: it is written to."""
@@ -186,11 +189,11 @@ def open_lock(path: Path) -> TextIO:
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
-        raise AtlasError(f"{path} is a link, and what it leads to would be written over: remove the link") from error
+        raise AtlasError(f"{path} {NO_LOCK}") from error
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
         os.close(descriptor)
-        raise AtlasError(f"{path} is none of an ingest's, and would be written over: move it away")
+        raise AtlasError(f"{path} {NO_LOCK}")
     return os.fdopen(descriptor, "r+", encoding="utf-8", errors="replace")
 
 

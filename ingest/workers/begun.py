@@ -63,9 +63,7 @@ class Begun:
             header = json.loads(bytes(found[N_DIGITS:end]))
             if header["identity"] != identity:
                 return 0
-            # all of them before any holds one: a state that is none leaves each recorder as it was
-            states = thaw(header["states"], np.frombuffer(found[end + 1 :], np.uint8))
-            for recorder, state in zip(recorders, states, strict=True):
+            for recorder, state in zip(recorders, thaw(header["states"], np.frombuffer(found[end + 1 :], np.uint8)), strict=True):
                 recorder.restore(state)
             return int(header["n_batches"])
         return 0
