@@ -33,10 +33,11 @@ def find_key_faults(con: duckdb.DuckDBPyConnection, atlas: Path | str, schema: s
     folder = keys_folder(atlas)
     if not folder.exists():
         return
+    there = {path.name for path in folder.iterdir() if path.is_file()}
     for name, sha256 in con.execute(f"SELECT f.name, f.sha256 FROM {schema}.key_file AS f ORDER BY ALL").fetchall():
         # by its name alone: somebody else may have written it
         path = folder / Path(name).name
-        if not path.is_file():
+        if path.name not in there:
             yield f"{path} is gone"
         elif file_sha256(path) != sha256:
             yield f"{path} is not the file that was written"

@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 ELSEWHERE = (duckdb.InterruptException, duckdb.OutOfMemoryException, duckdb.ConnectionException)
 """Why DuckDB may not read a table that is whole."""
 
-ODD = (TypeError, ValueError, OverflowError, NotImplementedError)
-"""What Python raises of a file that holds what no ingest writes."""
-
 MOST_FAULTS, LONGEST_FAULT = 50, 500
 """Faults of a file that are said, and characters of one."""
 
@@ -192,8 +189,6 @@ def require_damage(error: Exception) -> str:
         return said
     if isinstance(error, duckdb.Error) and not isinstance(error, ELSEWHERE):
         return str(error).splitlines()[0]
-    if isinstance(error, ODD):
-        return f"it holds what no ingest writes ({type(error).__name__}: {' '.join(str(error).split())})"
     raise error
 
 

@@ -6,7 +6,7 @@ import re
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from glob import escape
 from pathlib import Path
@@ -27,6 +27,9 @@ STORAGE_VERSION = "v1.2.0"
 
 ROW_GROUP_NUMBERS, FEWEST_ROWS, MOST_ROWS = 2**24, 2048, 122_880
 """Numbers of vectors in a row group, of twice which DuckDB fills its blocks by half; and how many rows it may have, DuckDB's fewest and its own choice."""
+
+MARKED = stat.S_ISVTX | stat.S_IRWXU
+"""Mode of a folder of other names: nobody else enters it, and the sticky bit, which means nothing there, tells it from what a user keeps to himself."""
 
 WRITER_MEMORY = "2GB"
 """The loader shares the machine with a model; what does not fit goes to the folder beside its file."""
@@ -151,7 +154,11 @@ def own_name(path: Path) -> Iterator[Path]:
             folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.{OPENING}{os.getpid()}-", dir=path.parent))
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             stack.callback(os.close, handle)
-            stack.callback(remove_names, folder, handle)
+            if os.listdir(handle):  # noqa: PTH208 (an open folder has no path)
+                raise OSError(f"another folder has taken the place of {folder}")
+            os.fchmod(handle, MARKED)
+            made: list[str] = []
+            stack.callback(remove_names, folder, handle, made)
             # until it is locked, it may be taken for one that was left
             with suppress(OSError):  # some network file systems have no such locks
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -159,7 +166,9 @@ def own_name(path: Path) -> Iterator[Path]:
             # in the folder that was made, whatever has its name by now
             if log.exists():
                 os.link(log.resolve(), log.name, dst_dir_fd=handle)
+                made.append(log.name)
             os.link(path.resolve(), link.name, dst_dir_fd=handle)
+            made.append(link.name)
             name = link
         yield name
 
@@ -198,13 +207,13 @@ def remove_left(folder: Path) -> None:
     """Remove such a folder; whoever is making it just now waits for the lock, and finds it gone. What else somebody put there stays, and the folder with it."""
     with lock_left(folder) as handle:
         if handle is not None:
-            remove_names(folder, handle)
+            name = folder.name[1:].rpartition(f".{OPENING}")[0]
+            remove_names(folder, handle, [name, f"{name}.wal"])
 
 
-def remove_names(folder: Path, handle: int) -> None:
-    """Remove a folder's other names of the file, in the folder that is open, whatever has its name by now; and the folder if it is empty then."""
-    name = folder.name[1:].rpartition(f".{OPENING}")[0]
-    for link in (name, f"{name}.wal"):
+def remove_names(folder: Path, handle: int, names: Iterable[str]) -> None:
+    """Remove other names of the file, in the folder that is open, whatever has its name by now; and the folder if it is empty then."""
+    for link in names:
         with suppress(OSError):  # gone, or a folder that somebody put there
             os.unlink(link, dir_fd=handle)
     with suppress(OSError):
@@ -226,13 +235,13 @@ def lock_left(folder: Path) -> Iterator[int | None]:
 
 
 def is_made_here(folder: Path, handle: int) -> bool:
-    """Whether a folder is as `own_name` makes one: this user's alone, by a name of that form, and with other names of the file and nothing else.
+    """Whether a folder is as `own_name` makes one: this user's, by a name of that form, marked, and with other names of the file and nothing else.
 
-    In a folder that several may write to, somebody may give that name to a folder of this user's.
+    In a folder that several may write to, somebody may give that name to a folder of this user's, whose mode only this user can change.
     """
     found, (name, _, drawn) = os.fstat(handle), folder.name[1:].rpartition(f".{OPENING}")
-    is_of_this_form = re.fullmatch(r"[0-9]{1,20}-[a-z0-9_]{8}", drawn) and found.st_mode & 0o777 == stat.S_IRWXU and found.st_uid == os.getuid()
-    return bool(is_of_this_form) and {*os.listdir(handle)} <= {name, f"{name}.wal"}
+    is_marked = stat.S_IMODE(found.st_mode) & ~stat.S_ISGID == MARKED and found.st_uid == os.getuid()
+    return is_marked and re.fullmatch(r"[0-9]{1,20}-[a-z0-9_]{8}", drawn) is not None and {*os.listdir(handle)} <= {name, f"{name}.wal"}
 
 
 def lock_down(con: duckdb.DuckDBPyConnection) -> None:

@@ -10,13 +10,14 @@ import hmac
 import importlib
 import json
 import os
+import re
 import secrets
 import stat
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -55,12 +56,9 @@ class Begun:
         """Batches that the recorders have heard, once they hold what the file says; none where it is of something else, of another user, or damaged."""
         self.saved_at = time.monotonic()
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, RecursionError, MemoryError, pa.ArrowException):
-            whole = read_own(self.path)
-            found = memoryview(whole)
-            if not hmac.compare_digest(sign([found[N_DIGITS:]]).encode(), bytes(found[:N_DIGITS])):
-                return 0
-            end = whole.index(b"\n")
-            header = json.loads(bytes(found[N_DIGITS:end]))
+            whole = read_signed(self.path)
+            found, end = memoryview(whole), whole.index(b"\n")
+            header = json.loads(bytes(found[:end]))
             if header["identity"] != identity:
                 return 0
             for recorder, state in zip(recorders, thaw(header["states"], np.frombuffer(found[end + 1 :], np.uint8)), strict=True):
@@ -89,18 +87,29 @@ class Begun:
         self.saving_took = self.saved_at - start
 
 
-N_SECRET, N_DIGITS = 32, 64
-"""Bytes of a secret, and digits of a signature."""
+N_SECRET, N_DIGITS, BLOCK = 32, 64, 2**20
+"""Bytes of a secret, digits of a signature, and bytes that are signed at once."""
 
 
-def read_own(path: Path, most: int | None = None) -> bytes:
-    """The bytes of a file, read once. Raises OSError for a link, a pipe, a device, another user's file and one of more than `most` bytes (None: the memory)."""
-    limit = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if most is None else most
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as file:
-        told = os.fstat(descriptor)
-        if not stat.S_ISREG(told.st_mode) or told.st_uid != os.getuid() or told.st_size > limit:
-            raise OSError(f"{path} is no file that this user's ingest wrote")
+def open_own(path: Path) -> BinaryIO:
+    """Open a file of this user's. Raises OSError for a link, a pipe, a device and another user's file."""
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
+    told = os.fstat(file.fileno())
+    if not stat.S_ISREG(told.st_mode) or told.st_uid != os.getuid():
+        file.close()
+        raise OSError(f"{path} is no file that this user's ingest wrote")
+    return file
+
+
+def read_signed(path: Path) -> bytes:
+    """Read what a file says behind its signature. Raises OSError where it is not this user's, before more than a block of it is held."""
+    with open_own(path) as file:
+        if os.fstat(file.fileno()).st_size > os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
+            raise OSError(f"{path} is larger than the memory")
+        signature = file.read(N_DIGITS)
+        if not re.fullmatch(rb"[0-9a-f]{%d}" % N_DIGITS, signature) or not hmac.compare_digest(sign(iter(lambda: file.read(BLOCK), b"")).encode(), signature):
+            raise OSError(f"{path} has no signature of this user's")
+        file.seek(N_DIGITS)
         return file.read()
 
 
@@ -126,7 +135,9 @@ def secret() -> bytes:
         with suppress(FileExistsError):
             os.link(draft, path)
         draft.unlink()
-    if len(found := read_own(path, N_SECRET)) != N_SECRET:
+    with open_own(path) as file:
+        found = file.read(N_SECRET + 1)
+    if len(found) != N_SECRET:
         raise OSError(f"{path} is no secret of {N_SECRET} bytes")
     return found
 

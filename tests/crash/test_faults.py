@@ -17,7 +17,7 @@ from atlas.annotations.kind import ANNOTATIONS
 from ingest import run as driver
 from ingest.store import committer
 from schema.errors import AtlasError, Locked
-from schema.store import HEADER_BYTES, open_reader, open_unchanged, own_name
+from schema.store import HEADER_BYTES, MARKED, open_reader, open_unchanged, own_name
 from tests import preloaded
 from tests.crash.conftest import ROOT, ask_doctor, sums
 from tests.exact.tiny import Tiny, run
@@ -167,7 +167,8 @@ def test_what_a_dead_writer_left_is_removed(tiny: Tiny, expected: dict, interrup
     (work / "snapshot.tmp").write_bytes(b"half")
     (work / "shards" / "worker-0" / ".001-00001.99").mkdir(parents=True)
     dead, own = target.with_name(f".{target.name}.opening-{2**22 + 1}-aaaaaaaa"), target.with_name(f".{target.name}.mine")
-    dead.mkdir(0o700)
+    dead.mkdir()
+    dead.chmod(MARKED)
     own.mkdir()
     with own_name(target):
         (in_use,) = set(target.parent.glob(".a.duckdb.opening-*")) - {dead}

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -93,13 +94,14 @@ def test_an_opening_removes_what_one_that_was_killed_left_of_this_file(tmp_path:
     )
     of_another = tmp_path / f".b.duckdb.opening-{2**22 + 1}-aaaaaaaa"
     for folder in (alive, fresh, kept, none, planted, of_another):
-        folder.mkdir(0o700)
+        folder.mkdir()
         (folder / "a.duckdb").write_bytes(b"old")
+        folder.chmod(store.MARKED)
     (kept / "thesis").write_bytes(b"mine")
     # as somebody may call a folder of this user's who may write beside it
-    planted.chmod(0o755)
+    planted.chmod(0o700)
     # as made in a folder that hands its group on
-    none.chmod(0o2700)
+    none.chmod(stat.S_ISGID | store.MARKED)
     # who sends an archive may put a link in it
     mine = tmp_path / "mine"
     mine.mkdir()
@@ -140,3 +142,14 @@ def test_a_folder_that_takes_the_place_of_its_own_while_it_is_open_keeps_all_tha
         mine.rename(name.parent)
     assert (name.parent / "thesis").read_bytes() == b"mine"
     assert list(moved.iterdir()) == []
+
+
+def test_a_folder_that_took_the_place_of_its_own_before_it_was_opened_keeps_all_that_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, mine = tmp_path / "a.duckdb", tmp_path / "mine"
+    path.write_bytes(b"atlas")
+    mine.mkdir(0o700)
+    (mine / "a.duckdb").write_bytes(b"mine")
+    monkeypatch.setattr(store.tempfile, "mkdtemp", lambda **_: str(mine))
+    with store.own_name(path) as name:
+        assert name == path
+    assert (mine / "a.duckdb").read_bytes() == b"mine"
