@@ -73,6 +73,20 @@ def packages_read_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def no_sockets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Variables of an environment in which a page starts no model process, which takes seconds: its sockets would lie deeper than a socket can."""
+    return {"XDG_RUNTIME_DIR": str(tmp_path_factory.mktemp("x" * 100))}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_model_process(no_sockets: dict[str, str]) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in no_sockets.items():
+            patched.setenv(name, value)
+        yield
+
+
 @pytest.fixture
 def visit(monkeypatch: pytest.MonkeyPatch, packages_read_once: None) -> Iterator[Visit]:
     """Open a page of an atlas: visit(path, "neuron", layer="1")."""
@@ -171,8 +185,8 @@ def server(large: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
 
 
 @pytest.fixture(scope="session")
-def tiny_server(tiny_original: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(tiny_original, tmp_path_factory.mktemp("tiny-server") / "log") as found:
+def tiny_server(tiny_original: Path, tmp_path_factory: pytest.TempPathFactory, no_sockets: dict[str, str]) -> Iterator[Server]:
+    with serving(tiny_original, tmp_path_factory.mktemp("tiny-server") / "log", environment=no_sockets) as found:
         yield found
 
 
