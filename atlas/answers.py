@@ -16,8 +16,8 @@ from atlas.questions import Question, question, questions
 from atlas.ranges import check_arguments, missing_run, unknown_tables
 from atlas.reads import nodes_of, relations_of_statement
 from atlas.statement import statement
-from schema.beside import Beside, kinds
 from schema.errors import AtlasError
+from schema.open.kinds import Beside, kinds
 
 MOST_CALLS = 20
 """Questions of a typed statement whose arguments are looked at."""

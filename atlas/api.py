@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Self
 
 import polars as pl
 
-from atlas import guard, sandbox
 from atlas.address import parse_head, parse_neuron
 from atlas.answers import explain_empty_statement, explain_no_rows, read_answer
 from atlas.arguments import signature
@@ -18,12 +17,13 @@ from atlas.cursors import Parameters
 from atlas.dictionary import describe
 from atlas.forked import note_opening
 from atlas.head_card import HeadCard, read_head_card
-from atlas.hints import hinted
 from atlas.inventory import Status, read_status, status_html
 from atlas.questions import Question, question, questions
 from atlas.ranges import check_arguments
+from atlas.typed import guard, sandbox
+from atlas.typed.hints import hinted
 from schema.errors import AtlasError
-from schema.opening import open_with_beside
+from schema.open.opening import open_with_beside
 
 if TYPE_CHECKING:
     from atlas.live import Live

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from atlas.forked import refuse_forked
-from atlas.text_types import cast_to_text, text_columns
+from atlas.typed.text_types import cast_to_text, text_columns
 from schema.damage import BROKEN, describe_damage
 from schema.errors import AtlasError, QueryRefused, Unreachable
 

@@ -5,9 +5,10 @@ import polars as pl
 
 from atlas.frames import fetch
 from atlas.statement import literal
-from schema.beside import attach_blank, kinds
 from schema.build import create_tables, install_derived
-from schema.store import open_writer
+from schema.open.companion import attach_blank
+from schema.open.kinds import kinds
+from schema.open.store import open_writer
 
 ANY_WIDTH = 768
 

@@ -9,7 +9,7 @@ from schema.interruptible import interruptible
 
 def fetch(con: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters = None) -> pl.DataFrame:
     """Run one statement and return all rows. Raises AtlasError with DuckDB's message if it fails."""
-    from atlas.values import frame_of  # with Arrow, which an atlas is opened without
+    from atlas.typed.values import frame_of  # with Arrow, which an atlas is opened without
 
     with own_cursor(con) as cursor, translated():
         return frame_of(interruptible(cursor, lambda: read_arrow(cursor, sql, parameters)))

@@ -11,7 +11,7 @@ from atlas.export.visible import visible_line
 from atlas.frames import fetch
 from atlas.questions import question
 from atlas.status_notes import notes
-from schema.lake import is_lake, lake_bytes
+from schema.open.lake import is_lake, lake_bytes
 from schema.table_facts import facts
 
 RUNS = """

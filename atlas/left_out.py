@@ -8,14 +8,14 @@ import duckdb
 
 from atlas.cursors import fetch_rows, own_cursor
 from atlas.export.visible import visible_line
-from schema.beside import kinds
-from schema.drafts import is_readable, owner
-from schema.others import LEFT_OUT
+from schema.open.drafts import is_readable, owner
+from schema.open.kinds import kinds
+from schema.open.others import LEFT_OUT
 from schema.release import stored_tables
 
 
 def left_out(con: duckdb.DuckDBPyConnection, catalog: str) -> str:
-    """What is left out of the file that is attached by this name (schema/others.py); '' where nothing is, and for the atlas itself."""
+    """What is left out of the file that is attached by this name (schema/open/others.py); '' where nothing is, and for the atlas itself."""
     with own_cursor(con) as cursor:
         if (catalog, LEFT_OUT) not in stored_tables(cursor):
             return ""

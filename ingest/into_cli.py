@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from schema.errors import AtlasError
-from schema.store import open_reader
+from schema.open.store import open_reader
 
 if TYPE_CHECKING:
     import duckdb

@@ -28,7 +28,7 @@ def live(target: Path, model: str | None, device: str, idle: float, tcp: str | N
     yours, and on no port but that of --tcp, for a model behind an SSH tunnel: there ATLAS_LIVE=127.0.0.1:PORT and ATLAS_LIVE_TOKEN reach it.
     """
     from schema.live import TAKEN, socket_path
-    from schema.store import open_reader
+    from schema.open.store import open_reader
 
     if stop:
         click.echo(f"ended the process that answered for {target}" if end_process(target) else f"no process answers for {target}", err=True)

@@ -15,13 +15,13 @@ from ingest.passes import passes
 from ingest.request import Request
 from ingest.store.register import is_registered
 from ingest.text.sequences import bos_token
-from schema.beside import kind_of
 from schema.errors import AtlasError, Locked, NotAnAtlas
-from schema.lake import Lake, check_description, is_lake, read_lake, storage
-from schema.logs import check_log
+from schema.open.kinds import kind_of
+from schema.open.lake import Lake, check_description, is_lake, read_lake, storage
+from schema.open.logs import check_log
+from schema.open.store import open_reader, require_whole
 from schema.patient import held_back, patient
 from schema.plain import check_plain
-from schema.store import open_reader, require_whole
 from schema.tables import metadata
 
 

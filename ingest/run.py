@@ -38,9 +38,9 @@ from ingest.workers.begun import Begun
 from ingest.workers.pool import Alone, Pool
 from ingest.workers.worker import Worker
 from schema.errors import AtlasError
-from schema.lake import Lake, catalogue, describe, is_lake, storage
+from schema.open.lake import Lake, catalogue, describe, is_lake, storage
+from schema.open.names import left_names, remove_left
 from schema.progress import stage
-from schema.store import left_names, remove_left
 
 
 def ingest(request: Request, bar: Progress) -> Survey | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from schema.store import open_reader
+from schema.open.store import open_reader
 
 SCORES = "SELECT suite, paradigm, n_items, accuracy, accuracy_low, accuracy_high, macro_accuracy FROM test_suites() WHERE corpus_id = ?"
 

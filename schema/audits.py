@@ -16,9 +16,9 @@ from schema.damage import describe_damage
 from schema.errors import AtlasError
 from schema.interruptible import interruptible
 from schema.metadata_audits import Audit, metadata_audits
-from schema.older import width
+from schema.open.older import width
+from schema.open.store import open_writer
 from schema.release import question_files, view_files
-from schema.store import open_writer
 from schema.tables import metadata
 
 OWN = "c.database_name = current_database() AND c.schema_name = 'main'"

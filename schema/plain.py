@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from schema.errors import NotAnAtlas
+from schema.open.store import SENT, beside_all
 from schema.release import stored_tables
-from schema.store import SENT, beside_all
 from schema.tables import metadata
 
 SCHEMAS = f"SELECT s.schema_name FROM duckdb_schemas() AS s WHERE s.database_name = '{SENT}' AND NOT s.internal AND s.schema_name <> 'main'"

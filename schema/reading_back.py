@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from schema import SCHEMA_VERSION
-from schema.beside import kinds
 from schema.damage import describe_damage
 from schema.errors import AtlasError, Locked
 from schema.interruptible import interruptible
 from schema.key_files import find_key_faults, keys_folder
-from schema.lake import open_published
+from schema.open.kinds import kinds
+from schema.open.lake import open_published
+from schema.open.store import OFFLINE, SENT, beside_all
 from schema.own_process import command_of
 from schema.release import stored_tables
-from schema.store import OFFLINE, SENT, beside_all
 from schema.table_digests import STORED, Written, digest_ddl, digest_table, stored_digests
 from schema.table_facts import facts
 

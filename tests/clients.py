@@ -15,7 +15,7 @@ import pytest
 
 from atlas.questions import question
 from schema import digests
-from schema.beside import kinds
+from schema.open.kinds import kinds
 from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
 from tests.atlas.collections.tiny_collections import write_tiny_collections
 from tests.atlas.experiments.tiny_experiments import write_tiny_experiments

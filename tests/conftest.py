@@ -15,9 +15,9 @@ import duckdb
 import pytest
 
 import atlas
-from schema import store
 from schema.build import create_tables, install_derived
-from schema.lake import Lake
+from schema.open import store
+from schema.open.lake import Lake
 from tests import features
 from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
 from tests.atlas.collections.tiny_collections import write_tiny_collections

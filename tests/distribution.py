@@ -6,10 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from atlas import questions, reads
-from schema import audits, beside, release, table_facts, tables
+from schema import audits, release, table_facts, tables
+from schema.open import kinds
 
 CACHES = (
-    questions.questions, reads.definitions, beside.kinds, release.question_sources, release.release_digest, table_facts.facts,
+    questions.questions, reads.definitions, kinds.kinds, release.question_sources, release.release_digest, table_facts.facts,
     tables.modules, tables.metadata, audits.column_audit,
 )  # fmt: skip
 """What is read of entry points once in a process."""

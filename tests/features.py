@@ -40,7 +40,7 @@ def watch() -> None:
     """Note every feature that this process executes to its end, until it ends."""
     notes()
     wrap("atlas.frames", "fetch", lambda _answer, _con, sql, *_, **__: note("question", *questions_in(sql)))
-    wrap("atlas.guard", "run_select", lambda _answer, _con, sql, *_, **__: note("question", *questions_in(sql)))
+    wrap("atlas.typed.guard", "run_select", lambda _answer, _con, sql, *_, **__: note("question", *questions_in(sql)))
     wrap("atlas.export.formats", "render", lambda _bytes, _frame, format, _style: note("export", format))
     wrap("atlas.export.figures", "render_figure", lambda _bytes, _chart, format: note("export", format))
     wrap("atlas.papers.make", "make_item", lambda made, *_: note("item", *([] if made.frame is None else [made.item.name])))

@@ -12,7 +12,7 @@ from ingest.store.committer import held, remove_work
 from ingest.store.doctor import aside
 from ingest.store.lost_keys import remove_drafts
 from schema.errors import AtlasError
-from schema.locks import alone
+from schema.open.locks import alone
 from tests.rooms import PACKAGES, ROOT
 
 DOCUMENT = ROOT / "docs" / "deleting.md"

@@ -16,6 +16,7 @@ from atlas.cli.main import COMMANDS
 from ingest.passes import passes
 from schema.tables import metadata
 from tests.rooms import imported, room
+from tests.shape import find_circles, read_imports
 from ui.links import ROOMS as ROOMS_OF_UI
 
 ROOT = Path(__file__).parents[1]
@@ -66,6 +67,20 @@ def test_a_room_of_ingest_imports_only_rooms_above_it() -> None:
     assert {(here, there, module) for here, there, module in between if ROOMS.index(there) > ROOMS.index(here)} == set()
 
 
+def test_no_modules_import_each_other() -> None:
+    assert find_circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == [{"b", "c"}]
+    imports = read_imports(ROOT)
+    assert "schema.open.store" in imports["schema.open.opening"]
+    assert find_circles(imports) == []
+
+
+def test_a_package_imports_none_above_it() -> None:
+    floors = {"schema": 0, "atlas": 1, "ingest": 1, "ui": 2}
+    packages = {(name.partition(".")[0], other.partition(".")[0]) for name, others in read_imports(ROOT).items() for other in others}
+    assert ("ui", "atlas") in packages
+    assert {(low, high) for low, high in packages if low != high and floors[high] >= floors[low]} == set()
+
+
 def test_the_python_folders_are_the_four_packages_and_their_tests() -> None:
     folders = {path.parent.name for path in ROOT.glob("[!.]*/*.py")}
     assert folders == {*PACKAGES, "tests"}
@@ -102,7 +117,7 @@ def test_there_is_no_secondary_index() -> None:
 
 
 def test_what_opens_atlas_files_waits_for_neither_sqlalchemy_nor_frames() -> None:
-    code = "import sys, schema.store; print([m for m in ('sqlalchemy', 'duckdb_sqlalchemy', 'polars', 'pyarrow') if m in sys.modules])"
+    code = "import sys, schema.open.store; print([m for m in ('sqlalchemy', 'duckdb_sqlalchemy', 'polars', 'pyarrow') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
@@ -146,7 +161,7 @@ def test_every_way_to_open_a_database_is_seen(source: str, lines: list[int]) -> 
 
 def test_only_the_stores_open_a_database() -> None:
     opening = {path.relative_to(ROOT).as_posix() for path in sources(".py") if database_openings(path.read_text(encoding="utf-8"))}
-    assert opening == {"schema/store.py", "schema/lake.py"}
+    assert opening == {"schema/open/store.py", "schema/open/lake.py"}
 
 
 @pytest.mark.parametrize("statement", ["import atlas.cli", "from atlas.cli.main import cli; cli.main(['--help'], standalone_mode=False)"])

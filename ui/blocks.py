@@ -16,8 +16,8 @@ from atlas.export.latex import tex
 from atlas.export.visible import visible
 from atlas.left_out import left_out
 from atlas.notes import notes
-from atlas.nulls import without_value
 from atlas.questions import question
+from atlas.typed.nulls import without_value
 from schema.errors import AtlasError
 from ui import charts, data, links, listing, shown_numbers
 from ui.data import Answer, source

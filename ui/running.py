@@ -8,8 +8,8 @@ from threading import BoundedSemaphore, Lock
 import polars as pl
 import streamlit as st
 
-from atlas.hints import hinted
-from atlas.sandbox import Process, run, started
+from atlas.typed.hints import hinted
+from atlas.typed.sandbox import Process, run, started
 from schema.errors import AtlasError
 from ui import data
 from ui.snapshot import Snapshot

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from schema.errors import AtlasError, NotAnAtlas
-from schema.opening import Stamp, stamps
+from schema.open.opening import Stamp, stamps
 
 MOST_SERVED = 8
 """Atlases of one server: every link asks which there are, and each stays open."""

@@ -9,8 +9,8 @@ from atlas.annotations.kind import ANNOTATIONS
 from atlas.annotations.steps import named, together, weights
 from atlas.annotations.subjects import SUBJECTS, Address, Annotation, Pattern, Shown, shown
 from atlas.cursors import fetch_rows
-from schema.beside_change import changing_own
 from schema.errors import AtlasError
+from schema.open.change import changing_own
 
 RANKS = "SELECT i.rank, coalesce(i.position_id, i.token_id) FROM annotations.annotation_item AS i WHERE i.annotation_id = $id ORDER BY i.rank"
 

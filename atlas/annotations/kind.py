@@ -4,7 +4,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from schema import ANNOTATION_VERSION
-from schema.beside import Beside
+from schema.open.kinds import Beside
 from schema.terms import ANNOTATION_CATALOG
 
 ANNOTATIONS = Beside(

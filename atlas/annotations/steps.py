@@ -19,8 +19,8 @@ from atlas.annotations.subjects import MOST_TEXTS, SUBJECTS, Address, Annotation
 from atlas.cursors import fetch_rows
 from atlas.frames import fetch
 from atlas.naming import checked
-from schema.beside_change import changing_own
 from schema.errors import AtlasError
+from schema.open.change import changing_own
 
 Items = Mapping[Address, tuple[Shown, ...]]
 

@@ -22,8 +22,8 @@ TIMEOUT = 60.0
 
 def answer_sql(query: str, max_rows: int, timeout: float, db: Path | None, **out: Any) -> None:
     """Run the SELECT, print its rows and say on stderr if there were more, or write them. Raises AtlasError for a file that would not have all."""
-    from atlas import sandbox
-    from atlas.hints import hinted
+    from atlas.typed import sandbox
+    from atlas.typed.hints import hinted
 
     # the process opens the atlas while this one does
     with sandbox.answering(chosen(db), query, max_rows=max_rows, timeout=timeout) as answer, open_atlas(db) as a:
@@ -43,7 +43,7 @@ def answer_sql(query: str, max_rows: int, timeout: float, db: Path | None, **out
 
 def check_seconds(_: click.Context, __: click.Parameter, seconds: float) -> float:
     """A limit that is one: 'nan' is below nothing and above nothing."""
-    from atlas.guard import LONGEST_TIMEOUT
+    from atlas.typed.guard import LONGEST_TIMEOUT
 
     if not 0 < seconds <= LONGEST_TIMEOUT:
         raise click.BadParameter(f"{seconds:g} is no time between 0 and {LONGEST_TIMEOUT:,.0f} seconds")

@@ -25,8 +25,8 @@ def command(path: Path | None, db: Path | None, quick: bool, quiet: bool) -> Non
 
     Exit code 1 if something is damaged or a rule is broken.
     """
-    from schema.lake import is_lake
-    from schema.store import is_duckdb, refuse_name
+    from schema.open.lake import is_lake
+    from schema.open.store import is_duckdb, refuse_name
 
     path = chosen(path or db)
     refuse_name(path)
@@ -46,7 +46,7 @@ def command(path: Path | None, db: Path | None, quick: bool, quiet: bool) -> Non
 def check_written(path: Path, tell: Callable[[str], None]) -> str:
     """Read everything, and say what it came to. Raises AtlasError where something is not what was written, once all of that is printed."""
     from schema.errors import AtlasError
-    from schema.lake import is_lake
+    from schema.open.lake import is_lake
     from schema.reading_back import read_back, read_lake
 
     n_compared, damaged, untold = 0, [], []

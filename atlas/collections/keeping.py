@@ -14,8 +14,8 @@ from atlas.collections.kind import COLLECTIONS
 from atlas.collections.members import Member, texts
 from atlas.cursors import fetch_rows
 from atlas.naming import checked
-from schema import beside_change
 from schema.errors import AtlasError, what_there_is
+from schema.open import change as beside_change
 
 LONGEST_NOTE = 2_000
 """Characters."""

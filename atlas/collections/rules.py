@@ -6,9 +6,9 @@ from pathlib import Path
 import duckdb
 
 from schema.audits import Finding, run_audit
-from schema.beside import read_folder
 from schema.collections.tables import collection_metadata
 from schema.metadata_audits import Audit, metadata_audits
+from schema.open.kinds import read_folder
 from schema.terms import COLLECTION_CATALOG
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from schema.errors import AtlasError
-from schema.others import differ
-from schema.store import open_reader
+from schema.open.others import differ
+from schema.open.store import open_reader
 
 if TYPE_CHECKING:
     import pyarrow as pa

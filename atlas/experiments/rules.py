@@ -13,12 +13,12 @@ import duckdb
 
 from atlas.cursors import fetch_rows
 from schema.audits import Finding, run_audit
-from schema.beside import read_folder
 from schema.errors import AtlasError
 from schema.experiments.tables import experiment_metadata
 from schema.interventions.changes import change_rows, resolved_arm
 from schema.interventions.resolve import arm_sha256
 from schema.metadata_audits import Audit, metadata_audits
+from schema.open.kinds import read_folder
 from schema.terms import EXPERIMENT_CATALOG
 
 ARMS = """

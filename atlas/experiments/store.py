@@ -10,9 +10,9 @@ import duckdb
 
 from atlas.experiments.inserting import Model, insert, keep_texts, model_of, require_size
 from atlas.experiments.kind import EXPERIMENTS
-from schema import beside_change
 from schema.errors import AtlasError, what_there_is
-from schema.opening import open_with_beside
+from schema.open import change as beside_change
+from schema.open.opening import open_with_beside
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from atlas.export.kept import led_to, provenance_of, refuse_kept
-from schema.drafts import give_access
 from schema.durable import put_in_place
 from schema.errors import AtlasError
+from schema.open.drafts import give_access
 
 
 def write_file(path: Path, content: bytes, *, provenance: bytes | None = None) -> None:

@@ -5,11 +5,11 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from atlas import sandbox
 from atlas.frames import fetch
 from atlas.live.shape import OF_EXPERIMENT, require_answer
 from atlas.live.streams import stream_of, table_of
 from atlas.ranges import check_arguments
+from atlas.typed import sandbox
 from schema.errors import AtlasError
 
 MOST_BYTES = 1 << 29

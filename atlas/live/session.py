@@ -10,7 +10,6 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 
-from atlas import guard
 from atlas.arguments import bind
 from atlas.frames import fetch
 from atlas.live.asking import Progress, ask_process
@@ -20,6 +19,7 @@ from atlas.live.switching import SwitchedOff, switched_off
 from atlas.questions import question
 from atlas.ranges import check_arguments
 from atlas.statement import statement
+from atlas.typed import guard
 from schema.errors import AtlasError
 from schema.interventions.short import intervention_from
 

@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
-from schema.beside import kinds, read_folder
 from schema.errors import AtlasError
+from schema.open.kinds import kinds, read_folder
 from schema.release import question_sources
 
 FOLDER = Path(__file__).parent

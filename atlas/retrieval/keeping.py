@@ -9,9 +9,9 @@ import duckdb
 import pyarrow as pa
 
 from atlas.retrieval.kind import RETRIEVALS
-from schema import beside_change
 from schema.errors import AtlasError
-from schema.others import differ
+from schema.open import change as beside_change
+from schema.open.others import differ
 
 SAME = (
     "store_sha256", "tune_sha256", "test_sha256", "weights_sha256", "search", "n_queries", "most_neighbours", "seed", "is_training_text",

@@ -4,7 +4,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from schema import RETRIEVAL_VERSION
-from schema.beside import Beside
+from schema.open.kinds import Beside
 from schema.terms import RETRIEVAL_CATALOG
 
 RETRIEVALS = Beside(

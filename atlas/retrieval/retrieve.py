@@ -25,7 +25,7 @@ from atlas.retrieval.mixture import Choice, Shares, choose, median_nearest, shar
 from atlas.retrieval.resuming import Batches, forget, work_folder
 from atlas.retrieval.search import Neighbours, Propose, Queries, Texts, every_entry, neighbours
 from schema.errors import AtlasError
-from schema.opening import open_with_beside
+from schema.open.opening import open_with_beside
 
 MOST_KEPT = 32
 """Neighbours of a query that are kept."""

@@ -6,8 +6,8 @@ from pathlib import Path
 import duckdb
 
 from schema.audits import Finding, run_audit
-from schema.beside import read_folder
 from schema.metadata_audits import Audit, metadata_audits
+from schema.open.kinds import read_folder
 from schema.retrieval.tables import retrieval_metadata
 from schema.terms import RETRIEVAL_CATALOG
 

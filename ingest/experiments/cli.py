@@ -107,7 +107,7 @@ def listed(kind: Kind, texts: Sequence[str], of_prompt: dict[str, tuple[Any, ...
 
 
 def carry_out(spec: Spec, db: Path, model: str | None, device: str, dry_run: bool) -> None:
-    from schema.store import open_reader
+    from schema.open.store import open_reader
 
     open_reader(db).close()
     click.echo("starting torch", err=True)

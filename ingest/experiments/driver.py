@@ -18,7 +18,7 @@ from ingest.live.weights import load_wanted, wanted_model
 from ingest.model.checks import check_identities
 from schema.errors import AtlasError
 from schema.installed import points
-from schema.store import open_reader
+from schema.open.store import open_reader
 
 STORE = "activation_atlas.experiment_store"
 """Entry point: the module that keeps experiments."""

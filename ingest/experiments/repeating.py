@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ingest.experiments.spec import Spec, spec_of
 from schema.errors import AtlasError, what_there_is
-from schema.opening import open_with_beside
+from schema.open.opening import open_with_beside
 
 WANTED = "SELECT e.kind, e.title, e.seed, e.settings::TEXT FROM experiments.experiment AS e WHERE e.experiment_id = $id"
 IDS = "SELECT e.experiment_id FROM experiments.experiment AS e ORDER BY e.experiment_id"

@@ -15,7 +15,7 @@ from ingest.live.request import Asked
 from schema.errors import AtlasError
 from schema.interventions.resolve import LookUp
 from schema.live import LONGEST
-from schema.store import open_reader
+from schema.open.store import open_reader
 
 if TYPE_CHECKING:
     import numpy as np

@@ -19,7 +19,7 @@ from ingest.live.patient import OPTIONS
 from ingest.live.tcp import Guarded
 from ingest.workers.memory import map_from
 from schema.live import socket_path
-from schema.store import left_names, remove_left
+from schema.open.names import left_names, remove_left
 
 LOOKED = 1.0
 """Seconds between looks at whether anybody still asks."""

@@ -21,7 +21,7 @@ import transformers
 from safetensors import SafetensorError
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from schema.definitions import cache_folder
+from schema.open.definitions import cache_folder
 
 DIGESTS, DRAFT = "DIGESTS", ".new-"
 

@@ -10,7 +10,7 @@ from ingest.passes.base import Basis, Probe, Recording, RecordingPass, Text, fla
 from ingest.passes.sweep import PASS as SWEEP
 from schema.errors import AtlasError
 from schema.key_files import KEY_SITE, keys_folder
-from schema.lake import is_lake
+from schema.open.lake import is_lake
 
 if TYPE_CHECKING:
     from ingest.recorders.key_entries import KeyRecorder

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import torch
 
+from schema.open.store import open_memory
 from schema.patient import patient
-from schema.store import open_memory
 
 ORDERS = (3, 5)
 LONGEST = max(ORDERS)

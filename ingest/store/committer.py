@@ -30,7 +30,7 @@ from ingest.store.load import load_shard, loaded_shards
 from ingest.store.shards import Folder, Shard, Staging, remove, remove_staged
 from ingest.store.snapshot import publish
 from schema.errors import AtlasError, Locked
-from schema.locks import is_at, require_locks
+from schema.open.locks import is_at, require_locks
 
 PUBLISH_SHARE = 20
 """A snapshot is published during a run once this many times the last publication's duration has gone by."""

@@ -13,14 +13,16 @@ from functools import partial
 from pathlib import Path
 
 from ingest.store.committer import work_folder
-from schema.beside import Beside, attach_file, kinds
 from schema.durable import put_in_place
 from schema.errors import AtlasError, NotAnAtlas
-from schema.logs import has_log, log_of, ways
+from schema.open.companion import attach_file
+from schema.open.kinds import Beside, kinds
+from schema.open.logs import has_log, log_of, ways
+from schema.open.names import left_names, remove_left
+from schema.open.store import is_duckdb, open_reader, open_writer, refuse_name
 from schema.patient import held_back
 from schema.plain import check_plain
 from schema.reading_back import read_apart
-from schema.store import is_duckdb, left_names, open_reader, open_writer, refuse_name, remove_left
 
 
 @dataclass(frozen=True)

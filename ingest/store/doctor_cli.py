@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from schema.errors import AtlasError
-from schema.lake import is_lake
+from schema.open.lake import is_lake
 
 if TYPE_CHECKING:
     from ingest.store.doctor import Finding

@@ -16,12 +16,12 @@ from ingest.store.shards import WHOLE, discard, drafts, read_shard, remove, veri
 from ingest.store.work_file import check_belongs
 from schema.build import create_tables
 from schema.errors import AtlasError, NotAnAtlas
-from schema.logs import log_of
-from schema.older import width
+from schema.open.logs import log_of
+from schema.open.older import width
+from schema.open.store import SENT, beside_all, open_unchanged, open_writer
 from schema.patient import patient
 from schema.plain import check_plain
 from schema.release import stored_tables
-from schema.store import SENT, beside_all, open_unchanged, open_writer
 
 BROKEN_LOG = re.compile(r"WAL.*byte position (\d+)")
 """How DuckDB says where a log stops making sense."""

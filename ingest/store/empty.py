@@ -7,10 +7,10 @@ import duckdb
 
 from ingest.store.transaction import transaction
 from schema.build import create_tables, install_derived
-from schema.lake import quoted
+from schema.open.names import quoted
+from schema.open.store import open_writer
 from schema.patient import patient
 from schema.release import release_digest
-from schema.store import open_writer
 
 BUILT: dict[tuple[str, int], bytes] = {}
 """An atlas file without rows, by release and width of the residual stream."""

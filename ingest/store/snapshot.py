@@ -18,8 +18,8 @@ from ingest.store.transaction import transaction
 from schema import durable
 from schema.digests import NOTHING, Digest
 from schema.errors import AtlasError
-from schema.logs import check_log, log_of
-from schema.store import atlas_options
+from schema.open.logs import check_log, log_of
+from schema.open.store import atlas_options
 from schema.table_digests import STORED, digest_table, store_digests
 from schema.tables import metadata
 

@@ -13,12 +13,12 @@ from ingest.store.transaction import transaction
 from ingest.text.corpora.stdin import SPOOL_NAME
 from schema.durable import put_in_place
 from schema.errors import AtlasError, Locked, NotAnAtlas
-from schema.lake import is_lake
-from schema.logs import log_of
-from schema.older import bring_up
+from schema.open.lake import is_lake
+from schema.open.logs import log_of
+from schema.open.older import bring_up
+from schema.open.store import check_version, open_reader, open_writer
 from schema.patient import held_back, patient
 from schema.plain import check_plain
-from schema.store import check_version, open_reader, open_writer
 from schema.table_digests import STORED
 
 

@@ -23,8 +23,8 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from schema.definitions import cache_folder
 from schema.durable import fsync, put_in_place
+from schema.open.definitions import cache_folder
 
 EVERY = 60.0
 """Seconds of work that an interruption may cost."""

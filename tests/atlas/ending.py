@@ -4,7 +4,7 @@ from typing import IO
 
 import pytest
 
-from atlas import sandbox
+from atlas.typed import sandbox
 from tests.waiting import HANG_S
 
 

@@ -8,7 +8,7 @@ import pytest
 from sklearn.calibration import calibration_curve
 
 import atlas
-from schema.store import open_writer
+from schema.open.store import open_writer
 from tests.atlas.retrieval.stores import Text, write_atlas
 
 LENGTH, N_DOCUMENTS, N_BINS = 17, 40, 15

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import atlas
-from atlas import AtlasError, QueryRefused, sandbox
+from atlas import AtlasError, QueryRefused
 from atlas.annotations.kind import ANNOTATIONS
-from atlas.guard import run_select
+from atlas.typed import sandbox
+from atlas.typed.guard import run_select
 from tests.atlas.ending import require_own_end
 
 LIMITS = {"timeout": 1.0, "memory": 1 << 30, "max_bytes": 8 << 20, "max_rows": 1_000}

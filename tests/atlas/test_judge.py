@@ -1,4 +1,4 @@
-"""Nothing that is not on the lists of atlas/allowed.py is let through: every function that this DuckDB has, wherever it can stand, and any that it may get."""
+"""Nothing is let through that is not on the lists of atlas/typed/allowed.py: every function of this DuckDB, wherever it can stand, and any that it may get."""
 
 import re
 from collections.abc import Callable
@@ -8,9 +8,10 @@ import duckdb
 import pytest
 
 import atlas
-from atlas import QueryRefused, allowed
-from atlas.guard import run_select
-from atlas.judge import judge
+from atlas import QueryRefused
+from atlas.typed import allowed
+from atlas.typed.guard import run_select
+from atlas.typed.judge import judge
 
 VALUES = {
     "VARCHAR": "'x'",
@@ -126,7 +127,7 @@ def test_a_function_that_a_later_duckdb_has_is_refused() -> None:
 @pytest.mark.thorough
 def test_a_table_function_that_a_later_duckdb_has_is_refused(a: atlas.Atlas, monkeypatch: pytest.MonkeyPatch) -> None:
     assert a.sql("FROM range(3)").height == 3
-    monkeypatch.setattr("atlas.judge.TABLE_FUNCTIONS", allowed.TABLE_FUNCTIONS - {"range"})
+    monkeypatch.setattr("atlas.typed.judge.TABLE_FUNCTIONS", allowed.TABLE_FUNCTIONS - {"range"})
     for sql in ("FROM range(3)", "SELECT * FROM model, LATERAL range(3)", "WITH r AS (FROM range(3)) SELECT 1", "SUMMARIZE FROM range(3)"):
         with pytest.raises(QueryRefused, match="refused: the function range"):
             a.sql(sql)
@@ -134,10 +135,10 @@ def test_a_table_function_that_a_later_duckdb_has_is_refused(a: atlas.Atlas, mon
 
 def test_what_a_plan_is_made_of_is_refused_where_no_list_has_it(a: atlas.Atlas, monkeypatch: pytest.MonkeyPatch) -> None:
     a.sql("SELECT name FROM model ORDER BY name")
-    monkeypatch.setattr("atlas.judge.OPERATORS", allowed.OPERATORS - {"ORDER_BY"})
+    monkeypatch.setattr("atlas.typed.judge.OPERATORS", allowed.OPERATORS - {"ORDER_BY"})
     with pytest.raises(QueryRefused, match="refused: ORDER_BY in its plan"):
         a.sql("SELECT name FROM model ORDER BY name")
-    monkeypatch.setattr("atlas.judge.EXPRESSIONS", allowed.EXPRESSIONS - {"CASE"})
+    monkeypatch.setattr("atlas.typed.judge.EXPRESSIONS", allowed.EXPRESSIONS - {"CASE"})
     with pytest.raises(QueryRefused, match="refused: an expression of the kind BOUND_CASE"):
         a.sql("SELECT CASE WHEN n_layers = 1 THEN 1 END FROM model")
 
@@ -162,7 +163,7 @@ def test_every_kind_of_statement_but_one_is_refused(a: atlas.Atlas, kind: str) -
         def extract_statements(self, _: str) -> list[Said]:
             return [Said()]
 
-    from atlas.guard import only_statement
+    from atlas.typed.guard import only_statement
 
     with pytest.raises(QueryRefused, match=f"read-only, and this is {kind}"):
         only_statement(Cursor(), "SELECT 1")

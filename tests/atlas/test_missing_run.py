@@ -9,7 +9,7 @@ import atlas
 from atlas.cli.main import cli
 from atlas.questions import question
 from atlas.ranges import missing_run
-from schema import store
+from schema.open import store
 from tests.atlas.tiny_atlas import write_tiny_atlas
 
 

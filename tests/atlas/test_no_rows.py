@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 import atlas
 from atlas.cli.main import cli
-from schema import store
+from schema.open import store
 from tests.atlas.tiny_atlas import write_tiny_atlas
 
 

@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 
 import atlas
-from atlas.hints import hint
 from atlas.notes import few, notes
 from atlas.questions import questions
+from atlas.typed.hints import hint
 from schema.errors import AtlasError, QueryRefused
 
 

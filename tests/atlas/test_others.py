@@ -17,8 +17,8 @@ from atlas.cli.main import cli
 from atlas.collections import keeping, members
 from atlas.collections.kind import COLLECTIONS
 from atlas.papers.make import make_item
-from schema.others import differ
-from schema.store import open_writer
+from schema.open.others import differ
+from schema.open.store import open_writer
 from tests.atlas.annotations.tiny_annotations import LOOKS
 from tests.atlas.collections.tiny_collections import MEMBERS, write_tiny_collections
 from tests.atlas.papers.rows import ITEMS

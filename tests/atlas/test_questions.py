@@ -12,8 +12,8 @@ import pytest
 
 import atlas
 from atlas.questions import macro_files, parse_question, question, questions
-from schema.beside import kinds
 from schema.errors import AtlasError
+from schema.open.kinds import kinds
 
 EXPECTED = Path(__file__).parent / "questions"
 CASES = [(path.stem, case) for path in sorted(EXPECTED.glob("*.json")) for case in json.loads(path.read_text())]

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from atlas import AtlasError, QueryRefused, QueryTimeout, sandbox
+from atlas import AtlasError, QueryRefused, QueryTimeout
+from atlas.typed import sandbox
 from tests.atlas.ending import require_own_end
 from tests.waiting import HANG_S, child_at_statement
 

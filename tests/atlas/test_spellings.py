@@ -8,7 +8,7 @@ import pytest
 
 from atlas.questions import question
 from schema.build import create_tables
-from schema.store import open_writer
+from schema.open.store import open_writer
 
 WORDS = [(0, "money"), (1, " money"), (2, "gold")]
 

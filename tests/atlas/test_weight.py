@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 
 import atlas
-from atlas import AtlasError, QueryRefused, sandbox
+from atlas import AtlasError, QueryRefused
 from atlas.cli.main import main
-from atlas.guard import EXPLAIN
-from atlas.weight import LEAST, weight
+from atlas.typed import sandbox
+from atlas.typed.guard import EXPLAIN
+from atlas.typed.weight import LEAST, weight
 from tests.waiting import child_at_statement, has_ended, wait_until
 
 NAME = "n" * 100_000

@@ -16,8 +16,9 @@ from math import hypot, log, sqrt
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from schema import SCHEMA_VERSION, store
+from schema import SCHEMA_VERSION
 from schema.build import create_tables, install_derived
+from schema.open import store
 from schema.release import release_digest
 
 TOKENS = ["<s>", "The", " cat", " sat", "cat", ".", " [red]", " *", "é", "\n", " dog", "|"]

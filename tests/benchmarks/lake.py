@@ -14,8 +14,8 @@ from ingest.store.lake.store import opened_lake
 from ingest.store.load import load_shard
 from ingest.store.shards import write_shard
 from schema.build import create_tables
-from schema.lake import Lake
-from schema.store import open_writer
+from schema.open.lake import Lake
+from schema.open.store import open_writer
 from tests.lake.pushed import push
 from tests.lake.servers import serving
 

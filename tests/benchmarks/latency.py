@@ -9,7 +9,7 @@ import atlas
 from atlas.questions import questions
 from schema import SCHEMA_VERSION
 from schema.build import create_tables, install_derived
-from schema.store import open_writer
+from schema.open.store import open_writer
 
 REPEATS = 15
 LARGE = 50_000_000

@@ -13,7 +13,7 @@ import atlas
 from ingest.live.weights import load_wanted, wanted_model
 from ingest.live_cli import end_process
 from ingest.model.models import Model
-from schema.store import open_reader
+from schema.open.store import open_reader
 from tests.live.conftest import private_sockets, processes_of
 
 TEXT = "The city council met on Monday to"

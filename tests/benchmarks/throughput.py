@@ -25,7 +25,7 @@ from ingest.store.shards import write_shard
 from ingest.text.corpora import open_corpus
 from ingest.text.sequences import Sequence, cut
 from schema.build import create_tables
-from schema.store import open_writer
+from schema.open.store import open_writer
 from schema.terms import SITES, STREAM_SITES
 
 BATCH, CONTEXT, K = 8, 256, 50

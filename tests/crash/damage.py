@@ -15,9 +15,9 @@ import click
 import duckdb
 import numpy as np
 
-from schema.beside import kinds
 from schema.key_files import keys_folder
-from schema.store import open_writer
+from schema.open.kinds import kinds
+from schema.open.store import open_writer
 from schema.table_digests import digest_tables, store_digests
 from tests import preloaded
 from tests.atlas.annotations.tiny_annotations import write_tiny_annotations

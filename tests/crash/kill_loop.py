@@ -40,8 +40,8 @@ from ingest.run import ingest
 from ingest.store import committer
 from ingest.workers import ray_pool
 from schema.errors import AtlasError, Unreachable
-from schema.lake import is_lake
-from schema.store import open_reader
+from schema.open.lake import is_lake
+from schema.open.store import open_reader
 from tests.exact.published import Published
 from tests.exact.tiny import CIRCUITS, make, tiny_request
 

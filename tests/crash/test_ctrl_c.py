@@ -64,7 +64,7 @@ def test_ctrl_c_while_the_atlas_is_looked_at(tiny: Tiny, tmp_path: Path, monkeyp
         opened.append(arguments)
         os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr("schema.store.lock_down", struck_in_it)
+    monkeypatch.setattr("schema.open.store.lock_down", struck_in_it)
     with pytest.raises(KeyboardInterrupt):
         run(tiny.request(target, trace=0, paper=False))
     assert len(opened) == 1

@@ -13,10 +13,10 @@ from click.testing import CliRunner, Result
 from atlas.cli.verify import command as verify
 from ingest.store.doctor_cli import doctor
 from schema import reading_back
-from schema.beside import Beside, kinds
 from schema.errors import AtlasError
 from schema.key_files import keys_folder
-from schema.store import HEADER_BYTES
+from schema.open.kinds import Beside, kinds
+from schema.open.store import HEADER_BYTES
 from schema.table_digests import digest_tables, store_digests
 from tests.crash import damage
 

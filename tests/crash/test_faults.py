@@ -17,7 +17,8 @@ from atlas.annotations.kind import ANNOTATIONS
 from ingest import run as driver
 from ingest.store import committer
 from schema.errors import AtlasError, Locked
-from schema.store import HEADER_BYTES, MARKED, open_reader, open_unchanged, own_name
+from schema.open.names import MARKED, own_name
+from schema.open.store import HEADER_BYTES, open_reader, open_unchanged
 from tests import preloaded
 from tests.crash.conftest import ROOT, ask_doctor, sums
 from tests.exact.tiny import Tiny, run
@@ -266,7 +267,7 @@ def test_an_ingest_killed_between_the_model_and_its_vocabulary_goes_on(tiny: Tin
 
 def test_the_name_under_which_a_killed_ingest_was_opening_the_atlas_goes_with_the_next(tiny: Tiny, expected: dict, finished: Path, tmp_path: Path) -> None:
     target = finished
-    kill_after(tiny, target, "schema.store", "_connect")
+    kill_after(tiny, target, "schema.open.store", "_connect")
     (left,) = (p for p in tmp_path.iterdir() if p != target)
     assert target.samefile(left / "a.duckdb")
     assert sums(run(tiny.request(target))) == expected

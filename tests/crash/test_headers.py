@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from schema.errors import AtlasError, Locked, NotAnAtlas
-from schema.store import open_reader
+from schema.open.store import open_reader
 from tests.crash.conftest import ask_doctor, sums
 from tests.exact.tiny import Tiny, run
 

@@ -10,7 +10,7 @@ import pytest
 
 from ingest.store import committer
 from schema.errors import AtlasError, NotAnAtlas
-from schema.logs import log_of
+from schema.open.logs import log_of
 from tests.crash.conftest import ask_doctor
 from tests.exact.tiny import Tiny, run
 

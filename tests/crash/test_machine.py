@@ -16,7 +16,7 @@ import torch
 import atlas
 from atlas.cli.tour import inventory
 from ingest.store import committer, load, register
-from schema.store import open_reader
+from schema.open.store import open_reader
 from tests import preloaded
 from tests.crash.conftest import ASKED, ROOT, ask_doctor, sums
 from tests.exact.tiny import Tiny, run

@@ -12,7 +12,7 @@ import torch
 
 from ingest.store.committer import held
 from schema.errors import AtlasError
-from schema.locks import alone
+from schema.open.locks import alone
 from tests import preloaded
 from tests.crash.conftest import ASKED, sums
 from tests.exact.tiny import Tiny

@@ -6,8 +6,8 @@ import duckdb
 import numpy as np
 import polars as pl
 
-from schema.lake import is_lake
-from schema.store import open_reader
+from schema.open.lake import is_lake
+from schema.open.store import open_reader
 
 GRAINS = {
     "model": "name",

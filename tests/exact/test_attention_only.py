@@ -17,7 +17,7 @@ from ingest.model.reference import FOLDERS
 from ingest.model.reference.probe import probe_rows, read_curve
 from ingest.recorders.probes import probe_sequences
 from schema.audits import run_audits
-from schema.store import open_reader
+from schema.open.store import open_reader
 from tests.exact.checks import Case
 from tests.exact.circuit_checks import check_compositions, check_head_directions, check_head_eigenvalues
 from tests.exact.head_checks import check_head_statistics

@@ -12,7 +12,7 @@ import atlas
 from atlas.cli.main import run
 from ingest.model import models
 from schema.audits import run_audits
-from schema.store import open_reader
+from schema.open.store import open_reader
 from tests.ingest.tiny_models import tiny_hf, tiny_model, tiny_tokenizer, with_facts
 
 torch.set_num_threads(1)

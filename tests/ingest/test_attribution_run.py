@@ -14,8 +14,8 @@ from ingest.refusals import check_model
 from ingest.run import ingest
 from schema.audits import run_audits
 from schema.errors import AtlasError
+from schema.open.store import open_reader
 from schema.progress import progress_bar
-from schema.store import open_reader
 from tests.exact.tiny import Tiny, make
 from tests.ingest.tiny_models import tiny_model, with_facts
 

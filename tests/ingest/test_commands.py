@@ -8,7 +8,7 @@ import pytest
 
 from atlas.cli.main import run as atlas_command
 from atlas.commands import ELSEWHERE, complete, ingest_command
-from schema.store import open_reader, open_writer
+from schema.open.store import open_reader, open_writer
 from tests.atlas.tiny_atlas import write_tiny_atlas
 from tests.ingest.test_run import saved
 

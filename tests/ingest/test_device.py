@@ -18,7 +18,7 @@ from ingest.recorders.removal import read_ends
 from ingest.recorders.torch_keys import TorchKeys
 from ingest.text.sequences import Sequence
 from schema.errors import AtlasError
-from schema.store import open_reader
+from schema.open.store import open_reader
 from tests.exact.tiny import Tiny, make, run
 from tests.ingest.reading import sweep_batch, trace_batch
 from tests.ingest.tiny_models import tiny_model

@@ -14,7 +14,7 @@ from ingest.passes.base import Probe
 from ingest.passes.direct_path import PASS
 from ingest.recorders import direct_path
 from ingest.recorders.direct_path import Bigrams, corpus_rows, follower_rows
-from schema.store import open_reader
+from schema.open.store import open_reader
 from tests.exact.heads_reference import without_positions
 from tests.exact.tiny import asked, run
 from tests.ingest.attention_oracle import eager_model

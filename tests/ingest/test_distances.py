@@ -16,7 +16,7 @@ from ingest.passes.skip_trigram import PASS as SKIP_TRIGRAM
 from ingest.recorders.distances import Distances, distance_settings, read_context
 from ingest.recorders.token_circuits import token_circuits
 from schema.errors import AtlasError
-from schema.store import open_reader
+from schema.open.store import open_reader
 from tests.exact.heads_reference import Heads
 from tests.exact.tiny import asked, run
 from tests.ingest import token_oracle as oracle

@@ -26,7 +26,7 @@ from ingest.request import Request
 from ingest.store import register
 from ingest.suite_cli import test as suite_command
 from schema.errors import AtlasError
-from schema.store import open_reader
+from schema.open.store import open_reader
 from tests.exact.tiny import asked
 from tests.ingest.tiny_models import tiny_hf, tiny_model, tiny_tokenizer
 

@@ -18,7 +18,7 @@ from ingest.text.parsed import Parsed, ParsedText
 from ingest.text.survey import Survey
 from schema.audits import run_audits
 from schema.errors import AtlasError
-from schema.store import open_reader
+from schema.open.store import open_reader
 from tests.exact.tiny import asked, run
 from tests.ingest.attention_oracle import eager_model
 from tests.ingest.head_oracle import eager_patterns

@@ -12,8 +12,8 @@ from ingest.into_cli import into
 from ingest.model.models import load_model
 from ingest.run import ingest
 from schema.errors import AtlasError
+from schema.open.store import open_reader
 from schema.progress import progress_bar
-from schema.store import open_reader
 from tests.exact.tiny import Tiny, make
 
 torch.set_num_threads(1)

@@ -14,7 +14,7 @@ from ingest.passes import map as layouts
 from ingest.recorders import map_points
 from ingest.recorders.layout import placed, principal
 from schema.audits import run_audits
-from schema.store import open_reader
+from schema.open.store import open_reader
 from tests.ingest.test_run import TEXT, checksums, ingest, saved
 
 # with the others that place points: the first layout of a process compiles, which takes seconds

@@ -13,7 +13,7 @@ from ingest.cli import ingest as command
 from ingest.store import committer
 from schema.audits import run_audits
 from schema.errors import AtlasError
-from schema.store import open_reader
+from schema.open.store import open_reader
 from tests.ingest.test_run import TEXT, checksums, ingest, saved
 
 REPEATED = re.compile("note: .* times in this corpus: .*\n")

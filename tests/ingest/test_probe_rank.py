@@ -12,7 +12,7 @@ import atlas
 from ingest.recorders.linear_probe import L2, codelength, learned, probed
 from ingest.recorders.low_rank import Factored, factored
 from schema.audits import run_audits
-from schema.store import open_writer
+from schema.open.store import open_writer
 from tests.exact.tiny import asked, run
 from tests.ingest.test_probes import binary_weights, labelled
 from tests.ingest.test_run import saved

@@ -25,7 +25,7 @@ from ingest.text import probed_words
 from ingest.text.survey import Survey
 from schema.audits import run_audits
 from schema.errors import AtlasError
-from schema.store import open_reader
+from schema.open.store import open_reader
 from tests.exact.tiny import asked, run
 from tests.ingest.test_run import saved
 from tests.ingest.test_term_loss import sequences

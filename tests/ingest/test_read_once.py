@@ -14,8 +14,8 @@ from ingest.model.models import Model
 from ingest.store.committer import Committer
 from ingest.text.parts import SAMPLED_PER_SHARD, documents_of_parts, sample_parts, within
 from ingest.text.survey import Span
+from schema.open.store import open_reader
 from schema.progress import progress_bar
-from schema.store import open_reader
 from tests.exact.tiny import Tiny, make
 
 TABLES = (

@@ -16,7 +16,7 @@ from ingest.passes import passes
 from ingest.passes.base import Pass
 from ingest.request import Request
 from ingest.store.register import reads_of, run_with
-from schema.store import open_reader
+from schema.open.store import open_reader
 from schema.tables import metadata
 from tests.exact.tiny import make, run
 from tests.ingest.test_run import saved

@@ -15,7 +15,7 @@ from ingest import run as driver
 from ingest.cli import ingest as command
 from ingest.store import committer
 from schema.errors import AtlasError
-from schema.store import open_reader
+from schema.open.store import open_reader
 from tests.ingest.test_run import corpus, ingest, saved
 from tests.ingest.tiny_models import tiny_tokenizer
 

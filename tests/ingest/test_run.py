@@ -20,8 +20,8 @@ from ingest.recorders import triggers
 from ingest.request import Request
 from ingest.store import committer
 from schema.errors import AtlasError, Locked, NotAnAtlas
+from schema.open.store import open_reader
 from schema.progress import progress_bar
-from schema.store import open_reader
 from tests import preloaded
 from tests.exact.tiny import asked
 from tests.ingest.tiny_models import tiny_hf, tiny_tokenizer

@@ -17,7 +17,7 @@ from ingest.recorders.distances import Distances
 from ingest.recorders.skip_trigrams import head_tables
 from ingest.recorders.token_circuits import token_circuits
 from schema.errors import AtlasError
-from schema.store import open_reader
+from schema.open.store import open_reader
 from tests.exact.heads_reference import Heads, centred
 from tests.exact.tiny import asked, run
 from tests.ingest import token_oracle as oracle

@@ -16,7 +16,7 @@ from ingest.recorders import tested
 from ingest.suite_cli import test as command
 from schema.audits import run_audits
 from schema.errors import AtlasError
-from schema.store import open_reader
+from schema.open.store import open_reader
 from tests.exact.published import OF_SUITES
 from tests.exact.tiny import Tiny, asked, make, run
 from tests.ingest.suite_files import FORMULAS, GYM, PAIRS, written_suite

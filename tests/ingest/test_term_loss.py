@@ -17,7 +17,7 @@ from ingest.recorders.term_losses import term_rows
 from ingest.text.corpora.document import Document
 from ingest.text.sequences import CutDocument, Sequence
 from schema.errors import AtlasError
-from schema.store import open_reader
+from schema.open.store import open_reader
 from tests.exact.tiny import asked, run
 from tests.ingest.attention_oracle import eager_model
 from tests.ingest.induction_model import induction_model

@@ -15,7 +15,7 @@ from ingest.passes.token_state import PASS
 from ingest.recorders import token_states
 from ingest.recorders.token_states import chosen_of, kept_layers, state_tables
 from schema.audits import run_audits
-from schema.store import open_reader
+from schema.open.store import open_reader
 from tests.exact.tiny import asked, run
 from tests.ingest.attention_oracle import eager_model
 from tests.ingest.test_run import saved

@@ -15,7 +15,7 @@ from ingest.passes.token_vector import PASS
 from ingest.recorders import token_vectors
 from ingest.recorders.token_vectors import space_of, space_row, vector_tables
 from schema.audits import run_audits
-from schema.store import open_reader
+from schema.open.store import open_reader
 from tests.exact.heads_reference import without_positions
 from tests.exact.tiny import asked, run
 from tests.ingest.attention_oracle import eager_model

@@ -14,7 +14,7 @@ from ingest.text.separated import separated
 from ingest.text.told_labels import COMMONEST, bin_of, commonest
 from schema.audits import run_audits
 from schema.errors import AtlasError
-from schema.store import open_reader
+from schema.open.store import open_reader
 from schema.terms import PROBE_TASKS
 from tests.exact.tiny import asked, run
 from tests.ingest.test_run import saved

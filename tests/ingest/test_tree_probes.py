@@ -25,7 +25,7 @@ from ingest.text.parsed import Parsed, depths, tree_distances
 from ingest.text.survey import Survey
 from schema.audits import run_audits
 from schema.errors import AtlasError
-from schema.store import open_reader
+from schema.open.store import open_reader
 from tests.exact.published import OF_WORDS
 from tests.exact.tiny import asked, run
 from tests.ingest.test_probes import hidden

@@ -20,7 +20,7 @@ from ingest.text.sequences import cut
 from ingest.text.survey import Survey
 from schema.audits import run_audits
 from schema.errors import AtlasError
-from schema.store import open_reader
+from schema.open.store import open_reader
 from tests.exact.tiny import asked, run, tokenizer
 from tests.ingest.test_run import saved
 from tests.ingest.tiny_models import tiny_model

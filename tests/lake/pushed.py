@@ -6,7 +6,7 @@ from pathlib import Path
 import duckdb
 
 from ingest.store.lake.store import opened_lake
-from schema.lake import CATALOG, Lake, describe
+from schema.open.lake import CATALOG, Lake, describe
 from schema.tables import metadata
 
 

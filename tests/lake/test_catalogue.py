@@ -14,7 +14,7 @@ from ingest.request import Request
 from ingest.store.lake import retry, store
 from ingest.store.lake.store import LakeStore, locked, whoami
 from schema.errors import AtlasError, Locked
-from schema.lake import catalogue, read_lake
+from schema.open.lake import catalogue, read_lake
 from tests.crash.conftest import ROOT
 from tests.exact.tiny import run
 from tests.lake.conftest import contents

@@ -10,7 +10,7 @@ import pytest
 
 from ingest.request import Request
 from ingest.store.lake.store import opened_lake
-from schema.store import open_reader
+from schema.open.store import open_reader
 from tests.exact.tiny import Tiny, run
 from tests.lake.conftest import sums
 from tests.lake.servers import Servers

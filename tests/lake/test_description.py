@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from psycopg.conninfo import conninfo_to_dict
 
 from schema.errors import AtlasError, NotAnAtlas
-from schema.lake import Lake, check_description, describe, read_lake, storage
+from schema.open.lake import Lake, check_description, describe, read_lake, storage
 
 WITH_PASSWORD = [
     "postgresql://u:topsecret@h/db",

@@ -11,8 +11,9 @@ import pytest
 from pyarrow import fs
 
 import atlas
-from atlas import AtlasError, sandbox
-from schema.lake import Lake, read_lake, s3_settings
+from atlas import AtlasError
+from atlas.typed import sandbox
+from schema.open.lake import Lake, read_lake, s3_settings
 from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
 from tests.atlas.tiny_atlas import write_tiny_atlas
 from tests.lake.pushed import push

@@ -16,7 +16,7 @@ from ingest.request import Request
 from ingest.store.lake import place
 from ingest.store.lake.place import MARK, Place
 from ingest.store.lake.store import opened_lake
-from schema.lake import Lake
+from schema.open.lake import Lake
 from tests.exact.published import Published
 from tests.exact.tiny import Tiny, run
 from tests.lake.servers import Servers

@@ -23,8 +23,8 @@ from ingest.store.lake.place import Mark, Place, known_words
 from ingest.store.lake.staging import Storage
 from ingest.store.lake.store import LakeStore, opened_lake
 from schema.errors import AtlasError
-from schema.lake import Lake, attach, connect, describe
-from schema.store import OFFLINE
+from schema.open.lake import Lake, attach, connect, describe
+from schema.open.store import OFFLINE
 from tests.exact.tiny import Tiny, run
 from tests.lake.servers import Servers
 

@@ -9,7 +9,7 @@ import pytest
 from ingest.request import Request
 from ingest.store.lake import pull as pulling
 from schema.errors import AtlasError
-from schema.lake import Lake, timeout_s
+from schema.open.lake import Lake, timeout_s
 from tests.exact.tiny import run
 
 Call = Callable[..., tuple[int, str, str]]

@@ -22,8 +22,8 @@ from ingest.store.lake.tables import not_null
 from ingest.store.lake.typed import typed
 from ingest.store.shards import Shard
 from schema.errors import AtlasError, Locked, NotAnAtlas, Unreachable
-from schema.lake import Lake, describe, read_lake
-from schema.store import open_reader
+from schema.open.lake import Lake, describe, read_lake
+from schema.open.store import open_reader
 from tests import preloaded
 from tests.exact.tiny import CIRCUITS, Tiny, asked, run
 from tests.ingest.suite_files import written_suite
@@ -49,8 +49,8 @@ import sys
 from pathlib import Path
 from ingest.store.lake import store
 from ingest.store.lake.store import LakeStore
-from schema.lake import attach, connect, read_lake
-from schema.store import OFFLINE
+from schema.open.lake import attach, connect, read_lake
+from schema.open.store import OFFLINE
 path = Path(sys.argv[1])
 lake = read_lake(path)
 con = connect(lake, OFFLINE)

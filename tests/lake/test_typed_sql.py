@@ -12,7 +12,7 @@ from pyarrow import fs
 
 import atlas
 from atlas import QueryRefused
-from schema.lake import Lake
+from schema.open.lake import Lake
 from tests.atlas.tiny_atlas import write_tiny_atlas
 from tests.lake.pushed import push
 from tests.lake.servers import BUCKET, Servers

@@ -13,7 +13,7 @@ from ingest.live.weights import wanted_model
 from ingest.model import models
 from ingest.model.checks import SHORT
 from schema.errors import AtlasError
-from schema.store import open_reader
+from schema.open.store import open_reader
 from tests.ingest.test_sabotage import FFN, PATTERN, ffn, later, output, unrotated
 from tests.live.conftest import PROMPT, World, private_sockets
 

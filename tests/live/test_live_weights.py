@@ -13,7 +13,7 @@ from ingest.live.weights import Wanted, load_kept, load_wanted, wanted_model
 from ingest.model.gguf import weights_folder, write_model
 from ingest.model.models import load_model
 from schema.errors import AtlasError
-from schema.store import open_reader
+from schema.open.store import open_reader
 from tests.live.conftest import World, private_sockets
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from schema import definitions
+from schema.open import definitions
 
 
 @pytest.fixture
@@ -27,4 +27,4 @@ def without_second_names(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
             raise PermissionError(dir)
         return made(suffix, prefix, dir)
 
-    monkeypatch.setattr("schema.store.tempfile.mkdtemp", refused)
+    monkeypatch.setattr("schema.open.names.tempfile.mkdtemp", refused)

@@ -19,10 +19,10 @@ from atlas.dictionary import describe_blank
 from atlas.experiments.kind import EXPERIMENTS
 from atlas.retrieval.kind import RETRIEVALS
 from ingest.store.doctor import findings
-from schema import locks
-from schema.beside import kind_of, kinds
-from schema.beside_change import changing
 from schema.errors import AtlasError, Locked, NotAnAtlas, QueryRefused
+from schema.open import locks
+from schema.open.change import changing
+from schema.open.kinds import kind_of, kinds
 from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
 from tests.atlas.tiny_atlas import write_tiny_atlas
 from tests.distribution import installed
@@ -109,7 +109,7 @@ def test_an_open_atlas_keeps_what_it_attached_and_a_change_that_fails_leaves_not
 def test_who_waits_too_long_for_another_change_is_told(tried: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locks, "PATIENCE", 0.2)
     code = (
-        "from schema.beside_change import changing\nfrom tests.schema.noise.trials import TRIALS\n"
+        "from schema.open.change import changing\nfrom tests.schema.noise.trials import TRIALS\n"
         f"with changing(TRIALS, {str(tried)!r}):\n    print(1, flush=True)\n    input()"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as other:

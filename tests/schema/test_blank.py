@@ -10,10 +10,10 @@ import duckdb
 import pytest
 
 import atlas
-from schema import beside
-from schema.beside import Beside, kinds
-from schema.blank import LEFT_S
 from schema.errors import NotAnAtlas
+from schema.open import beside
+from schema.open.beside import LEFT_S
+from schema.open.kinds import Beside, kinds
 from tests.atlas.tiny_atlas import write_tiny_atlas
 from tests.schema.conftest import without_second_names
 
@@ -158,7 +158,7 @@ def test_a_thread_finds_nothing_before_it_is_filled(read_only: Path, kept: Path,
         time.sleep(0.1)
         return filling(kind)
 
-    monkeypatch.setattr("schema.beside.filling", slow)
+    monkeypatch.setattr("schema.open.beside.filling", slow)
     with ThreadPoolExecutor(3) as pool:
         assert list(pool.map(n_annotations, [read_only] * 3)) == [0] * 3
 

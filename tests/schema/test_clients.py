@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from ingest.store.snapshot import publish
-from schema.beside import kinds
-from schema.store import atlas_options, open_writer
+from schema.open.kinds import kinds
+from schema.open.store import atlas_options, open_writer
 from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
 from tests.atlas.tiny_atlas import write_tiny_atlas
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import atlas
-from schema import definitions
+from schema.open import definitions
 
 
 def of_file(path: Path) -> str:

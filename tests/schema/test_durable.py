@@ -20,7 +20,7 @@ from ingest.store.shards import write_shard
 from ingest.store.snapshot import publish
 from ingest.store.work_file import open_work_file
 from ingest.text.corpora import stdin
-from schema.lake import Lake, describe
+from schema.open.lake import Lake, describe
 from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
 from tests.atlas.tiny_atlas import write_tiny_atlas
 

@@ -23,9 +23,9 @@ from ingest.store.doctor_cli import doctor
 from ingest.store.shards import shard_of
 from ingest.store.work_file import open_work_file
 from schema.audits import run_audits
-from schema.beside import Beside
-from schema.beside_change import changing
-from schema.logs import log_of
+from schema.open.change import changing
+from schema.open.kinds import Beside
+from schema.open.logs import log_of
 from schema.plain import check_plain
 from schema.release import question_files
 from tests.atlas.annotations.tiny_annotations import write_tiny_annotations

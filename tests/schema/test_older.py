@@ -29,11 +29,11 @@ from atlas.questions import questions
 from atlas.ranges import missing_run
 from ingest.request import Request
 from ingest.text.tokens import spelt
-from schema import store
 from schema.audits import run_audits
 from schema.errors import AtlasError
 from schema.migrations import migrations
-from schema.older import bring_up
+from schema.open import store
+from schema.open.older import bring_up
 from schema.release import is_of_this_release
 from schema.tables import metadata
 from tests.atlas.tiny_atlas import split_sequences, write_tiny_atlas

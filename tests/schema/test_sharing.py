@@ -24,9 +24,9 @@ from atlas.annotations.subjects import Address, Pattern, shown
 from atlas.cli.main import cli
 from atlas.collections import keeping, members
 from atlas.collections.kind import COLLECTIONS
-from schema import drafts, opening
-from schema.beside_change import changing
-from schema.store import open_reader, open_writer
+from schema.open import drafts, opening
+from schema.open.change import changing
+from schema.open.store import open_reader, open_writer
 from tests.atlas.collections.tiny_collections import write_tiny_collections
 from tests.atlas.tiny_atlas import split_sequences
 
@@ -125,7 +125,7 @@ def test_the_rights_of_a_group_are_given_to_no_other(path: Path) -> None:
 def test_a_lock_that_a_killed_change_left_shuts_out_nobody(path: Path) -> None:
     before = os.umask(0o077)
     lock = path.with_name("tiny.collections.duckdb.lock")
-    code = "import os, sys\nfrom schema.locks import alone\nfrom pathlib import Path\nwith alone(Path(sys.argv[1]), ''):\n    os._exit(9)"
+    code = "import os, sys\nfrom schema.open.locks import alone\nfrom pathlib import Path\nwith alone(Path(sys.argv[1]), ''):\n    os._exit(9)"
     try:
         assert subprocess.run([sys.executable, "-c", code, str(lock)], check=False).returncode == 9
     finally:
@@ -220,8 +220,8 @@ from pathlib import Path
 
 import atlas
 from atlas.collections.kind import COLLECTIONS
-from schema.beside import attach_file
-from schema.store import open_writer
+from schema.open.beside import attach_file
+from schema.open.store import open_writer
 
 def refuse(*_):
     raise PermissionError

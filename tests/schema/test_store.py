@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from schema import store
+from schema.open import names, store
 from tests.atlas.tiny_atlas import write_tiny_atlas
 from tests.rooms import ROOT
 
@@ -24,7 +24,7 @@ def publish(path: Path, name: str) -> None:
     draft.replace(path)
 
 
-def names(con: duckdb.DuckDBPyConnection) -> list[tuple]:
+def read_names(con: duckdb.DuckDBPyConnection) -> list[tuple]:
     return con.execute("SELECT name FROM model").fetchall()
 
 
@@ -41,7 +41,7 @@ def test_each_opening_sees_the_snapshot_of_its_time(tmp_path: Path, is_linked: b
     first = store.open_reader(shown)
     publish(path, "second")
     second = store.open_reader(shown)
-    assert (names(first), names(second)) == ([("first",)], [("second",)])
+    assert (read_names(first), read_names(second)) == ([("first",)], [("second",)])
     assert second.execute("SELECT current_database()").fetchall() == [(shown.stem,)]
     assert [p.name for p in shown.parent.iterdir() if p.name.startswith(".")] == []
 
@@ -59,12 +59,17 @@ def test_a_log_beside_the_file_is_read_with_it(tmp_path: Path) -> None:
         shutil.copy(f"{path}{suffix}", f"{left}{suffix}")
     writer.close()
     con = store.open_reader(left)
-    assert names(con) == [("logged",)]
+    assert read_names(con) == [("logged",)]
 
 
-HOLDS = (
-    "import sys; from pathlib import Path; from schema.store import own_name\nwith own_name(Path(sys.argv[1])) as name: print(name.parent, flush=True); input()"
-)
+HOLDS = """
+import sys
+from pathlib import Path
+from schema.open.names import own_name
+with own_name(Path(sys.argv[1])) as name:
+    print(name.parent, flush=True)
+    input()
+"""
 
 
 def grow_old(*folders: Path) -> None:
@@ -81,7 +86,7 @@ def test_an_opening_removes_what_one_that_was_killed_left_of_this_file(tmp_path:
         assert process.stdout is not None
         left = Path(process.stdout.readline().strip())
         grow_old(left)
-        with store.own_name(path):
+        with names.own_name(path):
             pass
         # it lives, and holds the lock
         assert (left / "a.duckdb").exists()
@@ -96,12 +101,12 @@ def test_an_opening_removes_what_one_that_was_killed_left_of_this_file(tmp_path:
     for folder in (alive, fresh, kept, none, planted, of_another):
         folder.mkdir()
         (folder / "a.duckdb").write_bytes(b"old")
-        folder.chmod(store.MARKED)
+        folder.chmod(names.MARKED)
     (kept / "thesis").write_bytes(b"mine")
     # as somebody may call a folder of this user's who may write beside it
     planted.chmod(0o700)
     # as made in a folder that hands its group on
-    none.chmod(stat.S_ISGID | store.MARKED)
+    none.chmod(stat.S_ISGID | names.MARKED)
     # who sends an archive may put a link in it
     mine = tmp_path / "mine"
     mine.mkdir()
@@ -112,7 +117,7 @@ def test_an_opening_removes_what_one_that_was_killed_left_of_this_file(tmp_path:
     os.utime(linked, (0, 0), follow_symlinks=False)
     os.utime(mine, (0, 0))
     grow_old(left, alive, kept, none, planted, of_another)
-    with store.own_name(path):
+    with names.own_name(path):
         pass
     found = sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file() and p.parent != tmp_path)
     expected = [
@@ -136,7 +141,7 @@ def test_a_folder_that_takes_the_place_of_its_own_while_it_is_open_keeps_all_tha
     path.write_bytes(b"atlas")
     mine.mkdir()
     (mine / "thesis").write_bytes(b"mine")
-    with store.own_name(path) as name:
+    with names.own_name(path) as name:
         moved = tmp_path / "moved"
         name.parent.rename(moved)
         mine.rename(name.parent)
@@ -149,7 +154,7 @@ def test_a_folder_that_took_the_place_of_its_own_before_it_was_opened_keeps_all_
     path.write_bytes(b"atlas")
     mine.mkdir(0o700)
     (mine / "a.duckdb").write_bytes(b"mine")
-    monkeypatch.setattr(store.tempfile, "mkdtemp", lambda **_: str(mine))
-    with store.own_name(path) as name:
+    monkeypatch.setattr(names.tempfile, "mkdtemp", lambda **_: str(mine))
+    with names.own_name(path) as name:
         assert name == path
     assert (mine / "a.duckdb").read_bytes() == b"mine"

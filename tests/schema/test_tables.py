@@ -14,11 +14,12 @@ from sqlalchemy import Column, Integer, MetaData, Table
 import atlas
 from atlas.cli.main import cli
 from atlas.ranges import missing_run, unknown_tables
-from schema import release, store, table_facts, terms
+from schema import release, table_facts, terms
 from schema.audits import audits, run_audits
 from schema.columns import FilledBy, check_tables, column, table
 from schema.errors import AtlasError
-from schema.older import bring_up
+from schema.open import store
+from schema.open.older import bring_up
 from schema.release import release_digest
 from schema.tables import metadata
 from tests.atlas.tiny_atlas import write_tiny_atlas

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser
 from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
-from schema import store
+from schema.open import store
 from tests import features
 from tests.atlas.annotations.nasty_atlas import write_nasty_atlas
 from tests.atlas.tiny_atlas import write_tiny_atlas

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import polars as pl
 
-from schema import SCHEMA_VERSION, store
+from schema import SCHEMA_VERSION
 from schema.build import create_tables, install_derived
+from schema.open import store
 
 N_LAYERS, D_FFN, D_MODEL, K = 16, 1250, 8, 50
 N_DOCUMENTS, LENGTH, N_TRACED = 200, 1000, 1563

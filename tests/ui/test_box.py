@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from atlas.address import Head, Neuron
-from schema import store
+from schema.open import store
 from tests.ui.conftest import Visit, htmls, read, text_of
 from ui import previews
 from ui.search.parsing import Asked, parse

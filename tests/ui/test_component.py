@@ -11,8 +11,8 @@ import atlas
 from atlas.annotations.keeping import insert
 from atlas.annotations.kind import ANNOTATIONS
 from atlas.annotations.subjects import Address, Annotation, Pattern, shown
-from schema import store
-from schema.beside_change import changing_own
+from schema.open import store
+from schema.open.change import changing_own
 from tests.ui.conftest import Visit, htmls, tables, text_of
 from ui.component import front, head, neuron
 

@@ -12,7 +12,7 @@ import pytest
 from atlas.experiments.kind import EXPERIMENTS
 from atlas.export.figures import render_figure
 from atlas.retrieval.kind import RETRIEVALS
-from schema import store
+from schema.open import store
 from tests.atlas.experiments.tiny_experiments import write_tiny_experiments
 from tests.atlas.retrieval.tiny_retrievals import write_tiny_retrievals
 from tests.atlas.tiny_suites import add_suites

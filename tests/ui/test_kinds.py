@@ -7,8 +7,8 @@ import duckdb
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from schema import store
-from schema.lake import Lake
+from schema.open import store
+from schema.open.lake import Lake
 from schema.table_facts import facts
 from tests.lake.pushed import push
 from tests.lake.servers import Servers

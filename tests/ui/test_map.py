@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import polars as pl
 import pytest
 
-from schema import store
+from schema.open import store
 from tests.ui.conftest import Visit, tables, text_of
 from ui.map import room as map_page
 from ui.map.charts import LIGHT, cells, points, with_found

@@ -5,9 +5,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from atlas.nulls import without_value
-from schema import store
+from atlas.typed.nulls import without_value
 from schema.errors import AtlasError
+from schema.open import store
 from tests.ui.conftest import Visit, text_of
 from ui import blocks
 from ui.component import front

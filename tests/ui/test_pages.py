@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from atlas.api import Atlas
-from schema import SCHEMA_VERSION, store
+from schema import SCHEMA_VERSION
+from schema.open import store
 from tests.ui.conftest import Visit, tables, text_of
 from ui import data
 

@@ -11,7 +11,7 @@ from atlas.experiments.kind import EXPERIMENTS
 from atlas.papers import printed
 from atlas.papers.catalogue import PAPERS
 from atlas.retrieval.kind import RETRIEVALS
-from schema import store
+from schema.open import store
 from tests.atlas.experiments.tiny_experiments import write_tiny_experiments
 from tests.atlas.retrieval.tiny_retrievals import write_tiny_retrievals
 from tests.ui.conftest import Visit, tables, text_of

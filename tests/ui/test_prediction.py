@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from schema import store
+from schema.open import store
 from tests.ui.conftest import Visit, htmls, text_of
 from ui.prediction import charts, who
 from ui.tokens import shade

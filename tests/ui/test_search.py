@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from schema import store
+from schema.open import store
 from tests.ui.conftest import Visit, tables, text_of
 from ui.search import ways as search
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from atlas.api import Atlas
-from schema import store
+from schema.open import store
 from tests.ui.conftest import Visit, htmls, text_of
 from ui import beside, data
 from ui.cli import ui

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from schema.errors import AtlasError
-from schema.lake import is_lake
+from schema.open.lake import is_lake
 
 
 class LakeFile(click.Path):

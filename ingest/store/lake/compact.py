@@ -12,7 +12,7 @@ from ingest.store.committer import recover
 from ingest.store.lake.marking import unknown
 from ingest.store.lake.place import OWN
 from ingest.store.lake.store import LakeStore, opened_lake
-from schema.lake import CATALOG, catalogue, lake_bytes
+from schema.open.lake import CATALOG, catalogue, lake_bytes
 
 SCHEDULED = "SELECT f.path, f.path_is_relative FROM ducklake_files_scheduled_for_deletion AS f"
 

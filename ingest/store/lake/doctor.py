@@ -9,7 +9,7 @@ from ingest.store.committer import recover
 from ingest.store.doctor import Finding, of_beside, waiting
 from ingest.store.lake.compact import orphans, remove_orphans, waiting_folders
 from ingest.store.lake.store import LakeStore, opened_lake
-from schema.lake import CATALOG
+from schema.open.lake import CATALOG
 
 TWICE = "SELECT s.run_id, s.shard_id, count(*) FROM shard AS s GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL"
 

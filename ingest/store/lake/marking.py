@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from ingest.store.lake.place import MARK, MARKS, OWN, Mark, Place, database, identity, keep_word, known_words, mark_of
-from schema.drafts import is_draft
 from schema.errors import AtlasError
-from schema.lake import CATALOG, Lake
+from schema.open.drafts import is_draft
+from schema.open.lake import CATALOG, Lake
 
 if TYPE_CHECKING:
     from psycopg import Connection

@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING
 
 from pyarrow import fs
 
-from schema.drafts import new_draft, remove_left
 from schema.durable import put_in_place
 from schema.errors import AtlasError, Unreachable
-from schema.lake import Lake, has_catalogue, s3_settings
+from schema.open.drafts import new_draft, remove_left
+from schema.open.lake import Lake, has_catalogue, s3_settings
 
 if TYPE_CHECKING:
     from psycopg import Connection

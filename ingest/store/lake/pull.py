@@ -9,14 +9,15 @@ import duckdb
 from sqlalchemy import Table
 
 from ingest.store.snapshot import Sums, add_up, put_in_place
-from schema.beside import kind_of
 from schema.build import create_tables, install_derived
-from schema.drafts import discard, new_draft, remove_left
 from schema.errors import AtlasError
-from schema.lake import CATALOG, Lake, attach_published, connect, quoted, read_lake
-from schema.locks import alone
-from schema.older import found_columns
-from schema.store import OFFLINE, atlas_options
+from schema.open.drafts import discard, new_draft, remove_left
+from schema.open.kinds import kind_of
+from schema.open.lake import CATALOG, Lake, attach_published, connect, read_lake
+from schema.open.locks import alone
+from schema.open.names import quoted
+from schema.open.older import found_columns
+from schema.open.store import OFFLINE, atlas_options
 from schema.table_digests import STORED, store_digests
 
 

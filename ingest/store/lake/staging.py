@@ -24,7 +24,7 @@ from ingest.store.lake.place import OWN, Place
 from ingest.store.lake.typed import typed
 from ingest.store.shards import WORDS, Shard, damaged, shard_of
 from schema.errors import AtlasError
-from schema.lake import Lake
+from schema.open.lake import Lake
 from schema.tables import metadata
 
 

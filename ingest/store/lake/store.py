@@ -30,9 +30,10 @@ from ingest.store.merges import MERGES, UNITS, merged, parts
 from ingest.store.shards import Shard, damaged
 from ingest.store.transaction import transaction
 from schema.errors import AtlasError, Locked
-from schema.lake import CATALOG, PUBLISHED, Lake, attach, catalogue, connect, quoted, read_lake
+from schema.open.lake import CATALOG, PUBLISHED, Lake, attach, catalogue, connect, read_lake
+from schema.open.names import quoted
+from schema.open.store import OFFLINE, WRITER_MEMORY
 from schema.patient import patient
-from schema.store import OFFLINE, WRITER_MEMORY
 from schema.tables import metadata
 
 if TYPE_CHECKING:

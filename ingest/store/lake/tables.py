@@ -8,8 +8,8 @@ from sqlalchemy import Table
 from ingest.store.merges import MERGES
 from ingest.store.transaction import transaction
 from schema.build import column_types, table_comments
-from schema.lake import CATALOG, lake_type
-from schema.older import found_columns
+from schema.open.lake import CATALOG, lake_type
+from schema.open.older import found_columns
 from schema.tables import metadata
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from schema import store
+from schema.open import store
 from tests.atlas.annotations.nasty_atlas import write_nasty_atlas
 
 

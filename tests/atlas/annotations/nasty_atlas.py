@@ -7,7 +7,7 @@ value L0N0 promotes the same eight texts as tokens 20-27, ranks 1-8
 from itertools import accumulate
 from pathlib import Path
 
-from schema import store
+from schema.open import store
 from tests.atlas.tiny_atlas import write_tiny_atlas
 
 TEXTS = ["=1+1", ' "q",', "\t", "漢", "🙂", "\n", "*x", "007"]

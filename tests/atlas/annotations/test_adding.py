@@ -7,8 +7,8 @@ import pytest
 import atlas
 from atlas.annotations.adding import add
 from atlas.annotations.subjects import Address, Pattern
-from schema import store
 from schema.errors import AtlasError
+from schema.open import store
 
 KEY = Address("key", 2, 0, 0)
 """Eight texts, ranks 1 to 8 (nasty_atlas)."""

@@ -11,7 +11,7 @@ from atlas.annotations.kind import ANNOTATIONS
 from atlas.annotations.subjects import SUBJECTS
 from atlas.cli.annotate import SUBJECTS as OFFERED
 from atlas.cli.main import run
-from schema.beside_change import changing
+from schema.open.change import changing
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -84,7 +84,7 @@ def test_a_refusal_names_the_row_and_exits_with_1(call: Call, nasty_path: Path, 
 
 
 def test_empty_blocks_stale_items_and_empty_figures_are_said(call: Call, tmp_path: Path, nasty_path: Path) -> None:
-    from schema import store
+    from schema.open import store
 
     code, _, err = call("ask", "geva2022_fig2")
     assert (code, err) == (0, "note: no rows, because this atlas has no annotations that it counts (atlas annotate status)\n")

@@ -24,8 +24,8 @@ from atlas.annotations.reading import read_sheet
 from atlas.annotations.sheet import COLUMNS, sheet
 from atlas.annotations.steps import load, make_sheet
 from atlas.annotations.subjects import Address, Pattern, shown
-from schema.beside_change import changing
-from schema.store import open_writer
+from schema.open.change import changing
+from schema.open.store import open_writer
 
 KEY, VALUE = Address("key", 2, 0, 0), Address("value", None, 0, 0)
 GOOD = {

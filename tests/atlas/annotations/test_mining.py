@@ -10,7 +10,7 @@ from atlas.annotations.keeping import MINER, patterns_of
 from atlas.annotations.mining import chance, metadata_shares, proposals
 from atlas.annotations.steps import load, make_sheet, propose
 from atlas.annotations.subjects import Address, Pattern, Shown
-from schema import store
+from schema.open import store
 
 
 def text(rank: int, before: str, token: str, metadata: str = "{}") -> Shown:

@@ -17,8 +17,8 @@ from atlas.annotations.reading import parse
 from atlas.annotations.sheet import COLUMNS, sheet
 from atlas.annotations.steps import load, make_sheet, stale_items
 from atlas.annotations.subjects import SUBJECTS, Address, Annotation, Pattern, sample, shown
-from schema.beside_change import changing, changing_own
-from schema.store import open_writer
+from schema.open.change import changing, changing_own
+from schema.open.store import open_writer
 
 KEY = Address("key", 2, 0, 0)
 

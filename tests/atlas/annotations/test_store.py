@@ -15,9 +15,9 @@ from atlas import AtlasError, NotAnAtlas
 from atlas.annotations.kind import ANNOTATIONS
 from atlas.annotations.steps import status
 from atlas.annotations.subjects import Address
-from schema import store
-from schema.beside_change import changing
-from schema.drafts import left_drafts
+from schema.open import store
+from schema.open.change import changing
+from schema.open.drafts import left_drafts
 from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
 from tests.atlas.tiny_atlas import write_tiny_atlas
 

@@ -7,9 +7,9 @@ import pytest
 
 from atlas.collections.kind import COLLECTIONS
 from atlas.collections.rules import findings
-from schema.beside import read_folder
-from schema.beside_change import changing
-from schema.opening import open_with_beside
+from schema.open.change import changing
+from schema.open.kinds import read_folder
+from schema.open.opening import open_with_beside
 from tests.atlas.collections.tiny_collections import write_tiny_collections
 from tests.atlas.tiny_atlas import write_tiny_atlas
 

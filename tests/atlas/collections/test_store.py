@@ -16,9 +16,9 @@ from atlas import AtlasError
 from atlas.collections import keeping, members
 from atlas.collections.filtering import within
 from atlas.collections.kind import COLLECTIONS
-from schema import store
-from schema.beside_change import changing
-from schema.drafts import left_drafts
+from schema.open import store
+from schema.open.change import changing
+from schema.open.drafts import left_drafts
 from tests.atlas.tiny_atlas import write_tiny_atlas
 
 WHAT = "kind, layer, neuron, head, position_id, token_id, text, added_by"

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from atlas.collections.kind import COLLECTIONS
-from schema.beside_change import changing
+from schema.open.change import changing
 
 WHEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

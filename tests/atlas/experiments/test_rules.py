@@ -14,14 +14,14 @@ from atlas.experiments.inserting import Model, model_of
 from atlas.experiments.kind import EXPERIMENTS
 from atlas.experiments.rules import fault, sql_audits
 from atlas.experiments.store import put, save
-from schema.beside import attach_blank
 from schema.errors import AtlasError
 from schema.interventions.changes import change_rows, resolved_arm
 from schema.interventions.intervention import Intervention
 from schema.interventions.parse import arm_of
 from schema.interventions.positions import Positions
 from schema.interventions.resolve import Shape, arm_sha256, canonical_json, resolve
-from schema.store import open_writer
+from schema.open.companion import attach_blank
+from schema.open.store import open_writer
 from tests.atlas.experiments.looking import rewritten
 from tests.atlas.experiments.tiny_experiments import Rows, arrow, cell, knockout, live, patching, saliency, suppression, tracing
 

@@ -21,8 +21,8 @@ from atlas.experiments import inserting, store
 from atlas.experiments.kind import EXPERIMENTS
 from atlas.experiments.store import add, remove, save
 from atlas.live.saving import save_answer
-from schema.beside_change import changing
-from schema.store import open_writer
+from schema.open.change import changing
+from schema.open.store import open_writer
 from tests.atlas.experiments.looking import ids, rewritten
 from tests.atlas.experiments.tiny_experiments import ARMS, BASE, arrow, experiment, live, suppression, tables, tracing, with_arms
 from tests.atlas.experiments.tiny_experiments import THE_CAT as CAT

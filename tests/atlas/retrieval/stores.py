@@ -14,7 +14,7 @@ from atlas.retrieval.entries import Store
 from schema import SCHEMA_VERSION
 from schema.build import create_tables, install_derived
 from schema.key_files import keys_folder
-from schema.store import open_writer
+from schema.open.store import open_writer
 
 STEP = 2**40
 """position_ids and document_ids of corpus c begin at c · STEP."""

@@ -7,9 +7,9 @@ import pytest
 
 from atlas.retrieval.kind import RETRIEVALS
 from atlas.retrieval.rules import findings
-from schema.beside import read_folder
-from schema.beside_change import changing
-from schema.opening import open_with_beside
+from schema.open.change import changing
+from schema.open.kinds import read_folder
+from schema.open.opening import open_with_beside
 from tests.atlas.retrieval.tiny_retrievals import write_tiny_retrievals
 from tests.atlas.tiny_atlas import write_tiny_atlas
 

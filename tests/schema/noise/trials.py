@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from schema.beside import Beside
+from schema.open.kinds import Beside
 
 FOLDER = Path(__file__).parent
 TRIALS = Beside(

@@ -1,4 +1,4 @@
-"""The process of atlas/sandbox.py: it opens an atlas, gives away what it does not need, answers one statement and ends.
+"""The process of atlas/typed/sandbox.py: it opens an atlas, gives away what it does not need, answers one statement and ends.
 
 It reads one line of JSON and writes one line of JSON, with the rows after it as an Arrow stream. Its libraries are loaded before it is asked, so that who
 starts it early waits for none of them.
@@ -15,11 +15,11 @@ from typing import Any, BinaryIO
 
 from pyarrow import ipc
 
-from atlas.guard import select_table
-from atlas.weight import weight
+from atlas.typed.guard import select_table
+from atlas.typed.weight import weight
 from schema.errors import AtlasError
-from schema.lake import is_lake
-from schema.opening import open_with_beside
+from schema.open.lake import is_lake
+from schema.open.opening import open_with_beside
 
 THREADS = 4
 """At most: each has a stack, and address space is limited."""

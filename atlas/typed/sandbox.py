@@ -1,7 +1,7 @@
 """Run what a stranger typed in a process of its own, which is killed at its limits of time, memory and bytes.
 
 DuckDB looks at interrupts between vectors only, and counts its buffers and not what a function allocates; the kernel holds this process to both.
-The process opens the atlas by itself (atlas/sandboxed.py), answers one statement and ends.
+The process opens the atlas by itself (atlas/typed/sandboxed.py), answers one statement and ends.
 """
 
 import json
@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from atlas.guard import MAX_ROWS, TIMEOUT, Result, past, require_limits
+from atlas.typed.guard import MAX_ROWS, TIMEOUT, Result, past, require_limits
 from schema import errors
 
 MEMORY = 4 << 30
@@ -32,7 +32,7 @@ PIECE = 1 << 20
 
 Process = subprocess.Popen[bytes]
 
-PROGRAM = "import sys; sys.path.append(sys.argv[1]); from atlas.sandboxed import main; main()"
+PROGRAM = "import sys; sys.path.append(sys.argv[1]); from atlas.typed.sandboxed import main; main()"
 
 FRUGAL = {"MALLOC_ARENA_MAX": "2", "ARROW_DEFAULT_MEMORY_POOL": "system"}
 """Else glibc takes address space for each thread, and Arrow a gigabyte of it at once."""
@@ -41,7 +41,7 @@ FRUGAL = {"MALLOC_ARENA_MAX": "2", "ARROW_DEFAULT_MEMORY_POOL": "system"}
 def started() -> Process:
     """A process that waits for its statement: it has loaded its libraries, has opened nothing, and ends with whoever started it."""
     # without the folder it is called in, where a file may be called as a module is
-    command = [sys.executable, "-P", "-c", PROGRAM, str(Path(__file__).parents[1])]
+    command = [sys.executable, "-P", "-c", PROGRAM, str(Path(__file__).parents[2])]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, **FRUGAL})
 
 
@@ -57,8 +57,8 @@ def run(
 ) -> Result:
     """Run one SELECT over the atlas at `path`: at most `max_rows` rows of `max_bytes` bytes within `timeout` seconds.
 
-    `process`: one that waits already; it answers this statement alone. Raises what `atlas.guard.run_select` raises, QueryTimeout past the time, AtlasError
-    where memory or bytes did not suffice.
+    `process`: one that waits already; it answers this statement alone. Raises what `atlas.typed.guard.run_select` raises, QueryTimeout past the time,
+    AtlasError where memory or bytes did not suffice.
     """
     with answering(path, sql, max_rows=max_rows, timeout=timeout, max_bytes=max_bytes, memory=memory, process=process) as answer:
         return answer()
@@ -131,7 +131,7 @@ def result(said: bytes | None, code: int, timeout: float, memory: int, max_bytes
         raise errors.AtlasError(f"the answer has more than {max_bytes >> 20:,} MB: ask for fewer rows or columns")
     from pyarrow import ipc
 
-    from atlas.values import frame_of
+    from atlas.typed.values import frame_of
 
     frame = frame_of(ipc.open_stream(rows).read_all())
     return Result(frame.head(answer["max_rows"]), frame.height > answer["max_rows"])

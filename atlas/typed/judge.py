@@ -1,4 +1,4 @@
-"""Judge a typed statement by what DuckDB parses and binds, never by its text: what is not on the lists of atlas/allowed.py is refused.
+"""Judge a typed statement by what DuckDB parses and binds, never by its text: what is not on the lists of atlas/typed/allowed.py is refused.
 
 Twice, because some functions act while they are bound (`postgres_query` asks its server then): first every name in the parsed statement, then every
 operator, table, function and expression of the bound plan, in which views and macros are resolved to what they are made of.
@@ -10,10 +10,10 @@ from typing import Any
 
 import duckdb
 
-from atlas.allowed import CATALOGS, EXPRESSIONS, FUNCTIONS, OPERATORS, SCANS, SCHEMAS, SIGNS, TABLE_FUNCTIONS
 from atlas.statement import literal
-from schema.beside import kinds
+from atlas.typed.allowed import CATALOGS, EXPRESSIONS, FUNCTIONS, OPERATORS, SCANS, SCHEMAS, SIGNS, TABLE_FUNCTIONS
 from schema.errors import QueryRefused
+from schema.open.kinds import kinds
 
 OWN_MACROS = """
 SELECT DISTINCT f.function_name, f.database_name, system.main.current_database() AS current

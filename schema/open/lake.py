@@ -23,11 +23,12 @@ from urllib.parse import urlsplit
 
 import duckdb
 
-from schema.catalogue_address import check_address
-from schema.drafts import new_draft
 from schema.durable import put_in_place
 from schema.errors import AtlasError, NotAnAtlas, Unreachable
-from schema.logs import refuse_strange
+from schema.open.catalogue_address import check_address
+from schema.open.drafts import new_draft
+from schema.open.logs import refuse_strange
+from schema.open.names import quoted
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -191,11 +192,6 @@ def attach(con: duckdb.DuckDBPyConnection, lake: Lake, *options: str) -> None:
         raise Unreachable(f"cannot open the lake {lake.catalogue}: {' '.join(str(error).split())}") from error
 
 
-def quoted(text: Path | str) -> str:
-    """As it stands between the quotes of a text in SQL."""
-    return str(text).replace("'", "''")
-
-
 def connect(lake: Lake, config: dict) -> duckdb.DuckDBPyConnection:
     """A connection that can attach lakes, with nothing attached."""
     limit_connecting()
@@ -263,7 +259,7 @@ def lake_bytes(con: duckdb.DuckDBPyConnection) -> int:
 def open_published(path: Path, config: dict) -> duckdb.DuckDBPyConnection:
     """The lake that is described at `path`, as it was last published, under the names that an atlas file has."""
     # here, because whoever opens a file needs none of it, and SQLAlchemy takes longer to import than a file to open
-    from schema.older import install_stand_ins
+    from schema.open.older import install_stand_ins
 
     lake = read_lake(path)
     con = connect(lake, config)

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from schema.beside import attach_beside, kinds, unreadable
 from schema.damage import describe_damage
 from schema.errors import AtlasError, Locked
-from schema.lake import is_lake, published_version, read_lake
-from schema.others import find_others
-from schema.store import open_reader
+from schema.open.beside import attach_beside
+from schema.open.companion import unreadable
+from schema.open.kinds import kinds
+from schema.open.lake import is_lake, published_version, read_lake
+from schema.open.others import find_others
+from schema.open.store import open_reader
 
 if TYPE_CHECKING:
     import pyarrow as pa

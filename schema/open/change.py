@@ -16,21 +16,19 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from schema.beside import Beside, attach_blank, attach_file, filling, unreadable
-from schema.drafts import copied, owner, remove_left
 from schema.durable import put_in_place
 from schema.errors import AtlasError
-from schema.lake import quoted
-from schema.locks import alone
-from schema.logs import check_log
-from schema.opening import open_with_beside
-from schema.others import leave_out
-from schema.release import stored_tables
-from schema.store import STORAGE_VERSION, open_writer
-from schema.table_digests import STORED, digest_tables, store_digests
+from schema.open.companion import attach_blank, attach_draft, attach_file, columns, fill
+from schema.open.drafts import copied, owner, remove_left
+from schema.open.kinds import Beside
+from schema.open.locks import alone
+from schema.open.logs import check_log
+from schema.open.opening import open_with_beside
+from schema.open.store import open_writer
+from schema.table_digests import digest_tables, store_digests
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 FORMER = """
 SELECT c.schema_name, c.table_name, c.column_name, t.sql LIKE '%GENERATED ALWAYS%'
@@ -102,18 +100,6 @@ def replace_file(draft: Path, target: Path) -> None:
         ) from error
 
 
-def attach_draft(con: duckdb.DuckDBPyConnection, draft: Path, kind: Beside) -> None:
-    """Attach a new file for writing."""
-    try:
-        con.execute(f"ATTACH '{quoted(draft)}' AS {kind.name} (STORAGE_VERSION '{STORAGE_VERSION}')")
-    except duckdb.IOException as error:
-        raise AtlasError(f"cannot write {draft}: {str(error).splitlines()[0]}") from error
-
-
-def tables(con: duckdb.DuckDBPyConnection, database: str) -> set[str]:
-    return {table for name, table in stored_tables(con) if name == database}
-
-
 def refuse_unknown(con: duckdb.DuckDBPyConnection, former: Path, kind: Beside) -> None:
     """Raise AtlasError for a file with tables or columns that this release does not know, in whatever schema: a change would drop them."""
     if not former.exists():
@@ -127,43 +113,8 @@ def refuse_unknown(con: duckdb.DuckDBPyConnection, former: Path, kind: Beside) -
         raise AtlasError(f"{former} holds what this release does not know, and a change would drop it: {named}. Install the release that made it.")
 
 
-def columns(con: duckdb.DuckDBPyConnection, database: str) -> set[tuple[str, str]]:
-    """(table, column) of every stored table of a database."""
-    sql = "SELECT c.table_name, c.column_name FROM duckdb_columns() AS c WHERE c.database_name = ?"
-    stored = tables(con, database)
-    return {(table, column) for table, column in con.execute(sql, [database]).fetchall() if table in stored}
-
-
 @cache
 def known_columns(kind: Beside) -> frozenset[tuple[str, str]]:
     with closing(open_writer(":memory:")) as con:
         attach_blank(con, kind)
         return frozenset(columns(con, kind.name))
-
-
-def fill(con: duckdb.DuckDBPyConnection, former: Path, kind: Beside) -> None:
-    """Create every table, the rows of the former file in those that it has, and this release's views and questions, in the database of the kind."""
-    con.execute(filling(kind))
-    if former.exists():
-        attach_file(con, former, kind, "former")
-        both: dict[str, list[str]] = {}
-        for table, column in sorted(columns(con, kind.name) & columns(con, "former")):
-            both.setdefault(table, []).append(f'"{column}"')
-        try:
-            for table, names in both.items():
-                if table not in (kind.label, STORED):
-                    con.execute(f"INSERT INTO {kind.name}.{table} BY NAME SELECT {', '.join(names)} FROM former.{table}")
-        except duckdb.Error as error:
-            raise unreadable(former, kind, error) from error
-        con.execute("DETACH former")
-
-
-def write_file(target: Path, former: Path, kind: Beside, others: "pa.Table | None" = None) -> None:
-    """Write a new file with the rows of a former one, if that exists, but for `others`."""
-    with closing(open_writer(":memory:")) as con:
-        attach_draft(con, target, kind)
-        fill(con, former, kind)
-        if others is not None:
-            leave_out(con, kind.name, others, kind.hanging)
-        con.execute(f"CHECKPOINT {kind.name}")
-        con.execute(f"DETACH {kind.name}")

@@ -1,7 +1,7 @@
 """Run one statement that a person typed: one SELECT, over this atlas and nothing else, bounded in rows and time.
 
-The connection is read-only and locked down (schema/store.py), the statement is judged by what it is bound to (atlas/judge.py). Time is looked at between
-DuckDB's vectors only, and memory is DuckDB's own count: for what strangers type there is a process that can be killed (atlas/sandbox.py).
+The connection is read-only and locked down (schema/open/store.py), the statement is judged by what it is bound to (atlas/typed/judge.py). Time is looked at
+between DuckDB's vectors only, and memory is DuckDB's own count: for what strangers type there is a process that can be killed (atlas/typed/sandbox.py).
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import duckdb
 
-from atlas.judge import Parameters, judge
+from atlas.typed.judge import Parameters, judge
 from schema.errors import AtlasError, QueryRefused, QueryTimeout
 from schema.interruptible import interruptible
 
@@ -67,7 +67,7 @@ def run_select(con: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters 
     Raises QueryRefused for anything but one SELECT (or EXPLAIN of one) over the atlas, QueryTimeout past the limit, AtlasError for wrong SQL.
     """
     from atlas.cursors import own_cursor
-    from atlas.values import frame_of
+    from atlas.typed.values import frame_of
 
     require_limits(max_rows, timeout)
     with own_cursor(con) as cursor:

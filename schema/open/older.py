@@ -11,11 +11,13 @@ from sqlalchemy import Table
 
 from schema.build import column_types, install_derived, table_comments, table_ddl
 from schema.errors import NotAnAtlas
-from schema.lake import quoted
 from schema.migrations import migrate
+from schema.open.names import quoted
 from schema.release import stored_tables
-from schema.store import OLDER
 from schema.tables import metadata
+
+OLDER = "older"
+"""Name under which a file is attached whose tables, views or questions are not this release's."""
 
 LONGEST_ARRAY = 100_000
 """Numbers, of DuckDB's arrays."""

@@ -1,0 +1,178 @@
+"""A file beside an atlas, NAME.<kind>.duckdb: attached read-only, as a database of the kind's name, when the atlas is opened (schema/open/opening.py).
+
+Of any number of kinds, which entry points name: what people say of an atlas is one. It is no part of the snapshot, so that ingesting again leaves it
+alone; it holds its own views and questions, because a macro of the atlas cannot name another file. schema/open/change.py changes it.
+"""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from schema.errors import AtlasError
+from schema.open.companion import attach, attach_file, unreadable, write_file
+from schema.open.definitions import cache_folder, digest, released
+from schema.open.drafts import is_readable
+from schema.open.kinds import Beside, derived_sha256, filling, kinds, read_folder, sources_sha256
+from schema.open.lake import is_lake
+from schema.open.names import own_name, quoted
+from schema.open.store import LOCKED, STORAGE_VERSION, open_writer
+from schema.table_digests import STORED
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+SMALLEST = 16384
+"""Bytes of a block, the fewest that DuckDB allows: the file holds a row at most."""
+
+DRAFT = ".blank-"
+"""What folders of drafts are called by; those of the second names by which these files are opened begin so too."""
+
+LEFT_S = 3600
+"""Seconds after which such a folder is one whose maker was killed."""
+
+TABLES = f"""
+SELECT t.sql FROM system.main.duckdb_tables() AS t
+WHERE t.database_name = '{{}}' AND t.table_name <> '{STORED}' ORDER BY t.schema_name, t.table_name
+"""
+"""But the digests of the others: nothing reads them in SQL, and a file without them is read as it is."""
+
+
+def attach_beside(con: duckdb.DuckDBPyConnection, path: Path, others: "Mapping[str, pa.Table]" = MappingProxyType({})) -> Callable[[], None]:
+    """Attach what lies beside the atlas at `path` read-only, without `others`; where there is no file, empty tables.
+
+    Where the user's cache keeps none of those either, a database in memory is attached, which what is returned fills.
+
+    The atlas may be a stranger's and is not locked down yet, so this runs ATTACH on its connection and nothing else.
+    Connections of one process to one atlas share what is attached. Raises AtlasError if a file cannot be read or is of another version.
+    """
+    blank = [kind for kind in kinds() if attach_kind(con, path, kind, others.get(kind.name))]
+
+    def fill() -> None:
+        for kind in blank:
+            con.execute(filling(kind))
+
+    return fill
+
+
+def attach_kind(con: duckdb.DuckDBPyConnection, path: Path, kind: Beside, others: "pa.Table | None") -> bool:
+    """Whether what was attached is still to be filled."""
+    # for DuckDB names that differ in case are one, and what is in the atlas would be read as what lies beside it
+    if not is_lake(path) and path.name.partition(".")[0].lower() == kind.name:
+        raise AtlasError(f"an atlas cannot be called {kind.name}, as its {kind.name} are in SQL: rename {path}")
+    target = kind.file(path)
+    if not target.exists() or not is_readable(target):
+        return not attach_kept(con, kind) and attach(con, ":memory:", kind.name, "READ_WRITE")
+    with as_of_this_release(target, kind, others) as file:
+        attach(con, quoted(file), kind.name, "READ_ONLY")
+    return False
+
+
+def attach_kept(con: duckdb.DuckDBPyConnection, kind: Beside) -> bool:
+    """Whether empty tables of the user's cache are attached, by this connection or another to the same atlas."""
+    # what DuckDB raises depends on what is wrong with a disk, a name or a file, on what is shut already, and on its version
+    with suppress(AtlasError, OSError, ValueError, RuntimeError, duckdb.Error):
+        kept = kept_blank(kind.name, filling(kind))
+        with own_name(kept) as own:
+            try:
+                is_first = attach(con, quoted(own), kind.name, "READ_ONLY")
+            except (duckdb.IOException, duckdb.SerializationException) as error:
+                # made again by the next opening; on a file system without locks every one would make it
+                if LOCKED not in str(error):
+                    kept.unlink()
+                raise
+        if is_first and not is_blank(con, kind):
+            con.execute(f"DETACH {kind.name}")
+            kept.unlink()
+            return False
+        return True
+    return False
+
+
+def is_blank(con: duckdb.DuckDBPyConnection, kind: Beside) -> bool:
+    """Whether what is attached holds the one row that says what it is, and no other."""
+    try:
+        labelled = con.execute(f"SELECT l.version, l.derived_sha256 FROM {kind.name}.{kind.label} AS l").fetchall()
+        (n_rows,) = con.execute(f"SELECT sum(t.estimated_size) FROM system.main.duckdb_tables() AS t WHERE t.database_name = '{kind.name}'").fetchall()[0]
+    except duckdb.Error:
+        return False
+    return (labelled, n_rows) == ([(kind.version, derived_sha256(kind))], 1)
+
+
+@contextmanager
+def as_of_this_release(target: Path, kind: Beside, others: "pa.Table | None" = None) -> Iterator[Path]:
+    """The file under another name, or, where its views and questions are not this release's, a copy of its rows with those, without `others`.
+
+    It is looked at apart from any atlas.
+    """
+    with closing(open_writer(":memory:")) as con:
+        attach_file(con, target, kind)
+        try:
+            is_current = con.execute(f"SELECT derived_sha256 FROM {kind.name}.{kind.label} LIMIT 2").fetchall() == [(derived_sha256(kind),)]
+            is_current = is_current and defined(con, kind) == released(sources_sha256(kind), lambda: defined_of_release(kind))
+        except duckdb.Error as error:
+            raise unreadable(target, kind, error) from error
+    if is_current and others is None:
+        with own_name(target) as own:
+            yield own
+        return
+    with tempfile.TemporaryDirectory(prefix="atlas-") as folder:
+        copy = Path(folder) / target.name
+        write_file(copy, target, kind, others)
+        yield copy
+
+
+def defined(con: duckdb.DuckDBPyConnection, kind: Beside) -> str:
+    """What the attached file defines: its tables as DuckDB writes them, with types and constraints, and its views and questions."""
+    # not as a parameter: to bind one DuckDB imports pandas, which takes as long as opening, and loses a Ctrl-C meanwhile
+    tables = con.execute(TABLES.format(kind.name)).fetchall()
+    return digest(con, kind.name, read_folder(kind.folder / "views").keys() | kind.questions().keys()) + " ".join(sql for (sql,) in tables)
+
+
+def defined_of_release(kind: Beside) -> str:
+    with closing(open_writer(":memory:")) as con, tempfile.TemporaryDirectory(prefix="atlas-") as folder:
+        file = quoted(Path(folder) / f"{kind.name}.duckdb")
+        # written and read, as in `digest_of_release`
+        con.execute(f"ATTACH '{file}' AS {kind.name} (STORAGE_VERSION '{STORAGE_VERSION}')")
+        con.execute(filling(kind))
+        con.execute(f"DETACH {kind.name}")
+        con.execute(f"ATTACH '{file}' AS {kind.name} (READ_ONLY)")
+        return defined(con, kind)
+
+
+def kept_blank(name: str, filling: str) -> Path:
+    """A file with what `filling` creates in a database of that name, made where it is not kept yet.
+
+    Raises OSError, ValueError, RuntimeError or duckdb.Error where nothing can be kept: on a full disk, in another user's folder, under a name that DuckDB
+    does not take.
+    """
+    file = cache_folder() / f"blank-{name}-{duckdb.__version__}-{sha256(filling.encode()).hexdigest()}.duckdb"
+    if not file.is_file():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        remove_old(file.parent)
+        with tempfile.TemporaryDirectory(prefix=DRAFT, dir=file.parent) as folder:
+            built(Path(folder) / file.name, name, filling).replace(file)
+    return file
+
+
+def built(draft: Path, name: str, filling: str) -> Path:
+    with closing(open_writer(":memory:")) as con:
+        con.execute(f"ATTACH '{quoted(draft)}' AS {name} (BLOCK_SIZE {SMALLEST})")
+        con.execute(filling)
+        con.execute(f"DETACH {name}")
+    return draft
+
+
+def remove_old(folder: Path) -> None:
+    for left in folder.glob(f"{DRAFT}*"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > LEFT_S:
+                shutil.rmtree(left)

@@ -1,0 +1,118 @@
+"""One file beside an atlas by itself: attached, and written anew with this release's views and questions."""
+
+import re
+import tempfile
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from schema.damage import describe_damage
+from schema.errors import NO_SPACE, AtlasError, Locked
+from schema.open.kinds import Beside, filling
+from schema.open.names import OPENING, own_name, quoted
+from schema.open.others import leave_out
+from schema.open.store import LOCKED, STORAGE_VERSION, is_sqlite, lock_holder, open_writer
+from schema.release import stored_tables
+from schema.table_digests import STORED
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def attach(con: duckdb.DuckDBPyConnection, file: str, name: str, mode: str) -> bool:
+    """Whether it was not attached already."""
+    try:
+        con.execute(f"ATTACH '{file}' AS {name} ({mode})")
+    except (duckdb.BinderException, duckdb.PermissionException):
+        # a connection that shares it may be locked down already
+        if (name,) not in con.execute("SELECT d.database_name FROM system.main.duckdb_databases() AS d").fetchall():
+            raise
+        return False
+    return True
+
+
+def attach_blank(con: duckdb.DuckDBPyConnection, kind: Beside) -> None:
+    """Attach tables and questions with no rows, in memory."""
+    if attach(con, ":memory:", kind.name, "READ_WRITE"):
+        con.execute(filling(kind))
+
+
+def attach_file(con: duckdb.DuckDBPyConnection, target: Path, kind: Beside, name: str | None = None) -> None:
+    """Attach a file read-only, of this version and no other; `name`: of the database, where it is not the kind's."""
+    name = name or kind.name
+    if not target.is_file() or is_sqlite(target):
+        raise AtlasError(f"cannot read the {kind.name} in {target}: it is no DuckDB file. Move it away to go on without them.")
+    try:
+        with own_name(target) as own:
+            # not IF NOT EXISTS: DuckDB 1.5.5 then waits for ever where it takes this database for an earlier one that had the file open
+            con.execute(f"ATTACH '{quoted(own)}' AS {name} (READ_ONLY)")
+        is_ours = (name, kind.label) in stored_tables(con)
+        versions = con.execute(f"SELECT version FROM {name}.{kind.label} LIMIT 2").fetchall() if is_ours else []
+    except duckdb.Error as error:
+        raise unreadable(target, kind, error) from error
+    if versions != [(kind.version,)]:
+        raise AtlasError(
+            f"{target} has version {', '.join(str(v) for (v,) in versions) or 'none'}; this is activation-atlas for {kind.name} of version "
+            f"{kind.version}. Install the release that made it, or move it away."
+        )
+
+
+def attach_draft(con: duckdb.DuckDBPyConnection, draft: Path, kind: Beside) -> None:
+    """Attach a new file for writing."""
+    try:
+        con.execute(f"ATTACH '{quoted(draft)}' AS {kind.name} (STORAGE_VERSION '{STORAGE_VERSION}')")
+    except duckdb.IOException as error:
+        raise AtlasError(f"cannot write {draft}: {str(error).splitlines()[0]}") from error
+
+
+def fill(con: duckdb.DuckDBPyConnection, former: Path, kind: Beside) -> None:
+    """Create every table, the rows of the former file in those that it has, and this release's views and questions, in the database of the kind."""
+    con.execute(filling(kind))
+    if former.exists():
+        attach_file(con, former, kind, "former")
+        both: dict[str, list[str]] = {}
+        for table, column in sorted(columns(con, kind.name) & columns(con, "former")):
+            both.setdefault(table, []).append(f'"{column}"')
+        try:
+            for table, names in both.items():
+                if table not in (kind.label, STORED):
+                    con.execute(f"INSERT INTO {kind.name}.{table} BY NAME SELECT {', '.join(names)} FROM former.{table}")
+        except duckdb.Error as error:
+            raise unreadable(former, kind, error) from error
+        con.execute("DETACH former")
+
+
+def columns(con: duckdb.DuckDBPyConnection, database: str) -> set[tuple[str, str]]:
+    """(table, column) of every stored table of a database."""
+    sql = "SELECT c.table_name, c.column_name FROM duckdb_columns() AS c WHERE c.database_name = ?"
+    stored = tables(con, database)
+    return {(table, column) for table, column in con.execute(sql, [database]).fetchall() if table in stored}
+
+
+def tables(con: duckdb.DuckDBPyConnection, database: str) -> set[str]:
+    return {table for name, table in stored_tables(con) if name == database}
+
+
+def write_file(target: Path, former: Path, kind: Beside, others: "pa.Table | None" = None) -> None:
+    """Write a new file with the rows of a former one, if that exists, but for `others`."""
+    with closing(open_writer(":memory:")) as con:
+        attach_draft(con, target, kind)
+        fill(con, former, kind)
+        if others is not None:
+            leave_out(con, kind.name, others, kind.hanging)
+        con.execute(f"CHECKPOINT {kind.name}")
+        con.execute(f"DETACH {kind.name}")
+
+
+def unreadable(target: Path, kind: Beside, error: duckdb.Error) -> AtlasError:
+    if LOCKED in str(error):
+        return Locked(f"{target}, which holds the {kind.name}, is in use by another process: {lock_holder(error)}. Wait for it, or close it there.")
+    if any(text in str(error) for text in NO_SPACE):
+        # where its rows are written anew, for this release or for the atlas that is opened
+        return AtlasError(
+            f"no space left to write the {kind.name} of {target} anew: free some on its disk, or on that of {tempfile.gettempdir()}. It is as it was."
+        )
+    said = re.sub(rf"[^\s\"]*/\.{re.escape(target.name)}\.{OPENING}[^/]*/", "", describe_damage(error) or str(error).splitlines()[0])
+    return AtlasError(f"cannot read the {kind.name} in {target}: {said}. Move the file away to go on without them.")

@@ -1,0 +1,99 @@
+"""The kinds of file beside an atlas, NAME.<kind>.duckdb: what people say of an atlas is one.
+
+Of any number of kinds, which entry points name. Such a file is no part of the snapshot, so that ingesting again leaves it alone; it holds its own views and
+questions, because a macro of the atlas cannot name another file.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from schema.errors import AtlasError
+from schema.installed import points
+from schema.release import commented
+from schema.table_digests import CREATION
+
+GROUP = "activation_atlas.beside"
+"""Entry points that are a `Beside`."""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A kind of file beside an atlas.
+
+    `name` is the database's, what messages call what is in it, and part of the file's. `tables` is a file of SQL that creates its tables in that database,
+    `label` among them, of one row (version, derived_sha256). `folder` has its views and questions, a file each. `changed_by` and `told_by` are the
+    commands that change it and say what is in it; `again` is how to come by it where it is lost. `hanging` is as in
+    schema/open/others.py.
+    """
+
+    name: str
+    version: int
+    label: str
+    tables: Path
+    folder: Path
+    changed_by: str
+    told_by: str
+    again: str
+    hanging: tuple[tuple[str, str, str], ...] = ()
+
+    def path(self, atlas: Path | str) -> Path:
+        """Where the file of the atlas at that path is."""
+        return Path(atlas).parent / f"{Path(atlas).stem}.{self.name}.duckdb"
+
+    def file(self, atlas: Path | str) -> Path:
+        """The same, or the file that a link there leads to. Raises AtlasError for a link to nothing, as where a disk is not mounted."""
+        path = self.path(atlas)
+        if not path.is_symlink():
+            return path
+        if not path.exists():
+            raise AtlasError(f"{path} leads to {path.readlink()}, and there is nothing: bring back what was there, or remove the link")
+        return path.resolve()
+
+    @property
+    def others(self) -> str:
+        """SQL of the rows that are of another model or text than the atlas; '' for a kind that belongs to no atlas (schema/open/others.py)."""
+        path = self.folder / "others.sql"
+        return path.read_text(encoding="utf-8") if path.exists() else ""
+
+    def questions(self) -> dict[str, str]:
+        """Name → SQL of each, in the order of names."""
+        return read_folder(self.folder / "questions")
+
+
+def read_folder(folder: Path) -> dict[str, str]:
+    return {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.sql"), key=lambda p: p.stem)}
+
+
+@cache
+def kinds() -> tuple[Beside, ...]:
+    """Every installed kind, by name."""
+    return tuple(sorted((point.load() for point in points(GROUP)), key=lambda kind: kind.name))
+
+
+def kind_of(path: Path) -> Beside | None:
+    """The kind that a file of this name is of; None of an atlas's."""
+    return next((kind for kind in kinds() if f".{path.name}".lower().endswith(f".{kind.name}.duckdb")), None)
+
+
+@cache
+def filling(kind: Beside) -> str:
+    """SQL that fills the empty database of a kind; one statement, so that a file is written to once."""
+    version = f"INSERT INTO {kind.name}.{kind.label} VALUES ({kind.version}, '{derived_sha256(kind)}')"
+    return ";\n".join(["BEGIN", kind.tables.read_text(encoding="utf-8"), CREATION.format(kind.name), *derived(kind), version, "COMMIT"])
+
+
+def derived(kind: Beside) -> list[str]:
+    """SQL of the views, in the order of their names, then of the questions."""
+    return [*read_folder(kind.folder / "views").values(), *(commented(name, sql, kind.name) for name, sql in kind.questions().items())]
+
+
+@cache
+def sources_sha256(kind: Beside) -> str:
+    return hashlib.sha256("\n".join([kind.tables.read_text(encoding="utf-8"), *derived(kind)]).encode()).hexdigest()
+
+
+@cache
+def derived_sha256(kind: Beside) -> str:
+    return hashlib.sha256("\n".join(derived(kind)).encode()).hexdigest()
