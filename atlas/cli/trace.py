@@ -1,15 +1,83 @@
 """`atlas trace "…"`: a prompt of yours through the atlas's own model, as it is and with parts of the model switched."""
 
+import shutil
+import sys
+from collections.abc import Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from atlas.cli.options import chosen, db_option, open_atlas
-from atlas.cli.shown import shown_progress
 from atlas.cli.trace_page import show
 from atlas.export.visible import visible_line
 from schema.errors import AtlasError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from atlas.live import SwitchedOff
+    from atlas.live.asking import Progress
+from typing import TYPE_CHECKING
+
+from atlas.cli.options import use_color
+
+MOST_SHOWN = 20
+
+
+def show_switched(found: "SwitchedOff", db: Path, title: str | None) -> None:
+    """The largest effects; where they are kept, scores and effects of each layer too."""
+    import polars as pl
+
+    from atlas.export.terminal import terminal_table
+
+    frame = found.frame.sort(pl.col("effect").abs(), descending=True)
+    of = f"the largest {MOST_SHOWN} of {frame.height}" if frame.height > MOST_SHOWN else str(frame.height)
+    click.echo(click.style(f"sub-updates switched off ({of}): what the score says, and what the answer's logit loses", bold=True))
+    click.echo(terminal_table(frame.head(MOST_SHOWN)), color=None if use_color() else False)
+    if title is None:
+        click.echo('note: with --save "TITLE" it is kept, and score_and_effect tells how well the scores of each layer foretell', err=True)
+        return
+    number = found.save(title)
+    with open_atlas(db) as a:
+        click.echo(terminal_table(a.ask("score_and_effect", number)), color=None if use_color() else False)
+    click.echo(f"kept as experiment {number}: atlas ask score_and_effect --experiment {number} --db {db}", err=True)
+
+
+@contextmanager
+def shown_progress(names: Sequence[str] = ()) -> "Iterator[Progress]":
+    """names: of base and arms, as their texts come in."""
+    n_lines = 1
+
+    def show(said: dict[str, Any]) -> None:
+        nonlocal n_lines
+        if sys.stderr.isatty():
+            lines = lines_of(said, names, shutil.get_terminal_size().columns - 1)
+            up = f"\x1b[{n_lines - 1}A" if n_lines > 1 else ""
+            # to the first of the lines that are there, and everything from there on away
+            click.echo(f"{up}\r\x1b[J" + "\n".join(lines) + ("" if lines[0] else "\r"), nl=False, err=True)
+            n_lines = len(lines)
+
+    try:
+        yield show
+    finally:
+        show({"stage": ""})
+
+
+def lines_of(said: dict[str, Any], names: Sequence[str], width: int) -> list[str]:
+    """What is being done, and of each text the name and as much of its end as there is room for."""
+    from rich.cells import cell_len
+
+    words = f"{said['waiting']} before you in line" if "waiting" in said else said["stage"]
+    share = said.get("share", 0)
+    lines = [visible_line(f"{words} {share:.0%}" if share else words)[:width]]
+    for name, text in zip(names, said.get("texts", ()), strict=False):
+        head, text = visible_line(name)[: width // 2] + ":", visible_line(text)
+        while text and cell_len(head + text) > width:
+            text = text[1:]
+        lines.append(head + text)
+    return lines
 
 
 @click.command()
@@ -62,7 +130,7 @@ def command(
         require_alone("--switch-off makes the arms itself", switches, files, n_new, with_trace, chat)
         with open_atlas(db) as a, shown_progress() as progress:
             switched = a.live().switch_off(texts, n_off, layers=layers or None, index=index, progress=progress)
-        from atlas.cli.switched import show_switched
+        pass
 
         show_switched(switched, chosen(db), title)
         return

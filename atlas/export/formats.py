@@ -11,10 +11,32 @@ import polars as pl
 from atlas.export.cells import plain_rows, to_json
 from atlas.export.files import write_file
 from atlas.export.latex import latex_table
-from atlas.export.legible import legible
 from atlas.export.markdown import markdown_table
 from atlas.export.terminal import terminal_table
 from schema.errors import AtlasError
+
+TEXTS = ("tokens", "coefficients", "peak")
+"""Columns of texts token by token, as trigger_contexts has them."""
+
+SHOWN = ("rank", "coefficient", "text", "document")
+
+BEFORE, AFTER = 10, 4
+"""Tokens about the peak."""
+
+
+def legible(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame as it is, but for texts token by token: rank, coefficient, the words with the peak in brackets, and the document."""
+    if not set(TEXTS) <= set(frame.columns):
+        return frame
+    texts = pl.Series("text", [words(tokens, peak) for tokens, peak in frame.select("tokens", "peak").iter_rows()], dtype=pl.String)
+    return frame.with_columns(texts).select(c for c in SHOWN if c in frame.columns or c == "text")
+
+
+def words(tokens: list[str], peak: int) -> str:
+    before, after = "".join(tokens[max(peak - BEFORE, 0) : peak]), "".join(tokens[peak + 1 : peak + 1 + AFTER])
+    token = tokens[peak]
+    space = " " if token.startswith(" ") else ""
+    return f"{'… ' if peak > BEFORE else ''}{before.lstrip(' ')}{space}[{token.removeprefix(' ')}]{after}{' …' if len(tokens) > peak + 1 + AFTER else ''}"
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,46 @@ import threading
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import ipc
 
 from atlas.typed.guard import select_table
-from atlas.typed.weight import weight
 from schema.errors import AtlasError
 from schema.open.lake import is_lake
 from schema.open.opening import open_with_beside
+
+LEAST = 4
+"""Bytes of a value within a list or a structure, such as a bit: no format writes less."""
+
+
+LONG_NAME = 100
+"""Bytes of a column's name that count for each row, as JSON has it there; shorter ones are what a table has anyway."""
+
+
+def weight(table: pa.Table) -> int:
+    """Bytes."""
+    long_names = sum(n for name in table.column_names if (n := len(name.encode())) > LONG_NAME)
+    return table.schema.serialize().size + table.num_rows * long_names + sum(weigh(chunk) for column in table.columns for chunk in column.chunks)
+
+
+def weigh(values: pa.Array) -> int:
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        return pc.sum(pc.take(pc.binary_length(values.dictionary), values.indices)).as_py() or 0
+    if pa.types.is_struct(kind):
+        names = sum(len(field.name.encode()) for field in kind)
+        return len(values) * names + sum(within(field) for field in values.flatten())
+    if pa.types.is_map(kind):
+        return within(values.keys) + within(values.items)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return within(values.flatten()) + LEAST * len(values)
+    return values.nbytes
+
+
+def within(values: pa.Array) -> int:
+    return max(weigh(values), LEAST * len(values))
+
 
 THREADS = 4
 """At most: each has a stack, and address space is limited."""

@@ -1,22 +1,69 @@
 """Many changes to one prompt, each made on top of the same arms: a forward pass begins where the first of its changes does."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from itertools import groupby
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ingest.acting.acting import acting
 from ingest.acting.answers import Answer
 from ingest.acting.edits import Assigned
 from ingest.acting.places import shape_of
 from ingest.acting.runs import Run
-from ingest.acting.starting import output_kinds, starting_at
 from ingest.model.device import USUAL_TOKENS, in_parts
-from ingest.model.hooks import record_layers
+from ingest.model.hooks import hooked, record_layers
 from ingest.model.models import Model
+from ingest.model.modules import find
 from schema.interventions.intervention import Arm, Intervention
 from schema.interventions.resolve import resolve
+
+
+@contextmanager
+def output_kinds(model: Model) -> Iterator[set[bool]]:
+    """A set that a forward pass within the context fills: whether blocks return a tuple, of which the state is the first, or the state."""
+    found: set[bool] = set()
+
+    def hook(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
+        found.add(isinstance(output, tuple))
+
+    with hooked(model, [], [(model.layer_path(0), hook)], lambda *_: None):
+        yield found
+
+
+@contextmanager
+def starting_at(model: Model, layer: int, states: Tensor, is_tuple: bool) -> Iterator[None]:
+    """Let every forward pass within the context take `states`, [batch, seq, d_model], for resid_post of the layer before.
+
+    Each block below returns them at once, so that hooks on its output run as they do elsewhere. is_tuple: what blocks return, as `output_kinds` finds it.
+    The batch has as many rows as the states, and positions from 0 on. A layer of 0 changes nothing.
+    """
+
+    def passed(*_args: Any, **_kwargs: Any) -> Any:
+        return (states, None) if is_tuple else states
+
+    with ExitStack() as stack:
+        for below in range(layer):
+            module = find(model.backbone_module, model.layer_path(below))
+            stack.callback(put_back(module))
+            vars(module)["forward"] = passed
+        yield
+
+
+def put_back(module: nn.Module) -> Callable[[], None]:
+    """What gives a module the forward that it has now: its class's, or one of its own, as accelerate sets."""
+    own = vars(module).get("forward")
+
+    def put() -> None:
+        if own is None:
+            del vars(module)["forward"]
+        else:
+            vars(module)["forward"] = own
+
+    return put
+
 
 DONOR = 0
 """The prompt whose states changes put in."""

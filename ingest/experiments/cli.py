@@ -1,10 +1,13 @@
 """`atlas experiment run FILE.toml`, a command for each kind that builds the same from options, and `export`, which writes the file that repeats one."""
 
+import json
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, TextIO, get_type_hints
 
 import click
 
@@ -12,6 +15,55 @@ from ingest.experiments.base import Kind
 from ingest.experiments.fields import allowed, item_of, scalar_of
 from ingest.experiments.kinds import kinds
 from ingest.experiments.spec import Spec, read_file, spec_of, to_toml
+from schema.errors import AtlasError, what_there_is
+from schema.open.opening import open_with_beside
+
+if TYPE_CHECKING:
+    from ingest.experiments.driver import Tell
+
+
+@contextmanager
+def telling(to: TextIO) -> "Iterator[Tell]":
+    width, began, last = 0, time.monotonic(), ""
+
+    def tell(what: str, share: float = 0.0) -> None:
+        nonlocal width, last
+        line = f"{what} {share:.0%}" if share else what
+        if to.isatty():
+            to.write(f"\r{line:<{width}}\r")
+            width = len(line)
+        elif what != last:
+            to.write(f"{time.monotonic() - began:8.1f} s  {what}\n")
+            last = what
+        to.flush()
+
+    try:
+        yield tell
+    finally:
+        if to.isatty():
+            tell("")
+
+
+WANTED = "SELECT e.kind, e.title, e.seed, e.settings::TEXT FROM experiments.experiment AS e WHERE e.experiment_id = $id"
+IDS = "SELECT e.experiment_id FROM experiments.experiment AS e ORDER BY e.experiment_id"
+
+
+def spec_in(path: Path | str, experiment_id: int) -> Spec:
+    """Raises AtlasError for an experiment that there is not, and for one that no command made, as a live prompt that was kept."""
+    with closing(open_with_beside(path)) as con:
+        ids = [one for (one,) in con.execute(IDS).fetchall()]
+        # DuckDB takes no number of any size
+        if experiment_id not in ids:
+            raise AtlasError(f"no experiment {experiment_id}; {what_there_is(', '.join(map(str, ids)))}")
+        kind, title, seed, settings = con.execute(WANTED, {"id": experiment_id}).fetchall()[0]
+    try:
+        asked = json.loads(settings)
+    except RecursionError:
+        raise AtlasError(f"the settings of experiment {experiment_id} are nested too deeply to be read: no file says it whole") from None
+    if not isinstance(asked, dict) or "prompts" not in asked:
+        raise AtlasError(f"experiment {experiment_id} is of kind {kind} and was kept by hand: no file says it whole")
+    return spec_of({"kind": kind, "title": title, "seed": seed, "settings": asked.get("settings", {}), "prompts": asked["prompts"]})
+
 
 USUAL = (
     click.Option(["--db"], type=click.Path(path_type=Path), envvar="ATLAS_DB", metavar="FILE", show_envvar=True, required=True, help="The atlas."),
@@ -133,13 +185,13 @@ def carry_out(spec: Spec, db: Path, model: str | None, device: str, dry_run: boo
 
 def exported(db: Path, experiment: int) -> Spec:
     """AtlasError for an experiment that there is not, or that no file says."""
-    from ingest.experiments.repeating import spec_in
+    pass
 
     return spec_in(db, experiment)
 
 
 def shown_progress() -> Any:
-    from ingest.experiments.telling import telling
+    pass
 
     return telling(sys.stderr)
 

@@ -1,21 +1,69 @@
 """The model process's answers: Starlette on a Unix socket. Limits come before parsing; nothing is ever unpickled."""
 
 import json
+import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import ExitStack
+from typing import IO, Any
 
+import pyarrow as pa
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from ingest.live.engine import Engine
-from ingest.live.jobs import Busy, Cancelled, Jobs
+from ingest.live.jobs import Busy, Cancelled, Jobs, Tell
 from ingest.live.request import parse_request
-from ingest.live.spooled import spooled
 from schema.errors import AtlasError
 from schema.live import MOST_BODY
+
+PIECE = 1 << 18
+"""Bytes of an answer that are sent at once."""
+
+
+class Spooled(ExitStack):
+    """Each table as an Arrow stream, to which parts of it are added as they come about; closed, it is gone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.files: dict[str, IO[bytes]] = {}
+        self.streams: dict[str, pa.ipc.RecordBatchStreamWriter] = {}
+
+    def add(self, name: str, table: pa.Table) -> None:
+        if name not in self.files:
+            self.files[name] = self.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (it is one)
+            self.streams[name] = pa.ipc.new_stream(self.files[name], table.schema)
+        self.streams[name].write_table(table)
+
+    def end(self) -> None:
+        for stream in self.streams.values():
+            stream.close()
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each, once they have ended."""
+        return {name: file.tell() for name, file in self.files.items()}
+
+    def pieces(self) -> Iterator[bytes]:
+        for file in self.files.values():
+            file.seek(0)
+            while piece := file.read(PIECE):
+                yield piece
+
+
+def spooled(parts: Iterable[dict[str, pa.Table]], tell: Tell) -> Spooled:
+    with ExitStack() as failed:
+        found = failed.enter_context(Spooled())
+        for tables in parts:
+            for name, table in tables.items():
+                found.add(name, table)
+        tell("sending", 0.0)
+        found.end()
+        failed.pop_all()
+    return found
+
 
 LONGEST_MESSAGE = 10_000
 

@@ -9,17 +9,67 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import h11
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ingest.live.app import Process
 from ingest.live.engine import Engine
-from ingest.live.patient import OPTIONS
 from ingest.live.tcp import Guarded
 from ingest.workers.memory import map_from
 from schema.live import socket_path
 from schema.open.names import left_names, remove_left
+
+MOST_CONNECTIONS = 128
+"""To one socket; more are hung up on."""
+
+ASKED_WITHIN = 10.0
+"""Seconds from the connection to the end of the request."""
+
+TAKEN_WITHIN = 30.0
+"""Seconds that an answer may wait for who asked to take some of it."""
+
+
+class Patient(H11Protocol):
+    """Hangs up on who is too slow. What they held is free at once: nothing waits until it is sent."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.untaken: asyncio.TimerHandle | None = None
+        self.asking = self.loop.call_later(ASKED_WITHIN, self.hang_up_unasked)
+        if len(self.connections) > MOST_CONNECTIONS:
+            transport.abort()
+
+    def hang_up_unasked(self) -> None:
+        # a request that is asked for a second time on a connection is never read: each answer closes its own
+        if self.cycle is None or self.conn.their_state is h11.SEND_BODY:
+            self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.asking.cancel()
+        self.settle()
+        super().connection_lost(exc)
+
+    def settle(self) -> None:
+        if self.untaken is not None:
+            self.untaken.cancel()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.settle()
+        self.untaken = self.loop.call_later(TAKEN_WITHIN, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self.settle()
+        super().resume_writing()
+
+
+OPTIONS: dict[str, Any] = {"http": Patient, "ws": "none", "headers": [("connection", "close")]}
+"""Of uvicorn, whichever other protocols are installed."""
+
 
 LOOKED = 1.0
 """Seconds between looks at whether anybody still asks."""

@@ -13,9 +13,8 @@ import vl_convert
 
 from atlas.export.drawings import Drawing, archive, to_pdf, to_svg, to_tex
 from atlas.export.figures import render_figure
-from atlas.export.formats import Style, render
+from atlas.export.formats import Style, legible, render
 from atlas.export.grids import Cell, grid_svg
-from atlas.export.legible import legible
 from atlas.export.lettering import advance, relettered
 from atlas.export.scripts import choice
 from atlas.export.strips import Text, colour, strips_latex, strips_svg, texts_of

@@ -8,7 +8,7 @@ import atlas
 from atlas.cli.main import run
 from atlas.experiments.kind import EXPERIMENTS
 from atlas.experiments.store import save
-from ingest.experiments.repeating import spec_in
+from ingest.experiments.cli import spec_in
 from ingest.experiments.spec import of_toml, spec_of, to_toml
 from tests.atlas.experiments.tiny_experiments import BASE, arrow, experiment, prompt, tables, with_arms
 from tests.experiments.conftest import World

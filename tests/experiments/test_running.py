@@ -22,10 +22,10 @@ from atlas.experiments.kind import EXPERIMENTS
 from atlas.experiments.store import remove
 from ingest.experiments.base import Found, Progress
 from ingest.experiments.base import World as Loaded
+from ingest.experiments.cli import spec_in
 from ingest.experiments.costs import report, total
 from ingest.experiments.driver import Ran, carry_out, planned, quiet, world_of
 from ingest.experiments.kinds import kinds
-from ingest.experiments.repeating import spec_in
 from ingest.experiments.spec import Spec, of_toml, spec_of, to_toml
 from schema.errors import AtlasError, Locked
 from tests.experiments.conftest import World

@@ -9,10 +9,9 @@ from transformers import PreTrainedModel
 
 from ingest.acting.answers import Answer, Prompt
 from ingest.acting.cells import Cell, cells_of, window_of
-from ingest.acting.changes import DONOR, answers_under, first_layer
+from ingest.acting.changes import DONOR, answers_under, first_layer, starting_at
 from ingest.acting.patching import LEAST, patch
 from ingest.acting.runs import record_run
-from ingest.acting.starting import starting_at
 from ingest.acting.tracing import Trace, noise_arms, noise_deviation, trace
 from ingest.model.models import Model
 from schema.errors import AtlasError

@@ -16,10 +16,9 @@ import pytest
 from ingest.request import Request
 from ingest.store import committer
 from ingest.store.lake import store as lake_store
-from ingest.store.lake.staging import Storage
+from ingest.store.lake.staging import Storage, typed
 from ingest.store.lake.store import LakeStore, opened_lake, shut
 from ingest.store.lake.tables import not_null
-from ingest.store.lake.typed import typed
 from ingest.store.shards import Shard
 from schema.errors import AtlasError, Locked, NotAnAtlas, Unreachable
 from schema.open.lake import Lake, describe, read_lake

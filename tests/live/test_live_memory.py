@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from ingest.live.app import Spooled, spooled
 from ingest.live.prompt import require_few
-from ingest.live.spooled import Spooled, spooled
 from ingest.live.tracing import n_runs
 from schema.errors import AtlasError
 from schema.interventions.parse import arm_of

@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from ingest.live import patient
+from ingest.live import server as live_server
 from ingest.live.server import server_of
 from tests.waiting import HANG_S, wait_until
 
@@ -87,7 +87,7 @@ def is_hung_up_on(connection: socket.socket) -> bool:
 
 @pytest.mark.parametrize("said", [b"", b"POST /take HTTP/1.1\r\nHost: x\r\n", b"POST /take HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc"])
 def test_a_request_that_does_not_come_to_its_end(seen: Seen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
-    monkeypatch.setattr(patient, "ASKED_WITHIN", 0.5)
+    monkeypatch.setattr(live_server, "ASKED_WITHIN", 0.5)
 
     def client(path: Path) -> None:
         with connected(path) as connection:
@@ -99,7 +99,7 @@ def test_a_request_that_does_not_come_to_its_end(seen: Seen, tmp_path: Path, mon
 
 
 def test_an_answer_that_nobody_takes(seen: Seen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patient, "TAKEN_WITHIN", 0.2)
+    monkeypatch.setattr(live_server, "TAKEN_WITHIN", 0.2)
 
     def client(path: Path) -> None:
         with connected(path) as connection:
@@ -110,7 +110,7 @@ def test_an_answer_that_nobody_takes(seen: Seen, tmp_path: Path, monkeypatch: py
 
 
 def test_a_crowd(seen: Seen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patient, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(live_server, "MOST_CONNECTIONS", 3)
 
     def client(path: Path) -> None:
         crowd = [connected(path) for _ in range(4)]

@@ -11,7 +11,7 @@ import pytest
 
 import atlas
 from atlas.cli.main import run
-from atlas.cli.shown import lines_of, shown_progress
+from atlas.cli.trace import lines_of, shown_progress
 from tests.live.conftest import PROMPT, World
 
 

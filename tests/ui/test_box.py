@@ -11,7 +11,7 @@ from atlas.address import Head, Neuron
 from schema.open import store
 from tests.ui.conftest import Visit, htmls, read, text_of
 from ui import previews
-from ui.search.parsing import Asked, parse
+from ui.search.box import Asked, parse
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,56 @@
 """The view of a neuron: what it does at a glance, and the rest under tabs that ask when they are opened."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping
+from functools import partial
+from typing import Any
 
 import streamlit as st
 
 from atlas.address import Neuron
-from ui import asked, blocks, charts, data
-from ui.component import annotating, choosing, front, panels, texts
+from atlas.ranges import traced_of
+from schema.terms import PRECEDING, PRECEDING_RANKS
+from ui import asked, blocks, charts, data, links, tokens
+from ui.component import annotating, choosing, front, panels
+from ui.prediction.address import MOST_PROMPT
+from ui.tray import drawn
+
+WIDTHS = {"narrow": 5, "snippet": 16, "wide": 64}
+"""Name → tokens shown before the trigger."""
+
+TAILS = {"max": "Largest coefficients", "min": "Smallest coefficients"}
+
+N_TEXTS = 20
+
+LEGEND = (
+    f"The framed token is the trigger, its coefficient on the left. Tokens are shaded by this neuron's coefficient at each: at up to {PRECEDING} before the "
+    f"first {PRECEDING_RANKS} triggers, at other triggers, and at traced positions."
+)
+
+
+def triggers(where: Neuron, width: int, per_sequence: int | None) -> None:
+    """Both tails as coloured text, on one scale. per_sequence: texts of one sequence at most, None for all."""
+    st.text(LEGEND)
+    shown = {"n": N_TEXTS, "width": width, "per_sequence": per_sequence}
+    answers = {tail: data.ask("trigger_contexts", **where._asdict(), tail=tail, **shown) for tail in TAILS}
+    largest = max((abs(c) for answer in answers.values() for c in answer.frame["coefficient"]), default=0.0)
+    traced = traced_of(data.atlas().con, [i for answer in answers.values() for i in answer.frame["position_id"]])
+    for column, (tail, answer) in zip(st.columns(2), answers.items(), strict=True):
+        with column:
+            st.subheader(TAILS[tail])
+            if answer.frame.is_empty():
+                blocks.empty("No triggers: this corpus has not been swept.", "atlas ingest NAME.duckdb --model … --corpus …")
+                continue
+            st.html("".join(tokens.trigger(row, largest, prediction(row, traced)) for row in answer.frame.iter_rows(named=True)))
+            blocks.take_away(answer, f"triggers-{tail}", drawn=partial(drawn.triggers, answer.frame, largest))
+
+
+def prediction(row: Mapping[str, Any], traced: Container[int]) -> str:
+    """A link to what the model predicts at a trigger; where that is not traced, to the text up to it as a prompt, which waits for Run."""
+    if row["position_id"] in traced:
+        return links.anchor(links.prediction(row["position_id"]), "its prediction")
+    read = "".join(row["tokens"][: row["peak"] + 1])[-MOST_PROMPT:]
+    return links.anchor(links.live(read), "as a prompt") if read.strip() else ""
+
 
 FIRST, NARROW = 3, 5
 """Texts of each tail at a glance, and tokens before their triggers."""
@@ -33,20 +77,20 @@ def glance(where: Neuron) -> None:
     here = where._asdict()
     card = data.ask("neuron_card", **here).frame.row(0, named=True)
     shown = {"n": FIRST, "width": NARROW, "per_sequence": 1}
-    tails = {heading: data.ask("trigger_contexts", **here, tail=tail, **shown).frame.to_dicts() for tail, heading in texts.TAILS.items()}
+    tails = {heading: data.ask("trigger_contexts", **here, tail=tail, **shown).frame.to_dicts() for tail, heading in TAILS.items()}
     notes = data.ask("annotated_patterns", layer=where.layer, item=where.neuron).frame.drop_nulls("description")
     # an item may also be the number of a random vector
     said = [front.annotated(row) for row in notes.filter(notes["subject"].is_in(list(annotating.OFFERED))).iter_rows(named=True)]
     fires = data.ask("neurons_by_density", **here, corpus=card["corpus_id"]).frame
-    summary = front.neuron_note(card, None if fires.is_empty() else fires.row(0, named=True), tails[texts.TAILS["max"]])
+    summary = front.neuron_note(card, None if fires.is_empty() else fires.row(0, named=True), tails[TAILS["max"]])
     st.html(front.neuron(summary, said, card, data.ask("coefficient_histogram", **here).frame.to_dicts(), tails, data.of_this_atlas(front.SWEEP)))
 
 
 def all_texts(where: Neuron) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        width = asked.word("Tokens before the trigger", "context", list(texts.WIDTHS), default="snippet")
+        width = asked.word("Tokens before the trigger", "context", list(WIDTHS), default="snippet")
         is_every = asked.toggle("Every text of a sequence", "every", False)
-    texts.triggers(where, texts.WIDTHS[width], None if is_every else 1)
+    triggers(where, WIDTHS[width], None if is_every else 1)
 
 
 def value_tokens(where: Neuron) -> None:

@@ -1,5 +1,6 @@
 """What the one box finds, in groups: the component, the position, who writes a token, whom it triggers, whom it follows, and whose texts have the words."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -8,15 +9,37 @@ from typing import Any, Literal
 import polars as pl
 import streamlit as st
 
-from atlas.address import Head, Neuron
+from atlas.address import Head, Neuron, parse_address
 from atlas.export.visible import visible
 from atlas.questions import question
 from atlas.ranges import missing_run
 from schema.errors import AtlasError
 from ui import blocks, data, frame, links, previews
-from ui.search.parsing import parse
 from ui.search.ways import NO_SWEEP
 from ui.tray import collecting
+
+LONGEST = 200
+"""Characters looked for."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the box may mean: at once a component, a position, and always text."""
+
+    component: Neuron | Head | None
+    position: int | None
+    text: str
+
+
+def parse(typed: str) -> Asked:
+    """'L20N100' is a neuron, '136' a position and a token. Text keeps its spaces only where nothing else is typed."""
+    text = (typed.strip() or typed)[:LONGEST]
+    try:
+        component = parse_address(text)
+    except AtlasError:
+        component = None
+    return Asked(component, int(text) if re.fullmatch(r"[0-9]{1,15}", text) else None, text)
+
 
 OF_TAIL = "{n_triggers} of the {n_kept} {tail}"
 
