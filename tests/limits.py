@@ -29,6 +29,9 @@ AGAIN_S = 60
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
+TOGETHER = ("tests/live/",)
+"""Folders whose files share a process that takes long to start, and so are run by one worker: of the model."""
+
 
 @dataclass(frozen=True)
 class Process:
@@ -190,6 +193,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> "LoadFileSch
     from xdist.scheduler import LoadFileScheduling
 
     class GoingOn(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            """The tests that one process runs: those of a file, or of a folder that shares what takes long to start."""
+            return next((folder for folder in TOGETHER if nodeid.startswith(folder)), super()._split_scope(nodeid))
+
         def remove_node(self, node: "WorkerController") -> str | None:
             for tests in self.assigned_work.get(node, {}).values():
                 for test, has_ended in tests.items():

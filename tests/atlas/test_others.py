@@ -129,6 +129,7 @@ def test_what_a_file_says_that_was_left_out_is_not_believed(path: Path) -> None:
         a.collect("new", ["L0N1"], by="bea")
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize(
     ("there", "here", "is_other"),
     [

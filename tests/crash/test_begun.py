@@ -62,6 +62,7 @@ def said(request: Request) -> str | None:
     return None
 
 
+@pytest.mark.thorough
 def test_each_batch_is_read_once_and_what_is_said_to_be_kept_is(
     tiny: Tiny, tmp_path: Path, read: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -499,6 +499,7 @@ def test_a_text_that_is_cut_into_documents_is_said_so_before_and_in_the_dry_run(
     assert expected in capsys.readouterr().err.splitlines()
 
 
+@pytest.mark.thorough
 def test_the_same_text_cut_in_another_way_is_said_to_be_another_corpus(tmp_path, gpt2, corpus, capfd):
     target = tmp_path / "a.duckdb"
     ingest(target, gpt2, corpus, triggers=7)

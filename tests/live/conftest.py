@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -74,16 +74,21 @@ def state_of(pid: int) -> str:
 @contextmanager
 def private_sockets() -> Iterator[Path]:
     """Its path is short, as a socket's must be."""
-    with TemporaryDirectory(prefix="al-") as folder:
-        # without the hub, which is asked again and again where there is no network
-        changes = {"XDG_RUNTIME_DIR": folder, "XDG_CACHE_HOME": f"{folder}/cache", "HF_HUB_OFFLINE": "1"}
-        before = {name: os.environ.get(name) for name in changes}
-        os.environ |= changes
-        try:
-            yield Path(folder)
-        finally:
-            for name, value in before.items():
-                os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
+    with TemporaryDirectory(prefix="al-") as folder, sockets_in(Path(folder)):
+        yield Path(folder)
+
+
+@contextmanager
+def sockets_in(folder: Path) -> Iterator[None]:
+    # without the hub, which is asked again and again where there is no network
+    changes = {"XDG_RUNTIME_DIR": str(folder), "XDG_CACHE_HOME": f"{folder}/cache", "HF_HUB_OFFLINE": "1"}
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ |= changes
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
 
 
 PROGRAM = "from atlas.cli import main; main()"
@@ -116,8 +121,31 @@ def wait_until_answering(atlas: Path, process: subprocess.Popen[bytes] | None = 
     raise AssertionError(f"the process does not answer: {process and process.poll()}")
 
 
+@dataclass
+class Shared:
+    """A process for the tests that do not end it, of an atlas of its own: what kills those of the world's leaves it alone."""
+
+    world: World
+    sockets: Path
+    running: ExitStack
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Where none has been started, or the last one has ended because nobody asked."""
+        if self.process is None or self.process.poll() is not None:
+            self.process = self.running.enter_context(live_process(self.world))
+
+
+@pytest.fixture(scope="session")
+def shared(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    copied = Path(shutil.copy(world.atlas, tmp_path_factory.mktemp("shared")))
+    with TemporaryDirectory(prefix="al-") as folder, ExitStack() as running:
+        yield Shared(World(world.tiny, copied), Path(folder), running)
+
+
 @pytest.fixture(scope="module")
-def process(world: World) -> Iterator[World]:
-    """One for all tests of a file that do not end it."""
-    with private_sockets(), live_process(world):
-        yield world
+def process(shared: Shared) -> Iterator[World]:
+    """One for all tests that do not end it."""
+    with sockets_in(shared.sockets):
+        shared.start()
+        yield shared.world
