@@ -5,29 +5,30 @@ It is no part of the snapshot, so that ingesting again leaves it alone; a row ca
 without the atlas, and a reference that no longer holds can be told.
 """
 
+from functools import partial
 from pathlib import Path
 
-from sqlalchemy import BigInteger, Boolean, DateTime, Integer, MetaData, PrimaryKeyConstraint, SmallInteger, String, Table
+from sqlalchemy import BigInteger, Boolean, DateTime, Integer, MetaData, PrimaryKeyConstraint, SmallInteger, String
 
 from schema import terms
 from schema.build import table_ddl
 from schema.columns import column, layer, one_of
+from schema.experiments.declaring import declared
 
 
 def annotation_metadata() -> MetaData:
     """All tables of an annotation file, under the name they are attached by."""
     m = MetaData(schema=terms.ANNOTATION_CATALOG)
-    Table(
+    declare = partial(declared, m)
+    declare(
         "annotation_schema",
-        m,
         column("version", Integer, "Version of the tables in this file."),
         column("derived_sha256", String, "SHA-256 over the definitions of its views and questions."),
         comment="What wrote this file; one row.",
-        info={"grain": ()},
+        grain=(),
     )
-    Table(
+    declare(
         "annotation",
-        m,
         column("annotation_id", Integer, "Counted from 0; renewed where an annotation is replaced."),
         column("subject", String, "What was looked at: a key (the texts that trigger it), or the tokens of a value, a random_vector or an ffn_update."),
         column("corpus_id", Integer, "The corpus whose texts were read; null for values and random vectors.", null=True),
@@ -41,11 +42,10 @@ def annotation_metadata() -> MetaData:
         PrimaryKeyConstraint("annotation_id"),
         one_of("subject", terms.SUBJECTS),
         comment="One annotator's look at one key, value, random vector or FFN update; with no patterns, the annotator found none.",
-        info={"grain": ("subject", "corpus_id", "layer", "item", "annotator", "weights_sha256")},
+        grain=("subject", "corpus_id", "layer", "item", "annotator", "weights_sha256"),
     )
-    Table(
+    declare(
         "annotation_item",
-        m,
         column("annotation_id", Integer, "The look at which it was shown.", "annotation.annotation_id"),
         column("rank", SmallInteger, "From 1: rank of the trigger or of the token when it was shown."),
         column("position_id", BigInteger, "Where the text of a key ends; null for tokens.", null=True),
@@ -54,11 +54,10 @@ def annotation_metadata() -> MetaData:
         column("text_before", String, "Characters shown before the token; null for tokens.", null=True),
         column("token", String, "Characters of the token."),
         comment="One text or token that was shown to an annotator, explained or not.",
-        info={"grain": ("annotation_id", "rank")},
+        grain=("annotation_id", "rank"),
     )
-    Table(
+    declare(
         "pattern",
-        m,
         column("pattern_id", Integer, "Counted from 0."),
         column("annotation_id", Integer, "The look at which it was found.", "annotation.annotation_id"),
         column("kind", String, "Of a key shallow or semantic; of tokens semantic, syntactic or names."),
@@ -66,15 +65,14 @@ def annotation_metadata() -> MetaData:
         PrimaryKeyConstraint("pattern_id"),
         one_of("kind", terms.PATTERN_KINDS),
         comment="A pattern in at least 3 texts of a key (Geva et al. 2021, section 3), or a concept of at least 4 tokens (Geva et al. 2022, section 4).",
-        info={"grain": ("pattern_id",)},
+        grain=("pattern_id",),
     )
-    Table(
+    declare(
         "pattern_match",
-        m,
         column("pattern_id", Integer, "The pattern.", "pattern.pattern_id"),
         column("rank", SmallInteger, "Rank of the text or token it explains: annotation_item.rank of the same annotation."),
         comment="Which texts or tokens a pattern explains.",
-        info={"grain": ("pattern_id", "rank")},
+        grain=("pattern_id", "rank"),
     )
     return m
 

@@ -15,7 +15,8 @@ from schema.build import create_tables
 from schema.damage import describe_damage
 from schema.errors import AtlasError
 from schema.interruptible import interruptible
-from schema.metadata_audits import Audit, metadata_audits
+from schema.metadata_audits import RANGE, Audit, metadata_audits
+from schema.open.kinds import Beside, read_folder
 from schema.open.older import width
 from schema.open.store import open_writer
 from schema.release import question_files, view_files
@@ -75,6 +76,16 @@ def file_audits() -> Iterator[Audit]:
 def audits(d_model: int) -> list[Audit]:
     """Every audit of an atlas whose residual stream is `d_model` wide."""
     return [column_audit(d_model), *metadata_audits(metadata(d_model)), *file_audits(), *derived_audits()]
+
+
+def companion_audits(kind: Beside) -> list[Audit]:
+    """Every audit of a kind of file beside an atlas, attached as the kind's name: those that follow from its tables, and those of its folder `audits`."""
+    of_tables = metadata_audits(kind.declared()) if kind.declared else iter(())
+    written = read_folder(kind.folder / "audits").items()
+    return [
+        *(audit for audit in of_tables if kind.is_of_one_model or not audit.name.endswith(RANGE)),
+        *(Audit(f"{kind.name}: {name}", sql.splitlines()[0].removeprefix("-- rule: "), sql) for name, sql in written),
+    ]
 
 
 def run_audits(con: duckdb.DuckDBPyConnection) -> Iterator[Finding]:

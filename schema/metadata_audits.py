@@ -47,6 +47,9 @@ def null_audit(table: Table) -> Audit:
     return Audit(f"{table.fullname}: not null", f"no null in {', '.join(required)}", f"SELECT t.* FROM {table.fullname} AS t WHERE {nulls}")
 
 
+RANGE = ": range"
+"""End of the names of audits that hold a table to the sizes of the atlas's model."""
+
 SIZES = {"layer": "n_layers", "neuron": "d_ffn", "head": "n_heads"}
 """Column → how many of it the model has."""
 
@@ -55,7 +58,7 @@ def layer_audit(table: Table) -> Audit:
     """Layers, neurons and heads are those of the model."""
     conditions = [f"t.{name} NOT BETWEEN 0 AND m.{size} - 1" for name, size in SIZES.items() if name in table.columns]
     sql = f"SELECT t.* FROM {table.fullname} AS t CROSS JOIN model AS m WHERE {' OR '.join(conditions)}"
-    return Audit(f"{table.fullname}: range", "layers, neurons and heads are those of the model", sql)
+    return Audit(f"{table.fullname}{RANGE}", "layers, neurons and heads are those of the model", sql)
 
 
 def finite_audit(table: Table) -> Audit:

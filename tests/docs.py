@@ -14,17 +14,16 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 from atlas.cli.ask import Asks
 from atlas.cli.main import COMMANDS, PLUGINS, cli
-from atlas.collections import rules as of_collections
 from atlas.dictionary import ANY_WIDTH, describe_blank
-from atlas.experiments import rules as of_experiments
+from atlas.experiments.rules import RULE
 from atlas.export.markdown import escape
 from atlas.questions import Parameter, Question, header, questions
-from atlas.retrieval import rules as of_retrievals
 from ingest.model.architectures import ARCHITECTURES
 from schema.annotation_tables import annotation_metadata
-from schema.audits import audits
+from schema.audits import audits, companion_audits
 from schema.collections.tables import collection_metadata
 from schema.experiments.tables import experiment_metadata
+from schema.open.kinds import kinds
 from schema.release import view_files
 from schema.retrieval.tables import retrieval_metadata
 from schema.tables import metadata
@@ -158,10 +157,7 @@ def families_page() -> str:
 
 
 def audits_page() -> str:
-    rows = [
-        [prose(a.name), prose(a.rule)]
-        for a in [*audits(ANY_WIDTH), *of_experiments.sql_audits(), of_experiments.RULE, *of_retrievals.sql_audits(), *of_collections.sql_audits()]
-    ]
+    rows = [[prose(a.name), prose(a.rule)] for a in [*audits(ANY_WIDTH), *(audit for kind in kinds() for audit in companion_audits(kind)), RULE]]
     return page("Audits", "The rules that `atlas verify` checks, each a query for the rows that break it.", table(["audit", "rule"], rows))
 
 

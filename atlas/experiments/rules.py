@@ -6,20 +6,17 @@ What tables and SQL say is checked by `schema.audits`, on the database `experime
 from collections import defaultdict
 from collections.abc import Iterator
 from math import isclose
-from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from atlas.cursors import fetch_rows
-from schema.audits import Finding, run_audit
+from atlas.experiments.kind import EXPERIMENTS
+from schema.audits import Finding, companion_audits, run_audit
 from schema.errors import AtlasError
-from schema.experiments.tables import experiment_metadata
 from schema.interventions.changes import change_rows, resolved_arm
 from schema.interventions.resolve import arm_sha256
-from schema.metadata_audits import Audit, metadata_audits
-from schema.open.kinds import read_folder
-from schema.terms import EXPERIMENT_CATALOG
+from schema.metadata_audits import Audit
 
 ARMS = """
 SELECT a.experiment_id, a.arm_id, a.interventions::TEXT, a.sha256
@@ -44,16 +41,9 @@ USED_NEAR_ZERO = 2.0**-25
 RULE = Audit("experiments.arm: interventions", "an arm's interventions are resolved, its SHA-256 is theirs, and arm_change has them one by one", "")
 
 
-def sql_audits() -> list[Audit]:
-    """Those that SQL checks."""
-    folder = read_folder(Path(__file__).parent / "audits")
-    written = [Audit(f"{EXPERIMENT_CATALOG}: {name}", sql.splitlines()[0].removeprefix("-- rule: "), sql) for name, sql in folder.items()]
-    return [*metadata_audits(experiment_metadata()), *written]
-
-
 def findings(con: duckdb.DuckDBPyConnection, experiment_id: int | None = None) -> Iterator[Finding]:
     """What comes of every rule, for one experiment or, with None, for all. Raises AtlasError if one cannot be looked at."""
-    for audit in sql_audits():
+    for audit in companion_audits(EXPERIMENTS):
         yield run_audit(con, audit if experiment_id is None else narrowed(audit, experiment_id))
     yield arm_finding(con, experiment_id)
 

@@ -26,6 +26,7 @@ from atlas.annotations.steps import load, make_sheet
 from atlas.annotations.subjects import Address, Pattern, shown
 from schema.open.change import changing
 from schema.open.store import open_writer
+from tests.atlas.companions import broken
 
 KEY, VALUE = Address("key", 2, 0, 0), Address("value", None, 0, 0)
 GOOD = {
@@ -74,6 +75,7 @@ def kept(path: Path, annotator: str = "anna") -> dict[Address, tuple[Pattern, ..
 @pytest.mark.thorough
 def test_a_good_sheet_is_kept(path: Path, load_sheet) -> None:
     assert load_sheet(GOOD) == (2, 0, 0)
+    assert broken(path, ANNOTATIONS) == []
     assert kept(path) == {KEY: (Pattern("shallow", "first", (1, 2, 3)),), VALUE: (Pattern("names", "of things", (1, 2, 3, 8)),)}
     with atlas.open(path) as a:
         look = a.sql(

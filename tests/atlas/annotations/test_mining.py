@@ -7,10 +7,12 @@ import pytest
 
 import atlas
 from atlas.annotations.keeping import MINER, patterns_of
+from atlas.annotations.kind import ANNOTATIONS
 from atlas.annotations.mining import chance, metadata_shares, proposals
 from atlas.annotations.steps import load, make_sheet, propose
 from atlas.annotations.subjects import Address, Pattern, Shown
 from schema.open import store
+from tests.atlas.companions import broken
 
 
 def text(rank: int, before: str, token: str, metadata: str = "{}") -> Shown:
@@ -90,6 +92,7 @@ def propose_for(path: Path, per_layer: int) -> int:
 def test_proposals_are_kept_as_proposed_in_the_place_of_earlier_ones(path: Path) -> None:
     assert propose_for(path, 1) == 3
     assert propose_for(path, 4) == 12
+    assert broken(path, ANNOTATIONS) == []
     with atlas.open(path) as a:
         found = patterns_of(a.con, MINER)
         assert len(found) == 12

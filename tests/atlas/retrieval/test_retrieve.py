@@ -19,9 +19,9 @@ import atlas
 from atlas.cli.main import cli
 from atlas.retrieval import entries
 from atlas.retrieval.kind import RETRIEVALS
-from atlas.retrieval.rules import findings
 from schema.errors import AtlasError
 from schema.key_files import keys_folder
+from tests.atlas.companions import findings
 from tests.atlas.retrieval.stores import STEP, Text, write_atlas
 
 D, LENGTH, N_DOCUMENTS, N_TOKENS = 12, 45, 6, 300
@@ -175,8 +175,7 @@ def test_a_text_that_is_in_two_corpora_is_no_neighbour_of_itself(done: Path) -> 
 
 
 def test_what_is_kept_keeps_the_rules(done: Path) -> None:
-    with atlas.open(done) as a:
-        assert [(f.audit.name, f.example) for f in findings(a.con) if f.n_rows] == []
+    assert [(f.audit.name, f.example) for f in findings(done, RETRIEVALS) if f.n_rows] == []
 
 
 def test_the_answer_shows_near_copies_and_indices_beside_the_gain(done: Path) -> None:

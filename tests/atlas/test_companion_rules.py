@@ -1,0 +1,89 @@
+"""Every rule of the files beside an atlas holds of the tiny ones, and is broken by rows that break it."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from atlas.annotations.kind import ANNOTATIONS
+from atlas.cli.main import cli
+from atlas.collections.kind import COLLECTIONS
+from atlas.retrieval.kind import RETRIEVALS
+from schema.open.change import changing
+from schema.open.kinds import Beside, read_folder
+from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
+from tests.atlas.collections.tiny_collections import write_tiny_collections
+from tests.atlas.companions import broken
+from tests.atlas.retrieval.tiny_retrievals import write_tiny_retrievals
+from tests.atlas.tiny_atlas import write_tiny_atlas
+
+BREAKS = {
+    ANNOTATIONS: {
+        "items_exist": "UPDATE annotations.annotation SET item = 4 WHERE annotation_id = 7",
+        "items_shown": "DELETE FROM annotations.annotation_item WHERE annotation_id = 1 AND rank = 4",
+        "matches_shown": "INSERT INTO annotations.pattern_match VALUES (0, 6)",
+    },
+    COLLECTIONS: {
+        "members_are_one_thing": "UPDATE collections.collection_member SET token_id = 2 WHERE number = 0",
+        "members_exist": "UPDATE collections.collection_member SET neuron = 4 WHERE number = 0",
+        "names_bounded": "UPDATE collections.collection SET name = 'CATS' WHERE collection_id = 3",
+    },
+    RETRIEVALS: {
+        "neighbour_order": "UPDATE retrievals.knn_neighbour SET distance = 0.5 WHERE position_id = 100 AND rank = 2",
+        "queries_predicted": "INSERT INTO retrievals.knn_prediction SELECT * REPLACE (3 AS k) FROM retrievals.knn_prediction WHERE position_id = 8",
+        "choice": "UPDATE retrievals.retrieval SET weight = 0.4",
+        "texts_exist": "DELETE FROM retrievals.token_text WHERE token_id = 9",
+    },
+}
+CASES = [pytest.param(kind, name, id=f"{kind.name}: {name}") for kind, breaks in BREAKS.items() for name in breaks]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = write_tiny_atlas(tmp_path_factory.mktemp("companions") / "tiny.duckdb")
+    for write in (write_tiny_annotations, write_tiny_collections, write_tiny_retrievals):
+        write(path)
+    return path
+
+
+@pytest.fixture
+def path(made: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(made.parent, tmp_path / "copied") / made.name
+
+
+def test_every_file_of_audits_is_broken_here(made: Path) -> None:
+    for kind, breaks in BREAKS.items():
+        assert breaks.keys() == read_folder(kind.folder / "audits").keys()
+        assert broken(made, kind) == []
+
+
+@pytest.mark.first_cases(3)
+@pytest.mark.parametrize(("kind", "name"), CASES)
+def test_a_rule_finds_what_breaks_it(path: Path, kind: Beside, name: str) -> None:
+    with changing(kind, path) as con:
+        con.execute(BREAKS[kind][name])
+    assert broken(path, kind) == [f"{kind.name}: {name}"]
+
+
+def test_verify_holds_annotations_to_the_model(path: Path) -> None:
+    with changing(ANNOTATIONS, path) as con:
+        con.execute("UPDATE annotations.annotation SET layer = 77 WHERE annotation_id = 0")
+    said = CliRunner().invoke(cli, ["verify", str(path), "--quiet"])
+    assert said.exit_code == 1
+    assert "BROKEN  annotations.annotation: range: layers, neurons and heads are those of the model" in said.output
+
+
+@pytest.mark.first_cases(2)
+@pytest.mark.parametrize("name", ["a'b", " a", "a" * 61, "a\tb", "-a", ""])
+def test_a_name_that_could_not_be_given_breaks_the_rule(path: Path, name: str) -> None:
+    with changing(COLLECTIONS, path) as con:
+        con.execute("UPDATE collections.collection SET name = ? WHERE collection_id = 3", [name])
+    assert broken(path, COLLECTIONS) == ["collections: names_bounded"]
+
+
+@pytest.mark.thorough
+def test_members_of_another_model_are_not_held_against_this_one(path: Path) -> None:
+    with changing(COLLECTIONS, path) as con:
+        con.execute("UPDATE collections.collection_member SET neuron = 4, weights_sha256 = 'other' WHERE number = 0")
+    assert broken(path, COLLECTIONS) == []
