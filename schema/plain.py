@@ -11,8 +11,8 @@ SCHEMAS = f"SELECT s.schema_name FROM duckdb_schemas() AS s WHERE s.database_nam
 TABLES = f"SELECT lower(t.table_name) FROM duckdb_tables() AS t WHERE t.database_name = '{SENT}'"
 VIEWS = f"SELECT lower(v.view_name) FROM duckdb_views() AS v WHERE v.database_name = '{SENT}'"
 SHADOWS = f"""
-SELECT DISTINCT lower(f.function_name) FROM duckdb_functions() AS f
-WHERE f.database_name = '{SENT}' AND lower(f.function_name) IN (SELECT lower(s.function_name) FROM duckdb_functions() AS s WHERE s.database_name = 'system')
+SELECT lower(f.function_name) FROM duckdb_functions() AS f GROUP BY lower(f.function_name)
+HAVING bool_or(f.database_name = '{SENT}') AND bool_or(f.database_name = 'system')
 """
 """In lower case, here and above: DuckDB takes names that differ in nothing else for one."""
 

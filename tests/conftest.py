@@ -78,14 +78,16 @@ N_CASES = pytest.StashKey[Counter[str]]()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Of a test with the mark `first_cases(n)`, let the cases behind the first n be thorough."""
-    mark = item.get_closest_marker("first_cases")
-    if mark is not None:
-        n_cases = item.config.stash.setdefault(N_CASES, Counter())
-        test = item.nodeid.partition("[")[0]
-        n_cases[test] += 1
-        if n_cases[test] > mark.args[0]:
-            item.add_marker("thorough")
+    """Of a test with the mark `first_cases(n)`, let the cases behind the first n be thorough; with `ci_cases(n)`, long."""
+    marks = {later: item.get_closest_marker(name) for name, later in (("first_cases", "thorough"), ("ci_cases", "long"))}
+    if not any(marks.values()):
+        return
+    n_cases = item.config.stash.setdefault(N_CASES, Counter())
+    test = item.nodeid.partition("[")[0]
+    n_cases[test] += 1
+    for later, mark in marks.items():
+        if mark is not None and n_cases[test] > mark.args[0]:
+            item.add_marker(later)
 
 
 @pytest.hookimpl(trylast=True)

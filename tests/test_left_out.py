@@ -47,6 +47,7 @@ def test_latex_without_its_fonts_is_as_good_as_none(tmp_path: Path) -> None:
     assert "LEFT OUT tests/atlas/test_latex.py" in suite(tmp_path).stdout
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 @pytest.mark.parametrize("options", [[], IN_TWO], ids=["in one process", "in two"])
 def test_in_ci_nothing_is_left_out(tmp_path: Path, options: list[str]) -> None:

@@ -18,7 +18,7 @@ import duckdb
 
 from schema.errors import AtlasError
 from schema.open.companion import attach, attach_file, unreadable, write_file
-from schema.open.definitions import cache_folder, digest, released
+from schema.open.definitions import cache_folder, check_once, digest, released
 from schema.open.drafts import is_readable
 from schema.open.kinds import Beside, derived_sha256, filling, kinds, read_folder, sources_sha256
 from schema.open.lake import is_lake
@@ -117,7 +117,8 @@ def as_of_this_release(target: Path, kind: Beside, others: "pa.Table | None" = N
         attach_file(con, target, kind)
         try:
             is_current = con.execute(f"SELECT derived_sha256 FROM {kind.name}.{kind.label} LIMIT 2").fetchall() == [(derived_sha256(kind),)]
-            is_current = is_current and defined(con, kind) == released(sources_sha256(kind), lambda: defined_of_release(kind))
+            sources = sources_sha256(kind)
+            is_current = is_current and check_once(sources, target, lambda: defined(con, kind) == released(sources, lambda: defined_of_release(kind)))
         except duckdb.Error as error:
             raise unreadable(target, kind, error) from error
     if is_current and others is None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import duckdb
 
+from schema.open.logs import has_log
 from schema.release import question_files, release_digest, stored_tables, view_files
 from schema.table_facts import facts
 
@@ -34,6 +35,23 @@ KEPT = "definitions-4"
 
 KNOWN: dict[str, str] = {}
 """What this process has built or read."""
+
+CHECKED: set[tuple[object, ...]] = set()
+"""Files that this process found to define what a release does: the release, and what tells the file from itself once it is written to."""
+
+
+def check_once(release: str, file: Path, check: Callable[[], bool]) -> bool:
+    """Whether `check` says so of a file, which is asked again once the file has been written to: listing all functions takes a third of an opening.
+
+    Whoever writes into it and sets its time back goes unseen here, and can change its rows as well.
+    """
+    stat = file.stat()
+    found = (release, stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+    if has_log(file):
+        return check()
+    if found not in CHECKED and check():
+        CHECKED.add(found)
+    return found in CHECKED
 
 
 def is_as_released(con: duckdb.DuckDBPyConnection, opened: Callable[[Path], duckdb.DuckDBPyConnection]) -> bool:

@@ -10,11 +10,11 @@ import duckdb
 from schema import SCHEMA_VERSION
 from schema.damage import describe_damage
 from schema.errors import AtlasError, Locked, NotAnAtlas
-from schema.open.definitions import is_as_released
+from schema.open.definitions import check_once, is_as_released
 from schema.open.kinds import kind_of, kinds
 from schema.open.lake import is_lake, open_published
 from schema.open.names import own_name, quoted
-from schema.release import is_of_this_release, stored_tables
+from schema.release import is_of_this_release, release_digest, stored_tables
 
 STORAGE_VERSION = "v1.2.0"
 """Format of every file: the oldest that is no bigger than the newest, so that DuckDB 1.2.0 and whatever came after it open an atlas."""
@@ -84,7 +84,7 @@ def _open(path: Path, config: dict, attach: Attach) -> duckdb.DuckDBPyConnection
         if name != path:
             con = _connect(name, read_only=True, config=config, shown=path)
             fill = _shut(con, path, attach)
-            if is_of_this_release(con) and is_as_released(con, open_writer):
+            if is_of_this_release(con) and check_once(release_digest(), name, lambda: is_as_released(con, open_writer)):
                 fill()
                 return con
             con.close()

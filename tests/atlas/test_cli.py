@@ -72,6 +72,7 @@ READING = [
 ]
 
 
+@pytest.mark.ci_cases(4)
 @pytest.mark.first_cases(2)
 @pytest.mark.parametrize("words", READING, ids=" ".join)
 def test_what_reads_an_atlas_imports_no_pandas(tiny_path: Path, tmp_path: Path, words: list[str]) -> None:
@@ -286,6 +287,7 @@ def test_a_stream_that_is_closed_is_said(tiny_path: Path, closed: int, said: str
     assert (done.returncode, done.stderr) == (1, f"Error: {said}\n")
 
 
+@pytest.mark.ci_cases(4)
 @pytest.mark.first_cases(2)
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
 @pytest.mark.parametrize("command", [["status"], ["tour"], ["show", "L0N1"], ["schema"], ["questions"]], ids=" ".join)

@@ -150,7 +150,7 @@ def test_what_is_odd_is_answered_or_explained(place: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.usefixtures("unchanged")
 def test_a_process_refuses_what_reaches_beyond_the_atlas(place: Path, request: pytest.FixtureRequest) -> None:
-    asked = statements("refused")[:: 1 if request.config.getoption("--hostile") else 12]
+    asked = statements("refused")[:: 1 if request.config.getoption("--hostile") else 24]
     found = in_processes(place, asked)
     assert {s[:200]: o for s, o in zip(asked, found, strict=True) if o not in ("AtlasError", "QueryRefused", "QueryTimeout")} == {}
 
@@ -159,7 +159,7 @@ def test_a_process_refuses_what_reaches_beyond_the_atlas(place: Path, request: p
 @pytest.mark.usefixtures("unchanged")
 def test_a_process_ends_at_its_limits(place: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     require_own_end(monkeypatch)
-    every = 1 if request.config.getoption("--hostile") else 6
+    every = 1 if request.config.getoption("--hostile") else 12
     asked = [*statements("bounded")[::every], *statements("harmless")[:: 5 * every]]
     found = in_processes(place, asked)
     outcomes = ("answered", "AtlasError", "QueryRefused", "QueryTimeout")

@@ -63,6 +63,7 @@ def by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     require_own_end(monkeypatch)
 
 
+@pytest.mark.ci_cases(2)
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("sql", LOOPING)
 @pytest.mark.usefixtures("by_itself")
@@ -71,6 +72,7 @@ def test_time_is_held_where_no_interrupt_is_heard(tiny_path: Path, sql: str) -> 
         sandbox.run(tiny_path, sql, timeout=TIMEOUT)
 
 
+@pytest.mark.ci_cases(4)
 @pytest.mark.first_cases(2)
 @pytest.mark.parametrize("sql", ALLOCATING)
 def test_memory_is_held_whatever_a_function_allocates(tiny_path: Path, sql: str) -> None:

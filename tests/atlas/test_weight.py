@@ -19,6 +19,7 @@ from tests.waiting import child_at_statement, has_ended, wait_until
 NAME = "n" * 100_000
 
 
+@pytest.mark.ci_cases(3)
 @pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     "statement",

@@ -20,6 +20,7 @@ MOMENTS = {
 }
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_ctrl_c_while_duckdb_works(

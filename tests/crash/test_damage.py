@@ -75,6 +75,7 @@ def test_a_flipped_bit_in_a_column_that_no_rule_reads(atlas: Path) -> None:
     assert line.startswith(f"DAMAGED {atlas}: the table run does not read back: IO Error: Corrupt database file: computed checksum")
 
 
+@pytest.mark.ci_cases(3)
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("change", "said"),
@@ -116,6 +117,7 @@ def test_without_digests_it_is_read_and_that_is_said(atlas: Path) -> None:
     assert done.output.endswith(f"; no digests tell whether {atlas} is what was written\n")
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 @pytest.mark.parametrize("harm", ["flipped", "gone"])
 def test_keys(atlas: Path, harm: str) -> None:

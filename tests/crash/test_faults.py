@@ -47,6 +47,7 @@ def test_a_stopped_ingest_has_nothing_to_mend_and_goes_on(tiny: Tiny, expected: 
     assert sums(run(tiny.request(target))) == expected
 
 
+@pytest.mark.ci_cases(2)
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("abort", ["before_truncate", "before_header", "after_free_list_write"])
 def test_a_checkpoint_that_dies_loses_nothing(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], abort: str) -> None:
@@ -54,6 +55,7 @@ def test_a_checkpoint_that_dies_loses_nothing(tiny: Tiny, expected: dict, interr
     assert sums(run(tiny.request(target))) == expected
 
 
+@pytest.mark.ci_cases(3)
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("part", range(8))
 def test_a_log_cut_anywhere_is_a_log_of_fewer_shards(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], part: int) -> None:
@@ -63,6 +65,7 @@ def test_a_log_cut_anywhere_is_a_log_of_fewer_shards(tiny: Tiny, expected: dict,
     assert sums(run(tiny.request(target))) == expected
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 @pytest.mark.parametrize("damage", ["zeros", "flip", "early flip"])
 def test_a_damaged_log_is_cut_where_it_makes_no_more_sense(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], damage: str) -> None:
@@ -120,6 +123,7 @@ def repaired_missing(target: Path) -> str:
     return looked.output
 
 
+@pytest.mark.ci_cases(2)
 @pytest.mark.thorough
 @pytest.mark.parametrize("damage", ["truncated", "swapped", "another's", "no manifest", "half a manifest"])
 def test_a_damaged_shard_is_named_removed_and_computed_again(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], damage: str) -> None:

@@ -14,6 +14,7 @@ from tests.exact.tiny import Tiny, run
 DAMAGE = {"both headers": slice(4096, 12288), "one header": slice(8192, 12288), "the version": slice(12, 16)}
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_header_is_said_to_be_damage_and_mended(tiny: Tiny, tmp_path: Path, damage: str) -> None:

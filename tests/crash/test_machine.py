@@ -72,6 +72,7 @@ def traced_later(tiny: Tiny, swept: Path, tmp_path_factory: pytest.TempPathFacto
     return sums(run(tiny.request(Path(shutil.copy(swept, tmp_path_factory.mktemp("later"))))))
 
 
+@pytest.mark.ci_cases(2)
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("place", PLACES)
 def test_a_disk_full_anywhere_leaves_what_was_there(tiny: Tiny, traced_later: dict, swept: Path, tmp_path: Path, place: str) -> None:
@@ -99,6 +100,7 @@ NOT_ALMIGHTY = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if o
 """Root may write anywhere; this is what it must not."""
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 @pytest.mark.parametrize("place", ["new", "of the atlas", "of the work"])
 def test_a_folder_that_may_not_be_written_is_named(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], tmp_path: Path, place: str) -> None:
@@ -123,6 +125,7 @@ def set_clock(monkeypatch: pytest.MonkeyPatch, by: Iterator[timedelta]) -> None:
         monkeypatch.setattr(module, "datetime", Moved)
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 @pytest.mark.parametrize("days", [-1, 1])
 def test_a_clock_that_is_set_between_interruption_and_resume_changes_nothing_but_times(

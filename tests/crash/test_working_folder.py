@@ -22,6 +22,7 @@ from tests.crash.test_faults import repaired, staged
 from tests.exact.tiny import Tiny, run
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 @pytest.mark.parametrize("place", ["shards/worker-0/notes.txt", "shards/notes.txt", "shards/worker-0/my folder/notes.txt"])
 def test_a_stray_file_among_the_shards_is_kept_elsewhere(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], place: str) -> None:
@@ -42,7 +43,7 @@ def test_a_hidden_file_among_the_shards_is_no_hindrance(tiny: Tiny, expected: di
     assert sums(run(tiny.request(target))) == expected
 
 
-@pytest.mark.thorough
+@pytest.mark.long
 def test_a_worker_or_all_of_them_that_are_files_are_set_aside(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path]) -> None:
     for place in ("shards/worker-0", "shards"):
         target = interrupted("log")
@@ -88,6 +89,7 @@ def test_what_somebody_keeps_in_the_place_of_the_working_folder_stays(tiny: Tiny
     assert sorted(p.name for p in work.iterdir()) == ["lock", "sub", "thesis.txt"]
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 @pytest.mark.parametrize("place", ["shards", "shards/worker-1"])
 def test_a_link_among_the_shards_leads_nobody_astray(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], tmp_path: Path, place: str) -> None:
@@ -115,6 +117,7 @@ def test_a_shard_of_a_run_that_is_not_there_is_computed_with_its_run(tiny: Tiny,
     assert sums(run(tiny.request(target))) == expected
 
 
+@pytest.mark.ci_cases(2)
 @pytest.mark.thorough
 @pytest.mark.parametrize("damage", ["another column", "a column less", "a NULL", "another table", "another type"])
 def test_a_shard_of_the_right_digest_and_wrong_tables_is_computed_again(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], damage: str) -> None:
@@ -144,6 +147,7 @@ def test_a_shard_of_the_right_digest_and_wrong_tables_is_computed_again(tiny: Ti
     assert sums(run(tiny.request(target))) == expected
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 @pytest.mark.parametrize("other", ["of less", "of another model", "no atlas"])
 def test_another_atlass_working_file_does_not_replace_this_one(tiny: Tiny, expected: dict, finished: Path, tmp_path: Path, other: str) -> None:

@@ -84,6 +84,7 @@ def asked(tiny: Tiny, target: Path, **rule: object) -> Request:
     return tiny.request(target, trace=0, paper=False, triggers=K, batch_size=1, **rule)
 
 
+@pytest.mark.ci_cases(2)
 @pytest.mark.thorough
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_lists_and_statistics_are_those_of_the_positions_that_count(tiny: Tiny, wanted: Callable, rule: dict, tmp_path: Path) -> None:
@@ -140,6 +141,7 @@ def by_two_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_pool, "threads_each", lambda _: 1)
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 @pytest.mark.parametrize("way", [by_torch, shuffled, by_two_workers])
 def test_the_same_by_other_ways(tiny: Tiny, wanted: Callable, way: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

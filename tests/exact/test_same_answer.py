@@ -110,6 +110,7 @@ def after_commits(n: int) -> Callable:
     return interrupted
 
 
+@pytest.mark.ci_cases(2)
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("n", [2, 5, 8, 11])
 def test_an_interrupted_run_goes_on_to_the_same_end(tiny: Tiny, undisturbed: dict, n: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,6 +123,7 @@ def test_an_interrupted_run_goes_on_to_the_same_end(tiny: Tiny, undisturbed: dic
     assert Published(run(request)).checksums() == undisturbed
 
 
+@pytest.mark.ci_cases(3)
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("shard", "is_loaded"),
@@ -188,6 +190,7 @@ def test_a_killed_process_leaves_what_the_next_one_finishes(tmp_path: Path) -> N
     assert finished.checksums() == Published(run(tiny.request(straight, trace=TRACED))).checksums()
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 @pytest.mark.parametrize("which", ["tiny", "gated"])
 def test_the_size_of_shards_does_not_matter(which: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
@@ -206,6 +209,7 @@ def test_the_size_of_shards_does_not_matter(which: str, request: pytest.FixtureR
         close(column, one[column], other[column], 1e-9, 1e-3)
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 @pytest.mark.parametrize("which", ["tiny", "gated"])
 def test_the_size_of_batches_matters_only_to_ties(which: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:

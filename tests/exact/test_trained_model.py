@@ -18,6 +18,7 @@ from tests.exact.trained import trained_case
 CHECKS = (check_paper_run, check_removal, check_next_token_ranks, check_control_updates, check_redrawn_vectors, check_clusters)
 
 
+@pytest.mark.ci_cases(2)
 @pytest.mark.thorough
 @pytest.mark.parametrize("c", [trained_case], indirect=True, ids=["reference"])
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

@@ -75,6 +75,7 @@ def stop_within_the_second(what: str, share: float = 0.0) -> None:
         raise Stopped
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 @every_kind
 def test_one_that_stops_anywhere_goes_on_and_its_file_repeats_it_to_the_bit(world: World, loaded: Loaded, kind: str) -> None:
@@ -227,6 +228,7 @@ def test_another_seed_or_setting_is_another_experiment(world: World, loaded: Loa
         assert a.sql("SELECT count(*) FROM experiments.experiment").item() == 4
 
 
+@pytest.mark.ci_cases(2)
 @pytest.mark.first_cases(1)
 @every_kind
 def test_the_cost_that_is_told_is_what_is_read(world: World, loaded: Loaded, kind: str) -> None:

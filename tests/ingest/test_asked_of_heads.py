@@ -52,6 +52,7 @@ def call(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Call:
     return called
 
 
+@pytest.mark.ci_cases(2)
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("options", [("--circuit",), ("--attribution", "--head-statistics"), ("--head-probe",), ("--skip-trigram", "1")], ids=" ".join)
 def test_a_model_whose_attention_is_not_understood_is_refused_with_the_numbers_and_read_without_heads(
@@ -97,6 +98,7 @@ OF_A_HEAD = [
 ]  # fmt: skip
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 @pytest.mark.parametrize("texts", [("x", "y", "the first of the people of the world"), ("x", "y", "z")], ids=["some of one token", "all of one token"])
 def test_one_head_of_one_layer_and_sequences_of_one_token_have_rows_that_keep_every_rule(call: Call, tmp_path: Path, texts: tuple[str, ...]) -> None:

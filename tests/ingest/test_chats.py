@@ -146,6 +146,7 @@ def test_rows_of_messages_are_chats_and_a_text_goes_before_them(tmp_path: Path) 
     assert (found.metadata, len(found.messages or ())) == ({"text": "x"}, 3)
 
 
+@pytest.mark.ci_cases(3)
 @pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     ("template", "message"),

@@ -49,6 +49,7 @@ def words_of(path: Path, command: str) -> list[str]:
         return shlex.split(complete(con, command))[1:]
 
 
+@pytest.mark.ci_cases(3)
 @pytest.mark.first_cases(2)
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_a_completed_command_adds_its_pass_and_nothing_else(model: Path, texts: Path, tmp_path: Path, options: str) -> None:

@@ -696,6 +696,7 @@ def write_large(path):
             file.writelines(json.dumps({"text": row}) + "\n" if path.suffix == ".jsonl" else row for row in rows)
 
 
+@pytest.mark.ci_cases(2)
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("suffix", [".txt", ".json", ".jsonl", ".csv", ".parquet"])
 def test_memory_does_not_grow_with_the_file(tmp_path, opened, suffix):

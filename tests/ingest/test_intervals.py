@@ -45,6 +45,7 @@ def test_of_the_least_clusters_93_of_100_intervals_hold_the_mean(world: Callable
     assert 0.92 <= coverage(world, 600, LEAST_CLUSTERS) <= 0.99
 
 
+@pytest.mark.ci_cases(2)
 @pytest.mark.thorough
 @pytest.mark.parametrize("k", [LEAST_CLUSTERS, 20])
 @pytest.mark.parametrize("world", WORLDS)

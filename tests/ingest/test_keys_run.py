@@ -62,6 +62,7 @@ def files(target: Path) -> dict[str, str]:
     return {name: sha256 for name, sha256, _, _ in rows}
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 @pytest.mark.parametrize("n_files", [0, 1, 2])
 def test_an_ingest_killed_while_it_writes_a_file_goes_on(tiny: Tiny, expected: dict[str, str], tmp_path: Path, n_files: int) -> None:
@@ -91,6 +92,7 @@ def test_an_ingest_stopped_between_file_and_shard_goes_on(tiny: Tiny, expected: 
     assert files(run(tiny.request(target, **ASKED))) == expected
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 @pytest.mark.parametrize("damage", ["gone", "cut", "other"])
 def test_a_file_that_was_lost_is_written_again_by_the_same_ingest(

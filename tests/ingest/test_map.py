@@ -57,7 +57,7 @@ def test_a_map_has_every_value_and_every_traced_state_once_and_keeps_every_rule(
     assert all(run[5] for run in found)
 
 
-@pytest.mark.thorough
+@pytest.mark.long
 def test_the_same_again_is_the_same_to_the_bit_and_adds_nothing_and_another_seed_is_another_layout(tmp_path, gpt2, corpus):
     one, two, other = (tmp_path / f"{name}.duckdb" for name in ("one", "two", "other"))
     for target in (one, two):

@@ -91,6 +91,7 @@ def test_acting_is_exact_in_a_real_model(smollm2: Model) -> None:
     assert max(report.values()) < 5e-5
 
 
+@pytest.mark.long
 def test_it_answers_the_facts_that_are_shipped_and_no_subject_is_at_index_0(smollm2: Model) -> None:
     world = World(Path(), smollm2, duckdb.connect(), "auto")
     for fact in read_facts(FILE.read_text(encoding="utf-8")):

@@ -98,6 +98,7 @@ SWEPT = [f"no {table}: this corpus has no finished sweep (--triggers); ask again
 TRACED = ["no FFN updates in control_token: nothing is traced (--trace); ask again when it is"]
 
 
+@pytest.mark.ci_cases(2)
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("changes", "missing", "empty"),
@@ -151,6 +152,7 @@ def test_a_second_corpus_brings_what_is_of_the_corpus_and_not_what_is_of_the_mod
         assert [f.audit.name for f in run_audits(con) if f.n_rows] == []
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 @pytest.mark.parametrize(("run_id", "n_shards"), [(3, 0), (4, 1), (5, 1), (6, 0)])
 def test_an_interrupted_paper_run_goes_on_to_the_same_end(tmp_path, whole, gpt2, corpus, monkeypatch, run_id, n_shards):

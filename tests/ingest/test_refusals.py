@@ -45,6 +45,7 @@ def free_again(target: Path, models: dict[str, Path], corpus: Path) -> None:
     assert [p.name for p in target.parent.glob("a.*")] == [target.name]
 
 
+@pytest.mark.ci_cases(3)
 @pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     ("text", "options", "said"),

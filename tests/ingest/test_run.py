@@ -303,6 +303,7 @@ def test_no_permission_is_said(tmp_path, gpt2, corpus):
             os.seteuid(0)
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 @pytest.mark.parametrize("limit", [300_000, 900_000, 3_000_000])
 def test_a_full_disk_is_said_and_the_run_goes_on_when_there_is_room(tmp_path, gpt2, corpus, limit):
@@ -324,6 +325,7 @@ def test_a_full_disk_is_said_and_the_run_goes_on_when_there_is_room(tmp_path, gp
     assert checksums(target) == checksums(undisturbed)
 
 
+@pytest.mark.ci_cases(2)
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("n_shards", [0, 1, 3, 5])
 def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, gpt2, corpus, monkeypatch, n_shards):

@@ -89,6 +89,7 @@ def ingested(folder: Path, family: str) -> Asked:
 SENTENCE = "SELECT text, logprob, n_tokens, critical_logprob FROM scored_sentence WHERE paradigm = '{}' AND item = '{}' AND role = '{}' ORDER BY document_id"
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 def test_a_pairs_scores_are_plain_sums_of_log_softmax(made: Asked) -> None:
     for row in PAIRS:
@@ -110,6 +111,7 @@ def test_the_first_token_is_scored(made: Asked) -> None:
     assert is_right == (margin > 0)
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 def test_critical_regions_are_the_words_in_which_a_pair_differs(made: Asked) -> None:
     spans = {("one", "0", "good"): (4, 24), ("one", "0", "bad"): (4, 38), ("two", "0", "good"): (0, 3), ("two", "0", "bad"): (0, 1)}
@@ -152,6 +154,7 @@ def test_formulas_hold_where_sums_of_surprisals_say_so(made: Asked) -> None:
     assert made.rows("SELECT DISTINCT expectation FROM test_item WHERE kind = 'region'") == [("\n".join(FORMULAS),)]
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 def test_templates_compare_continuations_and_directions(made: Asked) -> None:
     for kind in ("mft", "dir"):
@@ -224,6 +227,7 @@ def test_contrasts_are_differences_of_sub_updates(made: Asked) -> None:
         np.testing.assert_allclose(column, wanted[layers, neurons], rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 def test_the_atlas_keeps_every_rule(made: Asked) -> None:
     with closing(open_reader(made.path)) as con:
@@ -235,6 +239,7 @@ def contents(path: Path) -> dict[str, list[tuple]]:
         return {name: con.execute(f"FROM {name} ORDER BY ALL").fetchall() for name in (*OF_SUITES, "position_prediction", "document", "position")}
 
 
+@pytest.mark.ci_cases(2)
 @pytest.mark.first_cases(1)
 def test_a_run_that_was_killed_between_paradigms_goes_on(made: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     contrasted, done = tested.contrasted, []

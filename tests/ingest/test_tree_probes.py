@@ -170,7 +170,7 @@ def by_plain_adam(states: list[np.ndarray], gold: list[np.ndarray], rank: int) -
     return b.detach().numpy()
 
 
-@pytest.mark.thorough
+@pytest.mark.long
 def test_trees_beneath_loud_directions_are_found_as_by_a_long_fit_and_not_by_a_short_one(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed, states = planted(250, 6)
     # noise that outweighs the trees: a probe has to unlearn it first
@@ -265,7 +265,7 @@ def contents(path: Path) -> dict[str, list[tuple]]:
         return {name: con.execute(f"FROM {name} ORDER BY ALL").fetchall() for name in OF_WORDS}
 
 
-@pytest.mark.thorough
+@pytest.mark.long
 def test_killed_between_its_shards_it_goes_on_to_the_same_rows(probed_trees: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[int] = []
     real = committer.load_shard

@@ -89,7 +89,8 @@ def checksums(path: Path) -> dict[str, tuple]:
         return {name: found for name, found in published.checksums().items() if name != "shard"}
 
 
-@pytest.mark.parametrize("kind", [pytest.param("disk", marks=pytest.mark.thorough), pytest.param("s3", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["disk", "s3"])
 def test_commands_of_one_lake_that_are_killed_leave_every_other_byte(servers: Servers, tiny: Tiny, file: Path, tmp_path: Path, kind: str) -> None:
     name = f"killed{next(NUMBERS)}"
     root = servers.data(name) if kind == "s3" else str(tmp_path / "files")

@@ -39,6 +39,7 @@ def stranger() -> Iterator[socket.socket]:
         yield listening
 
 
+@pytest.mark.ci_cases(3)
 @pytest.mark.thorough
 @pytest.mark.parametrize("form", ["FROM '{}'", "DESCRIBE FROM '{}'", "SUMMARIZE '{}'", "SELECT (SELECT count(*) FROM '{}')"])
 @pytest.mark.parametrize("file", ["typed/found.csv", "typed/../other/found.csv", "typed/*.csv"])

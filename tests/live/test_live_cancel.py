@@ -58,6 +58,7 @@ def in_line(world: World) -> int:
         return json.loads(connection.getresponse().read())["in_line"]
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL], ids=["who asked stops it", "who asked vanishes"])
 def test_a_request_that_runs_ends_at_its_next_step(slow: World, steps: Path, stop: signal.Signals) -> None:

@@ -352,6 +352,7 @@ SPOILED: dict[str, tuple[str, Callable[[pa.Table], pa.Table], str]] = {
 }
 
 
+@pytest.mark.ci_cases(7)
 @pytest.mark.first_cases(4)
 @pytest.mark.parametrize("case", SPOILED)
 def test_a_kept_trace_that_somebody_sent_has_the_tables_of_an_answer_and_no_others(

@@ -13,9 +13,15 @@ from schema.open import definitions
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty cache of the user's."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    definitions.KNOWN.clear()
+    forget_definitions()
     yield tmp_path / "activation-atlas"
+    forget_definitions()
+
+
+def forget_definitions() -> None:
+    """As a process that has opened no file yet."""
     definitions.KNOWN.clear()
+    definitions.CHECKED.clear()
 
 
 def without_second_names(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:

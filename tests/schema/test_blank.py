@@ -58,6 +58,7 @@ def test_the_cache_says_what_memory_does(alone: Path, kept: Path) -> None:
     assert len(said[0]) > 100
 
 
+@pytest.mark.ci_cases(2)
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("damage", [b"", b"text", None])
 def test_one_that_cannot_be_read_is_done_without_and_made_again(alone: Path, kept: Path, damage: bytes | None) -> None:

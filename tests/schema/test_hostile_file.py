@@ -151,6 +151,7 @@ SHADOWED = ("duckdb_types", "duckdb_tables", "duckdb_databases", "duckdb_columns
 """What opening asks of DuckDB, by names that a file may give to macros of its own."""
 
 
+@pytest.mark.ci_cases(6)
 @pytest.mark.first_cases(3)
 @pytest.mark.parametrize("is_older", [False, True])
 @pytest.mark.parametrize("name", SHADOWED)
@@ -205,6 +206,7 @@ def test_nothing_is_ingested_into_an_atlas_in_which_something_of_a_strangers_wou
     assert not logs.exists() and path.read_bytes() == before
 
 
+@pytest.mark.ci_cases(3)
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("is_working", [False, True])
 @pytest.mark.parametrize(
@@ -267,6 +269,7 @@ def test_nor_is_text_that_is_no_manifest(text: bytes) -> None:
 INJECTED = '2] AS "vector" FROM older.main.residual_state AS t; CREATE MACRO sum(x) AS 41; --'
 
 
+@pytest.mark.ci_cases(2)
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("d_model", ["-3", "2_000_000_000", "NULL", f"'{INJECTED}'"])
 def test_an_older_atlas_of_a_width_that_cannot_be_is_refused_in_one_line(tmp_path: Path, d_model: str) -> None:
@@ -323,6 +326,7 @@ def test_a_pipe_in_the_place_of_a_log_is_waited_for_by_nobody_and_nothing_is_mov
             pass
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 @pytest.mark.parametrize("version", ["'garbage'", "99", "NULL"])
 def test_a_doctor_says_which_annotations_are_not_read(tiny_path: Path, tmp_path: Path, version: str) -> None:

@@ -90,6 +90,7 @@ def shown_error(page: Page) -> str | None:
     return errors.first.inner_text() if errors.count() else None
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 @pytest.mark.parametrize("width", [1280, 800])
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -56,6 +56,7 @@ def test_the_rooms_stand_in_one_line_and_the_title_right_beneath(visited: Visite
     assert title.evaluate("h => parseFloat(getComputedStyle(h).fontSize)") <= 32
 
 
+@pytest.mark.ci_cases(2)
 @SCHEMES
 @pytest.mark.parametrize(("address", "part"), [("map", CHART), ("component?at=L0N0", ".front .strip"), ("prediction?position=8", ".lens .passage")])
 def test_map_and_texts_are_as_dark_as_the_page(visited: Visited, scheme: str, dark: bool, address: str, part: str) -> None:

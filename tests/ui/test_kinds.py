@@ -135,6 +135,7 @@ def lake(servers: Servers, tiny_original: Path, tmp_path_factory: pytest.TempPat
     return push(tiny_original, target, Lake(servers.catalogue("pages"), servers.data("pages")))
 
 
+@pytest.mark.ci_cases(3)
 @pytest.mark.thorough
 @every_room
 def test_a_room_of_a_lake_shows_what_that_of_its_file_does(visit: Visit, lake: Path, tiny: Path, room: str) -> None:

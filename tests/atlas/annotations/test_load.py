@@ -130,6 +130,7 @@ REFUSALS: list[tuple[str, Change, str]] = [
 ]
 
 
+@pytest.mark.ci_cases(12)
 @pytest.mark.first_cases(8)
 @pytest.mark.parametrize(("cells", "message"), [case[1:] for case in REFUSALS], ids=[case[0] for case in REFUSALS])
 def test_a_broken_rule_is_refused_with_its_row_and_changes_nothing(path: Path, load_sheet, cells: Change, message: str) -> None:

@@ -163,6 +163,7 @@ def test_no_cell_can_run(nasty_path: Path) -> None:
     ]
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_nasty_cells_come_back_exactly(nasty_path: Path, separator: str) -> None:

@@ -126,6 +126,7 @@ def test_a_name_is_short_and_plain(path: Path, name: str) -> None:
         add(path, name, "L0N1")
 
 
+@pytest.mark.ci_cases(2)
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["money", "a" * 60, "Été 2 (v1.0), a+b_c-d:e", "金錢", "पैसा"])
 def test_a_name_in_any_script_is_found_in_either_case(path: Path, name: str) -> None:

@@ -155,7 +155,7 @@ def test_the_page_shows_nasty_tokens_as_they_are(page: Page) -> None:
     assert "\u202e" not in page.text and "\x07" not in page.text
 
 
-@pytest.mark.thorough
+@pytest.mark.long
 def test_a_second_paper_and_a_second_call_leave_the_rest_of_the_page(call: Call, out: Path, nasty: Path, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     assert call("geva2022", nasty, "-o", folder, "--only", "fig3", "--corpus", "0")[0] == 0

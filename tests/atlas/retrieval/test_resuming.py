@@ -121,6 +121,7 @@ def work(path: Path) -> Path:
     return path.with_name("a.retrievals.duckdb.work")
 
 
+@pytest.mark.ci_cases(1)
 @pytest.mark.thorough
 @pytest.mark.parametrize("n", [1, N_BATCHES // 2 + 2, N_BATCHES])
 def test_a_retrieval_that_is_killed_goes_on_where_it_was(path: Path, whole: dict[str, list[tuple]], searched: list[int], n: int) -> None:
