@@ -39,7 +39,8 @@ ALLOCATING = [
 MEASURE = """
 import json, resource, sys
 sys.path.insert(0, sys.argv[1])
-from atlas import AtlasError, sandbox
+from atlas import AtlasError
+from atlas.typed import sandbox
 sandbox.run(sys.argv[2], "SELECT 1")
 small = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
 try:

@@ -106,7 +106,7 @@ def test_what_a_file_says_is_no_command_to_the_terminal(
 
 def test_a_statement_ends_with_whoever_asked(tiny_path: Path) -> None:
     endless = "SELECT count(*) FROM range(100000) AS a, range(100000) AS b, range(100000) AS c WHERE random() > 2"
-    code = f"from atlas import sandbox; sandbox.run({str(tiny_path)!r}, {endless!r}, timeout=3600)"
+    code = f"from atlas.typed import sandbox; sandbox.run({str(tiny_path)!r}, {endless!r}, timeout=3600)"
     asking = subprocess.Popen([sys.executable, "-c", code])
     child = child_at_statement(asking.pid)
     asking.kill()

@@ -310,7 +310,7 @@ def test_a_run_may_be_of_any_pass_after_the_next_ingest_and_all_rows_stay(tmp_pa
 def test_a_change_that_dies_in_the_middle_leaves_the_atlas_as_it_was(tmp_path: Path) -> None:
     path = unpacked(tmp_path)
     code = (
-        "import os, sys\nfrom schema import store, migrations\nfrom ingest.store.transaction import transaction\n"
+        "import os, sys\nfrom schema import migrations\nfrom schema.open import store\nfrom ingest.store.transaction import transaction\n"
         f"con = store.open_writer({str(path)!r})\n"
         "with transaction(con):\n    migrations.migrate(con)\n    print(con.execute('SELECT count(*) FROM run').fetchall(), flush=True)\n    os._exit(9)"
     )

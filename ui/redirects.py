@@ -1,0 +1,37 @@
+"""Addresses that rooms had before: a request for one is led to where its view is now, and the browser keeps no step between."""
+
+from urllib.parse import parse_qs, urlencode
+
+from starlette.responses import RedirectResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+MOVED = {"/neuron": "/component", "/events": "/evidence", "/papers": "/evidence"}
+"""Path → path of the room that has its view now."""
+
+SHOWN = {"/papers": "papers", "/events": "events"}
+"""Path → what `show` says of it."""
+
+
+def moved(path: str, query: str) -> str | None:
+    """Where a view is now, None if it is where it was. What an address asks for in vain stays in it, for the room to say."""
+    asked = {name: values[-1] for name, values in parse_qs(query, keep_blank_values=True).items()}
+    if path == "/neuron" or (path == "/component" and "at" not in asked and {"layer", "neuron"} & set(asked)):
+        asked = {"at": f"L{asked.pop('layer', '0')}N{asked.pop('neuron', '0')}", **asked}
+    elif path in SHOWN:
+        asked = {"show": SHOWN[path], **asked}
+    elif path == "/prediction" and "in_layer" in asked:
+        asked["open"] = f"L{asked.pop('in_layer')}"
+    else:
+        return None
+    return f"{MOVED.get(path, path)}?{urlencode(asked)}"
+
+
+class Moved:
+    """Leads requests for old addresses to the new ones."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        to = moved(scope["path"].rstrip("/"), scope["query_string"].decode("latin-1")) if scope["type"] == "http" else None
+        await (RedirectResponse(to) if to else self.app)(scope, receive, send)
