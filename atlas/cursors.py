@@ -1,4 +1,7 @@
-"""One statement, one cursor; DuckDB's errors as AtlasError."""
+"""One statement, one cursor; DuckDB's errors as AtlasError; and which columns come as text.
+
+Imported by the process that runs typed SQL, which has no room for polars.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

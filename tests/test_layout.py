@@ -116,6 +116,12 @@ def test_there_is_no_secondary_index() -> None:
     assert [name for name, table in metadata(2).tables.items() if table.indexes] == []
 
 
+@pytest.mark.parametrize("module", ["ingest.experiments.cli", "ingest.live.server", "atlas.cli.experiment"])
+def test_what_a_command_imports_before_it_is_called_waits_for_no_torch(module: str) -> None:
+    code = f"import sys, {module}; print([m for m in ('torch', 'transformers', 'numba', 'polars') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
 def test_what_opens_atlas_files_waits_for_neither_sqlalchemy_nor_frames() -> None:
     code = "import sys, schema.open.store; print([m for m in ('sqlalchemy', 'duckdb_sqlalchemy', 'polars', 'pyarrow') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

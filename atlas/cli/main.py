@@ -228,7 +228,6 @@ def failed(error: BaseException, is_debug: bool) -> int:
     if is_debug:
         traceback.print_exception(error)
     else:
-        pass
         from atlas.export.visible import visible_line
 
         # it may quote an atlas that somebody sent, and what the terminal would obey

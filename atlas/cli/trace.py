@@ -1,4 +1,7 @@
-"""`atlas trace "…"`: a prompt of yours through the atlas's own model, as it is and with parts of the model switched."""
+"""`atlas trace "…"`: a prompt of yours through the atlas's own model, as it is and with parts of the model switched.
+
+Meanwhile the terminal shows what the model process does, and afterwards what switching sub-updates off did.
+"""
 
 import shutil
 import sys
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from atlas.cli.options import chosen, db_option, open_atlas
+from atlas.cli.options import chosen, db_option, open_atlas, use_color
 from atlas.cli.trace_page import show
 from atlas.export.visible import visible_line
 from schema.errors import AtlasError
@@ -19,9 +22,6 @@ if TYPE_CHECKING:
 
     from atlas.live import SwitchedOff
     from atlas.live.asking import Progress
-from typing import TYPE_CHECKING
-
-from atlas.cli.options import use_color
 
 MOST_SHOWN = 20
 
@@ -130,7 +130,6 @@ def command(
         require_alone("--switch-off makes the arms itself", switches, files, n_new, with_trace, chat)
         with open_atlas(db) as a, shown_progress() as progress:
             switched = a.live().switch_off(texts, n_off, layers=layers or None, index=index, progress=progress)
-        pass
 
         show_switched(switched, chosen(db), title)
         return

@@ -15,7 +15,7 @@ from atlas.collections.members import Member, texts
 from atlas.cursors import fetch_rows
 from atlas.naming import checked
 from schema.errors import AtlasError, what_there_is
-from schema.open import change as beside_change
+from schema.open.change import changing, changing_own
 
 LONGEST_NOTE = 2_000
 """Characters."""
@@ -46,7 +46,7 @@ def add(con: duckdb.DuckDBPyConnection, path: Path, name: str, members: Sequence
     if len(wanted) > MOST_MEMBERS:
         raise too_many(len(wanted))
     shown, sha256 = texts(con, wanted), weights(con)
-    with beside_change.changing_own(COLLECTIONS, path) as (writer, own):
+    with changing_own(COLLECTIONS, path) as (writer, own):
         collection_id = made(writer, name, note, by)
         there = {Member(*row[:3]) for row in fetch_rows(own, MEMBERS, {"id": collection_id})}
         fresh = [m for m in wanted if m not in there]
@@ -97,7 +97,7 @@ def insert(writer: duckdb.DuckDBPyConnection, collection_id: int, first: int, me
 
 def remove(path: Path, name: str, members: Iterable[Member]) -> int:
     """Take members of the open atlas's model out of a collection; returns how many. Raises AtlasError, with nothing changed, for what is not in it."""
-    with beside_change.changing_own(COLLECTIONS, path) as (writer, own):
+    with changing_own(COLLECTIONS, path) as (writer, own):
         collection_id = existing(writer, name)
         numbers = {Member(*row[:3]): row[3] for row in fetch_rows(own, MEMBERS, {"id": collection_id})}
         wanted = list(dict.fromkeys(members))
@@ -110,7 +110,7 @@ def remove(path: Path, name: str, members: Iterable[Member]) -> int:
 
 def remove_whole(path: Path, name: str) -> int:
     """Remove a collection with its members; returns how many those were."""
-    with beside_change.changing_own(COLLECTIONS, path) as (writer, own):
+    with changing_own(COLLECTIONS, path) as (writer, own):
         collection_id = existing(writer, name)
         of_it = "SELECT count(*) FROM collections.collection_member AS m WHERE m.collection_id = $id"
         ((n_all,),), ((n_own,),) = (fetch_rows(con, of_it, {"id": collection_id}) for con in (writer, own))
@@ -127,7 +127,7 @@ def remove_whole(path: Path, name: str) -> int:
 def rename(path: Path, name: str, to: str) -> None:
     """Give a collection another name. Raises AtlasError where that is taken."""
     to = checked(to)
-    with beside_change.changing(COLLECTIONS, path) as writer:
+    with changing(COLLECTIONS, path) as writer:
         collection_id = existing(writer, name)
         if any(other != collection_id for other, _, _ in fetch_rows(writer, THERE, {"name": to})):
             raise AtlasError(f"there is a collection {to} already")
@@ -137,7 +137,7 @@ def rename(path: Path, name: str, to: str) -> None:
 def describe(path: Path, name: str, note: str) -> None:
     """Put a note in the place of a collection's."""
     note = check_note(note)
-    with beside_change.changing(COLLECTIONS, path) as writer:
+    with changing(COLLECTIONS, path) as writer:
         writer.execute("UPDATE collections.collection SET note = ? WHERE collection_id = ?", [note, existing(writer, name)])
 
 

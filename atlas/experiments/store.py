@@ -11,7 +11,7 @@ import duckdb
 from atlas.experiments.inserting import Model, insert, keep_texts, model_of, require_size
 from atlas.experiments.kind import EXPERIMENTS
 from schema.errors import AtlasError, what_there_is
-from schema.open import change as beside_change
+from schema.open.change import changing, changing_own
 from schema.open.opening import open_with_beside
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def begun_alike(con: duckdb.DuckDBPyConnection, row: Mapping[str, Any]) -> list[
 
 def remove(path: Path | str, experiment_id: int) -> None:
     """Remove an experiment with everything that is of it. Raises AtlasError if there is none of that id."""
-    with beside_change.changing_own(EXPERIMENTS, path) as (con, own):
+    with changing_own(EXPERIMENTS, path) as (con, own):
         # another model's is not to go by the number
         require_status(own, experiment_id)
         take_out(con, experiment_id)
@@ -159,5 +159,5 @@ def require_status(con: duckdb.DuckDBPyConnection, experiment_id: int) -> str:
 
 def changed(path: Path | str, change: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
     """Change the file as a whole; what DuckDB cannot write leaves it as it was."""
-    with beside_change.changing(EXPERIMENTS, path) as con:
+    with changing(EXPERIMENTS, path) as con:
         return change(con)

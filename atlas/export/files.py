@@ -1,4 +1,4 @@
-"""Write an answer's files whole or not at all."""
+"""Write an answer's files whole or not at all, and never over the parts of an atlas."""
 
 import os
 import secrets

@@ -1,4 +1,4 @@
-"""Write a frame in any of the formats, with where it comes from."""
+"""Write a frame in any of the formats, with where it comes from; for readers, texts token by token as one column with the words."""
 
 import io
 import json

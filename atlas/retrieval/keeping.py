@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from atlas.retrieval.kind import RETRIEVALS
 from schema.errors import AtlasError
-from schema.open import change as beside_change
+from schema.open.change import changing
 from schema.open.others import differ
 
 SAME = (
@@ -47,8 +47,8 @@ def kept_already(con: duckdb.DuckDBPyConnection, row: Mapping[str, object]) -> K
 
 
 def keep(path: Path, row: Mapping[str, object], tables: Mapping[str, pa.Table]) -> Kept:
-    """Add a retrieval to the file beside the atlas. Raises what `beside_change.changing` does, with the file as it was."""
-    with beside_change.changing(RETRIEVALS, path) as con:
+    """Add a retrieval to the file beside the atlas. Raises what `changing` does, with the file as it was."""
+    with changing(RETRIEVALS, path) as con:
         (retrieval_id,) = con.execute(NEXT).fetchall()[0]
         (n_earlier,) = con.execute(EARLIER, {name: row[name] for name in ("store_sha256", "test_sha256")}).fetchall()[0]
         whole = {**row, "retrieval_id": retrieval_id, "n_earlier_tests": n_earlier, "versions": json.dumps(row["versions"])}

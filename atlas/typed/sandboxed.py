@@ -31,7 +31,7 @@ LONG_NAME = 100
 
 
 def weight(table: pa.Table) -> int:
-    """Bytes."""
+    """Bytes of a result when it is written out: Arrow holds a text that many rows share, and the names within a structure, once."""
     long_names = sum(n for name in table.column_names if (n := len(name.encode())) > LONG_NAME)
     return table.schema.serialize().size + table.num_rows * long_names + sum(weigh(chunk) for column in table.columns for chunk in column.chunks)
 

@@ -1,4 +1,7 @@
-"""Many changes to one prompt, each made on top of the same arms: a forward pass begins where the first of its changes does."""
+"""Many changes to one prompt, each made on top of the same arms: a forward pass begins where the first of its changes does.
+
+The blocks below are gone round, with states that are known already.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager

@@ -1,4 +1,7 @@
-"""`atlas experiment run FILE.toml`, a command for each kind that builds the same from options, and `export`, which writes the file that repeats one."""
+"""`atlas experiment run FILE.toml`, a command for each kind that builds the same from options, and `export`, which writes the file that repeats one.
+
+What a running experiment says of itself is one line that changes, on a terminal; elsewhere a line a part, with the time that is left.
+"""
 
 import json
 import sys
@@ -185,13 +188,11 @@ def carry_out(spec: Spec, db: Path, model: str | None, device: str, dry_run: boo
 
 def exported(db: Path, experiment: int) -> Spec:
     """AtlasError for an experiment that there is not, or that no file says."""
-    pass
 
     return spec_in(db, experiment)
 
 
 def shown_progress() -> Any:
-    pass
 
     return telling(sys.stderr)
 

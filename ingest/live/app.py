@@ -1,4 +1,7 @@
-"""The model process's answers: Starlette on a Unix socket. Limits come before parsing; nothing is ever unpickled."""
+"""The model process's answers: Starlette on a Unix socket. Limits come before parsing; nothing is ever unpickled.
+
+The tables of an answer wait in files that have no name: however long who asked takes to take them, no memory waits.
+"""
 
 import json
 import tempfile

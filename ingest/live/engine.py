@@ -22,62 +22,6 @@ if TYPE_CHECKING:
 
     from ingest.live.jobs import Tell
     from ingest.model.models import Model
-import json
-
-import numpy as np
-import torch
-
-from ingest.acting.used import used_arm
-from ingest.live.tracing import Traced
-from ingest.model.models import Model
-from ingest.store.register import versions
-from ingest.text.sequences import CutDocument, bos_token
-from schema.interventions.changes import change_rows
-from schema.interventions.resolve import arm_sha256, canonical_json
-
-
-def record_tables(model: Model, prompt: CutDocument, asked: Asked, bos: str, started_at: datetime) -> dict[str, pa.Table]:
-    """The title is left to whoever keeps it. The answer is, at each index, the token that the base has likeliest."""
-    (s,) = prompt.sequences
-    n = len(s.token_ids)
-    experiment = {
-        "kind": "live", "title": "", "settings": json.dumps({"bos": bos, "n_new": asked.n_new, "seed": asked.seed}), "versions": json.dumps(versions()),
-        "seed": asked.seed or 0, "device": str(model.device), "dtype": str(model.dtype).removeprefix("torch."),
-        "attention": model.hf.config._attn_implementation, "weights_sha256": model.weights_sha256, "started_at": started_at,
-        "finished_at": datetime.now(UTC), "status": "finished",
-    }  # fmt: skip
-    has_bos = int(s.token_ids[0]) == bos_token(model.tokenizer, bos)
-    tokens = {
-        "prompt_id": np.zeros(n, np.int32), "index": np.arange(n, dtype=np.int32), "token_id": s.token_ids, "char_start": s.char_starts,
-        "char_end": s.char_ends, "role": ["other"] * (n - 1) + ["last"],
-    }  # fmt: skip
-    return {
-        "experiment": pa.Table.from_pylist([experiment]),
-        "prompt": pa.table({"prompt_id": [0], "text": [prompt.document.text], "n_tokens": [n], "has_bos": [has_bos]}),
-        "prompt_token": pa.table(tokens),
-    }
-
-
-ARM = pa.schema(
-    [("arm_id", pa.int32()), ("name", pa.string()), ("role", pa.string()), ("interventions", pa.string()), ("sha256", pa.string()), ("is_as_base", pa.bool_())]
-)
-CHANGE = pa.schema(
-    [
-        ("arm_id", pa.int32()), ("rank", pa.int32()), ("site", pa.string()), ("layer", pa.int16()), ("unit", pa.int32()), ("op", pa.string()),
-        ("value", pa.float32()), ("strength_kind", pa.string()), ("strength", pa.float32()), ("positions", pa.string()), ("is_first_skipped", pa.bool_()),
-    ]
-)  # fmt: skip
-
-
-def arm_tables(traced: Traced, dtype: torch.dtype) -> dict[str, pa.Table]:
-    """The base is arm 0. is_as_base: the arm changed no bit of any position. `arm` has values as they were asked for, `arm_change` as the dtype has them."""
-    arms = [{"arm_id": 0, "name": "base", "role": "base", "interventions": "[]", "sha256": arm_sha256(()), "is_as_base": True}]
-    changes = []
-    for k, (arm, same) in enumerate(zip(traced.arms, traced.is_as_base, strict=True), start=1):
-        arms.append({"arm_id": k, "name": f"arm {k}", "role": "treatment", "interventions": canonical_json(arm), "sha256": arm_sha256(arm), "is_as_base": same})
-        changes += [{"arm_id": k, **row} for row in change_rows(used_arm(arm, dtype))]
-    return {"arm": pa.Table.from_pylist(arms, ARM), "arm_change": pa.Table.from_pylist(changes, CHANGE)}
-
 
 BOS = """
 SELECT coalesce(max(c.source ->> 'bos'), 'auto') FROM corpus AS c WHERE c.corpus_id = (SELECT min(i.corpus_id) FROM corpus AS i)
@@ -142,13 +86,11 @@ class Engine:
         tell = within(LONGEST, tell)
         from ingest.acting.generation import require_room
         from ingest.live.apart import Apart
-
-        pass
+        from ingest.live.arms import arm_tables
         from ingest.live.continuing import generation_table
         from ingest.live.outcomes import outcome_tables
         from ingest.live.prompt import cut_prompt, prompt_tables, require_few, under_arms
-
-        pass
+        from ingest.live.record import record_tables
         from ingest.live.tracing import n_runs, read_prompts, resolved_arms, traced_tables
 
         if asked.weights_sha256 != model.weights_sha256:

@@ -1,4 +1,8 @@
-"""What a prompt and each arm predict, beside each other: rows of `outcome` and `outcome_token`, as in a file of experiments."""
+"""What a prompt and each arm predict, beside each other: rows of `outcome` and `outcome_token`, as in a file of experiments.
+
+And what the sub-updates that an arm changes add to logits in the base, by the path that goes to the output directly: a score, to hold against what the
+arm does. Source: Geva et al. 2022, section 3 (sub-updates and their scores).
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""The process: one for each atlas, on a Unix socket in a folder that nobody else can enter; it ends by itself when nobody asks."""
+"""The process: one for each atlas, on a Unix socket in a folder that nobody else can enter; it ends by itself when nobody asks.
+
+HTTP to a point: one request a connection, and none waits for long for a client that sends slowly, or does not take its answer.
+"""
 
 import asyncio
 import fcntl

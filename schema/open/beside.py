@@ -1,7 +1,7 @@
 """A file beside an atlas, NAME.<kind>.duckdb: attached read-only, as a database of the kind's name, when the atlas is opened (schema/open/opening.py).
 
-Of any number of kinds, which entry points name: what people say of an atlas is one. It is no part of the snapshot, so that ingesting again leaves it
-alone; it holds its own views and questions, because a macro of the atlas cannot name another file. schema/open/change.py changes it.
+Where there is none, its tables, empty, and its views and questions stand in, in a file of the user's cache: to attach that takes a millisecond, and to
+create what is in it as long as to open the atlas. It may cost time where it fails, and nothing else.
 """
 
 import shutil
@@ -18,7 +18,7 @@ import duckdb
 
 from schema.errors import AtlasError
 from schema.open.companion import attach, attach_file, unreadable, write_file
-from schema.open.definitions import cache_folder, check_once, digest, released
+from schema.open.definitions import cache_folder, check_once, digest, released, stamp_file
 from schema.open.drafts import is_readable
 from schema.open.kinds import Beside, derived_sha256, filling, kinds, read_folder, sources_sha256
 from schema.open.lake import is_lake
@@ -113,12 +113,13 @@ def as_of_this_release(target: Path, kind: Beside, others: "pa.Table | None" = N
 
     It is looked at apart from any atlas.
     """
+    stamp = stamp_file(target)
     with closing(open_writer(":memory:")) as con:
         attach_file(con, target, kind)
         try:
             is_current = con.execute(f"SELECT derived_sha256 FROM {kind.name}.{kind.label} LIMIT 2").fetchall() == [(derived_sha256(kind),)]
             sources = sources_sha256(kind)
-            is_current = is_current and check_once(sources, target, lambda: defined(con, kind) == released(sources, lambda: defined_of_release(kind)))
+            is_current = is_current and check_once(sources, target, stamp, lambda: defined(con, kind) == released(sources, lambda: defined_of_release(kind)))
         except duckdb.Error as error:
             raise unreadable(target, kind, error) from error
     if is_current and others is None:

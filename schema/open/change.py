@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
-from typing import TYPE_CHECKING
 
 import duckdb
 
@@ -26,9 +25,6 @@ from schema.open.logs import check_log
 from schema.open.opening import open_with_beside
 from schema.open.store import open_writer
 from schema.table_digests import digest_tables, store_digests
-
-if TYPE_CHECKING:
-    pass
 
 FORMER = """
 SELECT c.schema_name, c.table_name, c.column_name, t.sql LIKE '%GENERATED ALWAYS%'

@@ -40,18 +40,23 @@ CHECKED: set[tuple[object, ...]] = set()
 """Files that this process found to define what a release does: the release, and what tells the file from itself once it is written to."""
 
 
-def check_once(release: str, file: Path, check: Callable[[], bool]) -> bool:
+def stamp_file(file: Path) -> tuple[int, ...]:
+    """What tells a file from itself once it is written to: device, inode, bytes, ns; empty where a log beside it may change what it holds."""
+    stat = file.stat()
+    return () if has_log(file) else (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+
+
+def check_once(release: str, file: Path, stamp: tuple[int, ...], check: Callable[[], bool]) -> bool:
     """Whether `check` says so of a file, which is asked again once the file has been written to: listing all functions takes a third of an opening.
 
-    Whoever writes into it and sets its time back goes unseen here, and can change its rows as well.
+    stamp: of the file before it was opened; of another one by now nothing is remembered. Whoever writes into it and sets its time back goes unseen here,
+    and can change its rows as well.
     """
-    stat = file.stat()
-    found = (release, stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
-    if has_log(file):
+    if not stamp or stamp_file(file) != stamp:
         return check()
-    if found not in CHECKED and check():
-        CHECKED.add(found)
-    return found in CHECKED
+    if (release, *stamp) not in CHECKED and check():
+        CHECKED.add((release, *stamp))
+    return (release, *stamp) in CHECKED
 
 
 def is_as_released(con: duckdb.DuckDBPyConnection, opened: Callable[[Path], duckdb.DuckDBPyConnection]) -> bool:

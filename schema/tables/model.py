@@ -43,7 +43,7 @@ def tables(m: MetaData, _: int) -> None:
         column("bytes", LargeBinary, "The token's exact bytes (UTF-8); null for embedding rows that no token uses.", null=True),
         column("is_special", Boolean, "A control token (BOS, EOS, padding, chat markers), not text."),
         column("starts_word", Boolean, "Begins with white space and continues with a letter or digit."),
-        column("is_stop_word", Boolean, "An English function word (list: ingest/text/tokens.py), in any case, spaces aside."),
+        column("is_stop_word", Boolean, "An English function word (list: ingest/text/words.py), in any case, spaces aside."),
         column("is_punctuation", Boolean, "Only punctuation and symbols, spaces aside."),
         PrimaryKeyConstraint("token_id"),
         comment="The vocabulary, one row per row of the output embedding.",

@@ -66,6 +66,15 @@ def test_a_rule_finds_what_breaks_it(path: Path, kind: Beside, name: str) -> Non
     assert broken(path, kind) == [f"{kind.name}: {name}"]
 
 
+def test_a_key_shows_one_text_a_sequence_so_that_its_ranks_have_gaps(path: Path) -> None:
+    with changing(ANNOTATIONS, path) as con:
+        con.execute("UPDATE annotations.annotation_item SET rank = 9 WHERE annotation_id = 1 AND rank = 4")
+    assert broken(path, ANNOTATIONS) == []
+    with changing(ANNOTATIONS, path) as con:
+        con.execute("UPDATE annotations.annotation_item SET rank = 9 WHERE annotation_id = 9 AND rank = 5")
+    assert broken(path, ANNOTATIONS) == ["annotations: items_shown"]
+
+
 def test_verify_holds_annotations_to_the_model(path: Path) -> None:
     with changing(ANNOTATIONS, path) as con:
         con.execute("UPDATE annotations.annotation SET layer = 77 WHERE annotation_id = 0")

@@ -7,7 +7,8 @@ from tokenizers import AddedToken, Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
 from ingest.text.sequences import Encoder
-from ingest.text.tokens import BYTE_OF, STOP_WORDS, is_stop_word, spelt, token_rows
+from ingest.text.tokens import BYTE_OF, spelt, token_rows
+from ingest.text.words import STOP_WORDS, is_stop_word
 from schema.tables import metadata
 
 TEXT = "The people’s  café 🎉\n\n日本語 <|endoftext|> the\u00a0end"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 
 import pytest
 import transformers
@@ -98,15 +98,15 @@ PROGRAM = "from atlas.cli import main; main()"
 def live_process(world: World, *options: str, before: str = "") -> Iterator[subprocess.Popen[bytes]]:
     """A process that was started by hand, once it answers. before: statements that it runs first."""
     command = [sys.executable, "-c", before + PROGRAM, "live", str(world.atlas), "--model", str(world.tiny.folder), *options]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE)
-    try:
-        wait_until_answering(world.atlas, process)
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        assert process.stderr is not None
-        process.stderr.close()
+    # a pipe that nobody reads would fill up
+    with TemporaryFile() as said:
+        process = subprocess.Popen(command, stderr=said)
+        try:
+            wait_until_answering(world.atlas, process)
+            yield process
+        finally:
+            process.kill()
+            process.wait()
 
 
 def wait_until_answering(atlas: Path, process: subprocess.Popen[bytes] | None = None) -> None:

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 import torch
 
-from ingest.live.engine import record_tables
 from ingest.live.prompt import cut_prompt
+from ingest.live.record import record_tables
 from ingest.live.request import Asked
 from tests.ingest.tiny_models import tiny_model
 

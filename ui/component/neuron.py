@@ -1,4 +1,4 @@
-"""The view of a neuron: what it does at a glance, and the rest under tabs that ask when they are opened."""
+"""The view of a neuron: what it does at a glance, its triggers as coloured text, and the rest under tabs that ask when they are opened."""
 
 from collections.abc import Callable, Container, Mapping
 from functools import partial

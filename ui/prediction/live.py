@@ -1,4 +1,4 @@
-"""A prompt of the reader's own as the source: the same panels, as the model is and with what is switched, side by side."""
+"""A prompt of the reader's own as the source: the same panels, as the model is and with what is switched, side by side; and what switching changes."""
 
 import shlex
 from dataclasses import replace

@@ -1,4 +1,6 @@
-"""What the one box finds, in groups: the component, the position, who writes a token, whom it triggers, whom it follows, and whose texts have the words."""
+"""What was typed into the one box, and what it finds, in groups: the component, the position, who writes a token, whom it triggers, whom it follows, and
+whose texts have the words.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -5,6 +5,8 @@ DATA/shards/000-00001-5f0c…/
   manifest.json         written last: the shard is complete; removed once it is loaded
 
 Files without a manifest are the lake's, or were left by who died: only DuckLake knows which, and only `atlas compact` removes them.
+
+Numbers get the schema's types before they are written: a lake takes over files as they are, and refuses those of another type.
 """
 
 import hashlib

@@ -147,9 +147,9 @@ def test_a_change_that_fails_leaves_nothing(path: Path) -> None:
 
 @pytest.mark.thorough
 def test_what_a_change_that_died_left_behind_is_no_hindrance(path: Path) -> None:
-    begun = "import os\nfrom atlas.annotations.kind import ANNOTATIONS\nfrom schema import beside_change\n"
-    begun += "beside_change.put_in_place = lambda *_: os._exit(9)\n"
-    code = f"{begun}with beside_change.changing(ANNOTATIONS, {str(path)!r}) as con:\n    con.execute({LOOK!r})"
+    begun = "import os\nfrom atlas.annotations.kind import ANNOTATIONS\nfrom schema.open import change\n"
+    begun += "change.put_in_place = lambda *_: os._exit(9)\n"
+    code = f"{begun}with change.changing(ANNOTATIONS, {str(path)!r}) as con:\n    con.execute({LOOK!r})"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
     assert left_drafts(ANNOTATIONS.path(path))
     assert n_annotations(path) == 0

@@ -197,9 +197,9 @@ def test_collections_survive_a_new_atlas(path: Path) -> None:
 @pytest.mark.thorough
 def test_what_a_change_that_died_left_behind_is_no_hindrance(path: Path) -> None:
     add(path, "x", "L0N1")
-    begun = "import os\nfrom atlas.collections.kind import COLLECTIONS\nfrom schema import beside_change\n"
-    begun += "beside_change.put_in_place = lambda *_: os._exit(9)\n"
-    code = f"{begun}with beside_change.changing(COLLECTIONS, {str(path)!r}) as con:\n    con.execute('DELETE FROM collections.collection_member')"
+    begun = "import os\nfrom atlas.collections.kind import COLLECTIONS\nfrom schema.open import change\n"
+    begun += "change.put_in_place = lambda *_: os._exit(9)\n"
+    code = f"{begun}with change.changing(COLLECTIONS, {str(path)!r}) as con:\n    con.execute('DELETE FROM collections.collection_member')"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
     assert left_drafts(COLLECTIONS.path(path))
     assert len(rows_of(path, "x")) == 1

@@ -21,7 +21,7 @@ from atlas.retrieval import entries
 from atlas.retrieval.kind import RETRIEVALS
 from schema.errors import AtlasError
 from schema.key_files import keys_folder
-from tests.atlas.companions import findings
+from tests.atlas.companions import broken, findings
 from tests.atlas.retrieval.stores import STEP, Text, write_atlas
 
 D, LENGTH, N_DOCUMENTS, N_TOKENS = 12, 45, 6, 300
@@ -193,7 +193,7 @@ def test_a_second_look_at_the_test_says_so(path: Path) -> None:
     assert "note: test corpus 2 had been scored 1 times before against these entries: this is no first look" in second.stderr
     with atlas.open(path) as a:
         assert a.sql("SELECT retrieval_id, n_earlier_tests FROM retrievals.retrieval ORDER BY 1").rows() == [(0, 0), (1, 1)]
-        assert [(f.audit.name, f.example) for f in findings(a.con) if f.n_rows] == []
+    assert [(f.audit.name, f.example) for f in findings(path, RETRIEVALS) if f.n_rows] == []
 
 
 @pytest.mark.thorough
@@ -322,7 +322,7 @@ def test_retrievals_of_another_ingest_are_left_out_by_their_digest(done: Path, t
         with pytest.raises(AtlasError, match=r"no retrieval 0; there are none yet.*\(retrievals: 1 of another text than this atlas's, left out here"):
             a.knn_curve(retrieval=0)
         assert a.sql("FROM retrievals.scored_query").is_empty()
-        assert not [f.audit.name for f in findings(a.con) if f.n_rows]
+    assert broken(other, RETRIEVALS) == []
     before = RETRIEVALS.path(other).read_bytes()
     said = "the retrievals beside this atlas are of another model or text, in which position_id"
     assert said in str(retrieve(other).exception)
