@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from pkgutil import resolve_name
 
 import duckdb
 
@@ -80,7 +81,7 @@ def audits(d_model: int) -> list[Audit]:
 
 def companion_audits(kind: Beside) -> list[Audit]:
     """Every audit of a kind of file beside an atlas, attached as the kind's name: those that follow from its tables, and those of its folder `audits`."""
-    of_tables = metadata_audits(kind.declared()) if kind.declared else iter(())
+    of_tables = metadata_audits(resolve_name(kind.metadata)()) if kind.metadata else iter(())
     written = read_folder(kind.folder / "audits").items()
     return [
         *(audit for audit in of_tables if kind.is_of_one_model or not audit.name.endswith(RANGE)),

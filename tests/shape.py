@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from statistics import median
 
-PACKAGES = ("atlas", "ingest", "schema", "ui")
+from tests.rooms import PACKAGES
+
 FEW_LINES = 30
 
 

@@ -15,12 +15,11 @@ import schema
 from atlas.cli.main import COMMANDS
 from ingest.passes import passes
 from schema.tables import metadata
-from tests.rooms import imported, room
+from tests.rooms import PACKAGES, imported, room
 from tests.shape import find_circles, read_imports
 from ui.links import ROOMS as ROOMS_OF_UI
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("atlas", "ingest", "schema", "ui")
 HEAVY = ("torch", "transformers", "duckdb", "polars", "pyarrow", "numpy", "pandas", "sqlalchemy", "numba", "datasets", "streamlit")
 
 

@@ -2,21 +2,10 @@
 
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from schema import ANNOTATION_VERSION
 from schema.open.kinds import Beside
 from schema.terms import ANNOTATION_CATALOG
-
-if TYPE_CHECKING:
-    from sqlalchemy import MetaData
-
-
-def declared() -> "MetaData":
-    from schema.annotation_tables import annotation_metadata
-
-    return annotation_metadata()
-
 
 ANNOTATIONS = Beside(
     name=ANNOTATION_CATALOG,
@@ -27,6 +16,6 @@ ANNOTATIONS = Beside(
     changed_by="atlas annotate",
     told_by="atlas annotate status",
     again="load its sheets again",
-    declared=declared,
+    metadata="schema.annotation_tables:annotation_metadata",
     hanging=(("pattern_match", "pattern_id", "pattern"),),
 )

@@ -2,21 +2,10 @@
 
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from schema import COLLECTION_VERSION
 from schema.open.kinds import Beside
 from schema.terms import COLLECTION_CATALOG
-
-if TYPE_CHECKING:
-    from sqlalchemy import MetaData
-
-
-def declared() -> "MetaData":
-    from schema.collections.tables import collection_metadata
-
-    return collection_metadata()
-
 
 COLLECTIONS = Beside(
     name=COLLECTION_CATALOG,
@@ -27,7 +16,7 @@ COLLECTIONS = Beside(
     changed_by="atlas collection",
     told_by="atlas collection list",
     again="add their members again",
-    declared=declared,
+    metadata="schema.collections.tables:collection_metadata",
     # of members that were added from this model members_exist says it; others are of a model that may be larger
     is_of_one_model=False,
 )

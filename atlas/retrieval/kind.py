@@ -2,21 +2,10 @@
 
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from schema import RETRIEVAL_VERSION
 from schema.open.kinds import Beside
 from schema.terms import RETRIEVAL_CATALOG
-
-if TYPE_CHECKING:
-    from sqlalchemy import MetaData
-
-
-def declared() -> "MetaData":
-    from schema.retrieval.tables import retrieval_metadata
-
-    return retrieval_metadata()
-
 
 RETRIEVALS = Beside(
     name=RETRIEVAL_CATALOG,
@@ -27,5 +16,5 @@ RETRIEVALS = Beside(
     changed_by="atlas retrieve",
     told_by="atlas ask knn_result",
     again="run `atlas retrieve` again",
-    declared=declared,
+    metadata="schema.retrieval.tables:retrieval_metadata",
 )

@@ -5,19 +5,14 @@ questions, because a macro of the atlas cannot name another file.
 """
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from schema.errors import AtlasError
 from schema.installed import points
 from schema.release import commented
 from schema.table_digests import CREATION
-
-if TYPE_CHECKING:
-    from sqlalchemy import MetaData
 
 GROUP = "activation_atlas.beside"
 """Entry points that are a `Beside`."""
@@ -29,8 +24,9 @@ class Beside:
 
     `name` is the database's, what messages call what is in it, and part of the file's. `tables` is a file of SQL that creates its tables in that database,
     `label` among them, of one row (version, derived_sha256). `folder` has its views, questions and audits, a file each. `changed_by` and `told_by` are the
-    commands that change it and say what is in it; `again` is how to come by it where it is lost. `hanging` is as in schema/open/others.py. `declared` gives
-    the tables as metadata, from which audits follow; `is_of_one_model`: every layer, neuron and head is of the atlas's model.
+    commands that change it and say what is in it; `again` is how to come by it where it is lost. `hanging` is as in schema/open/others.py. `metadata` names
+    what declares the tables, module:function, since to import that takes longer than to open an atlas; audits follow from it. `is_of_one_model`: every
+    layer, neuron and head is of the atlas's model.
     """
 
     name: str
@@ -42,7 +38,7 @@ class Beside:
     told_by: str
     again: str
     hanging: tuple[tuple[str, str, str], ...] = ()
-    declared: "Callable[[], MetaData] | None" = None
+    metadata: str = ""
     is_of_one_model: bool = True
 
     def path(self, atlas: Path | str) -> Path:

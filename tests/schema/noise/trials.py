@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from schema.open.kinds import Beside
+# by its old name, as distributions have it that were made for an earlier release
+from schema.beside import Beside
 
 FOLDER = Path(__file__).parent
 TRIALS = Beside(
