@@ -80,7 +80,7 @@ def audits(d_model: int) -> list[Audit]:
 
 
 def companion_audits(kind: Beside) -> list[Audit]:
-    """Every audit of a kind of file beside an atlas, attached as the kind's name: those that follow from its tables, and those of its folder `audits`."""
+    """List the audits of a kind of file beside an atlas, attached: those that follow from its tables, and those in its folder `audits`."""
     of_tables = metadata_audits(resolve_name(kind.metadata)()) if kind.metadata else iter(())
     written = read_folder(kind.folder / "audits").items()
     return [

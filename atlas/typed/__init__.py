@@ -1,1 +1,1 @@
-"""What somebody typed, and files of strangers: what SQL may do, what it costs at most, and which values it may have."""
+"""Typed SQL and files of strangers: what they may do, what they may cost, and which values come back."""

@@ -37,20 +37,20 @@ KNOWN: dict[str, str] = {}
 """What this process has built or read."""
 
 CHECKED: set[tuple[object, ...]] = set()
-"""Files that this process found to define what a release does: the release, and what tells the file from itself once it is written to."""
+"""Release and stamp of each file that this process found to define what that release does."""
 
 
 def stamp_file(file: Path) -> tuple[int, ...]:
-    """What tells a file from itself once it is written to: device, inode, bytes, ns; empty where a log beside it may change what it holds."""
+    """Identify what a file holds by its device, inode, bytes and last change in ns; empty where a log beside it may hold more."""
     stat = file.stat()
     return () if has_log(file) else (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
 
 def check_once(release: str, file: Path, stamp: tuple[int, ...], check: Callable[[], bool]) -> bool:
-    """Whether `check` says so of a file, which is asked again once the file has been written to: listing all functions takes a third of an opening.
+    """Check a file, and remember a yes for as long as nobody writes to the file: listing all of its functions takes half of an opening.
 
-    stamp: of the file before it was opened; of another one by now nothing is remembered. Whoever writes into it and sets its time back goes unseen here,
-    and can change its rows as well.
+    stamp: of the file before it was opened; if it has another by now, nothing is remembered. Whoever writes to it and sets its time back goes unseen, and
+    could change its rows as well.
     """
     if not stamp or stamp_file(file) != stamp:
         return check()
