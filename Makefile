@@ -17,7 +17,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 4 --max-worker-restart 3 
 FEATURES := .features
 # a thread of DuckDB's for each process as well, which else wait for each other; `make lake` and `make lane-2` test it with as many as there are cores
 DUCKDB_THREADS := SLURM_CPUS_ON_NODE=1
-SQL := schema/views schema/audits schema/migrations atlas/questions atlas/annotations atlas/collections atlas/experiments atlas/retrieval ingest/store/merges
+SQL := schema/views schema/audits schema/migrations atlas/questions atlas/beside ingest/store/merges
 READERS_AND_LOADERS := tests/schema tests/atlas/test_*.py tests/crash/test_faults.py \
 	$(patsubst %,tests/live/test_%.py,kept_streams live_apart live_shown live_trace live_weights switching_off) \
 	$(patsubst %,tests/ingest/test_%.py,shards run merges asked_of_heads)
@@ -98,7 +98,7 @@ packages: ## LaTeX and Chromium, which some tests run: on Debian, as root or wit
 test: .venv/.installed-dev packages ## every feature once, in eleven minutes on two cores
 	rm -rf $(FEATURES) && mkdir $(FEATURES)
 	$(DUCKDB_THREADS) $(PYTEST) -m 'not thorough and not long' --features=$(FEATURES)
-	$(BIN)/python -m pytest -q --features=$(FEATURES) tests/features.py
+	ATLAS_FEATURES=$(FEATURES) $(BIN)/python -m pytest -q tests/features.py
 
 test-all: test lake lane-2 clients thorough long ## all tests
 

@@ -105,8 +105,8 @@ class Atlas:
         A collection that does not exist is made, with the note. Of a frame each row gives its neuron, else its head, position or token. Returns how many
         were not in it before. What is open stays as it was: open the atlas again to read them. Raises AtlasError for what this atlas does not have.
         """
-        from atlas.collections import keeping  # with Arrow, which an atlas is opened without
-        from atlas.collections.members import component, in_rows
+        from atlas.beside.collections import keeping  # with Arrow, which an atlas is opened without
+        from atlas.beside.collections.members import component, in_rows
 
         found = in_rows(members) if isinstance(members, pl.DataFrame) else [component(address) for address in members]
         return keeping.add(self.con, self.path, name, found, by=by, note=note)[0]

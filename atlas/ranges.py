@@ -165,7 +165,7 @@ def check_annotator(con: duckdb.DuckDBPyConnection, annotator: object) -> None:
 
 
 def check_collection(con: duckdb.DuckDBPyConnection, collection: object) -> None:
-    from atlas.collections.keeping import existing  # with Arrow, which an atlas is opened without
+    from atlas.beside.collections.keeping import existing  # with Arrow, which an atlas is opened without
 
     existing(con, collection)
 

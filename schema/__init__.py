@@ -5,15 +5,3 @@ __atlas__ = True
 
 SCHEMA_VERSION = 4
 """Version of the tables below. An atlas of another version is refused, never half read."""
-
-ANNOTATION_VERSION = 1
-"""Version of the tables of annotations (schema/annotation_tables.py). A file of another version is refused, never half read."""
-
-EXPERIMENT_VERSION = 1
-"""Version of the tables of experiments (schema/experiments/). As above."""
-
-RETRIEVAL_VERSION = 1
-"""Version of the tables of retrievals (schema/retrieval/). As above."""
-
-COLLECTION_VERSION = 1
-"""Version of the tables of collections (schema/collections/). As above."""

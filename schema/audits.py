@@ -8,16 +8,19 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from pkgutil import resolve_name
 
 import duckdb
+from sqlalchemy import REAL, Column, Double, MetaData, Table
+from sqlalchemy.types import NullType
 
 from schema.build import create_tables
+from schema.columns import ROUNDING
 from schema.damage import describe_damage
 from schema.errors import AtlasError
 from schema.interruptible import interruptible
 from schema.metadata_audits import RANGE, Audit, metadata_audits
-from schema.open.kinds import Beside, read_folder
+from schema.open.companion import attach_blank
+from schema.open.kinds import Beside, read_folder, read_headers
 from schema.open.older import width
 from schema.open.store import open_writer
 from schema.release import question_files, view_files
@@ -79,12 +82,41 @@ def audits(d_model: int) -> list[Audit]:
     return [column_audit(d_model), *metadata_audits(metadata(d_model)), *file_audits(), *derived_audits()]
 
 
+NUMBERS = {"FLOAT": REAL, "DOUBLE": Double}
+"""DuckDB's name of each type whose values must be finite."""
+
+BOUNDS: dict[str, tuple[float, float | None]] = {"in [0, 1]": (0, 1 + ROUNDING), ">= 0": (-ROUNDING, None)}
+
+
+@cache
+def companion_metadata(kind: Beside) -> MetaData:
+    """Read the tables of a kind of file beside an atlas from a new one and from their headers; those without a grain, of another distribution, are left out."""
+    headers = read_headers(kind.tables.read_text(encoding="utf-8"))
+    with closing(open_writer(":memory:")) as con:
+        attach_blank(con, kind)
+        columns = con.execute(
+            "SELECT c.table_name, c.column_name, c.data_type, c.is_nullable, c.comment FROM duckdb_columns() AS c "
+            "WHERE c.database_name = ? ORDER BY c.table_oid, c.column_index",
+            [kind.name],
+        ).fetchall()
+    m = MetaData(schema=kind.name)
+    for name, header in headers.items():
+        table = name.partition(".")[2]
+        if header.grain is None:
+            continue
+        made = Table(table, m, comment=header.comment, info={"grain": header.grain, "filled_by": "", "is_merged": False})
+        for _, column, stored, is_nullable, comment in (row for row in columns if row[0] == table):
+            said = {"references": header.references.get(column), "bounds": BOUNDS.get(header.bounds.get(column, ""))}
+            info = {key: value for key, value in said.items() if value is not None}
+            made.append_column(Column(column, NUMBERS.get(stored, NullType), nullable=is_nullable, comment=comment, info=info))
+    return m
+
+
 def companion_audits(kind: Beside) -> list[Audit]:
     """List the audits of a kind of file beside an atlas, attached: those that follow from its tables, and those in its folder `audits`."""
-    of_tables = metadata_audits(resolve_name(kind.metadata)()) if kind.metadata else iter(())
     written = read_folder(kind.folder / "audits").items()
     return [
-        *(audit for audit in of_tables if kind.is_of_one_model or not audit.name.endswith(RANGE)),
+        *(audit for audit in metadata_audits(companion_metadata(kind)) if kind.is_of_one_model or not audit.name.endswith(RANGE)),
         *(Audit(f"{kind.name}: {name}", sql.splitlines()[0].removeprefix("-- rule: "), sql) for name, sql in written),
     ]
 

@@ -66,35 +66,8 @@ PROBES = ("repeat", "olsson2022")
 SUBJECTS = ("key", "value", *CONTROLS)
 """What people annotate: the texts that trigger a key, or the tokens that a value, a random vector or an FFN update promotes."""
 
-PATTERN_KINDS = ("shallow", "semantic", "syntactic", "names")
-"""Kinds of patterns: shallow or semantic of keys (Geva et al. 2021); semantic, syntactic or names of values (Geva et al. 2022)."""
-
-ANNOTATION_CATALOG = "annotations"
-"""Name under which NAME.annotations.duckdb is attached."""
-
-EXPERIMENT_CATALOG = "experiments"
-"""Name under which NAME.experiments.duckdb is attached."""
-
-RETRIEVAL_CATALOG = "retrievals"
-"""Name under which NAME.retrievals.duckdb is attached."""
-
-COLLECTION_CATALOG = "collections"
-"""The same of collections."""
-
 MEMBER_KINDS = ("neuron", "head", "position", "token")
 """What a collection has."""
-
-RETRIEVAL_PARTS = ("tune", "test")
-"""Queries that k, temperature and weight are chosen on, and those that the choice is scored on."""
-
-SEARCHES = ("exact", "compressed")
-"""How neighbours are found: among all entries, or among those that an index of compressed keys proposes."""
-
-EXPERIMENT_KINDS = ("live", "generation", "tracing", "patching", "knockout", "saliency", "suppression")
-"""What was done to a model's forward passes, or asked of them."""
-
-ARM_ROLES = ("base", "treatment", "random_control", "positive_control", "baseline")
-"""What an arm is there for: the model as it is; what is tried; the same at random; what must have an effect if the measure is any good; another method."""
 
 TOKEN_ROLES = ("subject_first", "subject_middle", "subject_last", "after_subject", "last", "other")
 """What a token is to its prompt; a subject of one token is its last."""
@@ -103,14 +76,6 @@ BLOCKED_SOURCES = ("subject", "non_subject", "last")
 """What the last position may not read in a knockout."""
 
 DECODINGS = ("greedy", "sample", "beam")
-
-SCORE_MEASURES = ("over", "score")
-"""What of scores is compared: whether they are 0.5 or more, and themselves."""
-
-FINISHES = ("length", "eos", "cancelled")
-"""Why a continuation ends."""
-
-ATTRIBUTION_METHODS = ("gradient_input", "integrated_gradients", "occlusion")
 
 ATTRIBUTION_SCORES = ("logit_difference", "logprob", "prob")
 """What is attributed to tokens: of the answer, its logit less the runner-up's, its log probability in nats, or its probability."""

@@ -51,7 +51,9 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if folder := config.getoption("--features"):
         os.environ[features.FOLDER] = str(Path(folder).resolve())
-        features.watch()
+        # the process that gives others their tests executes none itself
+        if is_one_of_several(config) or not config.getoption("numprocesses", None):
+            features.watch()
 
 
 def has_latex() -> bool:

@@ -12,20 +12,16 @@ import click
 import polars as pl
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
+from atlas.beside.experiments.rules import RULE
 from atlas.cli.ask import Asks
 from atlas.cli.main import COMMANDS, PLUGINS, cli
 from atlas.dictionary import ANY_WIDTH, describe_blank
-from atlas.experiments.rules import RULE
 from atlas.export.markdown import escape
 from atlas.questions import Parameter, Question, header, questions
 from ingest.model.architectures import ARCHITECTURES
-from schema.annotation_tables import annotation_metadata
-from schema.audits import audits, companion_audits
-from schema.collections.tables import collection_metadata
-from schema.experiments.tables import experiment_metadata
+from schema.audits import audits, companion_audits, companion_metadata
 from schema.open.kinds import kinds
 from schema.release import view_files
-from schema.retrieval.tables import retrieval_metadata
 from schema.tables import metadata
 from tests.rooms import ROOT, first_sentence, folders, rooms_used
 
@@ -59,8 +55,7 @@ def anchor(heading: str) -> str:
 
 def grains() -> dict[str, str]:
     """What one row of each table and view is, as the names of its columns."""
-    beside = (annotation_metadata(), collection_metadata(), experiment_metadata(), retrieval_metadata())
-    tables = {t.fullname: t.info["grain"] for m in (metadata(ANY_WIDTH), *beside) for t in m.tables.values()}
+    tables = {t.fullname: t.info["grain"] for m in (metadata(ANY_WIDTH), *map(companion_metadata, kinds())) for t in m.tables.values()}
     views = {name: dict(header(sql)).get("grain", "").split(", ") for name, sql in view_files().items()}
     return {name: ", ".join(map(code, grain)) or "atlas" for name, grain in {**tables, **views}.items()}
 

@@ -1,7 +1,7 @@
 """What `make test` must execute at least once: each command, pass, question, page, kind of experiment, family, export and item of a paper.
 
 The lists come from the registries. A run with `--features FOLDER` notes there what it executed to its end (`watch`); `make test` then runs the test of
-this file, which no other run collects, over that folder.
+this file, which no other run collects, with the folder in the environment.
 """
 
 import functools
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import click
-import pytest
 
 FOLDER = "ATLAS_FEATURES"
 """Environment variable: the folder that a run notes what it executed in, for this process and those that it starts."""
@@ -141,8 +140,6 @@ def executed(folder: Path) -> set[str]:
     return {line for file in folder.iterdir() for line in file.read_text(encoding="utf-8").splitlines()}
 
 
-def test_every_feature_was_executed(request: pytest.FixtureRequest) -> None:
-    folder = request.config.getoption("--features")
-    assert folder is not None, "say with --features where the run noted what it executed"
-    missing = sorted(registered() - executed(Path(folder)))
+def test_every_feature_was_executed() -> None:
+    missing = sorted(registered() - executed(Path(os.environ[FOLDER])))
     assert not missing, "no test executed them: " + ", ".join(missing)

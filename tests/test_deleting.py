@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from atlas.retrieval.resuming import forget
+from atlas.beside.retrieval.resuming import forget
 from ingest.store.committer import held, remove_work
 from ingest.store.doctor import aside
 from ingest.store.lost_keys import remove_drafts

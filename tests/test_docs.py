@@ -22,11 +22,9 @@ from atlas.questions import questions
 from ingest.model.architectures import ARCHITECTURES
 from ingest.passes import passes
 from schema import terms
-from schema.annotation_tables import annotation_metadata
-from schema.collections.tables import collection_metadata
-from schema.experiments.tables import experiment_metadata
+from schema.audits import companion_metadata
+from schema.open.kinds import kinds
 from schema.release import view_files
-from schema.retrieval.tables import retrieval_metadata
 from schema.tables import metadata
 from tests.docs import FOLDER, pages
 
@@ -65,7 +63,7 @@ def test_the_reference_is_what_the_code_says() -> None:
 
 
 def test_the_reference_lists_every_table() -> None:
-    declared = {name for m in (metadata(2), annotation_metadata(), collection_metadata(), experiment_metadata(), retrieval_metadata()) for name in m.tables}
+    declared = {name for m in (metadata(2), *map(companion_metadata, kinds())) for name in m.tables}
     digests = {f"{kind}.table_digest" for kind in ("annotations", "collections", "experiments", "retrievals")}
     assert table_names("table", REFERENCE["tables"]) == declared | digests
 
@@ -100,16 +98,16 @@ def test_papers_lists_every_question_of_theirs_with_what_it_must_be_given() -> N
     listed = {name for name in table_names("question", PAPERS) if name.endswith(")")}
     called = {f"{q.macro}({', '.join(p.name for p in q.parameters if p.is_required)})": q for q in questions().values()}
     assert listed <= set(called)
-    assert {call for call, q in called.items() if q.catalog == terms.ANNOTATION_CATALOG or q.name.startswith(("geva", "khandelwal"))} <= listed
+    assert {call for call, q in called.items() if q.catalog == "annotations" or q.name.startswith(("geva", "khandelwal"))} <= listed
 
 
 def test_experiments_lists_every_question_of_theirs_with_what_it_must_be_given() -> None:
-    called = {f"{q.macro}({', '.join(p.name for p in q.parameters if p.is_required)})" for q in questions().values() if q.catalog == terms.EXPERIMENT_CATALOG}
+    called = {f"{q.macro}({', '.join(p.name for p in q.parameters if p.is_required)})" for q in questions().values() if q.catalog == "experiments"}
     assert table_names("question", WRITTEN["docs/experiments.md"]) == called
 
 
 def test_retrieval_lists_every_question_of_theirs_with_what_it_must_be_given() -> None:
-    called = {f"{q.macro}({', '.join(p.name for p in q.parameters if p.is_required)})" for q in questions().values() if q.catalog == terms.RETRIEVAL_CATALOG}
+    called = {f"{q.macro}({', '.join(p.name for p in q.parameters if p.is_required)})" for q in questions().values() if q.catalog == "retrievals"}
     assert table_names("question", WRITTEN["docs/retrieval.md"]) == called
 
 

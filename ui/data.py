@@ -14,7 +14,7 @@ import streamlit as st
 from atlas.answers import read_answer
 from atlas.api import Atlas
 from atlas.arguments import bind
-from atlas.collections.bounds import require_few
+from atlas.beside.collections.bounds import require_few
 from atlas.commands import complete
 from atlas.export.provenance import provenance
 from atlas.export.visible import visible

@@ -13,7 +13,7 @@ from atlas.cli.options import db_option, emit, open_atlas, output_options
 F = TypeVar("F", bound=Callable[..., Any])
 
 SUBJECTS = {"keys": "key", "values": "value", "random-vectors": "random_vector", "updates": "ffn_update"}
-"""As in atlas/annotations/subjects.py, which is not imported for --help."""
+"""As in atlas/beside/annotations/subjects.py, which is not imported for --help."""
 
 
 @click.group()
@@ -53,7 +53,7 @@ def sheet_command(subject: str, per_layer: int, seed: int, corpus: int | None, a
     of a block have something in common, give one row of the block a kind and a description, and write that row's letter in explained_by beside
     every text it explains. Write none as kind where there is nothing; a block left empty counts as not looked at.
     """
-    from atlas.annotations.steps import make_sheet
+    from atlas.beside.annotations.steps import make_sheet
     from atlas.export.files import write_file
     from schema.errors import AtlasError
 
@@ -79,7 +79,7 @@ def load_command(sheet: Path, annotator: str, replace: bool, db: Path | None, **
     Refused, with every row: a pattern of fewer than 3 texts, a concept of fewer than 4 tokens, one without a description or of an unknown kind,
     texts or tokens that are not those of this atlas, and what NAME has annotated before.
     """
-    from atlas.annotations.steps import load
+    from atlas.beside.annotations.steps import load
     from atlas.export.visible import visible_line
 
     with open_atlas(db) as a:
@@ -103,7 +103,7 @@ def propose_command(per_layer: int, seed: int, corpus: int | None, db: Path | No
 
     They are kept as those of the annotator miner in the place of earlier ones, and marked as proposed: no figure counts them as a person's.
     """
-    from atlas.annotations.steps import propose
+    from atlas.beside.annotations.steps import propose
 
     with open_atlas(db) as a:
         n = propose(a.con, a.path, per_layer, seed, corpus)
@@ -121,7 +121,7 @@ def status_command(db: Path | None, **out: Any) -> None:
 
 def print_status(db: Path | None, out: dict[str, Any]) -> None:
     with open_atlas(db) as a:
-        from atlas.annotations.steps import status
+        from atlas.beside.annotations.steps import status
         from atlas.export.provenance import provenance
         from atlas.left_out import left_out
 

@@ -11,7 +11,7 @@ from atlas.cli.options import db_option, emit, open_atlas, output_options
 
 if TYPE_CHECKING:
     from atlas.api import Atlas
-    from atlas.collections.members import Member
+    from atlas.beside.collections.members import Member
 
 
 @click.group()
@@ -81,7 +81,7 @@ def thing_options(command: Any) -> Any:
 @db_option
 def add_command(name: str, by: str, note: str, member_note: str, db: Path | None, **things: Any) -> None:
     """Add to collection NAME, which is made if there is none: addresses such as L20N100 and L7H3, positions, tokens, the rows of a SELECT."""
-    from atlas.collections import keeping
+    from atlas.beside.collections import keeping
 
     with open_atlas(db) as a:
         n, n_there = keeping.add(a.con, a.path, name, members(a, **things), by=by, note=note, member_note=member_note)
@@ -90,7 +90,7 @@ def add_command(name: str, by: str, note: str, member_note: str, db: Path | None
 
 def members(a: "Atlas", addresses: tuple[str, ...], positions: tuple[int, ...], tokens: tuple[str, ...], sql: str | None) -> "list[Member]":
     """What is named on the command line. Raises AtlasError for a token that the vocabulary does not have."""
-    from atlas.collections.members import component, in_rows, position, token
+    from atlas.beside.collections.members import component, in_rows, position, token
     from atlas.cursors import fetch_rows
     from schema.errors import AtlasError
 
@@ -112,7 +112,7 @@ def members(a: "Atlas", addresses: tuple[str, ...], positions: tuple[int, ...], 
 @db_option
 def remove_command(name: str, whole: bool, db: Path | None, **things: Any) -> None:
     """Take things out of collection NAME, or remove it with --whole."""
-    from atlas.collections import keeping
+    from atlas.beside.collections import keeping
 
     if whole == any(things.values()):
         raise click.UsageError("name what is to be taken out, or give --whole, which removes the collection")
@@ -127,7 +127,7 @@ def remove_command(name: str, whole: bool, db: Path | None, **things: Any) -> No
 @db_option
 def rename_command(name: str, to: str, db: Path | None) -> None:
     """Give collection NAME the name TO."""
-    from atlas.collections import keeping
+    from atlas.beside.collections import keeping
 
     with open_atlas(db) as a:
         keeping.rename(a.path, name, to)
@@ -139,7 +139,7 @@ def rename_command(name: str, to: str, db: Path | None) -> None:
 @db_option
 def describe_command(name: str, note: str, db: Path | None) -> None:
     """Put NOTE in the place of what was said of collection NAME."""
-    from atlas.collections import keeping
+    from atlas.beside.collections import keeping
 
     with open_atlas(db) as a:
         keeping.describe(a.path, name, note)

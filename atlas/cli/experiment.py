@@ -10,7 +10,7 @@ from atlas.cli.options import chosen, db_option, emit, open_atlas, output_option
 from schema.installed import points
 
 if TYPE_CHECKING:
-    from atlas.experiments.card import Experiment
+    from atlas.beside.experiments.card import Experiment
 
 
 PLUGIN_GROUP = "activation_atlas.experiment_commands"
@@ -70,7 +70,7 @@ def list_command(db: Path | None, **out: Any) -> None:
 def show_command(experiment: int, db: Path | None) -> None:
     """Show one experiment on one page: how it was made, its prompts, its arms and what they change. EXPERIMENT is its number."""
     with open_atlas(db) as a:
-        from atlas.experiments.card import read_experiment
+        from atlas.beside.experiments.card import read_experiment
 
         click.echo(page(read_experiment(a.con, experiment)), color=None if use_color() else False)
 
@@ -80,7 +80,7 @@ def show_command(experiment: int, db: Path | None) -> None:
 @db_option
 def remove_command(experiment: int, db: Path | None) -> None:
     """Remove one experiment with everything that is of it. EXPERIMENT is its number; those of the others stay as they are."""
-    from atlas.experiments.store import remove
+    from atlas.beside.experiments.store import remove
 
     path = chosen(db)
     open_atlas(path).close()

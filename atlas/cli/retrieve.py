@@ -26,12 +26,12 @@ def command(target: Path, store: int, tune: int, test: int, queries: int, k: int
     atlas ask knn_result --db smollm2.duckdb
     """
     from atlas.api import Atlas
+    from atlas.beside.retrieval.asked import Retrieval
     from atlas.export import formats
-    from atlas.retrieval.asked import Retrieval
     from schema.errors import AtlasError
 
     try:
-        from atlas.retrieval.retrieve import retrieve
+        from atlas.beside.retrieval.retrieve import retrieve
     except ImportError as error:
         raise AtlasError(f"retrieval needs faiss: pip install 'activation-atlas[retrieval]' ({error})") from error
     from schema.progress import progress_bar

@@ -69,7 +69,7 @@ def check_written(path: Path, tell: Callable[[str], None]) -> str:
 
 def check_rules(a: "Atlas", tell: Callable[[str], None]) -> int:
     """Check every rule, and count them. Raises AtlasError where some are broken, once these are printed."""
-    from atlas.experiments.rules import arm_finding
+    from atlas.beside.experiments.rules import arm_finding
     from schema.audits import companion_audits, run_audit, run_audits
     from schema.errors import AtlasError
     from schema.open.kinds import kinds

@@ -38,7 +38,7 @@ def save_answer(path: Path, tables: dict[str, pa.Table], title: str, author: str
     """Returns the experiment's number. is_whole: every table is kept as it is, beside the rows. Raises AtlasError if it cannot be written."""
     if half := [text for text in (title, author) if text is not None and any("\ud800" <= character <= "\udfff" for character in text)]:
         raise AtlasError(f"{half[0]!r} is no text in UTF-8: give another title or author")
-    from atlas.experiments.store import save  # what writes DuckDB files, which reading goes without
+    from atlas.beside.experiments.store import save  # what writes DuckDB files, which reading goes without
 
     kept = {name: tables[name] for name in OF_EXPERIMENT}
     kept["arm"] = kept["arm"].drop_columns("is_as_base")

@@ -11,7 +11,6 @@ from schema.errors import AtlasError
 from schema.interventions.reading import shown
 from schema.live import MOST_ARMS, MOST_POSITIONS
 from schema.table_facts import facts
-from schema.terms import EXPERIMENT_CATALOG
 
 OF_EXPERIMENT = ("experiment", "prompt", "prompt_token", "arm", "arm_change", "outcome", "outcome_token", "generation")
 """Tables of an answer that a file of experiments has too."""
@@ -42,7 +41,7 @@ def require_answer(con: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table
     try:
         ((last_token,),) = cursor.execute("SELECT coalesce(max(t.token_id), -1) FROM token AS t").fetchall()
         for name, table in tables.items():
-            place = EXPERIMENT_CATALOG + "." if name in OF_EXPERIMENT else ""
+            place = "experiments." if name in OF_EXPERIMENT else ""
             own = cursor.sql(f"SELECT * FROM {place}main.{quoted(name)} LIMIT 0").to_arrow_table().schema
             require_shape(name, table, {field.name: family(field.type) for field in own if field.name != "experiment_id"} | BESIDE.get(name, {}))
             if name in of_trace:

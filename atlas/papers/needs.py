@@ -10,8 +10,6 @@ import duckdb
 from atlas.commands import complete, ingest_command
 from atlas.cursors import fetch_rows
 from schema.table_facts import command, facts, kinds_of
-from schema.terms import ANNOTATION_CATALOG as ANNOTATIONS
-from schema.terms import EXPERIMENT_CATALOG, RETRIEVAL_CATALOG
 
 ANNOTATE = (
     "atlas annotate sheet --db {path} --subject {subject} -o {subject}.csv` and, once somebody has filled it in, "
@@ -40,7 +38,7 @@ def run_need(name: str) -> Need:
 
 
 def annotation_need(subjects: str, what: str, option: str) -> Need:
-    rows = f"FROM {ANNOTATIONS}.annotation WHERE subject IN ({subjects}) AND ($corpus IS NULL OR corpus_id IS NULL OR corpus_id = $corpus)"
+    rows = f"FROM annotations.annotation WHERE subject IN ({subjects}) AND ($corpus IS NULL OR corpus_id IS NULL OR corpus_id = $corpus)"
     return Need(f"annotated {what}", rows, ANNOTATE.format(subject=option, path="{path}"))
 
 
@@ -55,13 +53,13 @@ RAW_TOPS = Need(
 
 def experiment_need(kind: str, asked: str = "--facts") -> Need:
     """A finished experiment of a kind; `asked` is what its command is given."""
-    rows = f"FROM {EXPERIMENT_CATALOG}.experiment WHERE kind = '{kind}' AND status = 'finished' AND ($corpus IS NULL OR $corpus IS NOT NULL)"
+    rows = f"FROM experiments.experiment WHERE kind = '{kind}' AND status = 'finished' AND ($corpus IS NULL OR $corpus IS NOT NULL)"
     return Need(f"finished experiment of kind {kind}", rows, f"atlas experiment {kind} {asked} --db {{path}}", of_corpus="")
 
 
 EXPERIMENT = Need(
     "experiment",
-    f"FROM {EXPERIMENT_CATALOG}.experiment WHERE ($corpus IS NULL OR $corpus IS NOT NULL)",
+    "FROM experiments.experiment WHERE ($corpus IS NULL OR $corpus IS NOT NULL)",
     "atlas experiment tracing --facts --db {path}",
     of_corpus="",
 )
@@ -74,7 +72,7 @@ CURVE = replace(run_need("training_curve"), what="training_curve, which only a m
 
 SUPPRESSION = Need(
     "experiment of suppression",
-    f"FROM {EXPERIMENT_CATALOG}.arm_cost AS c INNER JOIN {EXPERIMENT_CATALOG}.experiment AS e USING (experiment_id) "
+    "FROM experiments.arm_cost AS c INNER JOIN experiments.experiment AS e USING (experiment_id) "
     "WHERE e.kind = 'suppression' AND ($corpus IS NULL OR c.corpus_id = $corpus)",
     "atlas experiment suppression --db {path}",
     of_corpus=" whose arms read text of corpus {corpus}",
@@ -82,7 +80,7 @@ SUPPRESSION = Need(
 
 RETRIEVAL = Need(
     "retrieval over keys that this atlas has",
-    f"FROM {RETRIEVAL_CATALOG}.retrieval AS r WHERE $corpus IS NULL OR $corpus IN (r.store_corpus_id, r.tune_corpus_id, r.test_corpus_id)",
+    "FROM retrievals.retrieval AS r WHERE $corpus IS NULL OR $corpus IN (r.store_corpus_id, r.tune_corpus_id, r.test_corpus_id)",
     "atlas retrieve {path} --store 0 --tune 1 --test 2",
 )
 

@@ -49,7 +49,7 @@ class Ran:
 
 
 def store() -> Any:
-    """atlas/experiments/store.py, which is not ours to import."""
+    """atlas/beside/experiments/store.py, which is not ours to import."""
     found = points(STORE)
     if not found:
         raise AtlasError("nothing installed keeps experiments: install activation-atlas anew")

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
+from typing import TYPE_CHECKING
 
 import duckdb
 
@@ -25,6 +26,9 @@ from schema.open.logs import check_log
 from schema.open.opening import open_with_beside
 from schema.open.store import open_writer
 from schema.table_digests import digest_tables, store_digests
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 FORMER = """
 SELECT c.schema_name, c.table_name, c.column_name, t.sql LIKE '%GENERATED ALWAYS%'
@@ -70,6 +74,15 @@ def changing(kind: Beside, path: Path | str) -> Iterator[duckdb.DuckDBPyConnecti
                     replace_file(draft, target)
             except OSError as error:
                 raise unwritten(target, error) from error
+
+
+def insert_rows(con: duckdb.DuckDBPyConnection, table: str, rows: "pa.Table", **ids: int) -> None:
+    """Insert rows into a table by the names of their columns, each with these ids. Raises duckdb.Error for what the table does not take."""
+    con.register("new_rows", rows)
+    try:
+        con.execute(f"INSERT INTO {table} BY NAME SELECT {''.join(f'{value:d} AS {name}, ' for name, value in ids.items())}r.* FROM new_rows AS r")
+    finally:
+        con.unregister("new_rows")
 
 
 def unwritten(target: Path, error: Exception) -> AtlasError:

@@ -5,6 +5,7 @@ questions, because a macro of the atlas cannot name another file.
 """
 
 import hashlib
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -23,10 +24,9 @@ class Beside:
     """A kind of file beside an atlas.
 
     `name` is the database's, what messages call what is in it, and part of the file's. `tables` is a file of SQL that creates its tables in that database,
-    `label` among them, of one row (version, derived_sha256). `folder` has its views, questions and audits, a file each. `changed_by` and `told_by` are the
-    commands that change it and say what is in it; `again` is how to come by it where it is lost. `hanging` is as in schema/open/others.py. `metadata` names
-    what declares the tables, module:function, since to import that takes longer than to open an atlas; audits follow from it. `is_of_one_model`: every
-    layer, neuron and head is of the atlas's model.
+    `label` among them, of one row (version, derived_sha256); what it says of them is in their headers (`read_headers`). `folder` has its views, questions
+    and audits, a file each. `changed_by` and `told_by` are the commands that change it and say what is in it; `again` is how to come by it where it is lost.
+    `hanging` is as in schema/open/others.py. `is_of_one_model`: every layer, neuron and head is of the atlas's model.
     """
 
     name: str
@@ -38,7 +38,6 @@ class Beside:
     told_by: str
     again: str
     hanging: tuple[tuple[str, str, str], ...] = ()
-    metadata: str = ""
     is_of_one_model: bool = True
 
     def path(self, atlas: Path | str) -> Path:
@@ -80,11 +79,59 @@ def kind_of(path: Path) -> Beside | None:
     return next((kind for kind in kinds() if f".{path.name}".lower().endswith(f".{kind.name}.duckdb")), None)
 
 
+CREATE = re.compile(r"((?:^--.*\n)+)CREATE TABLE (\w+\.\w+) \(\n((?:.*\n)*?)\)", re.MULTILINE)
+COLUMN = re.compile(r'((?:^ +-- .+\n)+) +("?\w+"?) ', re.MULTILINE)
+BOUNDS = re.compile(r"(\w+) (in \[0, 1\]|>= 0)")
+
+
+@dataclass(frozen=True)
+class Header:
+    """What SQL says of a table and DuckDB does not hold: `columns` is name, as SQL writes it → comment; `references` column → table.column.
+
+    `grain` names the columns that identify a row; None where no header says it. `bounds`: column → `in [0, 1]` or `>= 0`.
+    """
+
+    comment: str
+    columns: dict[str, str]
+    grain: tuple[str, ...] | None
+    references: dict[str, str]
+    bounds: dict[str, str]
+
+
+def read_headers(sql: str) -> dict[str, Header]:
+    """Read the headers of tables, by their full names: lines of comment before each CREATE TABLE, the first of which describes it, and those before a column.
+
+    The others are `-- grain: a, b`, `-- references: a in t.a, b in u.b` and `-- bounds: a in [0, 1]; b >= 0`.
+    """
+    found = {}
+    for above, name, body in CREATE.findall(sql):
+        comment, *lines = (line.removeprefix("--").strip() for line in above.splitlines())
+        told = dict(line.split(":", 1) for line in lines)
+        found[name] = Header(
+            comment,
+            {column: " ".join(line.strip().removeprefix("-- ") for line in meaning.splitlines()) for meaning, column in COLUMN.findall(body)},
+            tuple(filter(None, map(str.strip, told["grain"].split(",")))) if "grain" in told else None,
+            dict(re.findall(r"(\w+) in (\w+\.\w+)", told.get("references", ""))),
+            dict(BOUNDS.findall(told.get("bounds", ""))),
+        )
+    return found
+
+
+def comments(sql: str) -> list[str]:
+    """COMMENT ON each table and column that has one."""
+    found = []
+    for name, header in read_headers(sql).items():
+        for what, text in ((f"TABLE {name}", header.comment), *((f"COLUMN {name}.{column}", text) for column, text in header.columns.items())):
+            found.append(f"COMMENT ON {what} IS '{text.replace(chr(39), chr(39) * 2)}'")
+    return found
+
+
 @cache
 def filling(kind: Beside) -> str:
     """SQL that fills the empty database of a kind; one statement, so that a file is written to once."""
+    tables = kind.tables.read_text(encoding="utf-8")
     version = f"INSERT INTO {kind.name}.{kind.label} VALUES ({kind.version}, '{derived_sha256(kind)}')"
-    return ";\n".join(["BEGIN", kind.tables.read_text(encoding="utf-8"), CREATION.format(kind.name), *derived(kind), version, "COMMIT"])
+    return ";\n".join(["BEGIN", tables.rstrip().removesuffix(";"), *comments(tables), CREATION.format(kind.name), *derived(kind), version, "COMMIT"])
 
 
 def derived(kind: Beside) -> list[str]:

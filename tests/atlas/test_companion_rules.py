@@ -1,17 +1,21 @@
 """Every rule of the files beside an atlas holds of the tiny ones, and is broken by rows that break it."""
 
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from atlas.annotations.kind import ANNOTATIONS
+from atlas.beside.annotations import ANNOTATIONS
+from atlas.beside.collections import COLLECTIONS
+from atlas.beside.retrieval import RETRIEVALS
 from atlas.cli.main import cli
-from atlas.collections.kind import COLLECTIONS
-from atlas.retrieval.kind import RETRIEVALS
+from schema import terms
+from schema.interventions.intervention import STRENGTHS
+from schema.interventions.sites import OPS
 from schema.open.change import changing
-from schema.open.kinds import Beside, read_folder
+from schema.open.kinds import Beside, kinds, read_folder
 from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
 from tests.atlas.collections.tiny_collections import write_tiny_collections
 from tests.atlas.companions import broken
@@ -56,6 +60,29 @@ def test_every_file_of_audits_is_broken_here(made: Path) -> None:
     for kind, breaks in BREAKS.items():
         assert breaks.keys() == read_folder(kind.folder / "audits").keys()
         assert broken(made, kind) == []
+
+
+WORDS = {
+    ("annotation", "subject"): terms.SUBJECTS,
+    ("collection_member", "kind"): terms.MEMBER_KINDS,
+    ("prompt_token", "role"): terms.TOKEN_ROLES,
+    ("generation", "decoding"): terms.DECODINGS,
+    ("experiment", "status"): terms.RUN_STATUSES,
+    ("effect", "sources"): terms.BLOCKED_SOURCES,
+    ("attribution", "score"): terms.ATTRIBUTION_SCORES,
+    ("arm_change", "site"): tuple(OPS),
+    ("arm_change", "op"): tuple(sorted({op for ops in OPS.values() for op in ops})),
+    ("arm_change", "strength_kind"): STRENGTHS,
+}
+
+
+def test_words_that_python_knows_too_are_those_that_a_column_may_hold() -> None:
+    found = {}
+    for kind in kinds():
+        for table in re.split(r"^CREATE TABLE ", kind.tables.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
+            for column, words in re.findall(r"CHECK \((\w+) IN \((.*)\)\)", table):
+                found[table.split()[0].partition(".")[2], column] = tuple(re.findall(r"'(\w+)'", words))
+    assert {place: found[place] for place in WORDS} == WORDS
 
 
 @pytest.mark.first_cases(3)

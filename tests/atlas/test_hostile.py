@@ -11,7 +11,7 @@ import pytest
 
 import atlas
 from atlas import AtlasError, QueryRefused
-from atlas.annotations.kind import ANNOTATIONS
+from atlas.beside.annotations import ANNOTATIONS
 from atlas.typed import sandbox
 from atlas.typed.guard import run_select
 from tests.atlas.ending import require_own_end

@@ -10,12 +10,11 @@ from click.testing import CliRunner
 
 import atlas
 from atlas import AtlasError
-from atlas.annotations.adding import add
-from atlas.annotations.kind import ANNOTATIONS
-from atlas.annotations.subjects import Address, Pattern, shown
+from atlas.beside.annotations import ANNOTATIONS
+from atlas.beside.annotations.adding import add
+from atlas.beside.annotations.subjects import Address, Pattern, shown
+from atlas.beside.collections import COLLECTIONS, keeping, members
 from atlas.cli.main import cli
-from atlas.collections import keeping, members
-from atlas.collections.kind import COLLECTIONS
 from atlas.papers.make import make_item
 from schema.open.others import differ
 from schema.open.store import open_writer

@@ -7,8 +7,8 @@ import faiss
 import numpy as np
 from rich.progress import Progress
 
-from atlas.retrieval import compressed
-from atlas.retrieval.search import Queries, every_entry, neighbours
+from atlas.beside.retrieval import compressed
+from atlas.beside.retrieval.search import Queries, every_entry, neighbours
 from tests.atlas.retrieval.stores import store_of
 
 N_ENTRIES, N_QUERIES, D_MODEL, K = 100_000, 500, 576, 1024

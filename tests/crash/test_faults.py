@@ -13,7 +13,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from atlas.annotations.kind import ANNOTATIONS
+from atlas.beside.annotations import ANNOTATIONS
 from ingest import run as driver
 from ingest.store import committer
 from schema.errors import AtlasError, Locked

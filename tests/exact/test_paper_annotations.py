@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import atlas
-from atlas.annotations.steps import load, make_sheet
+from atlas.beside.annotations.steps import load, make_sheet
 from tests.exact.checks import Case
 from tests.exact.crafted import same, value_scores
 from tests.exact.test_paper_questions import ranked_positions

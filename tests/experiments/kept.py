@@ -7,10 +7,11 @@ import duckdb
 import torch
 
 import atlas
-from schema.experiments.tables import experiment_metadata
+from atlas.beside.experiments import EXPERIMENTS
+from schema.audits import companion_metadata
 from tests.experiments.conftest import World
 
-TABLES = [table.name for table in experiment_metadata().tables.values() if "experiment_id" in table.c]
+TABLES = [table.name for table in companion_metadata(EXPERIMENTS).tables.values() if "experiment_id" in table.c]
 
 
 def kept(path: Path, experiment_id: int) -> dict[str, list[tuple[Any, ...]]]:

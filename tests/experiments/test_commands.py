@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 import atlas
+from atlas.beside.experiments import EXPERIMENTS
+from atlas.beside.experiments.store import save
 from atlas.cli.main import run
-from atlas.experiments.kind import EXPERIMENTS
-from atlas.experiments.store import save
 from ingest.experiments.cli import spec_in
 from ingest.experiments.spec import of_toml, spec_of, to_toml
 from tests.atlas.experiments.tiny_experiments import BASE, arrow, experiment, prompt, tables, with_arms

@@ -17,9 +17,8 @@ import torch
 from torch import Tensor
 
 import atlas
-from atlas.experiments import store
-from atlas.experiments.kind import EXPERIMENTS
-from atlas.experiments.store import remove
+from atlas.beside.experiments import EXPERIMENTS, store
+from atlas.beside.experiments.store import remove
 from ingest.experiments.base import Found, Progress
 from ingest.experiments.base import World as Loaded
 from ingest.experiments.cli import spec_in
@@ -28,6 +27,7 @@ from ingest.experiments.driver import Ran, carry_out, planned, quiet, world_of
 from ingest.experiments.kinds import kinds
 from ingest.experiments.spec import Spec, of_toml, spec_of, to_toml
 from schema.errors import AtlasError, Locked
+from tests.distribution import installed
 from tests.experiments.conftest import World
 from tests.experiments.kept import kept, specs
 from tests.ingest.acting_oracle import by_hand, hashed
@@ -36,7 +36,8 @@ torch.set_num_threads(1)
 
 ROOT = Path(__file__).parents[2]
 
-every_kind = pytest.mark.parametrize("kind", ["tracing", "knockout", "patching", "saliency"])
+every_kind = pytest.mark.parametrize("kind", sorted(kinds().keys() - {"suppression"}))
+"""But the one of a whole corpus, which test_suppressing.py is of."""
 
 
 @pytest.fixture(scope="module")
@@ -398,6 +399,18 @@ def test_what_cannot_be_asked_of_this_model_is_refused_before_anything_is_kept(
 def test_a_baseline_of_several_tokens_is_refused(world: World, loaded: Loaded) -> None:
     with pytest.raises(AtlasError, match='the baseline "people of the world" is 11 tokens'):
         planned(loaded, spec_of(specs(world)["saliency"] | {"settings": {"baseline": "people of the world"}}))
+
+
+def test_a_kind_of_another_distribution_is_listed_run_and_kept(world: World, loaded: Loaded, tmp_path: Path) -> None:
+    with installed(tmp_path, {"activation_atlas.experiment_kinds": {"resalience": "tests.experiments.resalience:KIND"}}):
+        kinds.cache_clear()
+        ran = done(loaded, spec_of(specs(world)["saliency"] | {"kind": "resalience"}))
+    kinds.cache_clear()
+    with atlas.open(world.atlas) as a:
+        assert a.sql("SELECT kind, status FROM experiments.experiment").rows() == [("resalience", "finished")]
+    assert kept(world.atlas, ran.experiment_id)["attribution"]
+    with pytest.raises(AtlasError, match="kind 'resalience' is unknown; there are knockout, patching, saliency, suppression, tracing"):
+        spec_of(specs(world)["saliency"] | {"kind": "resalience"})
 
 
 def test_every_kind_has_defaults_and_takes_its_own_example() -> None:

@@ -17,8 +17,8 @@ import torch
 from click.testing import CliRunner
 
 import atlas
+from atlas.beside.experiments import EXPERIMENTS
 from atlas.cli.main import cli, run
-from atlas.experiments.kind import EXPERIMENTS
 from atlas.live import LiveTrace, saving
 from atlas.live.saving import save_answer
 from atlas.live.shape import OF_EXPERIMENT

@@ -12,12 +12,12 @@ import pytest
 from click.testing import CliRunner
 
 import atlas
-from atlas.annotations.kind import ANNOTATIONS
+from atlas.beside.annotations import ANNOTATIONS
+from atlas.beside.collections import COLLECTIONS
+from atlas.beside.experiments import EXPERIMENTS
+from atlas.beside.retrieval import RETRIEVALS
 from atlas.cli.main import cli
-from atlas.collections.kind import COLLECTIONS
 from atlas.dictionary import describe_blank
-from atlas.experiments.kind import EXPERIMENTS
-from atlas.retrieval.kind import RETRIEVALS
 from ingest.store.doctor import findings
 from schema.errors import AtlasError, Locked, NotAnAtlas, QueryRefused
 from schema.open import locks

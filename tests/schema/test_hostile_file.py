@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 import atlas
 from atlas import AtlasError, NotAnAtlas
-from atlas.annotations.kind import ANNOTATIONS
+from atlas.beside.annotations import ANNOTATIONS
 from atlas.cli.tour import inventory
 from ingest.refusals import check_file
 from ingest.store.doctor import findings

@@ -18,9 +18,9 @@ import pytest
 from click.testing import CliRunner
 
 import atlas
-from atlas.annotations.adding import add
-from atlas.annotations.steps import status
-from atlas.annotations.subjects import Address, Pattern
+from atlas.beside.annotations.adding import add
+from atlas.beside.annotations.steps import status
+from atlas.beside.annotations.subjects import Address, Pattern
 from atlas.cli.main import cli
 from atlas.live.pinned import pinned
 from atlas.papers.catalogue import PAPERS

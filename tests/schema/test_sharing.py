@@ -17,13 +17,12 @@ from click.testing import CliRunner
 
 import atlas
 from atlas import AtlasError
-from atlas.annotations.adding import add
-from atlas.annotations.kind import ANNOTATIONS
-from atlas.annotations.steps import propose
-from atlas.annotations.subjects import Address, Pattern, shown
+from atlas.beside.annotations import ANNOTATIONS
+from atlas.beside.annotations.adding import add
+from atlas.beside.annotations.steps import propose
+from atlas.beside.annotations.subjects import Address, Pattern, shown
+from atlas.beside.collections import COLLECTIONS, keeping, members
 from atlas.cli.main import cli
-from atlas.collections import keeping, members
-from atlas.collections.kind import COLLECTIONS
 from schema.open import drafts, opening
 from schema.open.change import changing
 from schema.open.store import open_reader, open_writer
@@ -219,7 +218,7 @@ from contextlib import closing
 from pathlib import Path
 
 import atlas
-from atlas.collections.kind import COLLECTIONS
+from atlas.beside.collections import COLLECTIONS
 from schema.open.beside import attach_file
 from schema.open.store import open_writer
 

@@ -8,9 +8,9 @@ from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import TextInput
 
 import atlas
-from atlas.annotations.keeping import insert
-from atlas.annotations.kind import ANNOTATIONS
-from atlas.annotations.subjects import Address, Annotation, Pattern, shown
+from atlas.beside.annotations import ANNOTATIONS
+from atlas.beside.annotations.keeping import insert
+from atlas.beside.annotations.subjects import Address, Annotation, Pattern, shown
 from schema.open import store
 from schema.open.change import changing_own
 from tests.ui.conftest import Visit, htmls, tables, text_of

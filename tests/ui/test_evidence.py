@@ -9,9 +9,9 @@ import duckdb
 import polars as pl
 import pytest
 
-from atlas.experiments.kind import EXPERIMENTS
+from atlas.beside.experiments import EXPERIMENTS
+from atlas.beside.retrieval import RETRIEVALS
 from atlas.export.figures import render_figure
-from atlas.retrieval.kind import RETRIEVALS
 from schema.open import store
 from tests.atlas.experiments.tiny_experiments import write_tiny_experiments
 from tests.atlas.retrieval.tiny_retrievals import write_tiny_retrievals

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from atlas.experiments.kind import EXPERIMENTS
+from atlas.beside.experiments import EXPERIMENTS
+from atlas.beside.retrieval import RETRIEVALS
 from atlas.papers import printed
 from atlas.papers.catalogue import PAPERS
-from atlas.retrieval.kind import RETRIEVALS
 from schema.open import store
 from tests.atlas.experiments.tiny_experiments import write_tiny_experiments
 from tests.atlas.retrieval.tiny_retrievals import write_tiny_retrievals

@@ -142,7 +142,7 @@ def test_a_full_tray_takes_no_more(visit: Visit, tiny: Path) -> None:
 
 def many() -> None:
     """The form of 201 rows, as a page."""
-    from atlas.collections.members import position
+    from atlas.beside.collections.members import position
     from ui.tray import collecting
 
     collecting.form([position(i) for i in range(201)], "x")

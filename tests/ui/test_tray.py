@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import atlas
-from atlas.collections import keeping, members
+from atlas.beside.collections import keeping, members
 from tests.ui.conftest import Visit, htmls, text_of
 from ui import blocks, query
 
@@ -114,7 +114,7 @@ def test_a_search_is_narrowed_to_a_collection_and_its_address_says_so(tiny: Path
 
 def offered() -> None:
     """The form of a dialog, as a page: a rerun of the whole script would close the dialog."""
-    from atlas.collections.members import component
+    from atlas.beside.collections.members import component
     from ui.tray import collecting
 
     collecting.form([component("L0N1"), component("L1N1")], "x")

@@ -5,9 +5,9 @@ from html import escape
 import streamlit as st
 
 from atlas.address import Neuron
-from atlas.annotations.adding import add
-from atlas.annotations.sheet import MEANINGS, NONE, more_of
-from atlas.annotations.subjects import SUBJECTS, Address, Pattern, Shown, shown
+from atlas.beside.annotations.adding import add
+from atlas.beside.annotations.sheet import MEANINGS, NONE, more_of
+from atlas.beside.annotations.subjects import SUBJECTS, Address, Pattern, Shown, shown
 from atlas.export.visible import visible, visible_line
 from schema.errors import AtlasError
 from ui import blocks, data

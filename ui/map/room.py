@@ -7,7 +7,7 @@ import polars as pl
 import streamlit as st
 
 from atlas.address import Neuron, parse_address
-from atlas.collections.bounds import MOST_MEMBERS
+from atlas.beside.collections.bounds import MOST_MEMBERS
 from atlas.export.visible import SPACE
 from schema.errors import AtlasError
 from schema.terms import LAYOUTS

@@ -6,7 +6,7 @@ import polars as pl
 import streamlit as st
 
 from atlas.arguments import bind
-from atlas.collections.filtering import within
+from atlas.beside.collections.filtering import within
 from atlas.frames import fetch
 from atlas.neuron_search import COLUMNS, Range, Search
 from atlas.neuron_search import statement as range_statement

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import polars as pl
 import streamlit as st
 
-from atlas.collections import keeping
-from atlas.collections.members import Member, in_rows
+from atlas.beside.collections import keeping
+from atlas.beside.collections.members import Member, in_rows
 from schema.errors import AtlasError
 from ui import data
 

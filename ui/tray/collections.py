@@ -4,7 +4,7 @@ from html import escape
 
 import streamlit as st
 
-from atlas.collections.bounds import require_small
+from atlas.beside.collections.bounds import require_small
 from ui import blocks, data, frame, links
 from ui.links import Link
 

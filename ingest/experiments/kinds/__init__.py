@@ -1,4 +1,4 @@
-"""The kinds of experiments that a command runs. A file of this folder is one."""
+"""The kinds of experiments that a command runs: a file of this folder each, and those that other distributions add."""
 
 from functools import cache
 from importlib import import_module
@@ -6,13 +6,17 @@ from pkgutil import iter_modules
 
 from ingest.experiments.base import Kind
 from schema.errors import AtlasError
+from schema.installed import points
+
+GROUP = "activation_atlas.experiment_kinds"
+"""Entry points that are a `Kind`."""
 
 
 @cache
 def kinds() -> dict[str, Kind]:
     """Name → kind, by name."""
-    modules = (import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__))
-    return {module.KIND.name: module.KIND for module in sorted(modules, key=lambda module: module.KIND.name)}
+    ours = [import_module(f"{__name__}.{found.name}").KIND for found in iter_modules(__path__)]
+    return {kind.name: kind for kind in sorted([*ours, *(point.load() for point in points(GROUP))], key=lambda kind: kind.name)}
 
 
 def kind_named(name: str) -> Kind:

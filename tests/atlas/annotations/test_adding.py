@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 import atlas
-from atlas.annotations.adding import add
-from atlas.annotations.subjects import Address, Pattern
+from atlas.beside.annotations.adding import add
+from atlas.beside.annotations.subjects import Address, Pattern
 from schema.errors import AtlasError
 from schema.open import store
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from atlas.annotations.kind import ANNOTATIONS
-from atlas.annotations.subjects import SUBJECTS
+from atlas.beside.annotations import ANNOTATIONS
+from atlas.beside.annotations.subjects import SUBJECTS
 from atlas.cli.annotate import SUBJECTS as OFFERED
 from atlas.cli.main import run
 from schema.open.change import changing

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atlas.annotations.cells import guarded, marked, unguarded
+from atlas.beside.annotations.cells import guarded, marked, unguarded
 
 
 @pytest.mark.parametrize("cell", ["=1+1", "+1", "-x", "@a", " =1", "\t=1", "＝1", "'=1", "'", "\n", "\rx"])

@@ -18,12 +18,12 @@ import pytest
 
 import atlas
 from atlas import AtlasError
-from atlas.annotations.keeping import patterns_of
-from atlas.annotations.kind import ANNOTATIONS
-from atlas.annotations.reading import read_sheet
-from atlas.annotations.sheet import COLUMNS, sheet
-from atlas.annotations.steps import load, make_sheet
-from atlas.annotations.subjects import Address, Pattern, shown
+from atlas.beside.annotations import ANNOTATIONS
+from atlas.beside.annotations.keeping import patterns_of
+from atlas.beside.annotations.reading import read_sheet
+from atlas.beside.annotations.sheet import COLUMNS, sheet
+from atlas.beside.annotations.steps import load, make_sheet
+from atlas.beside.annotations.subjects import Address, Pattern, shown
 from schema.open.change import changing
 from schema.open.store import open_writer
 from tests.atlas.companions import broken

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 import atlas
-from atlas.annotations.keeping import MINER, patterns_of
-from atlas.annotations.kind import ANNOTATIONS
-from atlas.annotations.mining import chance, metadata_shares, proposals
-from atlas.annotations.steps import load, make_sheet, propose
-from atlas.annotations.subjects import Address, Pattern, Shown
+from atlas.beside.annotations import ANNOTATIONS
+from atlas.beside.annotations.keeping import MINER, patterns_of
+from atlas.beside.annotations.mining import chance, metadata_shares, proposals
+from atlas.beside.annotations.steps import load, make_sheet, propose
+from atlas.beside.annotations.subjects import Address, Pattern, Shown
 from schema.open import store
 from tests.atlas.companions import broken
 

@@ -10,13 +10,13 @@ import pytest
 
 import atlas
 from atlas import AtlasError
-from atlas.annotations.adding import add
-from atlas.annotations.keeping import insert, patterns_of
-from atlas.annotations.kind import ANNOTATIONS
-from atlas.annotations.reading import parse
-from atlas.annotations.sheet import COLUMNS, sheet
-from atlas.annotations.steps import load, make_sheet, stale_items
-from atlas.annotations.subjects import SUBJECTS, Address, Annotation, Pattern, sample, shown
+from atlas.beside.annotations import ANNOTATIONS
+from atlas.beside.annotations.adding import add
+from atlas.beside.annotations.keeping import insert, patterns_of
+from atlas.beside.annotations.reading import parse
+from atlas.beside.annotations.sheet import COLUMNS, sheet
+from atlas.beside.annotations.steps import load, make_sheet, stale_items
+from atlas.beside.annotations.subjects import SUBJECTS, Address, Annotation, Pattern, sample, shown
 from schema.open.change import changing, changing_own
 from schema.open.store import open_writer
 

@@ -12,9 +12,9 @@ import pytest
 
 import atlas
 from atlas import AtlasError, NotAnAtlas
-from atlas.annotations.kind import ANNOTATIONS
-from atlas.annotations.steps import status
-from atlas.annotations.subjects import Address
+from atlas.beside.annotations import ANNOTATIONS
+from atlas.beside.annotations.steps import status
+from atlas.beside.annotations.subjects import Address
 from schema.open import store
 from schema.open.change import changing
 from schema.open.drafts import left_drafts
@@ -147,7 +147,7 @@ def test_a_change_that_fails_leaves_nothing(path: Path) -> None:
 
 @pytest.mark.thorough
 def test_what_a_change_that_died_left_behind_is_no_hindrance(path: Path) -> None:
-    begun = "import os\nfrom atlas.annotations.kind import ANNOTATIONS\nfrom schema.open import change\n"
+    begun = "import os\nfrom atlas.beside.annotations import ANNOTATIONS\nfrom schema.open import change\n"
     begun += "change.put_in_place = lambda *_: os._exit(9)\n"
     code = f"{begun}with change.changing(ANNOTATIONS, {str(path)!r}) as con:\n    con.execute({LOOK!r})"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9

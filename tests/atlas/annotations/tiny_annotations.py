@@ -10,7 +10,7 @@ updates   miner  update 2 of layer 0 (corpus 0), 4 tokens, syntactic 1-4, the fi
 
 from pathlib import Path
 
-from atlas.annotations.kind import ANNOTATIONS
+from atlas.beside.annotations import ANNOTATIONS
 from schema.open.change import changing
 
 WHEN = "2026-01-02 03:04:05+00"

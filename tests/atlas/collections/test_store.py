@@ -13,9 +13,8 @@ import pytest
 
 import atlas
 from atlas import AtlasError
-from atlas.collections import keeping, members
-from atlas.collections.filtering import within
-from atlas.collections.kind import COLLECTIONS
+from atlas.beside.collections import COLLECTIONS, keeping, members
+from atlas.beside.collections.filtering import within
 from schema.open import store
 from schema.open.change import changing
 from schema.open.drafts import left_drafts
@@ -197,7 +196,7 @@ def test_collections_survive_a_new_atlas(path: Path) -> None:
 @pytest.mark.thorough
 def test_what_a_change_that_died_left_behind_is_no_hindrance(path: Path) -> None:
     add(path, "x", "L0N1")
-    begun = "import os\nfrom atlas.collections.kind import COLLECTIONS\nfrom schema.open import change\n"
+    begun = "import os\nfrom atlas.beside.collections import COLLECTIONS\nfrom schema.open import change\n"
     begun += "change.put_in_place = lambda *_: os._exit(9)\n"
     code = f"{begun}with change.changing(COLLECTIONS, {str(path)!r}) as con:\n    con.execute('DELETE FROM collections.collection_member')"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from atlas.collections.kind import COLLECTIONS
+from atlas.beside.collections import COLLECTIONS
 from schema.open.change import changing
 
 WHEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

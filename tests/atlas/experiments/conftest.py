@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from atlas.experiments.kind import EXPERIMENTS
+from atlas.beside.experiments import EXPERIMENTS
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 import duckdb
 
 import atlas
-from atlas.experiments.kind import EXPERIMENTS
+from atlas.beside.experiments import EXPERIMENTS
 
 
 def ids(path: Path) -> list[int]:

@@ -9,11 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 import atlas
+from atlas.beside.experiments import EXPERIMENTS
+from atlas.beside.experiments.inserting import Model, model_of
+from atlas.beside.experiments.rules import fault
+from atlas.beside.experiments.store import put, save
 from atlas.cli.main import cli
-from atlas.experiments.inserting import Model, model_of
-from atlas.experiments.kind import EXPERIMENTS
-from atlas.experiments.rules import fault
-from atlas.experiments.store import put, save
 from schema.audits import companion_audits
 from schema.errors import AtlasError
 from schema.interventions.changes import change_rows, resolved_arm

@@ -15,11 +15,10 @@ from click.testing import CliRunner
 
 import atlas
 from atlas import AtlasError
-from atlas.annotations.kind import ANNOTATIONS
+from atlas.beside.annotations import ANNOTATIONS
+from atlas.beside.experiments import EXPERIMENTS, inserting, store
+from atlas.beside.experiments.store import add, remove, save
 from atlas.cli.main import cli
-from atlas.experiments import inserting, store
-from atlas.experiments.kind import EXPERIMENTS
-from atlas.experiments.store import add, remove, save
 from atlas.live.saving import save_answer
 from schema.open.change import changing
 from schema.open.store import open_writer
@@ -170,7 +169,7 @@ def test_a_removed_experiment_leaves_the_others_and_no_texts_of_its_own(path: Pa
         (lambda t: t.update(token_text=t["arm"]), "experiments have no table token_text"),
         (lambda t: t["outcome"][0].update(loss=1.0), "the table outcome of experiments has no column loss; it has experiment_id, arm_id"),
         (lambda t: t["prompt"][0].update(text=None), "rows for the table prompt of experiments are not what it holds: Constraint Error: NOT NULL"),
-        (lambda t: t["experiment"][0].update(kind="guess"), "rows for the table experiment of experiments are not what it holds: Constraint Error: CHECK"),
+        (lambda t: t["experiment"][0].update(status="guess"), "rows for the table experiment of experiments are not what it holds: Constraint Error: CHECK"),
         (lambda t: t["experiment"][0].update(settings="no JSON"), "experiment of experiments are not what it holds: Conversion Error: Malformed JSON"),
         (lambda t: [row.pop("role") for row in t["arm"]], "rows for the table arm of experiments are not what it holds: Constraint Error: NOT NULL"),
     ],
@@ -209,7 +208,7 @@ def test_an_open_atlas_is_no_hindrance_and_keeps_what_it_has(full_path: Path) ->
 SAVER = """
 import sys
 from pathlib import Path
-from atlas.experiments.store import save
+from atlas.beside.experiments.store import save
 from tests.atlas.experiments.tiny_experiments import arrow, live
 for _ in range({n}):
     print(save({path!r}, arrow(live())), flush=True)
@@ -233,8 +232,8 @@ def test_of_two_processes_that_save_neither_loses_an_experiment(path: Path) -> N
 
 KILLED = """
 import os, random, signal, sys, time
-import atlas.experiments.rules
-from atlas.experiments.store import save
+import atlas.beside.experiments.rules
+from atlas.beside.experiments.store import save
 from tests.atlas.experiments.tiny_experiments import arrow, tracing
 
 draw = random.Random(0)
@@ -283,7 +282,7 @@ def test_killed_at_any_moment_the_last_good_file_is_there(path: Path) -> None:
 
 FULL = """
 import resource, signal
-from atlas.experiments.store import save
+from atlas.beside.experiments.store import save
 from schema.errors import AtlasError
 from tests.atlas.experiments.tiny_experiments import arrow, live
 rows = arrow(live())
@@ -337,7 +336,7 @@ def test_a_title_that_is_no_text_is_refused_in_words(path: Path, title: str) -> 
         ("experiment", "started_at", "'never'"),
         ("experiment", "experiment_id", "'x' || experiment_id"),
         ("experiment", "settings", "repeat('[', 200000)"),
-        ("experiment", "kind", "'other'"),
+        ("experiment", "status", "'other'"),
         ("outcome", "arm_id", "2::HUGEINT ** 100"),
     ],
 )

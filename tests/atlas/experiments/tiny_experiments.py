@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from atlas.experiments.store import save
+from atlas.beside.experiments.store import save
 from schema.interventions.changes import change_rows
 from schema.interventions.intervention import Intervention, Strength
 from schema.interventions.positions import Positions

@@ -12,11 +12,11 @@ import polars as pl
 import pytest
 
 import atlas
+from atlas.beside.experiments import EXPERIMENTS
+from atlas.beside.retrieval import RETRIEVALS
 from atlas.cli.main import run
-from atlas.experiments.kind import EXPERIMENTS
 from atlas.papers.catalogue import PAPERS
 from atlas.papers.write import TABLE_FORMATS
-from atlas.retrieval.kind import RETRIEVALS
 from tests.atlas.test_latex import document, plainest
 
 NASTY = {2: "<script>alert(1)</script>", 3: " *[5pt]</article>", 4: "\\hline_%&#$|`x`", 10: "日本🙂שלום", 5: "\u202e\x07"}

@@ -8,10 +8,10 @@ import duckdb
 import pytest
 
 import atlas
+from atlas.beside.retrieval import RETRIEVALS
 from atlas.papers.khandelwal2020_charts import ngrams, weights
 from atlas.papers.needs import missing
 from atlas.papers.retrieved import chosen, mixtures
-from atlas.retrieval.kind import RETRIEVALS
 from schema.errors import AtlasError
 from tests.atlas.papers.rows import ITEMS, rows_of
 

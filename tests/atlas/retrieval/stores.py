@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from atlas.retrieval.entries import Store
+from atlas.beside.retrieval.entries import Store
 from schema import SCHEMA_VERSION
 from schema.build import create_tables, install_derived
 from schema.key_files import keys_folder

@@ -7,7 +7,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from atlas.retrieval import copies
+from atlas.beside.retrieval import copies
 
 CORPUS, BASE = 3, 1000
 BOS, CUT = 99, 20

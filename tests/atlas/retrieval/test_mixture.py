@@ -6,8 +6,8 @@ from math import exp, inf, log
 import numpy as np
 import pytest
 
-from atlas.retrieval.mixture import WEIGHTS, Choice, Shares, choose, median_nearest, perplexities, shares, tried
-from atlas.retrieval.search import Neighbours
+from atlas.beside.retrieval.mixture import WEIGHTS, Choice, Shares, choose, median_nearest, perplexities, shares, tried
+from atlas.beside.retrieval.search import Neighbours
 from schema.errors import AtlasError
 
 

@@ -14,11 +14,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import atlas
+from atlas.beside.retrieval import RETRIEVALS, search
+from atlas.beside.retrieval.resuming import Batches, forget, work_folder
+from atlas.beside.retrieval.search import Neighbours
 from atlas.cli.main import cli
-from atlas.retrieval import search
-from atlas.retrieval.kind import RETRIEVALS
-from atlas.retrieval.resuming import Batches, forget, work_folder
-from atlas.retrieval.search import Neighbours
 from schema.errors import AtlasError
 from schema.key_files import keys_folder
 from tests.atlas.retrieval.stores import Text, write_atlas
@@ -32,8 +31,8 @@ ROW = {"store_sha256": "s", "n_queries": 9, "is_training_text": True, "versions"
 KILLED = """
 import os, signal, sys
 from atlas.cli.main import run
-from atlas.retrieval import search
-from atlas.retrieval.resuming import Batches
+from atlas.beside.retrieval import search
+from atlas.beside.retrieval.resuming import Batches
 
 save, saved = Batches.save, []
 

@@ -16,9 +16,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import atlas
+from atlas.beside.retrieval import RETRIEVALS, entries
 from atlas.cli.main import cli
-from atlas.retrieval import entries
-from atlas.retrieval.kind import RETRIEVALS
 from schema.errors import AtlasError
 from schema.key_files import keys_folder
 from tests.atlas.companions import broken, findings

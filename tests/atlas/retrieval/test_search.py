@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from rich.progress import Progress
 
-from atlas.retrieval import compressed, entries, search
-from atlas.retrieval.entries import Store
-from atlas.retrieval.search import NOWHERE, Neighbours, Queries, every_entry, neighbours
+from atlas.beside.retrieval import compressed, entries, search
+from atlas.beside.retrieval.entries import Store
+from atlas.beside.retrieval.search import NOWHERE, Neighbours, Queries, every_entry, neighbours
 from tests.atlas.retrieval.stores import store_of
 
 OTHERS = 1000

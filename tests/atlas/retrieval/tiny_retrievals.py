@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from atlas.retrieval.keeping import keep
+from atlas.beside.retrieval.keeping import keep
 
 FIRST, SECOND = (sha256(digest.encode()).hexdigest() for digest in ("k0", "k1"))
 """Of the keys of the tiny atlas's corpora, each of one file."""

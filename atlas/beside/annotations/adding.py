@@ -1,0 +1,58 @@
+"""One pattern at a time, as a form gives it, under the rules that sheets are under."""
+
+from pathlib import Path
+
+import duckdb
+
+from atlas.beside.annotations import ANNOTATIONS
+from atlas.beside.annotations.keeping import annotated, insert, patterns_of, remove
+from atlas.beside.annotations.steps import named, together, weights
+from atlas.beside.annotations.subjects import SUBJECTS, Address, Annotation, Pattern, Shown, shown
+from atlas.cursors import fetch_rows
+from schema.errors import AtlasError
+from schema.open.change import changing_own
+
+RANKS = "SELECT i.rank, coalesce(i.position_id, i.token_id) FROM annotations.annotation_item AS i WHERE i.annotation_id = $id ORDER BY i.rank"
+
+
+def add(con: duckdb.DuckDBPyConnection, path: Path, address: Address, annotator: str, pattern: Pattern | None) -> int:
+    """Keep what `annotator` found at one address beside what she found there before; None is a look that found nothing.
+
+    `con` has the atlas at `path` open. Returns how many patterns of hers the address now has.
+    Raises AtlasError for what breaks the papers' rules, and where she was shown other texts before.
+    """
+    annotator = named(con, annotator)
+    items = shown(con, [address]).get(address, ())
+    if not items:
+        raise AtlasError(f"this atlas has no {address}")
+    if pattern is not None:
+        check(address, pattern, items)
+    with changing_own(ANNOTATIONS, path) as (writer, own):
+        former = annotated(own, annotator)
+        earlier: tuple[Pattern, ...] = ()
+        if address in former:
+            before = fetch_rows(writer, RANKS, {"id": former[address]})
+            every = shown(con, [address], every=True)[address]
+            if not set(before) <= {(item.rank, item.id) for item in every}:
+                raise AtlasError(f"{annotator} annotated {address} when this atlas showed other texts: load a sheet with --replace")
+            items = together(items, every, (item_id for _, item_id in before))
+            earlier = patterns_of(own, annotator)[address]
+            remove(writer, [former[address]])
+        found = (*earlier, pattern) if pattern else earlier
+        insert(writer, [Annotation(address, items, found)], annotator, weights(con))
+    return len(found)
+
+
+def check(address: Address, pattern: Pattern, items: tuple[Shown, ...]) -> None:
+    """Raise AtlasError unless the pattern has a kind of its subject, a description, and explains enough of what is shown."""
+    subject = SUBJECTS[address.subject]
+    things = "texts" if address.subject == "key" else "tokens"
+    if pattern.kind not in subject.kinds:
+        raise AtlasError(f"no kind {pattern.kind!r} for a {subject.title}; they are {', '.join(subject.kinds)}")
+    if not pattern.description.strip():
+        raise AtlasError(f"the pattern of {address} has no description: say what its {things} have in common")
+    unknown = sorted(set(pattern.ranks) - {item.rank for item in items})
+    if unknown:
+        raise AtlasError(f"{address} has no rank {', '.join(map(str, unknown))}: it shows ranks {items[0].rank} to {items[-1].rank}")
+    if len(set(pattern.ranks)) < subject.least:
+        raise AtlasError(f"a pattern of {address} explains at least {subject.least} {things}, and this {len(set(pattern.ranks))}")

@@ -1,0 +1,100 @@
+"""Patterns that a program can see in the texts of a key: how they end, and what documents they come from. Proposals, never counted as a person's."""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from math import comb
+
+import duckdb
+
+from atlas.beside.annotations.subjects import SUBJECTS, Pattern, Shown
+from atlas.cursors import fetch_rows
+from atlas.export.visible import visible
+
+LONGEST = 4
+"""Words of the longest ending that is looked for."""
+
+CHANCE = 0.001
+"""A shared metadata value is proposed if texts drawn at random from the corpus would share it as often or more only than once in a thousand times."""
+
+WORDS = re.compile(r"\w+|[^\w\s]")
+BEFORE_CUT = 80
+"""Characters at which token_context cuts the text before: the first word may then be half of one."""
+
+SHARES = """
+SELECT d.metadata, sum(s.n_positions)::BIGINT
+FROM document AS d
+INNER JOIN sequence AS s ON d.document_id = s.document_id
+WHERE d.corpus_id = $corpus
+GROUP BY d.metadata
+"""
+
+
+def proposals(items: Sequence[Shown], shares: Mapping[tuple[str, str], float]) -> tuple[Pattern, ...]:
+    """Patterns of one key's texts, those that explain most first, at most as many as there are texts.
+
+    Shallow: a last token, or a last 2 to 4 words, that end at least 3 texts; of endings that the same texts share, the longest.
+    Semantic: a metadata value that at least 3 of the texts' documents share, and more than chance would have; of values that the same texts
+    share, the most common. `shares` gives each value's share of the corpus's positions.
+    """
+    least = SUBJECTS["key"].least
+    found = endings(items, least) + shared_metadata(items, shares, least)
+    return tuple(sorted(found, key=lambda p: (-len(p.ranks), p.kind != "shallow", p.description))[: len(items)])
+
+
+def endings(items: Iterable[Shown], least: int) -> list[Pattern]:
+    """Shared endings, shortest first, so that of two that end the same texts the longer one is kept."""
+    groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for item in items:
+        for ending in endings_of(item):
+            groups[ending].append(item.rank)
+    longest: dict[tuple[int, ...], tuple[str, ...]] = {}
+    for ending, ranks in sorted(groups.items(), key=lambda group: (len(group[0]), group[0])):
+        if len(ranks) >= least:
+            longest[tuple(ranks)] = ending
+    return [Pattern("shallow", f"ends with “{' '.join(ending)}”", ranks) for ranks, ending in longest.items()]
+
+
+def endings_of(item: Shown) -> list[tuple[str, ...]]:
+    """The last token, and the last 2 to 4 words of the text; case aside."""
+    token = item.token.strip().casefold() or visible(item.token)
+    if not item.text_before or not item.token.strip():
+        return [(token,)]
+    words = WORDS.findall(f"{item.text_before}{item.token}".casefold())
+    if len(item.text_before) == BEFORE_CUT:
+        words = words[1:]
+    return [(token,), *(tuple(words[-n:]) for n in range(2, LONGEST + 1) if len(words) >= n)]
+
+
+def shared_metadata(items: Sequence[Shown], shares: Mapping[tuple[str, str], float], least: int) -> list[Pattern]:
+    groups: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for item in items:
+        for fact in facts(item.metadata):
+            groups[fact].append(item.rank)
+    common: dict[tuple[int, ...], tuple[str, str]] = {}
+    for fact, ranks in sorted(groups.items(), key=lambda group: (shares[group[0]], group[0])):
+        if len(ranks) >= least and chance(len(ranks), len(items), shares[fact]) < CHANCE:
+            common[tuple(ranks)] = fact
+    return [Pattern("semantic", f"documents with {key}: {value}", ranks) for ranks, (key, value) in common.items()]
+
+
+def facts(metadata: str | None) -> list[tuple[str, str]]:
+    """What the corpus says of a document, one fact each; lists and objects say too much at once."""
+    return [(key, str(value)) for key, value in json.loads(metadata or "{}").items() if isinstance(value, str | int | float)]
+
+
+def chance(k: int, n: int, p: float) -> float:
+    """Probability of k or more of n where each has probability p."""
+    return sum(comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(k, n + 1))
+
+
+def metadata_shares(con: duckdb.DuckDBPyConnection, corpus: int) -> dict[tuple[str, str], float]:
+    """(key, value) → share of the corpus's positions that lie in documents with it."""
+    rows = fetch_rows(con, SHARES, {"corpus": corpus})
+    total = sum(n for _, n in rows)
+    shares: dict[tuple[str, str], float] = defaultdict(float)
+    for metadata, n in rows:
+        for fact in facts(metadata):
+            shares[fact] += n / total
+    return dict(shares)

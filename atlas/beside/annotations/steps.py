@@ -1,0 +1,207 @@
+"""What `atlas annotate` does: write a sheet, load one, propose patterns, say what there is."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
+import polars as pl
+
+from atlas.beside.annotations import ANNOTATIONS
+from atlas.beside.annotations.checking import Entry, Faults, annotations, entries, refusal
+from atlas.beside.annotations.keeping import MINER, annotated, ids_shown, insert, patterns_of, remove
+from atlas.beside.annotations.mining import metadata_shares, proposals
+from atlas.beside.annotations.reading import read_sheet
+from atlas.beside.annotations.sheet import sheet
+from atlas.beside.annotations.subjects import MOST_TEXTS, SUBJECTS, Address, Annotation, Pattern, Shown, Subject, batches, sample, shown
+from atlas.cursors import fetch_rows
+from atlas.frames import fetch
+from atlas.naming import checked
+from schema.errors import AtlasError
+from schema.open.change import changing_own
+
+Items = Mapping[Address, tuple[Shown, ...]]
+
+STATUS = """
+WITH
+covered AS (
+    SELECT i.annotation_id, count(*) AS n_items, count(*) FILTER (i.n_patterns > 0) AS n_covered
+    FROM annotations.annotated_item AS i
+    GROUP BY i.annotation_id
+),
+found AS (SELECT p.annotation_id, count(*) AS n_patterns FROM annotations.pattern AS p GROUP BY p.annotation_id)
+SELECT
+    a.subject,
+    a.annotator,
+    if(a.is_proposed, 'proposed', 'person') AS annotator_kind,
+    count(*) AS n_annotated,
+    coalesce(sum(f.n_patterns), 0)::BIGINT AS n_patterns,
+    sum(c.n_items)::BIGINT AS n_items,
+    sum(c.n_covered) / sum(c.n_items) AS covered,
+    max(a.created_at) AS last_loaded
+FROM annotations.annotation AS a
+INNER JOIN covered AS c ON a.annotation_id = c.annotation_id
+LEFT JOIN found AS f ON a.annotation_id = f.annotation_id
+GROUP BY a.subject, a.annotator, a.is_proposed
+ORDER BY a.subject, a.is_proposed, a.annotator
+"""
+
+KEPT_ITEMS = """
+SELECT a.annotator, a.subject, a.corpus_id, a.layer, a.item, i.rank, coalesce(i.position_id, i.token_id), i.text_before, i.token
+FROM annotations.annotation AS a
+INNER JOIN annotations.annotation_item AS i ON a.annotation_id = i.annotation_id
+ORDER BY a.annotation_id, i.rank
+"""
+
+
+SPELT = "SELECT a.annotator FROM annotations.annotation AS a WHERE lower(a.annotator) = lower($name) ORDER BY a.annotator <> $name, a.annotation_id LIMIT 1"
+
+
+def make_sheet(
+    con: duckdb.DuckDBPyConnection, path: Path, subject: str, per_layer: int, seed: int, corpus: int | None, annotator: str | None
+) -> tuple[bytes, list[str]]:
+    """A sheet of a seeded sample; what `annotator` has annotated of it already is filled in, beside the texts and tokens that it was said of.
+
+    The second is what of it stands at another place than when it was said, or nowhere, a sentence each.
+    """
+    found = shown(con, sample(con, path, SUBJECTS[subject], per_layer, seed, corpus))
+    former = patterns_of(con, annotator) if annotator else {}
+    before = ids_shown(con, annotator) if annotator else {}
+    every = shown(con, found.keys() & former.keys(), every=True)
+    found |= {address: together(found[address], every[address], before[address].values()) for address in every}
+    moves = [move_patterns(patterns, before[address], found[address]) for address, patterns in former.items() if address in found]
+    placed = {address: move.patterns for address, move in zip((a for a in former if a in found), moves, strict=True)}
+    return sheet(subject, found, placed), list(describe_moves(moves, SUBJECTS[subject]))
+
+
+def together(items: Iterable[Shown], every: Iterable[Shown], ids: Iterable[int]) -> tuple[Shown, ...]:
+    """The items, and of every one those with the ids, by rank: what somebody was shown before stays beside what is shown now."""
+    wanted = {*(item.id for item in items), *ids}
+    return tuple(item for item in every if item.id in wanted)
+
+
+def texts_of_blocks(blocks: Mapping[Address, list[Entry]], now: Items, every: Items) -> dict[Address, tuple[Shown, ...]]:
+    """What each block of a sheet must have: what is shown now, and other stored texts that it has, or the first texts of all as earlier releases showed."""
+    found = dict(now)
+    for address in now:
+        if SUBJECTS[address.subject].name == "key":
+            ranks, first = {entry.rank for entry in blocks[address]}, {item.rank for item in every[address] if item.rank <= MOST_TEXTS}
+            wanted = first if first <= ranks else {item.rank for item in now[address]}
+            found[address] = tuple(item for item in every[address] if item.rank in ranks | wanted)
+    return found
+
+
+class Moved(NamedTuple):
+    """Patterns of one address with the ranks that what they explain has now; how many of its items have another rank, and how many are shown no more."""
+
+    patterns: tuple[Pattern, ...]
+    n_moved: int
+    n_gone: int
+
+
+def move_patterns(patterns: Sequence[Pattern], before: Mapping[int, int], items: Iterable[Shown]) -> Moved:
+    """before: rank → id when the patterns were found; items: what the atlas shows now."""
+    now = {item.rank: item.id for item in items}
+    ranks = {item_id: rank for rank, item_id in reversed(now.items())}
+    explained = {rank for pattern in patterns for rank in pattern.ranks}
+    to = {rank: rank if now.get(rank) == before[rank] else ranks.get(before[rank]) for rank in explained if rank in before}
+    placed = [Pattern(p.kind, p.description, tuple(sorted(place for rank in p.ranks if (place := to.get(rank)) is not None))) for p in patterns]
+    return Moved(tuple(placed), sum(place not in (rank, None) for rank, place in to.items()), sum(place is None for place in to.values()))
+
+
+def describe_moves(moves: Iterable[Moved], subject: Subject) -> Iterator[str]:
+    things = "texts" if subject.name == "key" else "tokens"
+    if n := sum(move.n_moved for move in moves):
+        yield f"{n} {things} that patterns explain have other ranks than when they were annotated: their letters stand beside them"
+    if n := sum(move.n_gone for move in moves):
+        yield f"{n} {things} that patterns explained are not shown any more, and the letters are gone with them"
+    n_short = sum(len(pattern.ranks) < subject.least for move in moves for pattern in move.patterns)
+    if n_short:
+        yield f"{n_short} patterns explain fewer than {subject.least} {things} of those left: complete them, or take their kind and description out"
+
+
+class Loaded(NamedTuple):
+    """How many keys or vectors were annotated, how many blocks were left empty, and how many of those are annotated from before, and stay so."""
+
+    n: int
+    n_empty: int
+    n_stay: int
+
+
+def load(con: duckdb.DuckDBPyConnection, path: Path, sheet_path: Path, annotator: str, *, is_replacing: bool) -> Loaded:
+    """Keep a filled-in sheet as the annotations of `annotator`, all of it or nothing. `con` has the atlas at `path` open.
+
+    Raises AtlasError with every row that breaks a rule.
+    """
+    annotator = named(con, annotator)
+    faults = Faults()
+    blocks = entries(read_sheet(sheet_path), faults)
+    found = annotations(blocks, texts_of_blocks(blocks, shown(con, blocks), shown(con, blocks, every=True)), faults)
+    with changing_own(ANNOTATIONS, path) as (writer, own):
+        former = annotated(own, annotator)
+        again = [a.address for a in found if a.address in former]
+        if not is_replacing:
+            for address in again:
+                faults.add(blocks[address][0].row, f"{annotator} has annotated {address} already; --replace puts this in its place")
+        if faults.found:
+            raise refusal(sheet_path, faults)
+        if not found:
+            raise AtlasError(f"{sheet_path} has nothing filled in; its first rows say how")
+        remove(writer, [former[address] for address in again])
+        insert(writer, found, annotator, weights(con))
+    empty = blocks.keys() - {a.address for a in found}
+    return Loaded(len(found), len(empty), len(empty & former.keys()))
+
+
+def named(con: duckdb.DuckDBPyConnection, annotator: str) -> str:
+    """The name as it is kept: as it was first written, for names that differ in case alone are one person's, and as somebody has it already."""
+    name = annotator.strip()
+    if name.lower() == MINER:
+        raise AtlasError(f"{annotator!r} cannot be an annotator's name: it is that of proposals")
+    known = fetch_rows(con, SPELT, {"name": name})
+    return str(known[0][0]) if known else checked(annotator, "person")
+
+
+def propose(con: duckdb.DuckDBPyConnection, path: Path, per_layer: int, seed: int, corpus: int | None) -> int:
+    """Put proposals for a seeded sample of keys in the place of earlier ones; returns for how many keys."""
+    addresses = sample(con, path, SUBJECTS["key"], per_layer, seed, corpus)
+    with changing_own(ANNOTATIONS, path) as (writer, own):
+        remove(writer, annotated(own, MINER).values())
+        for batch in batches(addresses):
+            insert(writer, mined(con, shown(con, batch)), MINER, weights(con))
+    return len(addresses)
+
+
+def mined(con: duckdb.DuckDBPyConnection, found: Mapping[Address, tuple[Shown, ...]]) -> list[Annotation]:
+    shares = {corpus: metadata_shares(con, corpus) for corpus in {address.corpus_id for address in found} if corpus is not None}
+    return [Annotation(a, items, proposals(items, shares[a.corpus_id])) for a, items in found.items() if a.corpus_id is not None]
+
+
+def weights(con: duckdb.DuckDBPyConnection) -> str:
+    return str(fetch_rows(con, "SELECT weights_sha256 FROM model")[0][0])
+
+
+def status(con: duckdb.DuckDBPyConnection) -> tuple[pl.DataFrame, list[tuple[str, Address, int]]]:
+    """One row per subject and annotator, and every item that the atlas no longer shows as it was annotated: (annotator, address, rank)."""
+    stale = list(stale_items(con))
+    counts = Counter((address.subject, annotator) for annotator, address, _ in stale)
+    frame = fetch(con, STATUS)
+    n_stale = [counts[look] for look in frame.select("subject", "annotator").iter_rows()]
+    return frame.with_columns(pl.Series("n_stale", n_stale, dtype=pl.Int64)), stale
+
+
+def stale_items(con: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, Address, int]]:
+    """Annotated items that the atlas no longer shows, or shows with another text. A new rank alone is no matter."""
+    kept = [(row[0], Address(*row[1:5]), row[5], row[6:]) for row in fetch_rows(con, KEPT_ITEMS)]
+    now = shown(con, {address for _, address, _, _ in kept}, every=True)
+    texts = {address: {(i.id, i.text_before, unspelt(i.token)) for i in items} for address, items in now.items()}
+    for annotator, address, rank, (item, before, token) in kept:
+        if (item, before, unspelt(token)) not in texts.get(address, set()):
+            yield annotator, address, rank
+
+
+def unspelt(token: str) -> str:
+    """A token with what is no whole character as one sign: earlier releases showed each such piece as U+FFFD, this one spells the bytes out."""
+    return re.sub("⟨[0-9A-F ]+⟩|\ufffd(.*\ufffd)?", "\ufffd", token, flags=re.DOTALL)

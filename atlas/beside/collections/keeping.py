@@ -1,0 +1,148 @@
+"""NAME.collections.duckdb, changed as a whole: members added and taken out, collections named and described."""
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import duckdb
+import polars as pl
+
+from atlas.beside.annotations.steps import weights
+from atlas.beside.collections import COLLECTIONS
+from atlas.beside.collections.bounds import MOST_COLLECTIONS, MOST_IN_FILE, MOST_MEMBERS
+from atlas.beside.collections.members import Member, texts
+from atlas.cursors import fetch_rows
+from atlas.naming import checked
+from schema.errors import AtlasError, what_there_is
+from schema.open.change import changing, changing_own, insert_rows
+
+LONGEST_NOTE = 2_000
+"""Characters."""
+
+THERE = "SELECT c.collection_id, c.name, c.note FROM collections.collection AS c WHERE lower(c.name) = lower($name)"
+MEMBERS = """
+SELECT m.kind, m.layer, coalesce(m.neuron, m.head, m.position_id, m.token_id), m.number
+FROM collections.collection_member AS m
+WHERE m.collection_id = $id
+"""
+
+
+def check_note(note: str) -> str:
+    if len(note) > LONGEST_NOTE or any(unicodedata.category(c) in ("Cc", "Cs") and c != "\n" for c in note):
+        raise AtlasError(f"a note has at most {LONGEST_NOTE:,} characters and no control characters but line breaks")
+    return note.strip()
+
+
+def add(con: duckdb.DuckDBPyConnection, path: Path, name: str, members: Sequence[Member], *, by: str, note: str = "", member_note: str = "") -> tuple[int, int]:
+    """Put members into a collection of the atlas at `path`, which `con` has open; one that does not exist is made, with the note.
+
+    Returns how many are new in it and how many were there. Raises AtlasError for what the atlas does not have, and for what is beyond the bounds.
+    """
+    name, by, note, member_note = checked(name), checked(by, "person"), check_note(note), check_note(member_note)
+    wanted = list(dict.fromkeys(members))
+    if not wanted:
+        raise AtlasError("nothing to add: name neurons, heads, positions or tokens")
+    if len(wanted) > MOST_MEMBERS:
+        raise too_many(len(wanted))
+    shown, sha256 = texts(con, wanted), weights(con)
+    with changing_own(COLLECTIONS, path) as (writer, own):
+        collection_id = made(writer, name, note, by)
+        there = {Member(*row[:3]) for row in fetch_rows(own, MEMBERS, {"id": collection_id})}
+        fresh = [m for m in wanted if m not in there]
+        of_it = "FROM collections.collection_member WHERE collection_id = $id"
+        ((n, last),) = fetch_rows(writer, f"SELECT count(*), coalesce(max(number), -1) {of_it}", {"id": collection_id})
+        if n + len(fresh) > MOST_MEMBERS:
+            raise too_many(n + len(fresh))
+        ((n_in_file,),) = fetch_rows(writer, "SELECT count(*) FROM collections.collection_member")
+        if n_in_file + len(fresh) > MOST_IN_FILE:
+            raise AtlasError(f"all collections of this atlas have at most {MOST_IN_FILE:,} members together, and have {n_in_file:,}: remove a collection")
+        insert(writer, collection_id, last + 1, [(m, shown[m]) for m in fresh], {"note": member_note, "added_by": by, "weights_sha256": sha256})
+    return len(fresh), len(wanted) - len(fresh)
+
+
+def too_many(n: int) -> AtlasError:
+    return AtlasError(f"a collection has at most {MOST_MEMBERS:,} members, and this would have {n:,}: a SELECT can be asked again without being kept")
+
+
+def made(writer: duckdb.DuckDBPyConnection, name: str, note: str, by: str) -> int:
+    """The id of the collection of that name, which is made if there is none."""
+    found = fetch_rows(writer, THERE, {"name": name})
+    if found:
+        collection_id, own, former = found[0]
+        if note and former and note != former:
+            raise AtlasError(f"{own} has a note already: {former[:80]!r}. `atlas collection describe` puts another in its place")
+        if note:
+            writer.execute("UPDATE collections.collection SET note = ? WHERE collection_id = ?", [note, collection_id])
+        return int(collection_id)
+    ((n, last),) = fetch_rows(writer, "SELECT count(*), coalesce(max(collection_id), -1) FROM collections.collection")
+    if n >= MOST_COLLECTIONS:
+        raise AtlasError(f"there are {n:,} collections, and a file holds at most {MOST_COLLECTIONS:,}: remove one, or add to one")
+    writer.execute("INSERT INTO collections.collection VALUES (?, ?, ?, ?, ?)", [last + 1, name, note, by, datetime.now(UTC)])
+    return int(last) + 1
+
+
+def insert(writer: duckdb.DuckDBPyConnection, collection_id: int, first: int, members: Iterable[tuple[Member, str]], said: dict[str, str]) -> None:
+    columns = ("layer", "neuron", "head", "position_id", "token_id")
+    rows = [
+        {"number": i, "kind": m.kind, **dict(zip(columns, m.cells, strict=True)), "text": text.replace("\0", "�")} for i, (m, text) in enumerate(members, first)
+    ]
+    if rows:
+        told = [pl.lit(value).alias(name) for name, value in {**said, "added_at": datetime.now(UTC)}.items()]
+        frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(told)
+        insert_rows(writer, "collections.collection_member", frame.to_arrow(), collection_id=collection_id)
+
+
+def remove(path: Path, name: str, members: Iterable[Member]) -> int:
+    """Take members of the open atlas's model out of a collection; returns how many. Raises AtlasError, with nothing changed, for what is not in it."""
+    with changing_own(COLLECTIONS, path) as (writer, own):
+        collection_id = existing(writer, name)
+        numbers = {Member(*row[:3]): row[3] for row in fetch_rows(own, MEMBERS, {"id": collection_id})}
+        wanted = list(dict.fromkeys(members))
+        if missing := [m for m in wanted if m not in numbers]:
+            raise AtlasError(f"{', '.join(map(str, missing[:5]))}: not in {name}, from this model and text")
+        chosen = [numbers[m] for m in wanted]
+        writer.execute("DELETE FROM collections.collection_member WHERE collection_id = ? AND list_contains(?::INTEGER[], number)", [collection_id, chosen])
+    return len(chosen)
+
+
+def remove_whole(path: Path, name: str) -> int:
+    """Remove a collection with its members; returns how many those were."""
+    with changing_own(COLLECTIONS, path) as (writer, own):
+        collection_id = existing(writer, name)
+        of_it = "SELECT count(*) FROM collections.collection_member AS m WHERE m.collection_id = $id"
+        ((n_all,),), ((n_own,),) = (fetch_rows(con, of_it, {"id": collection_id}) for con in (writer, own))
+        if n_all > n_own:
+            raise AtlasError(
+                f"{name} holds {n_all - n_own} members of another model or text, which would go with it: take its own out by their addresses, or remove it "
+                "with the atlas that they are of"
+            )
+        n = len(writer.execute("DELETE FROM collections.collection_member WHERE collection_id = ? RETURNING number", [collection_id]).fetchall())
+        writer.execute("DELETE FROM collections.collection WHERE collection_id = ?", [collection_id])
+    return n
+
+
+def rename(path: Path, name: str, to: str) -> None:
+    """Give a collection another name. Raises AtlasError where that is taken."""
+    to = checked(to)
+    with changing(COLLECTIONS, path) as writer:
+        collection_id = existing(writer, name)
+        if any(other != collection_id for other, _, _ in fetch_rows(writer, THERE, {"name": to})):
+            raise AtlasError(f"there is a collection {to} already")
+        writer.execute("UPDATE collections.collection SET name = ? WHERE collection_id = ?", [to, collection_id])
+
+
+def describe(path: Path, name: str, note: str) -> None:
+    """Put a note in the place of a collection's."""
+    note = check_note(note)
+    with changing(COLLECTIONS, path) as writer:
+        writer.execute("UPDATE collections.collection SET note = ? WHERE collection_id = ?", [note, existing(writer, name)])
+
+
+def existing(con: duckdb.DuckDBPyConnection, name: object) -> int:
+    """The id of a collection. Raises AtlasError with the names that there are."""
+    found = fetch_rows(con, THERE, {"name": str(name)})
+    if not found:
+        names = [n for (n,) in fetch_rows(con, "SELECT c.name FROM collections.collection AS c ORDER BY c.name LIMIT 20")]
+        raise AtlasError(f"no collection {str(name)[:80]!r}; {what_there_is(', '.join(names))}")
+    return int(found[0][0])

@@ -1,0 +1,115 @@
+"""Rows of an experiment put into the file that is being changed, with what they need of the atlas."""
+
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from schema.errors import AtlasError
+from schema.open.change import insert_rows
+from schema.open.others import differ
+from schema.open.store import open_reader
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST_BYTES = 1 << 29
+"""Of the file, which every change writes anew."""
+
+COLUMNS = """
+SELECT c.table_name, list(c.column_name ORDER BY c.column_index)
+FROM duckdb_columns() AS c
+WHERE c.database_name = 'experiments' AND c.table_name NOT IN ('experiment_schema', 'token_text', 'named_token')
+GROUP BY c.table_name
+ORDER BY c.table_name
+"""
+
+KEEP_TEXTS = """
+INSERT INTO experiments.token_text
+SELECT t.token_id, t.text
+FROM token AS t
+WHERE
+    t.token_id IN (SELECT n.token_id FROM experiments.named_token AS n WHERE n.experiment_id = $id AND n.token_id IS NOT NULL)
+    AND t.token_id NOT IN (SELECT k.token_id FROM experiments.token_text AS k)
+"""
+
+
+OTHER_TEXTS = f"""
+SELECT k.token_id, k.text, t.text
+FROM experiments.token_text AS k
+INNER JOIN token AS t ON k.token_id = t.token_id
+WHERE {differ("k.text", "t.text")}
+ORDER BY k.token_id
+LIMIT 1
+"""
+"""Of a file with experiments of a model of another vocabulary."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """What of an atlas an experiment is held against: its row of the table model, and its vocabulary."""
+
+    row: "pa.Table"
+    tokens: "pa.Table"
+
+
+def model_of(path: Path | str) -> Model:
+    """Raises AtlasError as opening the atlas does."""
+    with closing(open_reader(path)) as con:
+        return Model(
+            con.sql("SELECT m.weights_sha256, m.n_layers, m.d_ffn, m.n_heads FROM model AS m").to_arrow_table(),
+            con.sql("SELECT t.token_id, t.text FROM token AS t").to_arrow_table(),
+        )
+
+
+def insert(con: duckdb.DuckDBPyConnection, experiment_id: int, tables: "Mapping[str, pa.Table]") -> None:
+    """Insert rows of any tables, all as of one experiment. Raises AtlasError for a table or column that there is not, and for values that it does not take."""
+    n_bytes = sum(rows.nbytes for rows in tables.values())
+    if n_bytes > MOST_BYTES:
+        raise AtlasError(too_large(n_bytes))
+    known = dict(con.execute(COLUMNS).fetchall())
+    for name, rows in tables.items():
+        if name not in known:
+            raise AtlasError(f"experiments have no table {name}; they have {', '.join(known)}")
+        if unknown := [column for column in rows.column_names if column not in known[name]]:
+            raise AtlasError(f"the table {name} of experiments has no column {unknown[0]}; it has {', '.join(known[name])}")
+        if not rows.num_rows:
+            continue
+        rows = rows.drop_columns("experiment_id") if "experiment_id" in rows.column_names else rows
+        try:
+            insert_rows(con, f"experiments.{name}", rows, experiment_id=experiment_id)
+        except (duckdb.ConstraintException, duckdb.ConversionException, duckdb.BinderException, duckdb.InvalidInputException) as error:
+            raise AtlasError(f"rows for the table {name} of experiments are not what it holds: {str(error).splitlines()[0]}") from error
+
+
+def keep_texts(con: duckdb.DuckDBPyConnection, experiment_id: int, model: Model) -> None:
+    """Keep the texts of tokens that an experiment names, and put the atlas's model where rules find it."""
+    for name, rows in (("model", model.row), ("token", model.tokens)):
+        con.register("of_atlas", rows)
+        con.execute(f"CREATE TABLE {name} AS FROM of_atlas")
+        con.unregister("of_atlas")
+    if other := con.execute(OTHER_TEXTS).fetchall():
+        token_id, there, here = other[0]
+        raise AtlasError(
+            f"the experiments beside this atlas are of a model whose token {token_id} is {there!r}, and of this one it is {here!r}: the file cannot hold both. "
+            "Move it away, and run this again; nothing of it was changed"
+        )
+    con.execute(KEEP_TEXTS, {"id": experiment_id})
+
+
+def require_size(con: duckdb.DuckDBPyConnection) -> None:
+    """Raise AtlasError if the file has grown larger than it may."""
+    con.execute("CHECKPOINT experiments")
+    (n_bytes,) = con.execute("SELECT used_blocks * block_size FROM pragma_database_size() WHERE database_name = 'experiments'").fetchall()[0]
+    if n_bytes > MOST_BYTES:
+        raise AtlasError(too_large(n_bytes))
+
+
+def too_large(n_bytes: int) -> str:
+    return (
+        f"experiments would take {n_bytes / 1e6:,.0f} MB, and may take {MOST_BYTES / 1e6:,.0f}: every change writes their file anew. "
+        "`atlas experiment remove` makes room"
+    )

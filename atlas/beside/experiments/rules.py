@@ -1,0 +1,91 @@
+"""The rules that experiments keep: those that their tables say of themselves, those in audits/, and that arms are what they say.
+
+What tables and SQL say is checked by `schema.audits`, on the database `experiments`, beside which the atlas's table model is found.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from math import isclose
+from typing import Any
+
+import duckdb
+
+from atlas.beside.experiments import EXPERIMENTS
+from atlas.cursors import fetch_rows
+from schema.audits import Finding, companion_audits, run_audit
+from schema.errors import AtlasError
+from schema.interventions.changes import change_rows, resolved_arm
+from schema.interventions.resolve import arm_sha256
+from schema.metadata_audits import Audit
+
+ARMS = """
+SELECT a.experiment_id, a.arm_id, a.interventions::TEXT, a.sha256
+FROM experiments.arm AS a
+WHERE $experiment IS NULL OR a.experiment_id = $experiment
+ORDER BY ALL
+"""
+COLUMNS = ("rank", "site", "layer", "unit", "op", "value", "positions", "is_first_skipped")
+CHANGES = f"""
+SELECT c.experiment_id, c.arm_id, {", ".join(f"c.{name}" for name in COLUMNS).replace("c.positions", "c.positions::TEXT")}
+FROM experiments.arm_change AS c
+WHERE $experiment IS NULL OR c.experiment_id = $experiment
+ORDER BY c.experiment_id, c.arm_id, c.rank
+"""
+
+USED = 2.0**-8
+"""How far the value that was used may be from the one that was asked for, relatively: bfloat16 has eight digits."""
+
+USED_NEAR_ZERO = 2.0**-25
+"""The same of the smallest numbers: float16 has none between 0 and 2^-24."""
+
+RULE = Audit("experiments.arm: interventions", "an arm's interventions are resolved, its SHA-256 is theirs, and arm_change has them one by one", "")
+
+
+def findings(con: duckdb.DuckDBPyConnection, experiment_id: int | None = None) -> Iterator[Finding]:
+    """What comes of every rule, for one experiment or, with None, for all. Raises AtlasError if one cannot be looked at."""
+    for audit in companion_audits(EXPERIMENTS):
+        yield run_audit(con, audit if experiment_id is None else narrowed(audit, experiment_id))
+    yield arm_finding(con, experiment_id)
+
+
+def narrowed(audit: Audit, experiment_id: int) -> Audit:
+    """The audit of one experiment: whatever breaks a rule says of which it is."""
+    if "experiment_id" not in audit.sql:
+        return audit
+    return Audit(audit.name, audit.rule, f"SELECT r.* FROM (\n{audit.sql.rstrip().removesuffix(';')}\n) AS r WHERE r.experiment_id = {experiment_id:d}")
+
+
+def arm_finding(con: duckdb.DuckDBPyConnection, experiment_id: int | None) -> Finding:
+    """Python's part: what an arm's JSON says is not SQL's to read."""
+    asked = {"experiment": experiment_id}
+    rows: dict[tuple, list[dict[str, Any]]] = defaultdict(list)
+    for experiment, arm, *row in fetch_rows(con, CHANGES, asked):
+        rows[experiment, arm].append(dict(zip(COLUMNS, row, strict=True)))
+    wrong = []
+    for experiment, arm, text, sha256 in fetch_rows(con, ARMS, asked):
+        if why := fault(text, sha256, rows[experiment, arm]):
+            wrong.append({"experiment_id": experiment, "arm_id": arm, "fault": why})
+    return Finding(RULE, len(wrong), wrong[0] if wrong else None)
+
+
+def fault(text: str, sha256: str, rows: list[dict[str, Any]]) -> str | None:
+    """What is wrong with an arm; None if nothing is."""
+    try:
+        arm = resolved_arm(text)
+    except AtlasError as error:
+        return str(error)
+    if arm_sha256(arm) != sha256:
+        return f"its SHA-256 is {arm_sha256(arm)}, not {sha256}"
+    expected = change_rows(arm)
+    if len(expected) != len(rows):
+        return f"it has {len(expected)} interventions, and arm_change {len(rows)} of it"
+    return next(
+        (f"rank {row['rank']} of arm_change is not its intervention" for row, wanted in zip(rows, expected, strict=True) if not is_same(row, wanted)), None
+    )
+
+
+def is_same(row: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    """Whether a row of arm_change is an intervention, whose canonical JSON no longer has the strength."""
+    value, asked = row["value"], wanted["value"]
+    is_value = value == asked if None in (value, asked) else isclose(value, asked, rel_tol=USED, abs_tol=USED_NEAR_ZERO)
+    return is_value and all(row[name] == wanted[name] for name in COLUMNS if name != "value")

@@ -1,0 +1,163 @@
+"""NAME.experiments.duckdb, to be changed: an experiment is saved whole, or begun and added to arm by arm. What breaks a rule changes nothing."""
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import duckdb
+
+from atlas.beside.experiments import EXPERIMENTS
+from atlas.beside.experiments.inserting import Model, insert, keep_texts, model_of, require_size
+from schema.errors import AtlasError, what_there_is
+from schema.open.change import changing, changing_own
+from schema.open.opening import open_with_beside
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
+
+FINISH = "UPDATE experiments.experiment SET status = 'finished', finished_at = now() WHERE experiment_id = $id"
+STATUS = "SELECT e.status FROM experiments.experiment AS e WHERE e.experiment_id = $id"
+ALIKE = ("kind", "title", "seed", "device", "dtype", "attention", "weights_sha256")
+BEGUN = (
+    "SELECT e.experiment_id, e.settings::TEXT, e.versions::TEXT FROM experiments.experiment AS e "
+    f"WHERE e.status = 'running' AND {' AND '.join(f'e.{name} = ${name}' for name in ALIKE)} ORDER BY e.experiment_id"
+)
+DONE = "SELECT p.part FROM experiments.part AS p WHERE p.experiment_id = $id"
+TABLES = (
+    "SELECT DISTINCT c.table_name FROM duckdb_columns() AS c INNER JOIN duckdb_tables() AS t ON c.table_oid = t.table_oid AND c.database_oid = t.database_oid "
+    "WHERE c.database_name = 'experiments' AND c.column_name = 'experiment_id'"
+)
+
+
+def save(path: Path | str, tables: "Mapping[str, pa.Table]") -> int:
+    """Keep an experiment beside the atlas at `path`, and return its id.
+
+    tables: rows by table of the file; `experiment` has one. No row needs an experiment_id, which is given here. An experiment whose status is running can be
+    added to. Raises AtlasError for what breaks a rule, for one with another model than the atlas's, and if the file would grow too large; Locked if other
+    processes change the file all the while.
+    """
+    n = tables["experiment"].num_rows if "experiment" in tables else 0
+    if n != 1:
+        raise AtlasError(f"one experiment is saved at a time: the table experiment has {n} rows")
+    model = model_of(path)
+
+    def add_whole(con: duckdb.DuckDBPyConnection) -> int:
+        (experiment_id,) = con.execute("SELECT coalesce(max(e.experiment_id), -1) + 1 FROM experiments.experiment AS e").fetchall()[0]
+        put(con, experiment_id, tables, model)
+        return int(experiment_id)
+
+    return changed(path, add_whole)
+
+
+def add(path: Path | str, experiment_id: int, tables: "Mapping[str, pa.Table]", *, is_last: bool, row: Mapping[str, Any]) -> None:
+    """Add rows, most often those of an arm, to an experiment that is running; with `is_last` it is then finished. Raises as `save` does.
+
+    row: of the experiment, as it began: once it is removed its id may be another's.
+    """
+    if "experiment" in tables:
+        raise AtlasError(f"experiment {experiment_id} has its row in the table experiment already: add to the others")
+    model = model_of(path)
+
+    def add_part(con: duckdb.DuckDBPyConnection) -> None:
+        is_running = require_status(con, experiment_id) == "running"
+        if is_running and experiment_id not in begun_alike(con, row):
+            raise AtlasError(f"experiment {experiment_id} was removed while it was computed, and another has its id: run the same command again")
+        require_new(con, experiment_id, tables)
+        if not is_running:
+            raise AtlasError(f"experiment {experiment_id} is finished, and nothing is added to it: save another")
+        if is_last:
+            con.execute(FINISH, {"id": experiment_id})
+        put(con, experiment_id, tables, model)
+
+    changed(path, add_part)
+
+
+def unfinished(path: Path | str, row: Mapping[str, Any]) -> tuple[int, frozenset[int]] | None:
+    """The experiment that was begun in the same way and has not ended, and its parts that are done; None if there is none.
+
+    row: as the table experiment has it. What was begun by other versions of the packages, or on another device, is another: its numbers may differ.
+    """
+    with closing(open_with_beside(path)) as con:
+        same = begun_alike(con, row)
+        if not same:
+            return None
+        return same[0], frozenset(part for (part,) in con.execute(DONE, {"id": same[0]}).fetchall())
+
+
+def begun_alike(con: duckdb.DuckDBPyConnection, row: Mapping[str, Any]) -> list[int]:
+    """Experiments that were begun in the same way and have not ended, ascending."""
+    begun = con.execute(BEGUN, {name: row[name] for name in ALIKE}).fetchall()
+    wanted = [json.loads(row[name]) for name in ("settings", "versions")]
+    return [experiment_id for experiment_id, *found in begun if [json.loads(text) for text in found] == wanted]
+
+
+def remove(path: Path | str, experiment_id: int) -> None:
+    """Remove an experiment with everything that is of it. Raises AtlasError if there is none of that id."""
+    with changing_own(EXPERIMENTS, path) as (con, own):
+        # another model's is not to go by the number
+        require_status(own, experiment_id)
+        take_out(con, experiment_id)
+
+
+def remove_if_bare(path: Path | str, experiment_id: int) -> bool:
+    """Remove an experiment none of whose parts is done, and return whether it was one: other processes may add to what is begun. Raises as `remove` does."""
+
+    def take_out_if_bare(con: duckdb.DuckDBPyConnection) -> bool:
+        is_bare = not con.execute(DONE, {"id": experiment_id}).fetchall()
+        if is_bare:
+            take_out(con, experiment_id)
+        return is_bare
+
+    return changed(path, take_out_if_bare)
+
+
+def take_out(con: duckdb.DuckDBPyConnection, experiment_id: int) -> None:
+    require_status(con, experiment_id)
+    for (table,) in con.execute(TABLES).fetchall():
+        con.execute(f"DELETE FROM experiments.{table} WHERE experiment_id = $id", {"id": experiment_id})
+    con.execute(
+        "DELETE FROM experiments.token_text AS t WHERE t.token_id NOT IN (SELECT n.token_id FROM experiments.named_token AS n WHERE n.token_id IS NOT NULL)"
+    )
+
+
+def put(con: duckdb.DuckDBPyConnection, experiment_id: int, tables: "Mapping[str, pa.Table]", model: Model) -> None:
+    """Insert rows, and raise AtlasError unless the experiment keeps the rules with them."""
+    from atlas.beside.experiments.rules import findings  # with SQLAlchemy, which a removal goes without
+
+    insert(con, experiment_id, tables)
+    keep_texts(con, experiment_id, model)
+    for found in findings(con, experiment_id):
+        if found.n_rows:
+            raise AtlasError(
+                f"the experiment was not saved, for it breaks a rule: {found.audit.rule} ({found.audit.name}: {found.n_rows} rows, such as {found.example})"
+            )
+    require_size(con)
+
+
+def require_new(con: duckdb.DuckDBPyConnection, experiment_id: int, tables: "Mapping[str, pa.Table]") -> None:
+    """Raise AtlasError for a part that is done already."""
+    parts = set(tables["part"]["part"].to_pylist()) if "part" in tables else set()
+    done = {part for (part,) in con.execute(DONE, {"id": experiment_id}).fetchall()}
+    if twice := sorted(parts & done):
+        raise AtlasError(
+            f"part {twice[0]} of experiment {experiment_id} is there already: another process computes the same experiment. Nothing is lost; wait for it, "
+            "and run the same command again if it ends before the experiment is finished"
+        )
+
+
+def require_status(con: duckdb.DuckDBPyConnection, experiment_id: int) -> str:
+    ids = [i for (i,) in con.execute("SELECT e.experiment_id FROM experiments.experiment AS e ORDER BY e.experiment_id").fetchall()]
+    # DuckDB takes no number of any size
+    if experiment_id not in ids:
+        raise AtlasError(f"no experiment {experiment_id}; {what_there_is(', '.join(map(str, ids)))}")
+    return str(con.execute(STATUS, {"id": experiment_id}).fetchall()[0][0])
+
+
+def changed(path: Path | str, change: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
+    """Change the file as a whole; what DuckDB cannot write leaves it as it was."""
+    with changing(EXPERIMENTS, path) as con:
+        return change(con)

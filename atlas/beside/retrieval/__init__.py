@@ -1,0 +1,19 @@
+"""Retrievals: neighbours of a text's positions among the keys of other text, what they predict, and what that adds to the model (Khandelwal et al. 2020).
+
+No torch: keys are files beside the atlas, which an ingest with --keys has written, and what is found lies in NAME.retrievals.duckdb.
+"""
+
+from pathlib import Path
+
+from schema.open.kinds import Beside
+
+RETRIEVALS = Beside(
+    name="retrievals",
+    version=1,
+    label="retrieval_schema",
+    tables=Path(__file__).with_name("tables.sql"),
+    folder=Path(__file__).parent,
+    changed_by="atlas retrieve",
+    told_by="atlas ask knn_result",
+    again="run `atlas retrieve` again",
+)

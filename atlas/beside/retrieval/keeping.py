@@ -1,0 +1,80 @@
+"""NAME.retrievals.duckdb, to be changed: a retrieval is kept whole, or not at all."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from atlas.beside.retrieval import RETRIEVALS
+from schema.errors import AtlasError
+from schema.open.change import changing, insert_rows
+from schema.open.others import differ
+
+SAME = (
+    "store_sha256", "tune_sha256", "test_sha256", "weights_sha256", "search", "n_queries", "most_neighbours", "seed", "is_training_text",
+)  # fmt: skip
+"""What makes a retrieval the same as another."""
+
+THERE = (
+    "SELECT r.retrieval_id, r.n_earlier_tests FROM retrievals.retrieval AS r "
+    f"WHERE {' AND '.join(f'r.{name} IS NOT DISTINCT FROM ${name}' for name in SAME)} ORDER BY r.retrieval_id LIMIT 1"
+)
+EARLIER = "SELECT count(*) FROM retrievals.retrieval AS r WHERE r.store_sha256 = $store_sha256 AND r.test_sha256 = $test_sha256"
+NEXT = "SELECT coalesce(max(r.retrieval_id) + 1, 0) FROM retrievals.retrieval AS r"
+SHARED = {"position_text": "position_id", "token_text": "token_id"}
+"""Tables whose rows several retrievals share, by what they are of."""
+
+TEXT = {"position_text": "text_before", "token_text": "text"}
+"""Their columns that hold the text."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A retrieval that is kept. is_new: whether it was just made; n_earlier_tests: how many had scored the same test corpus before it."""
+
+    retrieval_id: int
+    is_new: bool
+    n_earlier_tests: int
+
+
+def kept_already(con: duckdb.DuckDBPyConnection, row: Mapping[str, object]) -> Kept | None:
+    """The retrieval with the same settings over the same keys, if there is one."""
+    found = con.execute(THERE, {name: row[name] for name in SAME}).fetchall()
+    return Kept(found[0][0], False, found[0][1]) if found else None
+
+
+def keep(path: Path, row: Mapping[str, object], tables: Mapping[str, pa.Table]) -> Kept:
+    """Add a retrieval to the file beside the atlas. Raises what `changing` does, with the file as it was."""
+    with changing(RETRIEVALS, path) as con:
+        (retrieval_id,) = con.execute(NEXT).fetchall()[0]
+        (n_earlier,) = con.execute(EARLIER, {name: row[name] for name in ("store_sha256", "test_sha256")}).fetchall()[0]
+        whole = {**row, "retrieval_id": retrieval_id, "n_earlier_tests": n_earlier, "versions": json.dumps(row["versions"])}
+        con.execute(f"INSERT INTO retrievals.retrieval ({', '.join(whole)}) VALUES ({', '.join('?' * len(whole))})", list(whole.values()))
+        for name, rows in tables.items():
+            insert(con, name, rows, retrieval_id)
+        return Kept(retrieval_id, True, n_earlier)
+
+
+def insert(con: duckdb.DuckDBPyConnection, name: str, rows: pa.Table, retrieval_id: int) -> None:
+    if name not in SHARED:
+        insert_rows(con, f"retrievals.{name}", rows, retrieval_id=retrieval_id)
+        return
+    con.register("new_rows", rows)
+    refuse_other_texts(con, name)
+    con.execute(f"INSERT INTO retrievals.{name} BY NAME SELECT r.* FROM new_rows AS r ANTI JOIN retrievals.{name} AS k USING ({SHARED[name]})")
+    con.unregister("new_rows")
+
+
+def refuse_other_texts(con: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Raise AtlasError where the file has another text of something: of an atlas whose model or text was replaced."""
+    key = SHARED[name]
+    pairs = f"FROM retrievals.{name} AS k INNER JOIN new_rows AS r ON k.{key} = r.{key}"
+    if other := con.execute(f"SELECT k.{key} {pairs} WHERE {differ(f'k.{TEXT[name]}', f'r.{TEXT[name]}')} ORDER BY 1 LIMIT 1").fetchall():
+        con.unregister("new_rows")
+        raise AtlasError(
+            f"the retrievals beside this atlas are of another model or text, in which {key} {other[0][0]} is something else: the file cannot hold both. "
+            "Move it away, and run this again; nothing of it was changed"
+        )

@@ -1,0 +1,195 @@
+"""`atlas retrieve`, from the keys beside an atlas to a retrieval that is kept:
+
+keys → the tune queries' neighbours → k, temperature, weight → the test queries' neighbours, scored with these once → NAME.retrievals.duckdb
+"""
+
+import platform
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from rich.progress import Progress
+
+from atlas.beside.retrieval import copies
+from atlas.beside.retrieval.asked import Asked, Retrieval, position_texts, queries, text_numbers, token_texts
+from atlas.beside.retrieval.compressed import MOST_EXACT, proposed
+from atlas.beside.retrieval.entries import Store, store
+from atlas.beside.retrieval.keeping import Kept, keep, kept_already
+from atlas.beside.retrieval.mixture import Choice, Shares, choose, median_nearest, shares, tried
+from atlas.beside.retrieval.resuming import Batches, forget, work_folder
+from atlas.beside.retrieval.search import Neighbours, Propose, Queries, Texts, every_entry, neighbours
+from schema.errors import AtlasError
+from schema.open.opening import open_with_beside
+
+MOST_KEPT = 32
+"""Neighbours of a query that are kept."""
+
+
+@dataclass(frozen=True)
+class World:
+    """An open atlas with the keys that a retrieval reads. texts: document_ids → numbers that are equal where the texts are. work: where neighbours are kept."""
+
+    con: duckdb.DuckDBPyConnection
+    asked: Retrieval
+    store: Store
+    of_queries: dict[int, Store]
+    texts: Texts
+    propose: Propose
+    work: Path
+    bar: Progress
+
+
+@dataclass(frozen=True)
+class Found:
+    """The queries of one corpus, their neighbours, and which of them have the same text before them."""
+
+    part: str
+    asked: Asked
+    neighbours: Neighbours
+    is_same_text: np.ndarray
+
+
+def retrieve(path: Path, asked: Retrieval, bar: Progress) -> Kept:
+    """Do what is asked, unless it has been done: then what was kept. Raises AtlasError, with nothing changed, for keys that are gone or not the atlas's."""
+    started = datetime.now(UTC)
+    with closing(open_with_beside(path)) as con:
+        check(asked)
+        stores = {corpus_id: store(con, path, corpus_id) for corpus_id in (asked.store, asked.tune, asked.test)}
+        row = settings(con, asked, stores)
+        work = work_folder(path, row)
+        if there := kept_already(con, row):
+            forget(work)
+            return there
+        check_files(con, list(stores.values()), bar)
+        world = opened(con, asked, stores, work, bar)
+        tune = found(world, "tune", asked.tune)
+        try:
+            median = median_nearest(tune.neighbours)
+        except AtlasError:
+            # these neighbours lead to no retrieval
+            forget(work)
+            raise
+        grid = tried(asked.k, median)
+        predicted = shares(tune.neighbours, tune.asked.next_token_ids, grid)
+        choice = choose(tune.asked.surprisals, predicted, grid)
+        test = found(world, "test", asked.test)
+        chosen = [(choice.k, choice.temperature)]
+        scored = shares(test.neighbours, test.asked.next_token_ids, chosen)
+        row |= chosen_row(choice, median) | {"started_at": started, "finished_at": datetime.now(UTC)}
+        tables = {
+            "knn_query": pa.concat_tables([query_rows(each, median) for each in (tune, test)]),
+            "knn_prediction": pa.concat_tables([prediction_rows(tune, grid, predicted), prediction_rows(test, chosen, scored)]),
+            "knn_neighbour": pa.concat_tables([neighbour_rows(each) for each in (tune, test)]),
+        }
+        tables |= texts_of(con, tables)
+    kept = keep(path, row, tables)
+    forget(work)
+    return kept
+
+
+def check(asked: Retrieval) -> None:
+    if asked.tune == asked.test:
+        raise AtlasError(f"--tune and --test are both corpus {asked.tune}: what is chosen on a text cannot be scored on it")
+
+
+def settings(con: duckdb.DuckDBPyConnection, asked: Retrieval, stores: dict[int, Store]) -> dict[str, object]:
+    """What of the row of the retrieval is known before anything is looked for. Raises AtlasError where the keys are not of one site."""
+    of, tune, test = (stores[corpus_id] for corpus_id in (asked.store, asked.tune, asked.test))
+    ((weights,),) = con.execute("SELECT m.weights_sha256 FROM model AS m").fetchall()
+    is_compressed = of.n_entries > MOST_EXACT if asked.is_compressed is None else asked.is_compressed
+    return {
+        "store_corpus_id": asked.store, "tune_corpus_id": asked.tune, "test_corpus_id": asked.test, "store_sha256": of.sha256, "tune_sha256": tune.sha256,
+        "test_sha256": test.sha256, "weights_sha256": weights, "key_site": of.key_site, "layer": of.layer, "n_entries": of.n_entries, "metric": "l2",
+        "search": "compressed" if is_compressed else "exact", "n_queries": asked.queries, "most_neighbours": asked.k, "seed": asked.seed,
+        "is_training_text": asked.is_training_text, "versions": versions(),
+    }  # fmt: skip
+
+
+def versions() -> dict[str, str]:
+    packages = ("activation-atlas", "faiss-cpu", "numpy", "duckdb")
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
+
+
+def check_files(con: duckdb.DuckDBPyConnection, stores: Sequence[Store], bar: Progress) -> None:
+    """Read every file once: a file that was cut or replaced would give other neighbours, and say nothing."""
+    ((d_model,),) = con.execute("SELECT m.d_model FROM model AS m").fetchall()
+    different = {each.corpus_id: each for each in stores}.values()
+    task = bar.add_task("check keys", total=sum(each.n_bytes for each in different), unit="bytes")
+    for each in different:
+        each.check(d_model, lambda n: bar.advance(task, n))
+
+
+def opened(con: duckdb.DuckDBPyConnection, asked: Retrieval, stores: dict[int, Store], work: Path, bar: Progress) -> World:
+    document_ids, numbers = text_numbers(con)
+
+    def texts(of: np.ndarray) -> np.ndarray:
+        at = np.searchsorted(document_ids, of)
+        if len(of) and not np.array_equal(document_ids[at.clip(max=len(document_ids) - 1)], of):
+            raise AtlasError("keys are of a document that the atlas has not: they are of another atlas, or were not written by `--keys`")
+        return numbers[at]
+
+    searched = stores[asked.store]
+    is_compressed = searched.n_entries > MOST_EXACT if asked.is_compressed is None else asked.is_compressed
+    propose = proposed(searched, texts, bar) if is_compressed else every_entry(searched, texts)
+    return World(con, asked, searched, stores, texts, propose, work, bar)
+
+
+def found(world: World, part: str, corpus_id: int) -> Found:
+    """The queries of a corpus, and as many of the nearest entries of each as are asked for, whatever k is chosen: the same near-copies are found."""
+    asked = queries(world.con, corpus_id, world.asked.queries, world.asked.seed)
+    keys = world.of_queries[corpus_id].keys_at(asked.position_ids)
+    task = world.bar.add_task(f"search {part}", total=len(keys) * world.store.n_entries, unit="pairs")
+    of = Queries(keys, world.texts(asked.document_ids))
+    remembered = Batches(world.work, part, asked.position_ids)
+    nearest = neighbours(world.store, of, world.asked.k, world.propose, lambda n: world.bar.advance(task, n), remembered)
+    both = ((corpus_id, asked.position_ids), (world.store.corpus_id, nearest.position_ids))
+    return Found(part, asked, nearest, copies.is_same_text(*(copies.context_hashes(world.con, *each) for each in both)))
+
+
+def chosen_row(choice: Choice, median: float) -> dict[str, object]:
+    return {"median_distance": median, "k": choice.k, "temperature": choice.temperature, "weight": choice.weight}
+
+
+def query_rows(each: Found, median: float) -> pa.Table:
+    asked, nearest = each.asked, each.neighbours.distances[:, 0]
+    columns = {
+        "part": [each.part] * len(nearest), "position_id": asked.position_ids, "index": asked.indices, "next_token_id": asked.next_token_ids,
+        "surprisal": asked.surprisals, "top_token_id": asked.top_token_ids, "top_prob": asked.top_probs, "nearest_distance": nearest,
+        "is_near": nearest < copies.NEAR * median, "is_same_text": each.is_same_text,
+    }  # fmt: skip
+    return pa.table(columns)
+
+
+def prediction_rows(each: Found, grid: Sequence[tuple[int, float]], predicted: Sequence[Shares]) -> pa.Table:
+    n = len(each.asked.position_ids)
+    parts = []
+    for (k, temperature), of in zip(grid, predicted, strict=True):
+        columns = of._asdict() | {name: getattr(of, name).astype(np.int32) for name in ("top_token_id", "n_tokens")}
+        parts.append(pa.table({"position_id": each.asked.position_ids, "k": np.full(n, k, np.int32), "temperature": np.full(n, temperature), **columns}))
+    return pa.concat_tables(parts)
+
+
+def neighbour_rows(each: Found) -> pa.Table:
+    """Of the nearest MOST_KEPT of each query, those that there are."""
+    of = Neighbours(*(column[:, :MOST_KEPT] for column in each.neighbours))
+    rows, columns = np.nonzero(of.position_ids >= 0)
+    return pa.table(
+        {
+            "position_id": each.asked.position_ids[rows], "rank": (columns + 1).astype(np.int16), "neighbour_position_id": of.position_ids[rows, columns],
+            "next_token_id": of.next_token_ids[rows, columns], "distance": of.distances[rows, columns],
+        }
+    )  # fmt: skip
+
+
+def texts_of(con: duckdb.DuckDBPyConnection, tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
+    """Texts of the positions and tokens that other tables name."""
+    of, predicted, near = (tables[name] for name in ("knn_query", "knn_prediction", "knn_neighbour"))
+    positions = np.concatenate([of["position_id"].to_numpy(), near["neighbour_position_id"].to_numpy()])
+    named = (of["next_token_id"], of["top_token_id"], predicted["top_token_id"], near["next_token_id"])
+    return {"position_text": position_texts(con, positions), "token_text": token_texts(con, (column.to_numpy() for column in named))}

@@ -1,1 +1,0 @@
-"""The tables of the file NAME.collections.duckdb: what people put together and gave a name."""
