@@ -53,6 +53,7 @@ def add_unread(atlas: Path) -> int:
     return HEADER_BYTES + damage.BLOCK * next(blocks[0] for (blocks,) in found if blocks) + 1000
 
 
+@pytest.mark.thorough
 def test_what_is_whole_is_said_to_be(atlas: Path) -> None:
     done = ask(atlas)
     assert done.exit_code == 0, done.output

@@ -16,7 +16,7 @@ def kill_loop(*arguments: str) -> str:
     return preloaded.told(done)[-1]
 
 
-@pytest.mark.thorough
+@pytest.mark.long
 def test_an_ingest_that_is_killed_again_and_again_ends_as_if_it_had_not_been() -> None:
     assert re.match(r"[1-3] kills", kill_loop("--kills", "3"))
 

@@ -73,7 +73,7 @@ def traced_later(tiny: Tiny, swept: Path, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.mark.ci_cases(2)
-@pytest.mark.first_cases(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("place", PLACES)
 def test_a_disk_full_anywhere_leaves_what_was_there(tiny: Tiny, traced_later: dict, swept: Path, tmp_path: Path, place: str) -> None:
     target = Path(shutil.copy(swept, tmp_path))

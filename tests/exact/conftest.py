@@ -10,7 +10,7 @@ from tests.exact.trained import trained_case
 torch.set_num_threads(1)
 
 
-@pytest.fixture(scope="session", params=[crafted_case, pytest.param(trained_case, marks=pytest.mark.thorough)], ids=["crafted", "reference"])
+@pytest.fixture(scope="session", params=[crafted_case, pytest.param(trained_case, marks=pytest.mark.long)], ids=["crafted", "reference"])
 def c(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
     """A model's atlas beside its brute-force reference."""
     return request.param(tmp_path_factory.mktemp("papers"))

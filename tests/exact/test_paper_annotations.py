@@ -117,6 +117,7 @@ def asked(file: Path, call: str) -> list[tuple]:
         return a.sql(f"FROM annotations.{call}").rows()
 
 
+@pytest.mark.thorough
 def test_figure_2_of_2021(c: Case, file: Path, looks: list[Look]) -> None:
     want = []
     for layer in range(c.n_layers):
@@ -160,6 +161,7 @@ def test_concepts_of_2022(c: Case, file: Path, looks: list[Look]) -> None:
     same(asked(file, "geva2022_concepts()"), want)
 
 
+@pytest.mark.thorough
 def test_figure_2_of_2022(c: Case, file: Path, looks: list[Look]) -> None:
     for subject in ("value", "random_vector", "ffn_update"):
         want = []

@@ -111,7 +111,7 @@ def after_commits(n: int) -> Callable:
 
 
 @pytest.mark.ci_cases(2)
-@pytest.mark.first_cases(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("n", [2, 5, 8, 11])
 def test_an_interrupted_run_goes_on_to_the_same_end(tiny: Tiny, undisturbed: dict, n: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     request = tiny.request(tmp_path / "a.duckdb", trace=TRACED)

@@ -351,6 +351,7 @@ def test_questions_answer_from_a_run(probed_trees: tuple[Path, Path]) -> None:
         assert (relations["neighbours"] * relations["n_edges"]).sum() == pytest.approx(last["chain_uuas"] * last["n_edges"])
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_looked_for_is_said(tmp_path: Path) -> None:
     model = saved(tmp_path / "gpt2", seed=0)
     (tmp_path / "a.txt").write_text("The people met. " * 9)

@@ -48,7 +48,7 @@ def test_a_silent_catalogue_is_given_up(mute: int, tmp_path: Path, call: Call, c
     assert one_line(err).endswith("connection timeout expired (ATLAS_LAKE_TIMEOUT says how many seconds to wait)\n")
 
 
-@pytest.mark.thorough
+@pytest.mark.long
 def test_a_silent_or_missing_storage_is_given_up(
     request_lake: Callable[..., Request], mute: int, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

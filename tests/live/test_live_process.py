@@ -148,7 +148,7 @@ def test_many_at_once_are_answered_or_told_to_wait(process: World) -> None:
     assert works(process)
 
 
-@pytest.mark.thorough
+@pytest.mark.long
 def test_it_is_started_on_demand_and_starts_again_after_a_kill(world: World, sockets: Path) -> None:
     kept(world, sockets)
     assert works(world)
@@ -186,7 +186,7 @@ def kill_process(world: World) -> int:
     return pid
 
 
-@pytest.mark.thorough
+@pytest.mark.long
 def test_a_model_that_is_not_found_is_one_line_and_ends_the_process(world: World, sockets: Path) -> None:
     with atlas.open(world.atlas) as a, pytest.raises(AtlasError, match=r"model tiny-llama was not found; start `atlas live` with --model") as caught:
         a.live().trace("x")

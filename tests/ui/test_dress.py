@@ -63,6 +63,7 @@ def test_map_and_texts_are_as_dark_as_the_page(visited: Visited, scheme: str, da
     assert (ImageStat.Stat(drawn(visited(address, scheme=scheme).locator(part).first)).median[0] < 80) == dark
 
 
+@pytest.mark.ci_cases(1)
 @SCHEMES
 def test_the_legend_of_the_map_can_be_read(visited: Visited, scheme: str, dark: bool) -> None:
     legend = visited("map", scheme=scheme).locator(f"{CHART} .role-legend text")

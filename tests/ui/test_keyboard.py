@@ -52,6 +52,7 @@ def outline(page: Page) -> str:
     return str(page.evaluate("() => { const s = getComputedStyle(document.activeElement); return s.outlineStyle + s.boxShadow }"))
 
 
+@pytest.mark.long
 def test_from_a_word_to_a_prediction_and_back_by_keys_alone(page: Page) -> None:
     tab_to(page, "input[type=search]")
     page.keyboard.type("cat")

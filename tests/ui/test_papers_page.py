@@ -53,7 +53,7 @@ def test_a_table_of_more_rows_than_are_printed_shows_those_that_are(visit: Visit
     assert tables(app)[0]["neuron"].to_list() == whole.to_list()[:2]
 
 
-@pytest.mark.first_cases(12)
+@pytest.mark.first_cases(4)
 @pytest.mark.parametrize("name", ITEMS)
 def test_every_item_is_shown_as_it_is_printed(visit: Visit, tiny: Path, name: str) -> None:
     app = shown(visit, tiny, name)
