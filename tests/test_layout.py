@@ -189,7 +189,7 @@ def test_every_page_is_in_the_navigation() -> None:
 
 def test_no_page_is_called_as_what_others_import() -> None:
     """Streamlit puts the folder of what it runs before all others that Python looks in."""
-    pages = {path.stem for path in (ROOT / "ui").iterdir()} - {"ui", "__init__"}
+    pages = {path.stem for path in (ROOT / "ui").iterdir()} - {"ui", "__init__", "__pycache__"}
     assert not pages & (set(sys.stdlib_module_names) | set(packages_distributions()))
 
 

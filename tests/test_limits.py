@@ -106,7 +106,7 @@ def test_a_test_that_hangs_ends_alone(tmp_path: Path, request: pytest.FixtureReq
     notes = tmp_path / "notes"
     for name, hanging in HANGING.items():
         (tmp_path / f"test_{name}.py").write_text(SUITE.format(notes=str(notes), hanging=hanging))
-    options = ["-p", "tests.limits", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path)]
+    options = ["-p", "tests.limits", "-p", "no:cacheprovider", "-p", "no:warnings", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path)]
     several = ["-n", "2", "--max-worker-restart", "1", "--dist", "loadfile"]
     ended = subprocess.run([sys.executable, "-m", "pytest", *options, *several, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False)
     said = ended.stdout

@@ -15,6 +15,7 @@ from atlas.beside.annotations import ANNOTATIONS
 from atlas.typed import sandbox
 from atlas.typed.guard import run_select
 from tests.atlas.ending import require_own_end
+from tests.waiting import HANG_S
 
 LIMITS = {"timeout": 1.0, "memory": 1 << 30, "max_bytes": 8 << 20, "max_rows": 1_000}
 
@@ -104,7 +105,7 @@ def written(statement: str, path: Path) -> str:
 def in_process(path: Path, asked: list[str]) -> list[str]:
     """What comes of each: 'answered', or the name of the error's class."""
     with atlas.open(path) as a:
-        return [outcome(partial(run_select, a.con, written(s, path), timeout=20)) for s in asked]
+        return [outcome(partial(run_select, a.con, written(s, path), timeout=HANG_S)) for s in asked]
 
 
 def outcome(ask: Callable[[], object]) -> str:
