@@ -101,8 +101,10 @@ def test_one_that_stops_anywhere_goes_on_and_its_file_repeats_it_to_the_bit(worl
 
 
 KILLED = """
-import os, signal, sys
+import os, signal, sys, torch
 from pathlib import Path
+
+torch.set_num_threads(1)
 from ingest.experiments.driver import run
 from ingest.experiments.spec import read_file
 
