@@ -54,6 +54,11 @@ class Request:
         return self.workers == 1 and self.ray is None
 
     @property
+    def is_swept(self) -> bool:
+        """Whether every position of a corpus is read for triggers and statistics."""
+        return self.corpus is not None and self.options["triggers"] > 0
+
+    @property
     def batch_tokens(self) -> int:
         """Tokens of a forward pass, padding included, as `batches` takes them: of as many whole contexts; 0, each sequence alone, for one."""
         return 0 if self.batch_size == 1 else self.batch_size * self.context

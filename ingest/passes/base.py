@@ -1,99 +1,26 @@
-"""What a pass is: a kind of run, said whole in one file that is found by listing.
+"""What a pass is: a kind of run, said whole in one file that is found by listing, and done by the `Work` that it names."""
 
-The command line reads these files for their options, so what computes (torch, numpy) is imported where it computes.
-"""
-
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from functools import cached_property
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, ClassVar
 
 import click
 
+from ingest.recorders.plans import Basis, Plan, Probe, Recording, Text, Work
+
 if TYPE_CHECKING:
-    import duckdb
-    import numpy as np
-
     from ingest.model.models import Model
-    from ingest.recorders.base import Make
     from ingest.request import Request
-    from ingest.text.corpora import Corpus
-    from ingest.text.sequences import CutDocument
-    from ingest.text.sequences import Sequence as TokenSequence
-    from ingest.text.survey import Survey
-    from ingest.workers.pool import Job
-    from ingest.workers.worker import Worker
+
+__all__ = ["Basis", "Pass", "Plan", "PlannedPass", "Probe", "Recording", "RecordingPass", "Text", "flag"]
 
 
-@dataclass(frozen=True)
-class Text:
-    """A corpus that is entered in the atlas. documents: reads it from the start; seen: what it was found to hold."""
+class Pass(Work):
+    """A kind of run. Its name is what `run.kind` holds and what the tables that it fills are marked with (schema/tables).
 
-    corpus: "Corpus"
-    corpus_id: int
-    seen: "Survey"
-    documents: Callable[[], "Iterator[CutDocument]"]
-
-
-@dataclass(frozen=True)
-class Basis:
-    """What a pass plans on: the connection to what is loaded so far, the model, the request, and the request's text, if it has one."""
-
-    con: "duckdb.DuckDBPyConnection"
-    model: "Model"
-    request: "Request"
-    text: Text | None
-
-
-@dataclass(frozen=True)
-class Plan:
-    """One run of a pass.
-
-    settings: what repeats it, beside the runs that it reads from, which are added (`Pass.reads`); a run with the same is gone on with.
-    amounts: what each shard takes, in `unit`; their number is that of the shards.
-    corpus_id: the corpus it reads, None where it is of the model or of all corpora. jobs: called with the run_id and the shards that the atlas lacks.
+    What it does is that of `work`, imported when it is first done, or of the methods of a subclass.
     """
-
-    settings: Mapping[str, object]
-    amounts: Sequence[int]
-    unit: str
-    jobs: "Callable[[int, list[int]], Iterable[Job]]"
-    corpus_id: int | None = None
-
-
-@dataclass(frozen=True)
-class Recording:
-    """One run of a pass that records while the text is read.
-
-    recorder: called with the run_id, says how a worker makes a shard's recorder. known: called with the run_id, gives the sampled positions that other
-    runs have recorded; None where every position is recorded. Shards are the spans of the text, or parts of its sample.
-    resume: called with the run_id and the worker of this process, where it has one, before it goes on with the run.
-    """
-
-    settings: Mapping[str, object]
-    recorder: "Callable[[int], Make]"
-    known: "Callable[[int], np.ndarray] | None" = None
-    resume: "Callable[[int, Worker], None] | None" = None
-
-
-@dataclass(frozen=True)
-class Probe:
-    """What the cost of a pass is told from. seen, sequences: of the request's corpus, None and empty without one; sequences: those of up to three batches."""
-
-    model: "Model"
-    request: "Request"
-    seen: "Survey | None"
-    sequences: "list[TokenSequence]"
-
-    @property
-    def batch(self) -> "tuple[TokenSequence, ...]":
-        """Those that are read first, together; none without any."""
-        from ingest.recorders.reading import batches
-
-        return next(batches(self.sequences, self.request.batch_tokens), ())
-
-
-class Pass:
-    """A kind of run. Its name is what `run.kind` holds and what the tables that it fills are marked with (schema/tables)."""
 
     name: ClassVar[str]
     after: ClassVar[tuple[str, ...]] = ()
@@ -109,46 +36,49 @@ class Pass:
     reads_heads: ClassVar[bool] = False
     """Whether it relies on what the model's entry says of attention: its identities are then checked too."""
 
+    work: ClassVar[str] = ""
+    """module:class of its `Work`."""
+
+    @cached_property
+    def done_by(self) -> Work:
+        """Its `Work`; where it names none, that of every pass that does nothing else."""
+        return resolve_name(self.work)() if self.work else Work()
+
     def is_wanted(self, request: "Request") -> bool:
-        """Whether the request asks for it."""
-        raise NotImplementedError
+        """Whether the request asks for it: by its first option, and with a corpus where it needs one."""
+        return bool(request.options[str(self.options[0].name)]) and not (self.needs_corpus and request.corpus is None)
 
     def check(self, request: "Request") -> None:
         """Raise AtlasError for a request that it cannot do; called before anything is written."""
 
     def check_model(self, request: "Request", model: "Model") -> None:
-        """Raise AtlasError for what a request asks of a model that has it not; called before anything is written."""
+        self.done_by.check_model(request, model)
 
     def note(self, basis: Basis) -> str | None:
-        """What it cannot bring, and what would help; None if nothing is missing."""
-        return None
+        return self.done_by.note(basis)
 
     def rows(self, probe: Probe) -> dict[str, int]:
-        """Rows that each of its tables will have, at most."""
-        raise NotImplementedError
+        return self.done_by.rows(probe)
 
     def seconds(self, probe: Probe) -> float:
-        """How long it will take, from timed pieces of it."""
-        raise NotImplementedError
+        return self.done_by.seconds(probe)
 
     def n_bytes(self, probe: Probe) -> int | None:
-        """Memory that it takes beside a forward pass, at most; None where nobody needs to know."""
-        return None
+        return self.done_by.n_bytes(probe)
 
 
 class PlannedPass(Pass):
     """A pass with jobs of its own."""
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
-        """Its runs. Each is asked for when the one before it has finished."""
-        raise NotImplementedError
+        return self.done_by.plans(basis)
 
 
 class RecordingPass(Pass):
     """A pass that records while the text is read. All that are asked for share its forward passes."""
 
     def recording(self, basis: Basis, text: Text) -> Recording:
-        raise NotImplementedError
+        return self.done_by.recording(basis, text)
 
 
 def flag(name: str, help: str) -> click.Option:

@@ -1,17 +1,6 @@
 """The token after each key's top trigger, among those that the key's value promotes (Geva et al. 2021, figure 5): one shard a layer."""
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
-from ingest.passes.base import Basis, Plan, PlannedPass, Probe, flag
-from ingest.passes.removal import known_k
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from ingest.request import Request
-    from ingest.workers.pool import Job
-    from ingest.workers.worker import Progress, Tables, Worker
+from ingest.passes.base import PlannedPass, flag
 
 
 class NextTokenRank(PlannedPass):
@@ -20,59 +9,7 @@ class NextTokenRank(PlannedPass):
     reads = ("trigger", "position", "sequence", "next_token_rank")
     needs_corpus = True
     options = (flag("next-token-rank", "Rank the token after each key's top trigger among those its value promotes (part of --paper)."),)
-
-    def is_wanted(self, request: "Request") -> bool:
-        return request.corpus is not None and bool(request.options["next_token_rank"])
-
-    def note(self, basis: Basis) -> str | None:
-        return None if known_k(basis) else "note: no next_token_rank: this corpus has no finished sweep (--triggers); ask again when it has"
-
-    def plans(self, basis: Basis) -> Iterable[Plan]:
-        from ingest.workers.pool import job
-
-        if not known_k(basis) or basis.text is None:
-            return
-        corpus_id = basis.text.corpus_id
-
-        def jobs(run_id: int, layers: list[int]) -> "Iterable[Job]":
-            for layer in layers:
-                neurons, tokens = following(basis, corpus_id, layer)
-                yield job(run_id, layer, compute, layer=layer, corpus_id=corpus_id, neurons=neurons, next_token_ids=tokens)
-
-        yield Plan(basis.request.weights_settings(), [1] * basis.model.n_layers, "layers", jobs, corpus_id)
-
-    def rows(self, probe: Probe) -> dict[str, int]:
-        """At most: triggers at the end of a document have none."""
-        return {"next_token_rank": probe.model.n_layers * probe.model.d_ffn if probe.request.options["triggers"] else 0}
-
-    def seconds(self, probe: Probe) -> float:
-        import numpy as np
-
-        from ingest.recorders.controls import next_token_rows
-        from ingest.recorders.values import CHUNK
-        from ingest.timing import fastest
-
-        few = np.arange(min(CHUNK, probe.model.d_ffn))
-        each = fastest(lambda: next_token_rows(probe.model, 0, 0, few, np.zeros(len(few)))) / len(few) if probe.request.options["triggers"] else 0.0
-        return each * probe.model.n_layers * probe.model.d_ffn
-
-
-def compute(worker: "Worker", progress: "Progress", *, layer: int, corpus_id: int, neurons: "np.ndarray", next_token_ids: "np.ndarray") -> "Tables":
-    from ingest.recorders.controls import next_token_rows
-
-    rows = next_token_rows(worker.model, layer, corpus_id, neurons, next_token_ids)
-    progress(1)
-    return {"next_token_rank": rows} if len(rows) else {}
-
-
-def following(basis: Basis, corpus_id: int, layer: int) -> "tuple[np.ndarray, np.ndarray]":
-    """Neurons of a layer, and the token after the top trigger of each, [n]; none where the atlas has them."""
-    from ingest.recorders.reads import top_triggers
-
-    has_ranks = basis.con.execute("SELECT count(*) FROM next_token_rank WHERE corpus_id = ? AND layer = ?", [corpus_id, layer]).fetchall() != [(0,)]
-    found = top_triggers(basis.con, corpus_id, layer, 0 if has_ranks else 1)
-    is_followed = found["next_token_id"] >= 0
-    return found["neuron"][is_followed], found["next_token_id"][is_followed]
+    work = "ingest.recorders.next_token_rank:NextTokenRank"
 
 
 PASS = NextTokenRank()

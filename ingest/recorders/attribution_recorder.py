@@ -1,6 +1,7 @@
 """Predictions as sums and rows of attention, recorded while the sampled positions are read."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -9,10 +10,15 @@ from torch import Tensor
 from ingest.model.hooks import LayerRecord
 from ingest.model.models import Model
 from ingest.model.parts import mean_reader
-from ingest.recorders.attribution import Places, attribution_tables
+from ingest.recorders.attribution import N_NEURONS, Places, attribution_tables
 from ingest.recorders.base import Batch, Holding
-from ingest.recorders.sources import Sources, sources
+from ingest.recorders.plans import Basis, Probe, Recording, Text, Work
+from ingest.recorders.reading import read_batch
+from ingest.recorders.reads import attributed_positions
+from ingest.recorders.sources import N_SOURCES, Sources, sources
+from ingest.timing import timed
 from ingest.workers.worker import Progress, Tables, Worker
+from schema.terms import PARTS, TARGETS
 
 
 class AttributionRecorder(Holding):
@@ -63,3 +69,39 @@ def places(batch: Batch) -> Places:
 
 def attribution_recorder(worker: Worker, run_id: int) -> AttributionRecorder:
     return AttributionRecorder(worker.model, run_id, worker.kept(run_id, lambda: mean_reader(worker.model)))
+
+
+class Attribution(Work):
+    """Plan the pass `attribution`, and tell its cost."""
+
+    def recording(self, basis: Basis, text: Text) -> Recording:
+        request = basis.request
+        settings = {"trace": request.trace, "seed": request.seed, "neurons": N_NEURONS, "sources": N_SOURCES, "batch_size": request.batch_size}
+        return Recording(
+            {**request.weights_settings(), **settings},
+            lambda run_id: partial(attribution_recorder, run_id=run_id),
+            known=lambda run_id: attributed_positions(basis.con, but=run_id),
+        )
+
+    def rows(self, probe: Probe) -> dict[str, int]:
+        if probe.seen is None:
+            return {}
+        model = probe.model
+        heads, n_neurons = model.n_layers * model.n_heads, model.n_layers * model.d_ffn
+        others = len(PARTS) - 1
+        at_position = {
+            "attribution": len(TARGETS), "contribution": heads + others * model.n_layers, "neuron_contribution": min(N_NEURONS, n_neurons),
+            "attention": N_SOURCES * heads, "head_activity": heads,
+        }  # fmt: skip
+        return {table: n * len(probe.seen.sample) for table, n in at_position.items()}
+
+    def seconds(self, probe: Probe) -> float:
+        """What a forward pass takes longer for a sampled position at the end of each of its sequences."""
+        if probe.seen is None:
+            return 0.0
+        batch = probe.batch
+        sample = np.array([s.first_position_id + len(s.token_ids) - 1 for s in batch])
+        recorder = AttributionRecorder(probe.model, 0, mean_reader(probe.model))
+        alone = timed(lambda: list(read_batch(probe.model, [], batch)))
+        beside = timed(lambda: list(read_batch(probe.model, [(recorder, sample)], batch)))
+        return max(0.0, beside - alone) / len(sample) * len(probe.seen.sample)

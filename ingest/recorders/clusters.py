@@ -4,7 +4,7 @@ Two spaces are clustered: the values themselves, and their scores E·v over the 
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import ceil, log2
 
 import numpy as np
@@ -17,6 +17,10 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from ingest.model.models import Model
+from ingest.recorders.plans import Basis, Plan, Probe, Work
+from ingest.timing import fastest
+from ingest.workers.pool import Job, job
+from ingest.workers.worker import Progress, Tables, Worker, report_shares
 from schema.terms import CLUSTER_SPACES
 
 LARGEST_BLOCK = 15_000
@@ -127,3 +131,38 @@ def in_order(labels: np.ndarray) -> np.ndarray:
     """The same clusters, numbered from 0 in the order of their first member: [n] int32."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse].astype(np.int32)
+
+
+LINKED = 1024
+"""Values that a dry run clusters."""
+
+
+class ValueCluster(Work):
+    """Plan the pass `value_cluster`, and tell its cost."""
+
+    def plans(self, basis: Basis) -> Iterable[Plan]:
+        model, seed = basis.model, basis.request.seed
+        n_values = model.n_layers * model.d_ffn
+        settings = {**basis.request.weights_settings(), "seed": seed, "n_clusters": n_clusters(n_values), "cluster_blocks": n_blocks(n_values)}
+
+        def jobs(run_id: int, shards: list[int]) -> Iterable[Job]:
+            is_there = basis.con.execute("SELECT count(*) FROM value_cluster").fetchall() != [(0,)]
+            return (job(run_id, i, compute, seed=seed, cost=model.n_layers, is_there=is_there) for i in shards)
+
+        yield Plan(settings, [model.n_layers], "layers", jobs)
+
+    def rows(self, probe: Probe) -> dict[str, int]:
+        return {"value_cluster": probe.model.n_layers * probe.model.d_ffn * len(CLUSTER_SPACES)}
+
+    def seconds(self, probe: Probe) -> float:
+        linked, n_values = unit(probe.model.values(0)[:LINKED].double().cpu().numpy()), probe.model.n_layers * probe.model.d_ffn
+        pair = fastest(lambda: complete_linkage(linked, len(linked) // 2)) / len(linked) ** 2
+        return pair * n_values**2 / n_blocks(n_values) * len(CLUSTER_SPACES)
+
+
+def compute(worker: Worker, progress: Progress, *, seed: int, cost: float, is_there: bool) -> Tables:
+    """No rows where the atlas has the clusters already: they are of the model."""
+    if is_there:
+        progress(cost)
+        return {}
+    return {"value_cluster": report_shares(lambda share: cluster_rows(worker.model, seed, share), progress, cost)}

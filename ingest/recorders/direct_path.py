@@ -4,8 +4,7 @@ Its logits are D = Û·X̂ᵀ and what the final norm and the head add wherever 
 Source: Elhage et al. 2021, zero-layer transformers: bigram statistics.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -15,27 +14,17 @@ from torch import Tensor
 from ingest.model.embedding import token_rows
 from ingest.model.models import Model
 from ingest.model.ranking import rank_of, top_k
+from ingest.model.token_states import n_tokens
+from ingest.recorders.plans import Basis, Plan, Probe, Work
+from ingest.recorders.reads import Bigrams, bigrams
+from ingest.recorders.removal import known_k
+from ingest.timing import fastest
+from ingest.workers.pool import Job, job
+from ingest.workers.worker import Progress, Tables, Worker
 
 N_FOLLOWERS = 10
 CHUNK = 256
 """Tokens whose logits over the vocabulary are held at once."""
-
-
-@dataclass(frozen=True, eq=False)
-class Bigrams:
-    """How often tokens follow each other in a corpus: a row for each two that do, by token, then follower."""
-
-    token_ids: np.ndarray
-    """[n] int64, ascending"""
-    follower_ids: np.ndarray
-    """[n] int64"""
-    counts: np.ndarray
-    """[n] int64"""
-
-    def of(self, token_ids: np.ndarray) -> "Bigrams":
-        """Those of some tokens [m], ascending and without a gap among those there are."""
-        rows = slice(np.searchsorted(self.token_ids, token_ids[0]), np.searchsorted(self.token_ids, token_ids[-1], side="right"))
-        return Bigrams(self.token_ids[rows], self.follower_ids[rows], self.counts[rows])
 
 
 def direct_logits(model: Model, token_ids: Tensor) -> Tensor:
@@ -98,3 +87,65 @@ def corpus_rows(model: Model, corpus_id: int, bigrams: Bigrams, unigrams: np.nda
             "kl_unigram": np.bincount(place, shares * (np.log(shares) - chance)).astype(np.float32),
         }
     )
+
+
+SHARD_TOKENS = 8192
+"""Tokens of a shard."""
+
+
+class DirectPath(Work):
+    """Plan the pass `direct_path`, and tell its cost."""
+
+    def note(self, basis: Basis) -> str | None:
+        if basis.text is None:
+            return None
+        if not known_k(basis):
+            return "note: no direct_path of this corpus: it has no finished sweep (--triggers); ask again when it has"
+        has_bigrams = len(bigrams(basis.con, basis.text.corpus_id).counts)
+        return None if has_bigrams else "note: no direct_path of this corpus: none of its tokens is followed by another"
+
+    def plans(self, basis: Basis) -> Iterable[Plan]:
+        settings, parts = basis.request.weights_settings(), split(np.arange(n_tokens(basis.model)))
+
+        def of_model(run_id: int, shards: list[int]) -> Iterable[Job]:
+            return (job(run_id, i, compute_followers, token_ids=parts[i]) for i in shards)
+
+        yield Plan(settings, [len(part) for part in parts], "tokens", of_model)
+        if not known_k(basis) or basis.text is None:
+            return
+        corpus_id = basis.text.corpus_id
+        found = bigrams(basis.con, corpus_id)
+        seen, unigrams = split(np.unique(found.token_ids)), np.bincount(found.follower_ids, found.counts, basis.model.d_vocab)
+
+        def of_corpus(run_id: int, shards: list[int]) -> Iterable[Job]:
+            return (job(run_id, i, compute_corpus, corpus_id=corpus_id, bigrams=found.of(seen[i]), unigrams=unigrams) for i in shards)
+
+        if seen:
+            yield Plan(settings, [len(part) for part in seen], "tokens", of_corpus, corpus_id)
+
+    def rows(self, probe: Probe) -> dict[str, int]:
+        """At most: few texts hold every token."""
+        n = n_tokens(probe.model)
+        return {"direct_path_token": n * min(N_FOLLOWERS, probe.model.d_vocab), "direct_path": min(n, probe.seen.n_positions) if probe.seen else 0}
+
+    def seconds(self, probe: Probe) -> float:
+        rows = self.rows(probe)
+        few = np.arange(min(CHUNK, rows["direct_path_token"] // N_FOLLOWERS))
+        each = fastest(lambda: follower_rows(probe.model, few)) / len(few)
+        return each * (rows["direct_path_token"] // N_FOLLOWERS + rows["direct_path"])
+
+
+def split(token_ids: np.ndarray) -> list[np.ndarray]:
+    return [token_ids[i : i + SHARD_TOKENS] for i in range(0, len(token_ids), SHARD_TOKENS)]
+
+
+def compute_followers(worker: Worker, progress: Progress, *, token_ids: np.ndarray) -> Tables:
+    rows = follower_rows(worker.model, token_ids)
+    progress(len(token_ids))
+    return {"direct_path_token": rows}
+
+
+def compute_corpus(worker: Worker, progress: Progress, *, corpus_id: int, bigrams: Bigrams, unigrams: np.ndarray) -> Tables:
+    rows = corpus_rows(worker.model, corpus_id, bigrams, unigrams)
+    progress(len(rows))
+    return {"direct_path": rows}

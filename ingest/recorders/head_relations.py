@@ -5,8 +5,9 @@ It is right where it puts more weight on the other word than on any word of its 
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +17,17 @@ from torch import Tensor
 from ingest.model.heads import behind_norms, by_head, rotated, scored
 from ingest.model.hooks import LayerRecord
 from ingest.model.models import Model
-from ingest.recorders.attention_blocks import AT_ONCE
+from ingest.recorders.attention_blocks import AT_ONCE, n_bytes
 from ingest.recorders.base import Batch
-from ingest.text.parsed import Parsed, ParsedText, pairs_of
+from ingest.recorders.heads import CorpusHeadRecorder
+from ingest.recorders.plans import Basis, Plan, Probe, Work
+from ingest.recorders.reading import batches, n_tokens, read_batch
+from ingest.text.parsed import Parsed, ParsedText, all_pairs, pairs_of, parsed_text
+from ingest.text.probed_words import MOST_WORDS
+from ingest.timing import fastest
+from ingest.workers.pool import Job, job
+from ingest.workers.worker import Progress, Tables, Worker
+from schema.errors import AtlasError
 from schema.terms import LOOKS
 
 ANY = "any"
@@ -194,3 +203,70 @@ def relation_tables(
                 both = parts(every[layer, head, of.members], of)
                 heads.append({**named, "layer": layer, "head": head, "accuracy": both[0], "test_accuracy": both[1]})
     return {"word_relation": pa.Table.from_pylist(relations), "head_relation": pa.Table.from_pylist(heads, HEAD_RELATION)}
+
+
+OPTION = "--head-relation"
+
+RELATIONS = 45
+"""Of English pipelines, about, with the one that stands for all: what a dry run reckons with."""
+
+
+class HeadRelation(Work):
+    """Plan the pass `head_relation`, and tell its cost."""
+
+    def plans(self, basis: Basis) -> Iterable[Plan]:
+        if basis.text is None:
+            return
+        text, request = basis.text, basis.request
+        parsed = parsed_text(basis.con, text.corpus_id, OPTION, request.seed)
+        require_relations(parsed.sentences)
+        lost = left_out(all_pairs(basis.con, text.corpus_id), parsed)
+        read = {s.sequence_id for s in parsed.sentences}
+        sequences = [s for d in text.documents() for s in d.sequences if s.sequence_id in read]
+        settings = {"seed": request.seed, "batch_size": request.batch_size}
+
+        def jobs(run_id: int, pending: list[int]) -> Iterable[Job]:
+            of = {
+                "run_id": run_id, "corpus_id": text.corpus_id, "sentences": parsed.sentences, "sequences": sequences, "lost": lost,
+                "batch_tokens": request.batch_tokens,
+            }  # fmt: skip
+            return (job(run_id, i, compute, **of) for i in pending)
+
+        yield Plan({**request.weights_settings(), **settings}, [sum(len(s.token_ids) for s in sequences)], "positions", jobs, text.corpus_id)
+
+    def rows(self, probe: Probe) -> dict[str, int]:
+        """With relations that look both ways, at most."""
+        if probe.seen is None:
+            return {}
+        return {"word_relation": 2 * RELATIONS, "head_relation": 2 * RELATIONS * probe.model.n_layers * probe.model.n_heads}
+
+    def seconds(self, probe: Probe) -> float:
+        """Of statistics of heads, which make the weights of the same destinations."""
+        if probe.seen is None:
+            return 0.0
+        batch = probe.batch
+        recorder = CorpusHeadRecorder(probe.model, probe.request.context, 0)
+        seconds = fastest(lambda: list(read_batch(probe.model, [(recorder, None)], batch)))
+        return seconds / sum(map(n_tokens, batch)) * min(probe.seen.n_positions, sum(MOST_WORDS.values()))
+
+    def n_bytes(self, probe: Probe) -> int:
+        return n_bytes(probe.model, probe.request.context)
+
+
+def require_relations(sentences: list[Parsed]) -> None:
+    """Raise AtlasError where no two words are joined by a relation, in either part."""
+    for what, is_test in (("to choose heads by", False), ("of the test", True)):
+        if not any(len(arcs(s).looking) for s in sentences if s.is_test == is_test):
+            raise AtlasError(f"{OPTION}: of the sentences {what} none has two read words that a relation joins; give --words with heads, or more text")
+
+
+def compute(
+    worker: Worker, progress: Progress, *, run_id: int, corpus_id: int, sentences: list[Parsed], sequences: list[Any],
+    lost: dict[str, Pairs], batch_tokens: int
+) -> Tables:  # fmt: skip
+    found = [arcs(s) for s in sentences]
+    recorder = RelationRecorder(worker.model, sentences, found)
+    for batch in batches(sequences, batch_tokens):
+        for part in read_batch(worker.model, [(recorder, None)], batch):
+            progress(sum(map(n_tokens, part)))
+    return relation_tables(run_id, corpus_id, sentences, found, recorder.right, lost)

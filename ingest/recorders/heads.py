@@ -1,15 +1,19 @@
 """What every head looks at, recorded while all positions are read."""
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from ingest.model.hooks import PROJECTED, LayerRecord
 from ingest.model.models import Model
-from ingest.recorders.attention_blocks import layer_sums
+from ingest.recorders.attention_blocks import layer_sums, n_bytes
 from ingest.recorders.attention_sums import N_OTHER, Places, evenly, in_bins, n_bins, places
 from ingest.recorders.base import Batch, Holding
+from ingest.recorders.plans import Basis, Probe, Recording, Text, Work
+from ingest.recorders.reading import n_tokens, read_batch
+from ingest.timing import fastest
 from ingest.workers.worker import Progress, Tables, Worker
 
 BY_DISTANCE = {"previous": N_OTHER + 1, "self": N_OTHER}
@@ -115,3 +119,34 @@ def mean(sums: np.ndarray, n: np.ndarray) -> pa.Array:
 
 def head_recorder(worker: Worker, corpus_id: int, context: int) -> CorpusHeadRecorder:
     return CorpusHeadRecorder(worker.model, context, corpus_id)
+
+
+class HeadStatistics(Work):
+    """Plan the pass `head_statistics`, and tell its cost."""
+
+    def recording(self, basis: Basis, text: Text) -> Recording:
+        request = basis.request
+        settings = {**request.weights_settings(), "batch_size": request.batch_size, "shard_positions": request.shard_positions}
+        return Recording(settings, lambda _: partial(head_recorder, corpus_id=text.corpus_id, context=request.context))
+
+    def rows(self, probe: Probe) -> dict[str, int]:
+        if probe.seen is None:
+            return {}
+        heads = probe.model.n_layers * probe.model.n_heads
+        return {"head_statistics": heads, "attention_distance": heads * n_bins(probe.request.context)}
+
+    def seconds(self, probe: Probe) -> float:
+        """What it adds to the forward passes of a sweep, or all of them where no sweep reads the text."""
+        if probe.seen is None:
+            return 0.0
+        batch = probe.batch
+        recorder = CorpusHeadRecorder(probe.model, probe.request.context, 0)
+
+        def reading(*recorders: CorpusHeadRecorder) -> float:
+            return fastest(lambda: list(read_batch(probe.model, [(each, None) for each in recorders], batch)))
+
+        seconds = reading(recorder) - (reading() if probe.request.is_swept else 0.0)
+        return max(seconds, 0.0) / sum(map(n_tokens, batch)) * probe.seen.n_positions
+
+    def n_bytes(self, probe: Probe) -> int:
+        return n_bytes(probe.model, probe.request.context)

@@ -4,6 +4,7 @@ Khandelwal et al. 2020, section 2: a key is the context's representation, its va
 """
 
 import os
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +15,15 @@ import torch
 from ingest.model.hooks import KEY, LayerRecord
 from ingest.model.models import Model
 from ingest.recorders.base import Batch, Holding
-from ingest.workers.worker import Progress, Tables
+from ingest.recorders.plans import Basis, Probe, Recording, Text, Work
+from ingest.recorders.reading import n_tokens, read_batch
+from ingest.store.lost_keys import remove_drafts, take_back_lost
+from ingest.store.register import run_with
+from ingest.timing import fastest
+from ingest.workers.worker import Progress, Tables, Worker
 from schema.durable import put_in_place
 from schema.errors import AtlasError
-from schema.key_files import KEY_DTYPE, KEY_SITE, file_sha256
+from schema.key_files import KEY_DTYPE, KEY_SITE, file_sha256, keys_folder
 
 ROW_GROUP_BYTES = 2**23
 """Of the keys of a row group: whoever reads a file holds one at a time."""
@@ -90,3 +96,36 @@ def write_keys(path: Path, ids: np.ndarray, document_ids: np.ndarray, following:
 
 def draft_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
+class Keys(Work):
+    """Plan the pass `keys`, and tell its cost."""
+
+    def recording(self, basis: Basis, text: Text) -> Recording:
+        request = basis.request
+        settings = {**request.weights_settings(), "batch_size": request.batch_size, "shard_positions": request.shard_positions}
+        settings |= {"key_site": KEY_SITE, "min_index": request.options["min_index"]}
+        folder = keys_folder(request.target).resolve()
+        remove_drafts(folder)
+        if (run_id := run_with(basis.con, "keys", text.corpus_id, settings)) is not None:
+            take_back_lost(basis.con, folder, text.corpus_id, run_id, text.seen.spans)
+        of = {"folder": folder, "corpus_id": text.corpus_id, "min_index": request.options["min_index"]}
+        return Recording(settings, lambda _: partial(key_recorder, **of))
+
+    def rows(self, probe: Probe) -> dict[str, int]:
+        return {"key_file": len(probe.seen.spans)} if probe.seen else {}
+
+    def seconds(self, probe: Probe) -> float:
+        """Of the forward passes, where no sweep reads the text: what it adds to them is a copy."""
+        if probe.seen is None or probe.request.is_swept:
+            return 0.0
+        batch = probe.batch
+        return fastest(lambda: list(read_batch(probe.model, [], batch))) / sum(map(n_tokens, batch)) * probe.seen.n_positions
+
+    def n_bytes(self, probe: Probe) -> int:
+        """The keys of a shard, and they once more in order."""
+        return max((2 * 2 * span.n_positions * probe.model.d_model for span in probe.seen.spans), default=0) if probe.seen else 0
+
+
+def key_recorder(worker: Worker, folder: Path, corpus_id: int, min_index: int) -> KeyRecorder:
+    return KeyRecorder(worker.model, folder, corpus_id, min_index)

@@ -6,13 +6,28 @@ a discount for n-grams that are counted once, twice, and more often, from how ma
 as there is room, and is a token of contexts like any other; nothing reaches from one document into the next.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 import torch
 
+from ingest.recorders.plans import Basis, Plan, Probe, Work
+from ingest.recorders.reading import n_tokens
+from ingest.recorders.rows import text_tables
+from ingest.request import Request
+from ingest.store.committer import work_folder
+from ingest.text.chats import render_chats
+from ingest.text.corpora import Corpus
+from ingest.text.counted import counted_documents, read_tokens, text_digest
+from ingest.text.parts import documents_of_spans
+from ingest.text.sequences import CutDocument, bos_token
+from ingest.timing import fastest
+from ingest.workers.pool import Job, job
+from ingest.workers.worker import Progress, Tables, Worker
+from schema.errors import AtlasError
 from schema.open.store import open_memory
 from schema.patient import patient
 
@@ -144,3 +159,68 @@ def scoring() -> str:
         FROM found
         ORDER BY position_id, ngram_order
     """
+
+
+class Ngram(Work):
+    """Plan the pass `ngram`, and tell its cost."""
+
+    def plans(self, basis: Basis) -> Iterable[Plan]:
+        if basis.text is None:
+            return
+        text, request, other = basis.text, basis.request, counted_corpus(basis.request)
+        counts = {"corpus": other.name, "split": other.split, "revision": other.revision}
+        settings = {**request.weights_settings(), "counts": counts, "orders": list(ORDERS), "shard_positions": request.shard_positions}
+        bos = bos_token(basis.model.tokenizer, request.bos)
+
+        def jobs(run_id: int, pending: list[int]) -> Iterable[Job]:
+            texts = counted_tokens(basis, other)
+            for i, documents in documents_of_spans(text.seen.spans, text.documents()):
+                if i in pending:
+                    of = {"run_id": run_id, "corpus_id": text.corpus_id, "bos": bos, "d_vocab": basis.model.d_vocab}
+                    yield job(run_id, i, compute, documents=documents, texts=texts, **of)
+
+        yield Plan(settings, [span.n_positions for span in text.seen.spans], "positions", jobs, text.corpus_id)
+
+    def rows(self, probe: Probe) -> dict[str, int]:
+        """At most: BOS and the last token of a document have none."""
+        return {"ngram_prediction": len(ORDERS) * probe.seen.n_positions} if probe.seen else {}
+
+    def seconds(self, probe: Probe) -> float:
+        """Of counting as much text as is predicted, and predicting it: how much there is to count in is not known before it is read."""
+        if probe.seen is None:
+            return 0.0
+        texts = [s.token_ids for s in probe.sequences]
+        # position_ids are of no account here
+        each = fastest(lambda: scored(counted(texts, probe.model.d_vocab), [(ids, ids) for ids in texts])) / sum(map(n_tokens, probe.sequences))
+        return each * probe.seen.n_positions
+
+
+def counted_corpus(request: Request) -> Corpus:
+    """The corpus to count in, every document of it."""
+    name, split = request.options["ngram_corpus"], request.options["ngram_split"]
+    # what is said of the corpus that is predicted says nothing of another
+    same = {} if name is None else {"corpus": name, "config": None, "corpus_revision": None, "format": None}
+    return replace(request, **same, split=split, every=1, max_documents=None).open_corpus(work_folder(request.target))
+
+
+def counted_tokens(basis: Basis, other: Corpus) -> list[np.ndarray]:
+    """token_ids of each document to count, [n]. Raises AtlasError if nothing is left of the text: what is counted must not be predicted."""
+    tokenizer = basis.model.tokenizer
+    predicted = {text_digest(d.document) for d in basis.text.documents()} if basis.text else set()
+    found = list(counted_documents(render_chats(other.documents(), tokenizer, is_chat=basis.request.chat), tokenizer, predicted))
+    if not found:
+        raise AtlasError(
+            f"corpus {other.name!r}, split '{other.split}', has no text to count in: its documents are those that are predicted. "
+            "Name another split (--ngram-split) or another corpus (--ngram-corpus)"
+        )
+    return found
+
+
+def compute(
+    worker: Worker, progress: Progress, *, run_id: int, corpus_id: int, documents: list[CutDocument], texts: list[np.ndarray],
+    bos: int | None, d_vocab: int,
+) -> Tables:  # fmt: skip
+    con = worker.kept(run_id, lambda: counted(texts, d_vocab))
+    rows = scored(con, [read_tokens(d, bos) for d in documents if d.sequences])
+    progress(sum(len(s.token_ids) for d in documents for s in d.sequences))
+    return {**text_tables(documents, corpus_id), "ngram_prediction": rows}

@@ -1,13 +1,22 @@
 """Rows of the map: values, and states of traced positions, placed in the plane."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import pyarrow as pa
 import torch
 from torch.nn.functional import normalize
 
 from ingest.model.models import Model
-from ingest.recorders.layout import placed, principal
-from ingest.recorders.values import nearest
+from ingest.recorders.layout import EPOCHS, placed, principal
+from ingest.recorders.plans import Basis, Plan, Probe, Work
+from ingest.recorders.reads import neighbours, states_of, traced_positions
+from ingest.recorders.values import N_NEIGHBOURS, nearest
+from ingest.text.survey import smallest
+from ingest.timing import fastest
+from ingest.workers.pool import Job, job
+from ingest.workers.worker import Progress, Tables, Worker
+from schema.terms import LAYOUTS
 
 
 def value_rows(model: Model, run_id: int, seed: int, indices: np.ndarray, cosines: np.ndarray) -> pa.Table:
@@ -31,3 +40,63 @@ def state_rows(model: Model, site: str, run_id: int, seed: int, positions: np.nd
 def point_rows(layout: str, run_id: int, layers: np.ndarray, columns: dict[str, object], xy: np.ndarray) -> pa.Table:
     shared = {"run_id": np.full(len(xy), run_id, np.int32), "layout": pa.repeat(layout, len(xy)), "layer": layers.astype(np.int16)}
     return pa.table({**shared, **columns, "x": xy[:, 0].copy(), "y": xy[:, 1].copy()})
+
+
+MOST_STATES = 50_000
+"""States placed at once. Their vectors take 0.2 GB at a width of 1,024, and each is compared with all; of more positions a seeded sample is placed."""
+
+PROBED = 1024
+"""Values that a dry run places."""
+
+
+class Map(Work):
+    """Plan the pass `map`, and tell its cost."""
+
+    def plans(self, basis: Basis) -> Iterable[Plan]:
+        """Layouts of what the atlas holds. What it can give is one of the settings, so that a run after another trace is another run."""
+        settings = {**basis.request.weights_settings(), "seed": basis.request.seed, "n_neighbours": N_NEIGHBOURS, "n_epochs": EPOCHS}
+        n_traced = len(traced_positions(basis.con))
+        arguments = {"value": value_arguments, "resid_post": state_arguments}
+        for layout in LAYOUTS if n_traced else ("value",):
+            of = {"layout": layout, "seed": basis.request.seed}
+
+            def jobs(run_id: int, shards: list[int], of: dict = of) -> Iterable[Job]:
+                return (job(run_id, i, compute, run_id=run_id, **of, **arguments[of["layout"]](basis)) for i in shards)
+
+            yield Plan({**settings, "layout": layout, **({} if layout == "value" else {"n_traced": n_traced})}, [1], "layouts", jobs)
+
+    def rows(self, probe: Probe) -> dict[str, int]:
+        return {"map_point": probe.model.n_layers * probe.model.d_ffn + n_states(probe)}
+
+    def seconds(self, probe: Probe) -> float:
+        """The descent takes as long for every point, and the states are compared with each other first."""
+        units = normalize(probe.model.values(0)[:PROBED], dim=1)
+        cosines, indices = nearest(0, [units.unsqueeze(0)])
+        start = principal(lambda _: units, 1)
+        point = fastest(lambda: placed(indices, cosines, start, 0)) / len(units)
+        pair = fastest(lambda: nearest(0, [units.unsqueeze(0)])) / len(units) ** 2
+        return point * (probe.model.n_layers * probe.model.d_ffn + n_states(probe)) + pair * n_states(probe) ** 2
+
+
+def value_arguments(basis: Basis) -> dict[str, object]:
+    """The neighbours that the weights' run has found: no two values are compared again."""
+    indices, cosines = neighbours(basis.con, basis.model.n_layers, basis.model.d_ffn)
+    return {"indices": indices, "cosines": cosines}
+
+
+def state_arguments(basis: Basis) -> dict[str, object]:
+    """Positions [n] and states [n_layers, n, d_model] of all traced positions, or of a seeded sample of as many as fit."""
+    n_layers = basis.model.n_layers
+    positions = smallest(basis.request.seed, 0, traced_positions(basis.con), max(MOST_STATES // n_layers, 1))
+    return {"positions": positions, "states": np.stack([states_of(basis.con, layer, "resid_post", positions) for layer in range(n_layers)])}
+
+
+def compute(worker: Worker, progress: Progress, *, run_id: int, layout: str, seed: int, **of: np.ndarray) -> Tables:
+    rows = value_rows(worker.model, run_id, seed, **of) if layout == "value" else state_rows(worker.model, layout, run_id, seed, **of)
+    progress(1)
+    return {"map_point": rows}
+
+
+def n_states(probe: Probe) -> int:
+    layers = probe.model.n_layers
+    return layers * min(len(probe.seen.sample), max(MOST_STATES // layers, 1)) if probe.seen else 0

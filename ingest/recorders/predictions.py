@@ -1,5 +1,6 @@
 """The model's prediction at every position, recorded while the text is read: the output head on the last state, some rows at a time."""
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +12,11 @@ from ingest.model.hooks import LayerRecord
 from ingest.model.models import Model
 from ingest.model.ranking import rank_of, top_k
 from ingest.recorders.base import Batch, Holding
+from ingest.recorders.plans import Basis, Probe, Recording, Text, Work
 from ingest.recorders.prediction_kernel import read_logits
+from ingest.recorders.reading import n_tokens, read_batch
 from ingest.text.tokens import token_rows
+from ingest.timing import fastest
 from ingest.workers.worker import Progress, Tables, Worker
 
 ROWS = 512
@@ -127,3 +131,32 @@ def word_marks(model: Model) -> Tensor:
 
 def prediction_recorder(worker: Worker, run_id: int) -> PredictionRecorder:
     return PredictionRecorder(worker.model, worker.kept(run_id, lambda: word_marks(worker.model)))
+
+
+class Prediction(Work):
+    """Plan the pass `prediction`, and tell its cost."""
+
+    def recording(self, basis: Basis, text: Text) -> Recording:
+        request = basis.request
+        settings = {**request.weights_settings(), "batch_size": request.batch_size, "shard_positions": request.shard_positions}
+        return Recording(settings, lambda run_id: partial(prediction_recorder, run_id=run_id))
+
+    def rows(self, probe: Probe) -> dict[str, int]:
+        return {"position_prediction": probe.seen.n_positions} if probe.seen else {}
+
+    def seconds(self, probe: Probe) -> float:
+        """What it adds to the forward passes of a sweep, or all of them where no sweep reads the text."""
+        if probe.seen is None:
+            return 0.0
+        batch = probe.batch
+        recorder = PredictionRecorder(probe.model, word_marks(probe.model))
+
+        def reading(*recorders: PredictionRecorder) -> float:
+            return fastest(lambda: list(read_batch(probe.model, [(each, None) for each in recorders], batch)))
+
+        seconds = reading(recorder) - (reading() if probe.request.is_swept else 0.0)
+        return max(seconds, 0.0) / sum(map(n_tokens, batch)) * probe.seen.n_positions
+
+    def n_bytes(self, probe: Probe) -> int:
+        """The logits of some rows, and on a GPU their probabilities and what is made of them."""
+        return ROWS * probe.model.d_vocab * 4 * (1 if probe.model.device.type == "cpu" else 4)

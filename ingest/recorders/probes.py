@@ -1,5 +1,7 @@
 """Random tokens that repeat, and what heads and the model make of them (Elhage et al. 2021; Olsson et al. 2022)."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import pyarrow as pa
 
@@ -8,11 +10,14 @@ from ingest.model.models import Model
 from ingest.recorders.base import Batch
 from ingest.recorders.copying import CopyingRecorder
 from ingest.recorders.heads import HeadRecorder
+from ingest.recorders.plans import Basis, Plan, Probe, Work
 from ingest.recorders.reading import n_tokens, read_batch
 from ingest.text.sequences import NO_NEXT_TOKEN, Sequence, bos_token
 from ingest.text.survey import hashes
 from ingest.text.tokens import token_rows
-from ingest.workers.worker import Tables
+from ingest.timing import timed
+from ingest.workers.pool import Job, job
+from ingest.workers.worker import Progress, Tables, Worker
 from schema.errors import AtlasError
 from schema.terms import PROBES
 
@@ -91,3 +96,29 @@ class LossRecorder:
         for s, state in zip(self.sequences, states, strict=True):
             log_probs = self.model.lens(state[: n_tokens(s) - 1]).log_softmax(-1).cpu().numpy()
             self.found[s.sequence_id] = -log_probs[np.arange(n_tokens(s) - 1), s.token_ids[1:]]
+
+
+class HeadProbe(Work):
+    """Plan the pass `head_probe`, and tell its cost."""
+
+    def plans(self, basis: Basis) -> Iterable[Plan]:
+        request = basis.request
+        of = {"bos": request.bos, "seed": request.seed}
+
+        def jobs(run_id: int, probes: list[int]) -> Iterable[Job]:
+            return (job(run_id, i, compute, probe=PROBES[i], **of) for i in probes)
+
+        yield Plan({**request.weights_settings(), **of}, [1] * len(PROBES), "probes", jobs)
+
+    def rows(self, probe: Probe) -> dict[str, int]:
+        n_blocks = sum(n_times for _, n_times in SHAPES.values())
+        return {"head_probe": len(PROBES) * probe.model.n_layers * probe.model.n_heads, "probe_loss": n_blocks}
+
+    def seconds(self, probe: Probe) -> float:
+        return len(PROBES) * timed(lambda: probe_tables(probe.model, PROBES[0], probe.request.bos, probe.request.seed))
+
+
+def compute(worker: Worker, progress: Progress, *, probe: str, bos: str, seed: int) -> Tables:
+    tables = probe_tables(worker.model, probe, bos, seed)
+    progress(1)
+    return tables

@@ -1,13 +1,43 @@
 """What passes read back of what is loaded, each as one SELECT."""
 
+from dataclasses import dataclass
+
 import duckdb
 import numpy as np
 
-from ingest.recorders.direct_path import Bigrams
 from ingest.recorders.kernel import NOWHERE
-from ingest.recorders.removal import Trigger
 from ingest.store.merges import merged_layer
 from schema.terms import TAILS
+
+Tokens = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Bigrams:
+    """How often tokens follow each other in a corpus: a row for each two that do, by token, then follower."""
+
+    token_ids: np.ndarray
+    """[n] int64, ascending"""
+    follower_ids: np.ndarray
+    """[n] int64"""
+    counts: np.ndarray
+    """[n] int64"""
+
+    def of(self, token_ids: np.ndarray) -> "Bigrams":
+        """Those of some tokens [m], ascending and without a gap among those there are."""
+        rows = slice(np.searchsorted(self.token_ids, token_ids[0]), np.searchsorted(self.token_ids, token_ids[-1], side="right"))
+        return Bigrams(self.token_ids[rows], self.follower_ids[rows], self.counts[rows])
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """A trigger of the tail max. token_ids: its prefix, from the start of the sequence to the trigger's own token; has_bos: the first is BOS."""
+
+    neuron: int
+    rank: int
+    position_id: int
+    token_ids: Tokens
+    has_bos: bool
 
 
 def known_triggers(

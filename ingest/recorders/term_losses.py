@@ -5,7 +5,7 @@ come from paths through at most n heads, and with as many as there are layers fr
 adds beside its heads, its bias, is there in every run.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +17,16 @@ from ingest.model.hooks import CONTEXT, LayerRecord
 from ingest.model.models import Model
 from ingest.model.modules import in_float32
 from ingest.recorders.base import Batch
+from ingest.recorders.plans import Basis, Plan, Probe, Text, Work
 from ingest.recorders.probes import LossRecorder
 from ingest.recorders.reading import batches, n_tokens, read_batch
+from ingest.request import Request
+from ingest.text.drawn import drawn_sequences
 from ingest.text.sequences import Sequence as TokenSequence
-from ingest.workers.worker import Progress
+from ingest.timing import fastest
+from ingest.workers.pool import Job, job
+from ingest.workers.worker import Progress, Tables, Worker
+from schema.errors import AtlasError
 
 Term = tuple[str, int | None, int | None]
 """Columns term, most_heads and layer."""
@@ -122,3 +128,64 @@ def term_rows(model: Model, corpus_id: int, sequences: Sequence[TokenSequence], 
             "n": np.full(len(sums), n, np.int64),
         }
     )
+
+
+N_SEQUENCES = 256
+"""Sequences that are read, drawn by the seed: 65,000 predictions in contexts of 256, whose mean is good to about 0.01 nats."""
+
+
+class TermLoss(Work):
+    """Plan the pass `term_loss`, and tell its cost."""
+
+    def check_model(self, request: Request, model: Model) -> None:
+        """An FFN is no sum over paths: held as it is, it would bring to the direct path what heads had told it, and with less of it before it, it
+        would do what it never does."""
+        if (layer := writes_by_ffn(model)) is not None:
+            raise AtlasError(
+                f"--term-loss: {model.name} has FFNs that write (layer {layer}), and what they write is no sum over paths through heads; "
+                "it is told of models of attention alone, such as attention-2l-sotu"
+            )
+
+    def note(self, basis: Basis) -> str | None:
+        is_there = basis.text is None or basis.text.seen.n_positions > basis.text.seen.n_sequences
+        return None if is_there else "note: no term_loss: every sequence of this corpus is one token, and none is predicted"
+
+    def plans(self, basis: Basis) -> Iterable[Plan]:
+        if basis.text is None or self.note(basis):
+            return
+        text, request = basis.text, basis.request
+        settings = {**request.weights_settings(), "seed": request.seed, "sequences": N_SEQUENCES, "batch_size": request.batch_size}
+
+        def jobs(run_id: int, _: list[int]) -> Iterable[Job]:
+            sequences, counts = sampled(text, request.seed, basis.model.d_vocab)
+            yield job(run_id, 0, compute, corpus_id=text.corpus_id, sequences=sequences, counts=counts, batch_tokens=request.batch_tokens)
+
+        yield Plan(settings, [min(N_SEQUENCES, text.seen.n_sequences)], "sequences", jobs, text.corpus_id)
+
+    def rows(self, probe: Probe) -> dict[str, int]:
+        """The unigram, the model, paths of each length, and two of each layer."""
+        return {"term_loss": 3 * probe.model.n_layers + 3 if probe.seen else 0}
+
+    def seconds(self, probe: Probe) -> float:
+        few = [s for s in probe.batch if len(s.token_ids) > 1]
+        if probe.seen is None or not few:
+            return 0.0
+        counts = np.ones(probe.model.d_vocab)
+        each = fastest(lambda: term_rows(probe.model, 0, few, counts, probe.request.batch_tokens, lambda _: None)) / len(few)
+        return each * min(N_SEQUENCES, probe.seen.n_sequences)
+
+
+def sampled(text: Text, seed: int, d_vocab: int) -> tuple[list[TokenSequence], np.ndarray]:
+    """The sequences of the sample, those of one token left out, and how often each token is predicted in the whole text, [d_vocab]; one pass over it."""
+    counts = np.zeros(d_vocab, np.int64)
+
+    def counted() -> Iterable[TokenSequence]:
+        for s in (s for document in text.documents() for s in document.sequences):
+            np.add.at(counts, s.token_ids[1:], 1)
+            yield s
+
+    return drawn_sequences(counted(), seed, N_SEQUENCES), counts
+
+
+def compute(worker: Worker, progress: Progress, *, corpus_id: int, sequences: list[TokenSequence], counts: np.ndarray, batch_tokens: int) -> Tables:
+    return {"term_loss": term_rows(worker.model, corpus_id, sequences, counts, batch_tokens, progress)}

@@ -1,6 +1,6 @@
 """Rows of a suite's sentences, from what their documents say, and what the model does with those of one paradigm."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 import numpy as np
@@ -10,11 +10,17 @@ from torch import Tensor
 
 from ingest.model.models import Model
 from ingest.recorders.contrasts import Contrast, LastPredictions, SignedNorms, contrast_rows, divergence
-from ingest.recorders.reading import read_batch, up_to_last
-from ingest.text.sequences import CutDocument
-from ingest.text.suites.formulas import parse_formula
+from ingest.recorders.plans import Basis, Plan, Probe, Work
+from ingest.recorders.reading import n_tokens, read_batch, up_to_last
+from ingest.recorders.rows import text_tables
+from ingest.request import Request
+from ingest.text.sequences import CutDocument, bos_token
+from ingest.text.suites.formulas import n_terms, parse_formula
 from ingest.text.suites.item import CRITICAL
-from ingest.workers.worker import Progress, Tables
+from ingest.timing import fastest
+from ingest.workers.pool import Job, job
+from ingest.workers.worker import Progress, Tables, Worker
+from schema.errors import AtlasError
 
 ITEM_SCHEMA = pa.schema(
     [
@@ -148,3 +154,61 @@ def batched_items(documents: list[CutDocument], batch_tokens: int) -> Iterator[l
 def items_of(documents: list[CutDocument]) -> Iterator[list[CutDocument]]:
     """The sentences of each item, which stand together."""
     return (list(same) for _, same in groupby(documents, key=lambda d: d.document.metadata["item"]))
+
+
+class Test(Work):
+    """Plan the pass `test`, and tell its cost."""
+
+    def check_model(self, request: Request, model: Model) -> None:
+        if bos_token(model.tokenizer, request.bos) is None:
+            raise AtlasError(f"--suite: nothing would predict the first token of a sentence, since {model.name} reads no BOS by itself; give --bos start")
+
+    def plans(self, basis: Basis) -> Iterable[Plan]:
+        if basis.text is None:
+            return
+        text, request = basis.text, basis.request
+        amounts = [sum(1 for _ in same) for _, same in groupby(text.documents(), key=paradigm_of)]
+
+        def jobs(run_id: int, pending: list[int]) -> Iterable[Job]:
+            for i, (_, same) in enumerate(groupby(text.documents(), key=paradigm_of)):
+                if i in pending:
+                    yield job(run_id, i, compute, documents=list(same), run_id=run_id, corpus_id=text.corpus_id, batch_tokens=request.batch_tokens)
+
+        yield Plan({**request.weights_settings(), "batch_size": request.batch_size}, amounts, "sentences", jobs, text.corpus_id)
+
+    def rows(self, probe: Probe) -> dict[str, int]:
+        """Of regions at most."""
+        if probe.seen is None:
+            return {}
+        documents = list(probe.request.open_corpus(probe.request.target.parent).documents())
+        paradigms = {(d.metadata["suite"], d.metadata["paradigm"]) for d in documents if d.metadata["kind"] == "pair"}
+        n_regions = sum(len(d.metadata["regions"]) for d in documents if isinstance(d.metadata["regions"], dict))
+        n_perturbed = sum(d.metadata["role"] == "perturbed" for d in documents)
+        formulas = {(d.metadata["suite"], d.metadata["paradigm"], d.metadata["expectation"]) for d in documents if d.metadata["kind"] == "region"}
+        return {
+            "test_item": len(documents), "test_region": n_regions, "test_term": sum(n_terms(str(text)) for *_, text in formulas),
+            "test_divergence": n_perturbed, "neuron_contrast": len(paradigms) * probe.model.n_layers * probe.model.d_ffn,
+        }  # fmt: skip
+
+    def seconds(self, probe: Probe) -> float:
+        """Of reading each sentence once more."""
+        if probe.seen is None:
+            return 0.0
+        batch = probe.batch
+        sample = np.array([s.first_position_id + n_tokens(s) - 1 for s in batch])
+        heard = SignedNorms(probe.model, value_norms(probe.model))
+        return fastest(lambda: list(read_batch(probe.model, [(heard, sample)], batch))) / sum(map(n_tokens, batch)) * probe.seen.n_positions
+
+
+def compute(
+    worker: Worker, progress: Progress, *, documents: list[CutDocument], run_id: int, corpus_id: int, batch_tokens: int
+) -> Tables:  # fmt: skip
+    tables = {**text_tables(documents, corpus_id), **item_rows(documents)}
+    kind = documents[0].document.metadata["kind"]
+    if kind == "pair":
+        norms = worker.kept(run_id, lambda: value_norms(worker.model))
+        return {**tables, **contrasted(worker.model, norms, documents, corpus_id, batch_tokens, progress)}
+    if kind == "inv":
+        return {**tables, **diverged(worker.model, documents, batch_tokens, progress)}
+    progress(len(documents))
+    return {**tables, **term_rows(documents, corpus_id)} if kind == "region" else tables

@@ -3,7 +3,7 @@
 Source: Ethayarajh 2019, "How Contextual are Contextualized Word Representations?": anisotropy and self-similarity.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,10 +15,14 @@ from torch.nn.functional import normalize
 from ingest.model.hooks import LayerRecord
 from ingest.model.models import Model
 from ingest.recorders.base import Batch
+from ingest.recorders.plans import Basis, Plan, Probe, Work
 from ingest.recorders.reading import batches, read_batch
+from ingest.text.drawn import drawn_sequences
 from ingest.text.sequences import Sequence as TokenSequence
 from ingest.text.survey import hashes
-from ingest.workers.worker import Progress, Tables
+from ingest.timing import fastest
+from ingest.workers.pool import Job, job
+from ingest.workers.worker import Progress, Tables, Worker
 
 COUNTS = {"n_states": pa.int32(), "n_pairs": pa.int64(), "n_tokens": pa.int32()}
 MEASURES = ("mean_cosine", "mean_norm", "top_dimension_share", "first_component_share", "self_similarity")
@@ -175,3 +179,65 @@ def state_tables(model: Model, corpus_id: int, sequences: Sequence[TokenSequence
         ),
         "layer_geometry": geometry_rows(corpus_id, recorder.states.double().numpy(), recorder.token_of, recorder.units.double().numpy(), counts),
     }
+
+
+N_POSITIONS = 200_000
+"""Positions that are read, at most: whole sequences, drawn by the seed."""
+
+
+class TokenState(Work):
+    """Plan the pass `token_state`, and tell its cost."""
+
+    def note(self, basis: Basis) -> str | None:
+        is_there = basis.text is None or basis.text.seen.n_positions > basis.text.seen.n_sequences
+        return None if is_there else "note: no token_state: every sequence of this corpus is one token, and states at index 0 are left out"
+
+    def plans(self, basis: Basis) -> Iterable[Plan]:
+        if basis.text is None or self.note(basis):
+            return
+        text, request = basis.text, basis.request
+        n = n_sequences(text.seen.n_positions, text.seen.n_sequences)
+        settings = {**request.weights_settings(), "seed": request.seed, "positions": N_POSITIONS, "batch_size": request.batch_size}
+
+        def jobs(run_id: int, _: list[int]) -> Iterable[Job]:
+            sequences = drawn_sequences((s for d in text.documents() for s in d.sequences), request.seed, n)
+            given = {"is_text": is_text(basis), "seed": request.seed, "batch_tokens": request.batch_tokens}
+            yield job(run_id, 0, compute, corpus_id=text.corpus_id, sequences=sequences, **given)
+
+        yield Plan(settings, [n], "sequences", jobs, text.corpus_id)
+
+    def rows(self, probe: Probe) -> dict[str, int]:
+        """Of token_state at most: few texts hold so many frequent tokens."""
+        if probe.seen is None:
+            return {"token_state": 0, "layer_geometry": 0}
+        n = min(MOST_TOKENS, min(probe.seen.n_positions, N_POSITIONS) // LEAST)
+        return {"token_state": n * len(kept_layers(probe.model.n_layers)), "layer_geometry": probe.model.n_layers + 1}
+
+    def seconds(self, probe: Probe) -> float:
+        few = [s for s in probe.batch if len(s.token_ids) > 1]
+        if probe.seen is None or not few:
+            return 0.0
+        chosen = chosen_of(few, np.ones(probe.model.d_vocab, bool), 0)
+        each = fastest(lambda: state_tables(probe.model, 0, few, chosen, probe.request.batch_tokens, lambda _: None)) / len(few)
+        return each * n_sequences(probe.seen.n_positions, probe.seen.n_sequences)
+
+    def n_bytes(self, probe: Probe) -> int:
+        """Sums by token, and the states that are held, in every layer."""
+        return ((MOST_TOKENS + N_STATES) * (probe.model.n_layers + 1) * 4 + N_LAYERS * MOST_TOKENS * 8) * probe.model.d_model
+
+
+def n_sequences(n_positions: int, n_sequences: int) -> int:
+    """How many sequences of a text are about N_POSITIONS."""
+    return max(1, min(n_sequences, n_sequences * N_POSITIONS // max(n_positions, 1)))
+
+
+def is_text(basis: Basis) -> np.ndarray:
+    """Of each row of the vocabulary, and none beyond it: [at least d_vocab]."""
+    found = np.zeros(max(basis.model.d_vocab, basis.model.n_embeddings), bool)
+    ids = basis.con.execute("SELECT k.token_id FROM token AS k WHERE NOT k.is_special").fetchnumpy()["token_id"]
+    found[np.asarray(ids, np.int64)] = True
+    return found
+
+
+def compute(worker: Worker, progress: Progress, *, corpus_id: int, sequences: list[TokenSequence], is_text: np.ndarray, seed: int, batch_tokens: int) -> Tables:
+    return state_tables(worker.model, corpus_id, sequences, chosen_of(sequences, is_text, seed), batch_tokens, progress)

@@ -3,6 +3,7 @@
 Source: Mikolov et al. 2013, word vectors by cosine; Mu and Viswanath 2018: vectors share a mean, which is taken off first.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,10 @@ from torch.nn.functional import cosine_similarity, normalize
 from ingest.model.embedding import token_rows
 from ingest.model.models import Model
 from ingest.model.ranking import top_k
+from ingest.recorders.plans import Basis, Plan, Probe, Work
+from ingest.timing import fastest
+from ingest.workers.pool import Job, job
+from ingest.workers.worker import Progress, Tables, Worker
 
 N_NEIGHBOURS = 20
 CHUNK = 256
@@ -86,3 +91,66 @@ def space_row(space: Space) -> pa.Table:
     """The row of `token_space`."""
     mean = pa.FixedSizeListArray.from_arrays(pa.array(space.mean.cpu().numpy()), len(space.mean))
     return pa.table({"space": [space.name], "n_tokens": np.array([len(space.token_ids)], np.int32), "mean": mean})
+
+
+SHARD_TOKENS = 8192
+
+
+class TokenVector(Work):
+    """Plan the pass `token_vector`, and tell its cost."""
+
+    def plans(self, basis: Basis) -> Iterable[Plan]:
+        ids, _ = text_tokens(basis)
+        parts = [(space, first) for space in spaces(basis.model) for first in range(0, n_rows(basis.model, space, ids), SHARD_TOKENS)]
+
+        def jobs(run_id: int, shards: list[int]) -> Iterable[Job]:
+            return (job(run_id, i, compute, run_id=run_id, space=parts[i][0], first=parts[i][1], token_ids=ids) for i in shards)
+
+        amounts = [min(SHARD_TOKENS, n_rows(basis.model, space, ids) - first) for space, first in parts]
+        yield Plan(basis.request.weights_settings(), amounts, "tokens", jobs)
+
+    def rows(self, probe: Probe) -> dict[str, int]:
+        """At most: control tokens have no vector."""
+        n = sum(size(probe.model, space) for space in spaces(probe.model))
+        return {"token_space": len(spaces(probe.model)), "token_vector": n, "token_neighbour": n * N_NEIGHBOURS}
+
+    def seconds(self, probe: Probe) -> float:
+        space = space_of(probe.model, "input", np.arange(probe.model.n_embeddings))
+        each = fastest(lambda: vector_tables(space, slice(0, CHUNK))) / min(CHUNK, probe.model.n_embeddings)
+        return each * sum(size(probe.model, name) for name in spaces(probe.model))
+
+    def n_bytes(self, probe: Probe) -> int:
+        """The vectors, and each of them less the mean; the cosines of a chunk."""
+        largest = max(size(probe.model, space) for space in spaces(probe.model))
+        return largest * (3 * probe.model.d_model + 2 * CHUNK) * 4
+
+
+def text_tokens(basis: Basis) -> tuple[np.ndarray, list[str]]:
+    """Tokens that are text, [n] int64 ascending, and the text of each."""
+    rows = basis.con.execute("SELECT k.token_id, k.text FROM token AS k WHERE NOT k.is_special ORDER BY k.token_id").fetchall()
+    return np.array([token_id for token_id, _ in rows], np.int64), [text for _, text in rows]
+
+
+def spaces(model: Model) -> tuple[str, ...]:
+    return ("input",) if model.is_tied else ("input", "output")
+
+
+def size(model: Model, space: str) -> int:
+    """Rows of the matrix."""
+    return model.n_embeddings if space == "input" else model.d_vocab
+
+
+def n_rows(model: Model, space: str, token_ids: np.ndarray) -> int:
+    """How many of the tokens, ascending, have a row."""
+    return int(np.searchsorted(token_ids, size(model, space)))
+
+
+def compute(worker: Worker, progress: Progress, *, run_id: int, space: str, first: int, token_ids: np.ndarray) -> Tables:
+    kept: dict[str, Space] = worker.kept(run_id, dict)
+    if space not in kept:
+        kept.clear()  # the matrices of one space at a time
+        kept[space] = space_of(worker.model, space, token_ids)
+    found = kept[space]
+    tables = vector_tables(found, slice(first, first + SHARD_TOKENS))
+    progress(len(tables["token_vector"]))
+    return tables | ({"token_space": space_row(found)} if first == 0 else {})

@@ -1,14 +1,22 @@
 """The trace, recorded while the sampled positions are read."""
 
+from functools import partial
+
 import numpy as np
 import torch
 
 from ingest.model.hooks import RECORDED, LayerRecord
 from ingest.model.models import Model
 from ingest.recorders.base import Batch, Holding
-from ingest.recorders.traces import TracedStates, TraceSettings, join_states, trace_tables
+from ingest.recorders.lens import N_LENS_TOKENS
+from ingest.recorders.plans import Basis, Probe, Recording, Text, Work
+from ingest.recorders.reading import read_batch
+from ingest.recorders.reads import top_tokens, traced_positions
+from ingest.recorders.traces import N_SUB_UPDATES, TracedStates, TraceSettings, join_states, trace_tables
+from ingest.request import Request
+from ingest.timing import timed
 from ingest.workers.worker import Progress, Tables, Worker
-from schema.terms import SITES
+from schema.terms import SITES, STREAM_SITES
 
 
 class TraceRecorder(Holding):
@@ -50,3 +58,44 @@ def traced_states(layers: list[LayerRecord], batch: Batch) -> TracedStates:
 
 def trace_recorder(worker: Worker, value_tops: np.ndarray, run_id: int, settings: TraceSettings) -> TraceRecorder:
     return TraceRecorder(worker.model, value_tops, run_id, settings)
+
+
+class Trace(Work):
+    """Plan the pass `trace`, and tell its cost."""
+
+    def recording(self, basis: Basis, text: Text) -> Recording:
+        request, kept, value_tops = basis.request, trace_settings(basis.request), top_tokens(basis.con, basis.model.n_layers)
+        settings = {"trace": request.trace, "seed": request.seed, "vector_sites": list(kept.vector_sites), "coefficients": kept.n_coefficients}
+        return Recording(
+            {**request.weights_settings(), **settings, "batch_size": request.batch_size},
+            lambda run_id: partial(trace_recorder, value_tops=value_tops, run_id=run_id, settings=kept),
+            known=lambda run_id: traced_positions(basis.con, but=run_id),
+        )
+
+    def rows(self, probe: Probe) -> dict[str, int]:
+        if probe.seen is None:
+            return {}
+        kept, layers = trace_settings(probe.request), probe.model.n_layers
+        at_layer = {
+            "logit_lens": len(SITES), "logit_lens_token": len(SITES) * N_LENS_TOKENS, "coefficient": min(kept.n_coefficients, probe.model.d_ffn),
+            "layer_activity": 1, "sub_update": 2 * N_SUB_UPDATES,
+        }  # fmt: skip
+        states = 1 + layers * (len(kept.vector_sites) - 1)
+        at_position = {"trace": 1, "residual_state": states, **{table: n * layers for table, n in at_layer.items()}}
+        return {table: n * len(probe.seen.sample) for table, n in at_position.items()}
+
+    def seconds(self, probe: Probe) -> float:
+        """Everything computed of the positions, and where no sweep reads them, one forward pass for the eighth of a batch."""
+        if probe.seen is None:
+            return 0.0
+        batch = probe.batch
+        sample = np.array([s.first_position_id + len(s.token_ids) - 1 for s in batch])
+        value_tops = np.zeros((probe.model.n_layers, probe.model.d_ffn), np.int64)
+        recorder = TraceRecorder(probe.model, value_tops, 0, trace_settings(probe.request))
+        reading = timed(lambda: list(read_batch(probe.model, [(recorder, sample)], batch)))
+        computing = timed(lambda: recorder.tables(lambda _: None))
+        return (computing if probe.request.is_swept else reading + computing) / len(sample) * len(probe.seen.sample)
+
+
+def trace_settings(request: Request) -> TraceSettings:
+    return TraceSettings((*STREAM_SITES, *sorted(request.options["vectors"])), request.options["coefficients"], request.seed)

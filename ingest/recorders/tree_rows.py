@@ -1,14 +1,19 @@
 """Rows of the tables of structural probes: of one target in one place of the stream, and of the target itself."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from ingest.acting.bootstrap import cluster_interval
+from ingest.model.models import Model
 from ingest.recorders.linear_probe import standardised
-from ingest.recorders.structural_probe import fitted, predicted
+from ingest.recorders.plans import Basis, Plan, Probe, Work
+from ingest.recorders.reading import n_tokens, read_batch
+from ingest.recorders.structural_probe import BATCH, fitted, predicted, timed_step
 from ingest.recorders.tree_scores import (
     depth_correlation,
     distance_correlation,
@@ -17,10 +22,16 @@ from ingest.recorders.tree_scores import (
     spanning_tree,
     without,
 )
-from ingest.recorders.word_states import Place, WordStates
-from ingest.text.parsed import Parsed, ParsedText, depths, tree_distances
-from ingest.workers.worker import Tables
-from schema.terms import TREE_KINDS
+from ingest.recorders.word_states import Place, WordStates, places, states_of
+from ingest.request import Request
+from ingest.store.committer import work_folder
+from ingest.text.parsed import Parsed, ParsedText, depths, parsed_text, tree_distances
+from ingest.text.probed_words import MOST_WORDS, chosen_layers, chosen_ranks
+from ingest.timing import fastest
+from ingest.workers.pool import Job, job
+from ingest.workers.worker import Progress, Tables, Worker
+from schema.errors import AtlasError
+from schema.terms import TREE_KINDS, TREE_TARGETS
 
 EDGE = pa.schema(
     [
@@ -158,3 +169,92 @@ def edge_rows(run_id: int, place: Place, sentences: Sequence[Parsed], found: Seq
             ends = {"word_id": s.word_ids[word], "joined_word_id": s.word_ids[other], "distance": distances[word, other]}
             rows.append({"run_id": run_id, "layer": place[0], "site": place[1], **ends})
     return pa.Table.from_pylist(rows, EDGE)
+
+
+OPTION = "--tree-probe"
+
+WORDS_A_SENTENCE = 20
+"""Of English prose, about: what a dry run reckons with."""
+
+EPOCHS = 20
+"""That a fit takes, about."""
+
+
+class TreeProbe(Work):
+    """Plan the pass `tree_probe`, and tell its cost."""
+
+    def check_model(self, request: Request, model: Model) -> None:
+        chosen_layers(request.options["probe_layers"], model.n_layers)
+
+    def plans(self, basis: Basis) -> Iterable[Plan]:
+        if basis.text is None:
+            return
+        text, request = basis.text, basis.request
+        layers, ranks = chosen_layers(request.options["probe_layers"], basis.model.n_layers), chosen_ranks(request.options["tree_ranks"], basis.model.d_model)
+        parsed = parsed_text(basis.con, text.corpus_id, OPTION, request.seed)
+        found = trees(parsed)
+        require_trees(found)
+        shards = list(product(places(layers), TREE_TARGETS))
+        settings = {"layers": layers, "ranks": ranks, "seed": request.seed, "batch_size": request.batch_size}
+
+        def jobs(run_id: int, pending: list[int]) -> Iterable[Job]:
+            sequences = [s for d in text.documents() for s in d.sequences if s.sequence_id in parsed.sequences]
+            reading = {"layers": layers, "sequences": sequences, "batch_tokens": request.batch_tokens, "folder": work_folder(request.target)}
+            of = {"run_id": run_id, "corpus_id": text.corpus_id, "trees": found, "ranks": ranks, "seed": request.seed, "reading": reading}
+            return (job(run_id, i, compute, place=shards[i][0], target=shards[i][1], **of) for i in pending)
+
+        yield Plan({**request.weights_settings(), **settings}, [1] * len(shards), "probes", jobs, text.corpus_id)
+
+    def rows(self, probe: Probe) -> dict[str, int]:
+        """Of edges at most."""
+        n_places = 1 + len(chosen_layers(probe.request.options["probe_layers"], probe.model.n_layers))
+        n_ranks = len(chosen_ranks(probe.request.options["tree_ranks"], probe.model.d_model))
+        n_words = min(MOST_WORDS[True], probe.seen.n_positions) if probe.seen else 0
+        n_probes = len(TREE_TARGETS) * n_places
+        return {"tree_task": len(TREE_TARGETS), "tree_probe": n_probes * len(TREE_KINDS) * n_ranks, "tree_edge": n_places * n_words}
+
+    def seconds(self, probe: Probe) -> float:
+        """Of fits, from one step on a batch of random sentences, and of reading the words in both models."""
+        if probe.seen is None:
+            return 0.0
+        n, random = min(sum(MOST_WORDS.values()), probe.seen.n_positions), np.random.default_rng(0)
+        states = [random.normal(size=(WORDS_A_SENTENCE, probe.model.d_model)).astype(np.float32) for _ in range(BATCH)]
+        ranks = chosen_ranks(probe.request.options["tree_ranks"], probe.model.d_model)
+        n_steps = (
+            n
+            / WORDS_A_SENTENCE
+            / BATCH
+            * EPOCHS
+            * len(TREE_TARGETS)
+            * len(TREE_KINDS)
+            * (1 + len(chosen_layers(probe.request.options["probe_layers"], probe.model.n_layers)))
+        )
+        batch = probe.batch
+        reading = fastest(lambda: list(read_batch(probe.model, [], batch))) / sum(map(n_tokens, batch))
+        return sum(fastest(timed_step(states, rank)) for rank in ranks) * n_steps + 2 * n * reading
+
+    def n_bytes(self, probe: Probe) -> int:
+        """The same model with random weights, and the states of one place: as they are, standardised and in batches."""
+        weights = sum(p.numel() * p.element_size() for p in probe.model.hf.parameters())
+        return weights + 4 * sum(MOST_WORDS.values()) * probe.model.d_model * 4
+
+
+def require_trees(found: Trees) -> None:
+    """Raise AtlasError without a sentence to learn from, or without one that can be scored."""
+    for what, sentences in (("to learn from", found.train), ("of the test", found.test)):
+        if not any((~s.is_punctuation).sum() > 1 for s in sentences):
+            raise AtlasError(
+                f"{OPTION}: of the sentences {what} none has a whole tree of read words ({found.n_left_out} sentences of both parts are left out); "
+                "give --words with heads, or more text"
+            )
+
+
+def compute(
+    worker: Worker, progress: Progress, *, run_id: int, corpus_id: int, place: Place, target: str, trees: Trees, ranks: list[int], seed: int,
+    reading: dict[str, Any],
+) -> Tables:  # fmt: skip
+    positions = np.concatenate([s.last for s in (*trees.train, *trees.test)])
+    states = worker.kept(run_id, lambda: states_of(worker.model, positions, seed, "tree", **reading))
+    tables = tree_tables(run_id, trees, target, place, states, ranks, seed)
+    progress(1)
+    return tables | ({"tree_task": task_row(run_id, corpus_id, trees, target)} if place == (0, "resid_pre") else {})

@@ -3,6 +3,7 @@
 Source: Geva et al. 2021, section 4 (value distributions), and 2022, section 3 (values as concepts in the vocabulary).
 """
 
+from collections.abc import Iterable
 from itertools import groupby
 
 import numpy as np
@@ -13,6 +14,10 @@ from torch.nn.functional import cosine_similarity, normalize
 
 from ingest.model.models import Model
 from ingest.model.ranking import top_k
+from ingest.recorders.plans import Basis, Plan, Probe, Work
+from ingest.timing import timed
+from ingest.workers.pool import Job, job
+from ingest.workers.worker import Progress, Tables, Worker
 
 N_TOKENS = 30
 N_NEIGHBOURS = 20
@@ -117,3 +122,27 @@ def neighbour_rows(layer: int, cosines: np.ndarray, indices: np.ndarray, d_ffn: 
             "cosine": cosines.ravel(),
         }
     )
+
+
+class Weights(Work):
+    """Plan the pass `weights`, and tell its cost."""
+
+    def plans(self, basis: Basis) -> Iterable[Plan]:
+        def jobs(run_id: int, layers: list[int]) -> Iterable[Job]:
+            return (job(run_id, layer, compute, run_id=run_id, layer=layer) for layer in layers)
+
+        yield Plan(basis.request.weights_settings(), [1] * basis.model.n_layers, "layers", jobs)
+
+    def rows(self, probe: Probe) -> dict[str, int]:
+        neurons = probe.model.n_layers * probe.model.d_ffn
+        return {"neuron": neurons, "value_token": 2 * N_TOKENS * neurons, "value_neighbour": N_NEIGHBOURS * neurons}
+
+    def seconds(self, probe: Probe) -> float:
+        units: list = []
+        return timed(lambda: units.extend(all_unit_values(probe.model))) + probe.model.n_layers * timed(lambda: weight_tables(probe.model, 0, units))
+
+
+def compute(worker: Worker, progress: Progress, *, run_id: int, layer: int) -> Tables:
+    tables = weight_tables(worker.model, layer, worker.kept(run_id, lambda: all_unit_values(worker.model)))
+    progress(1)
+    return tables

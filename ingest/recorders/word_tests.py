@@ -3,15 +3,21 @@
 Source: Mikolov et al. 2013; Levy and Goldberg 2014 (3CosAdd, 3CosMul); Spearman's correlation as for WordSim-353 and SimLex-999.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
+import pyarrow as pa
 import torch
 from scipy.stats import spearmanr
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ingest.recorders.token_vectors import Space
+from ingest.recorders.plans import Basis, Plan, Probe, Work
+from ingest.recorders.token_vectors import Space, space_of, spaces, text_tokens
+from ingest.text.word_tests import SIMILARITIES, analogies, folder, similarities, similarity_file
+from ingest.timing import fastest
+from ingest.workers.pool import Job, job
+from ingest.workers.worker import Progress, Tables, Worker
 from schema.terms import ANALOGIES
 
 CHUNK = 256
@@ -87,3 +93,40 @@ def similarity_row(space: Space, words: Words, suite: str, pairs: Sequence[tuple
     first, second, score = (np.array(each) for each in zip(*used, strict=True))
     vectors = {"spearman": space.unit, "spearman_raw": normalize(space.vectors, dim=1)}
     return row | {name: float(spearmanr((unit[first] * unit[second]).sum(1).cpu().numpy(), score).statistic) for name, unit in vectors.items()}
+
+
+N_SECTIONS, N_SUITES = 14, 2
+
+
+class WordTest(Work):
+    """Plan the pass `word_test`, and tell its cost."""
+
+    def plans(self, basis: Basis) -> Iterable[Plan]:
+        names, (ids, texts) = spaces(basis.model), text_tokens(basis)
+
+        def jobs(run_id: int, shards: list[int]) -> Iterable[Job]:
+            return (job(run_id, i, compute, space=names[i], token_ids=ids, texts=texts) for i in shards)
+
+        yield Plan(basis.request.weights_settings(), [1] * len(names), "spaces", jobs)
+
+    def rows(self, probe: Probe) -> dict[str, int]:
+        """At most: sections that no question can be asked of have none."""
+        n = len(spaces(probe.model))
+        return {"analogy_score": n * N_SECTIONS * len(ANALOGIES), "similarity_score": n * N_SUITES}
+
+    def seconds(self, probe: Probe) -> float:
+        """From one question, of the 19,544 that there are."""
+        space = space_of(probe.model, "input", np.arange(probe.model.n_embeddings))
+        each = fastest(lambda: scored(space.unit, torch.zeros(CHUNK, 4, dtype=torch.int64), "add")) / CHUNK
+        return each * 19_544 * len(ANALOGIES) * len(spaces(probe.model))
+
+
+def compute(worker: Worker, progress: Progress, *, space: str, token_ids: np.ndarray, texts: list[str]) -> Tables:
+    found = space_of(worker.model, space, token_ids)
+    words = Words(texts[: len(found.token_ids)])
+    rows = analogy_rows(found, words, analogies(folder() / "questions-words.txt"))
+    ranked = [similarity_row(found, words, suite, similarities(folder() / similarity_file(suite))) for suite in SIMILARITIES]
+    progress(1)
+    floats = [("spearman", pa.float64()), ("spearman_raw", pa.float64())]
+    schema = pa.schema([("space", pa.string()), ("suite", pa.string()), ("n_pairs", pa.int64()), ("n_left_out", pa.int64()), *floats])
+    return {"similarity_score": pa.Table.from_pylist(ranked, schema), "analogy_score": pa.Table.from_pylist(rows)}

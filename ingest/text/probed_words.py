@@ -101,3 +101,24 @@ def drawn(sequence_ids: np.ndarray, n_words: np.ndarray, seed: int, most: int) -
     order = np.argsort(hashes(seed, 1, sequence_ids), kind="stable")
     n = int(np.searchsorted(np.cumsum(n_words[order]), most)) + 1
     return sequence_ids[order[:n]]
+
+
+def chosen_layers(asked: str, n_layers: int | None) -> list[int]:
+    """Read --probe-layers: ascending; n_layers: None where they are not known yet. Raises AtlasError for what is no layer."""
+    if asked == "all":
+        return list(range(n_layers or 0))
+    parts = asked.split(",")
+    if not all(part.strip().isdecimal() for part in parts):
+        raise AtlasError(f"--probe-layers {asked!r}: give all, or numbers of layers such as 0,5,9")
+    layers = sorted({int(part) for part in parts})
+    if n_layers is not None and layers[-1] >= n_layers:
+        raise AtlasError(f"--probe-layers {asked!r}: there is no layer {layers[-1]}; the model has layers 0 to {n_layers - 1}")
+    return layers
+
+
+def chosen_ranks(asked: str, d_model: int | None) -> list[int]:
+    """Read --tree-ranks: ascending, at most d_model, None where it is not known yet: more dimensions hold no more. Raises AtlasError for what is no rank."""
+    parts = asked.split(",")
+    if not all(part.strip().isdecimal() and 0 < len(part.strip()) < 6 and int(part) > 0 for part in parts):
+        raise AtlasError(f"--tree-ranks {asked!r}: give numbers of dimensions such as 1,4,16,64")
+    return sorted({min(int(part), d_model or int(part)) for part in parts})

@@ -10,9 +10,9 @@ from ingest.model.folding import folded_heads
 from ingest.model.models import Model
 from ingest.model.parts import mean_reader
 from ingest.model.token_states import CHUNK, TokenStates, of_every_token, states_before
-from ingest.passes.circuit import circuit_tables
 from ingest.recorders.attribution_recorder import AttributionRecorder
 from ingest.recorders.base import Recorder
+from ingest.recorders.circuits import circuit_tables
 from ingest.recorders.directions import N_DIRECTIONS
 from ingest.recorders.distances import Distances
 from ingest.recorders.heads import CorpusHeadRecorder

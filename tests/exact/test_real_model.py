@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from ingest.passes.trace import trace_settings
+from ingest.recorders.trace_recorder import trace_settings
 from ingest.request import Request
 from tests.exact.checks import CHECKS, Case
 from tests.exact.published import Published

@@ -10,8 +10,9 @@ from ingest.model.folding import folded_heads
 from ingest.model.models import Model
 from ingest.model.token_states import TokenStates
 from ingest.passes.base import Probe
-from ingest.passes.circuit import PASS, circuit_tables
+from ingest.passes.circuit import PASS
 from ingest.recorders import composition, virtual_weights
+from ingest.recorders.circuits import circuit_tables
 from ingest.recorders.distances import Distances
 from schema.errors import AtlasError
 from tests.exact.heads_reference import Heads, centred, eigenvalues, ratio

@@ -11,8 +11,9 @@ import torch
 from ingest.model.models import Model
 from ingest.model.token_states import TokenStates
 from ingest.passes.base import Basis
-from ingest.passes.circuit import PASS, circuit_tables
+from ingest.passes.circuit import PASS
 from ingest.passes.skip_trigram import PASS as SKIP_TRIGRAM
+from ingest.recorders.circuits import circuit_tables
 from ingest.recorders.distances import Distances, distance_settings, read_context
 from ingest.recorders.token_circuits import token_circuits
 from schema.errors import AtlasError

@@ -9,8 +9,8 @@ import torch
 from ingest.model.models import Model
 from ingest.model.parts import mean_reader
 from ingest.model.token_states import TokenStates
-from ingest.passes.circuit import circuit_tables
 from ingest.recorders.attribution_recorder import AttributionRecorder
+from ingest.recorders.circuits import circuit_tables
 from ingest.recorders.heads import CorpusHeadRecorder
 from ingest.recorders.reading import read_batch
 from ingest.text.sequences import Sequence

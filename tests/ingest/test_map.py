@@ -10,8 +10,8 @@ import torch
 from sklearn.manifold import trustworthiness
 
 from ingest.cli import ingest as command
-from ingest.passes import map as layouts
 from ingest.recorders import map_points
+from ingest.recorders import map_points as layouts
 from ingest.recorders.layout import placed, principal
 from schema.audits import run_audits
 from schema.open.store import open_reader

@@ -8,11 +8,10 @@ import torch
 
 from ingest.passes import passes
 from ingest.passes.base import Basis, Text
-from ingest.passes.sweep import counting_rule
 from ingest.recorders.keys import CpuKeys
 from ingest.recorders.reading import padded
 from ingest.recorders.torch_keys import TorchKeys
-from ingest.recorders.triggers import TriggerRecorder
+from ingest.recorders.triggers import TriggerRecorder, counting_rule
 from ingest.store.register import register_run
 from ingest.text.survey import Survey
 from schema.build import create_tables

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from ingest.model.models import Model
-from ingest.passes import term_loss
 from ingest.passes.base import Probe, Text
-from ingest.passes.term_loss import PASS, sampled
-from ingest.recorders.term_losses import term_rows
+from ingest.passes.term_loss import PASS
+from ingest.recorders import term_losses as term_loss
+from ingest.recorders.term_losses import sampled, term_rows
 from ingest.text.corpora.document import Document
 from ingest.text.sequences import CutDocument, Sequence
 from schema.errors import AtlasError

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from ingest.model.reference import FOLDERS
-from ingest.passes.training_curve import PASS, compute, curve
+from ingest.model.reference.probe import curve
+from ingest.passes.training_curve import PASS
+from ingest.recorders.training_curve import compute
 from schema.errors import AtlasError
 from tests.exact.tiny import asked
 
@@ -27,7 +29,7 @@ def test_it_is_of_models_that_ship_a_curve(tmp_path: Path) -> None:
 
 def test_every_check_is_a_row(tmp_path: Path) -> None:
     (tmp_path / "curve.json").write_text(json.dumps([CHECK, {**CHECK, "step": 200, "more": 1}]))
-    checks, done = curve(asked("x.duckdb", str(tmp_path), None)), []
+    checks, done = curve(asked("x.duckdb", str(tmp_path), None).model), []
     rows = compute(None, done.append, checks=checks)["training_curve"].to_pylist()  # type: ignore[arg-type]
     assert rows == [CHECK, {**CHECK, "step": 200}] and done == [2]
 

@@ -10,9 +10,9 @@ from scipy.stats import rankdata
 
 import atlas
 from ingest.passes.base import Probe
-from ingest.passes.word_test import N_SECTIONS, PASS, compute
+from ingest.passes.word_test import PASS
 from ingest.recorders.token_vectors import Space
-from ingest.recorders.word_tests import Words, analogy_rows, answered, similarity_row
+from ingest.recorders.word_tests import N_SECTIONS, Words, analogy_rows, answered, compute, similarity_row
 from ingest.text import word_tests
 from ingest.text.word_tests import analogies, folder, similarities, similarity_file
 from ingest.workers.worker import Worker

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ingest.model.reference import FOLDERS
 from schema.errors import AtlasError
 
 FILE = "curve.json"
@@ -103,3 +104,8 @@ def require_checks(found: list[Probe]) -> None:
                 raise ValueError(f"check {i} has {name} {value}")
             if name.endswith(("_layer", "_head")) and not 0 <= value < 2**15:
                 raise ValueError(f"check {i} has {name} {value}")
+
+
+def curve(model: str) -> list[Probe]:
+    """What was seen of a model in training, by the name or folder that was asked for; empty for one without it."""
+    return read_curve(FOLDERS.get(model, Path(model).expanduser()))

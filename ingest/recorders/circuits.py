@@ -1,0 +1,82 @@
+"""What the weights tell of circuits: of every head, and of neurons that read each other. One shard a layer."""
+
+from collections.abc import Iterable
+
+from ingest.model.models import Model
+from ingest.model.token_states import TokenStates
+from ingest.recorders.composition import composition_rows
+from ingest.recorders.directions import N_DIRECTIONS, N_ENDS, direction_tables
+from ingest.recorders.distances import Distances, are_named, distance_settings, distances_of, read_context
+from ingest.recorders.head_rows import head_tables
+from ingest.recorders.plans import Basis, Plan, Probe, Work
+from ingest.recorders.virtual_weights import N_KEPT, virtual_weight_tables
+from ingest.store.register import settings_of
+from ingest.timing import timed
+from ingest.workers.memory import give_back, mapped_from
+from ingest.workers.pool import Job, job
+from ingest.workers.worker import Progress, Tables, Worker
+from schema.terms import COMPOSITIONS, HEAD_CIRCUITS, HEAD_SIDES, HEAD_SPECTRA, TAILS
+
+MAPPED = 1 << 22
+"""Bytes from which an array is mapped: of a model of 1B parameters most have 8 to 33 MB, and leave a heap of holes between the rows of a layer."""
+
+
+class Circuit(Work):
+    """Plan the pass `circuit`, and tell its cost."""
+
+    def note(self, basis: Basis) -> str | None:
+        begun = settings_of(basis.con, "circuit")
+        if begun is None or are_named(distance_settings(basis.con, basis.model, basis.request.context), begun):
+            return None
+        return "note: the atlas has circuits already, of the distances that their run names in its settings; for those of this ingest ingest into a new file"
+
+    def plans(self, basis: Basis) -> Iterable[Plan]:
+        # a run that goes on has the distances that it began with
+        settings = settings_of(basis.con, "circuit") or {
+            **basis.request.weights_settings(),
+            **distance_settings(basis.con, basis.model, basis.request.context),
+        }
+
+        def jobs(run_id: int, layers: list[int]) -> Iterable[Job]:
+            return (
+                job(run_id, layer, compute, run_id=run_id, layer=layer, distances=distances_of(basis.con, basis.model, settings, layer)) for layer in layers
+            )
+
+        yield Plan(settings, [1] * basis.model.n_layers, "layers", jobs)
+
+    def rows(self, probe: Probe) -> dict[str, int]:
+        n_layers, n_heads, d_head = probe.model.n_layers, probe.model.n_heads, probe.model.d_head
+        heads, directions = n_layers * n_heads, min(N_DIRECTIONS, d_head)
+        neurons = n_layers * probe.model.d_ffn * (4 if probe.model.is_gated else 2)
+        return {
+            "head": heads,
+            "head_eigenvalue": heads * d_head * len(HEAD_SPECTRA),
+            "head_direction": heads * len(HEAD_CIRCUITS) * directions,
+            "head_direction_token": heads * len(HEAD_SIDES) * directions * len(TAILS) * N_ENDS,
+            "composition": n_layers * (n_layers - 1) // 2 * n_heads**2 * len(COMPOSITIONS),
+            "virtual_weight": neurons * N_KEPT,
+            "virtual_weight_total": neurons,
+        }
+
+    def seconds(self, probe: Probe) -> float:
+        found: list = []
+        distances = Distances(read_context(probe.model, probe.request.context))
+        # what a layer costs grows with the layers before it
+        return timed(lambda: found.append(TokenStates(probe.model))) + probe.model.n_layers * timed(
+            lambda: circuit_tables(probe.model, probe.model.n_layers // 2, found[0], distances)
+        )
+
+
+def compute(worker: Worker, progress: Progress, *, run_id: int, layer: int, distances: Distances | None) -> Tables:
+    with mapped_from(MAPPED):
+        tables = circuit_tables(worker.model, layer, worker.kept(run_id, lambda: TokenStates(worker.model)), distances)
+    progress(1)
+    return tables
+
+
+def circuit_tables(model: Model, layer: int, states: TokenStates, distances: Distances | None) -> Tables:
+    composed = {"composition": composition_rows(model, layer, states, distances)}
+    tables = head_tables(model, layer, states) | composed | direction_tables(model, layer, states)
+    # products with the vocabulary leave 0.6 GB in the heap of a model of 1B parameters, in which those of neurons find no room
+    give_back()
+    return tables | virtual_weight_tables(model, layer)
