@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ingest.passes import passes
+from schema.grouped_help import GroupedCommand
 from schema.terms import FORMER_PASSES
 
 if TYPE_CHECKING:
@@ -27,7 +28,20 @@ def pass_options(command: Callable) -> Callable:
     return command
 
 
-@click.command()
+GROUPS = {
+    "What everyone needs": ("model", "corpus", "trace", "paper", "dry_run"),
+    "The model": ("revision", "dtype", "device"),
+    "The text": (
+        "split", "config", "column", "format", "chat", "corpus_revision", "every", "max_documents", "document_tokens", "context", "bos", "cut", "suite",
+        "items", "words",
+    ),
+    "What to record": [str(option.name) for each in passes().values() for option in each.options if option.name not in ("suite", "items", "words")],
+    "How": ("seed", "batch_size", "shard_positions", "workers", "ray", "lake", "data", "quiet"),
+}  # fmt: skip
+"""Headings of the help, and their options."""
+
+
+@click.command(cls=GroupedCommand, groups=GROUPS)
 @click.argument("target", type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
     "--model",

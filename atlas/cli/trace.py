@@ -16,6 +16,7 @@ from atlas.cli.options import chosen, db_option, open_atlas, use_color
 from atlas.cli.trace_page import show
 from atlas.export.visible import visible_line
 from schema.errors import AtlasError
+from schema.grouped_help import GroupedCommand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,7 +81,15 @@ def lines_of(said: dict[str, Any], names: Sequence[str], width: int) -> list[str
     return lines
 
 
-@click.command()
+GROUPS = {
+    "The prompt": ("db", "chat", "index"),
+    "What is switched": ("switches", "files", "corpus", "n_off", "layers"),
+    "What comes of it": ("n_new", "seed", "title", "with_trace", "kept"),
+}
+"""Headings of the help, and their options."""
+
+
+@click.command(cls=GroupedCommand, groups=GROUPS)
 @click.argument("texts", nargs=-1, metavar="TEXT")
 @db_option
 @click.option("--set", "switches", multiple=True, metavar="L20N630=max*0.5", help="Switch a neuron or a head; all of them together are one arm.")

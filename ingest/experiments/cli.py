@@ -19,6 +19,7 @@ from ingest.experiments.fields import allowed, item_of, scalar_of
 from ingest.experiments.kinds import kinds
 from ingest.experiments.spec import Spec, read_file, spec_of, to_toml
 from schema.errors import AtlasError, what_there_is
+from schema.grouped_help import GroupedCommand
 from schema.open.opening import open_with_beside
 
 if TYPE_CHECKING:
@@ -120,7 +121,11 @@ def kind_command(kind: Kind) -> click.Command:
         carry_out(spec_of(asked), **{name: value for name, value in given.items() if name in ("db", "model", "device", "dry_run")})
 
     doc = f"{kind.help}\n\nOptions that are of a prompt are given once for each, in the order of prompts.\n\n\b\n{kind.example}"
-    return click.Command(kind.name, callback=command, params=[texts, *of_prompt, *own, *of_settings, *USUAL], help=doc, short_help=kind.help)
+    groups = {"The prompts": of_prompt, "The experiment": [*own, *of_settings], "Where and how": USUAL}
+    return GroupedCommand(
+        kind.name, callback=command, params=[texts, *of_prompt, *own, *of_settings, *USUAL], help=doc, short_help=kind.help,
+        groups={heading: [str(each.name) for each in options] for heading, options in groups.items()},
+    )  # fmt: skip
 
 
 def names(of: type) -> list[str]:

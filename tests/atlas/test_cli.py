@@ -53,6 +53,18 @@ def test_help_imports_nothing_heavy() -> None:
     assert ran.stderr.strip() == "[]"
 
 
+@pytest.mark.parametrize(("name", "first"), [("ingest", "What everyone needs"), ("trace", "The prompt"), ("experiment saliency", "The prompts")])
+def test_the_help_of_a_command_with_many_options_groups_every_one_of_them_once(call, name: str, first: str) -> None:
+    command: click.Command = cli
+    for word in name.split():
+        command = command.get_command(click.Context(command), word)  # type: ignore[attr-defined]
+    grouped = [option for options in command.groups.values() for option in options]  # type: ignore[attr-defined]
+    assert sorted(grouped) == sorted(str(p.name) for p in command.params if isinstance(p, click.Option))
+    code, out, _ = call(*name.split(), "--help", db=False)
+    headings = [line.removesuffix(":") for line in out.splitlines() if line.endswith(":") and line[0].isalpha()]
+    assert (code, headings) == (0, [*command.groups, "Others"]) and headings[0] == first  # type: ignore[attr-defined]
+
+
 def test_help_lists_every_command_with_a_line(call) -> None:
     code, out, _ = call("--help", db=False)
     assert code == 0
