@@ -13,7 +13,7 @@ from pathlib import Path
 import duckdb
 
 from schema.errors import AtlasError
-from schema.installed import points
+from schema.registry import points
 
 QUESTION_GROUP = "activation_atlas.questions"
 """Entry points that return SQL files of table macros, so that `schema` knows no layer above it."""

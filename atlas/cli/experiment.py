@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from atlas.cli.options import chosen, db_option, emit, open_atlas, output_options, use_color
-from schema.installed import points
+from schema.registry import points
 
 if TYPE_CHECKING:
     from atlas.beside.experiments.card import Experiment

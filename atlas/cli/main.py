@@ -14,8 +14,8 @@ import click
 
 from atlas.cli.near import did_you_mean
 from schema.errors import AtlasError
-from schema.installed import points
 from schema.platforms import require_unix
+from schema.registry import points
 
 
 def said(error: BaseException) -> str:

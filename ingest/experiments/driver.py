@@ -17,8 +17,8 @@ from ingest.live.engine import bos_rule
 from ingest.live.weights import load_wanted, wanted_model
 from ingest.model.checks import check_identities
 from schema.errors import AtlasError
-from schema.installed import points
 from schema.open.store import open_reader
+from schema.registry import points
 
 STORE = "activation_atlas.experiment_store"
 """Entry point: the module that keeps experiments."""

@@ -7,26 +7,21 @@ and test_heads.py), which need an edit only if weights have names that no family
 
 from collections.abc import Mapping
 from functools import cache
-from importlib import import_module
-from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any
 
 from transformers import AutoConfig, PretrainedConfig
 
-from ingest.model import families
 from ingest.model.facts import Architecture
 from schema.errors import AtlasError
-from schema.installed import points
+from schema.registry import list_folder, points
 
 GROUP = "activation_atlas.architectures"
 """Entry points of other distributions; the value of each is a mapping from model_type to Architecture."""
 
 EXPERT_COUNTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 
-ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
-    {model_type: import_module(f"{families.__name__}.{model_type}").FAMILY for model_type in sorted(m.name for m in iter_modules(families.__path__))}
-)
+ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(list_folder("ingest.model.families", "FAMILY"))
 """model_type → its facts: the families of this distribution."""
 
 

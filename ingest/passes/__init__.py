@@ -1,12 +1,10 @@
 """The passes: what an ingest can be asked for. A file of this folder is one, as is what another distribution names in its entry points."""
 
 from functools import cache
-from importlib import import_module
-from pkgutil import iter_modules
 
 from ingest.passes.base import Pass, RecordingPass
 from schema.errors import AtlasError
-from schema.installed import points
+from schema.registry import list_folder, points
 
 GROUP = "activation_atlas.passes"
 """Entry points that name an object of class Pass."""
@@ -18,8 +16,7 @@ def passes() -> dict[str, Pass]:
 
     Raises AtlasError for an entry point whose pass has the name of another, or comes after one that there is not.
     """
-    modules = (import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__) if found.name != "base")
-    found: dict[str, Pass] = {module.PASS.name: module.PASS for module in modules}
+    found: dict[str, Pass] = {each.name: each for each in list_folder(__name__, "PASS").values()}
     for point in points(GROUP):
         each = point.load()
         if each.name in found:

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from schema.errors import AtlasError
-from schema.installed import points
+from schema.registry import points
 from schema.release import commented
 from schema.table_digests import CREATION
 

@@ -1,12 +1,10 @@
 """The kinds of experiments that a command runs: a file of this folder each, and those that other distributions add."""
 
 from functools import cache
-from importlib import import_module
-from pkgutil import iter_modules
 
 from ingest.experiments.base import Kind
 from schema.errors import AtlasError
-from schema.installed import points
+from schema.registry import list_folder, points
 
 GROUP = "activation_atlas.experiment_kinds"
 """Entry points that are a `Kind`."""
@@ -15,8 +13,9 @@ GROUP = "activation_atlas.experiment_kinds"
 @cache
 def kinds() -> dict[str, Kind]:
     """Name → kind, by name."""
-    ours = [import_module(f"{__name__}.{found.name}").KIND for found in iter_modules(__path__)]
-    return {kind.name: kind for kind in sorted([*ours, *(point.load() for point in points(GROUP))], key=lambda kind: kind.name)}
+    return {
+        kind.name: kind for kind in sorted([*list_folder(__name__, "KIND").values(), *(point.load() for point in points(GROUP))], key=lambda kind: kind.name)
+    }
 
 
 def kind_named(name: str) -> Kind:

@@ -1,0 +1,25 @@
+"""What can be added without an edit of what there is: modules of a folder, and what installed distributions name in their entry points."""
+
+import sys
+from functools import lru_cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from pkgutil import iter_modules
+from typing import Any
+
+
+def list_folder(package: str, attribute: str) -> dict[str, Any]:
+    """Name → the attribute of that name, of every module of a package but `base`, by name."""
+    names = sorted(found.name for found in iter_modules(import_module(package).__path__) if found.name != "base")
+    return {name: getattr(import_module(f"{package}.{name}"), attribute) for name in names}
+
+
+def points(group: str) -> tuple[EntryPoint, ...]:
+    """The entry points of a group, of all distributions."""
+    return tuple(found(tuple(sys.path)).select(group=group))
+
+
+@lru_cache(maxsize=1)
+def found(_: tuple[str, ...]) -> Any:
+    """All of them, of a type that differs between versions of Python: the folders on the path are looked through once, which takes longer than most answers."""
+    return entry_points()
