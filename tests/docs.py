@@ -19,9 +19,12 @@ from atlas.dictionary import ANY_WIDTH, describe_blank
 from atlas.export.markdown import escape
 from atlas.questions import Parameter, Question, header, questions
 from ingest.model.architectures import ARCHITECTURES
+from ingest.passes import passes
+from ingest.passes.base import Pass, RecordingPass
 from schema.audits import audits, companion_audits, companion_metadata
 from schema.open.kinds import kinds
 from schema.release import view_files
+from schema.table_facts import facts
 from schema.tables import metadata
 from tests.rooms import ROOT, first_sentence, folders, rooms_used
 
@@ -156,6 +159,26 @@ def audits_page() -> str:
     return page("Audits", "The rules that `atlas verify` checks, each a query for the rows that break it.", table(["audit", "rule"], rows))
 
 
+def pass_cells(each: Pass) -> list[str]:
+    asked_by = facts().passes[each.name].asked_by.removeprefix("--model …").strip()
+    options = ["/".join([*option.opts, *option.secondary_opts]) for option in each.options]
+    filled = [f"[{code(name)}](tables.md#{name})" for name, by in filled_by().items() if by == each.name]
+    does = first_sentence(ROOT / "ingest" / "passes" / f"{each.name}.py")
+    return [code(each.name), code(asked_by) if asked_by else "every ingest", ", ".join(map(code, options)), ", ".join(filled), prose(does)]
+
+
+def passes_page() -> str:
+    sharing = ", ".join(code(name) for name, each in passes().items() if isinstance(each, RecordingPass))
+    return page(
+        "Passes",
+        "A pass is what an ingest can be asked to compute. A run is one pass over one corpus, or over the model. An ingest does the passes that it is asked\n"
+        "for in this order, each after those that it reads from. Each is asked for beside `--model …`; the help of every option is in\n"
+        "[commands](commands.md#atlas-ingest).",
+        f"These record while a text is read, and share its forward passes: {sharing}.",
+        table(["pass", "asked for with", "its options", "fills", "does"], map(pass_cells, passes().values())),
+    )
+
+
 def room_section(folder: Path) -> str:
     files, uses = sorted(folder.glob("*.py")), rooms_used(folder)
     rows = [[code(file.name), prose(first_sentence(file))] for file in files if file.name != "__init__.py"]
@@ -181,6 +204,7 @@ PAGES = {
     "commands": commands_page,
     "families": families_page,
     "audits": audits_page,
+    "passes": passes_page,
     "rooms": rooms_page,
 }
 

@@ -15,9 +15,9 @@ def folders() -> list[Path]:
 
 
 def first_sentence(file: Path) -> str:
-    """The first sentence of a module's docstring, '' where it has none."""
+    """The first sentence of a module's docstring, '' where it has none. “et al.” ends none."""
     said = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
-    return re.split(r"(?<=[.?])\s", said.partition("\n\n")[0].replace("\n", " "), maxsplit=1)[0] if said else ""
+    return re.split(r"(?<=[.?])(?<! al\.)\s", said.partition("\n\n")[0].replace("\n", " "), maxsplit=1)[0] if said else ""
 
 
 def imported(file: Path) -> Iterator[str]:

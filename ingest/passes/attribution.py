@@ -1,4 +1,4 @@
-"""Predictions at traced positions as sums of what each part wrote, and where heads looked there (Elhage et al. 2021)."""
+"""The logits of traced positions as sums of what each part wrote, and where heads look from there (Elhage et al. 2021)."""
 
 from typing import TYPE_CHECKING
 

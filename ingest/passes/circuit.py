@@ -1,4 +1,4 @@
-"""What the weights tell of circuits: of every head, and of neurons that read each other. One shard a layer."""
+"""What the weights tell of circuits: what each head copies, looks for, reads and writes, which heads and which neurons read each other; one shard a layer."""
 
 from ingest.passes.base import PlannedPass, flag
 

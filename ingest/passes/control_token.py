@@ -1,4 +1,4 @@
-"""What values are compared with: the tokens of random vectors and of whole FFN updates (Geva et al. 2022, section 4): one shard a layer."""
+"""What random vectors and whole FFN updates promote, to compare values with (Geva et al. 2022, section 4); one shard a layer."""
 
 from ingest.passes.base import PlannedPass, flag
 

@@ -1,4 +1,4 @@
-"""What follows each token by the direct path, and how near that is to a corpus's own bigrams (Elhage et al. 2021, zero-layer transformers)."""
+"""What follows each token past all blocks, one run, and how near that is to the bigrams of each corpus, one run a corpus (Elhage et al. 2021)."""
 
 from ingest.passes.base import PlannedPass, flag
 

@@ -1,4 +1,4 @@
-"""How often each attention head looks back from a word at its head, or at a word that depends on it (Clark et al. 2019)."""
+"""How often each attention head looks back at a word that a relation joins to the one it looks from, beside the best fixed offset (Clark et al. 2019)."""
 
 from ingest.passes.base import PlannedPass, flag
 

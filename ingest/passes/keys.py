@@ -1,4 +1,6 @@
-"""Every position: the state that the last FFN reads, kept in files beside the atlas for `atlas retrieve` (Khandelwal et al. 2020)."""
+"""The state that the last FFN reads at every position that a token follows, in float16 files beside the atlas, for `atlas retrieve` (Khandelwal et
+al. 2020).
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Every value, and every traced state, placed in two dimensions: one run a layout, each of one shard."""
+"""Every value, and every traced state, in two dimensions: one run a layout, each of one shard."""
 
 from ingest.passes.base import PlannedPass, flag
 

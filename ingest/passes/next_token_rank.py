@@ -1,4 +1,4 @@
-"""The token after each key's top trigger, among those that the key's value promotes (Geva et al. 2021, figure 5): one shard a layer."""
+"""Where each value ranks the token that follows its key's top trigger (Geva et al. 2021, figure 5); one shard a layer."""
 
 from ingest.passes.base import PlannedPass, flag
 

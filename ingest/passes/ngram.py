@@ -1,4 +1,6 @@
-"""Every position: what counting predicts, by n-grams of other text of the same corpus or of another (Chen and Goodman 1998); one shard a span."""
+"""What n-grams of other text predict at every position, counted and scored in SQL in a database in memory; documents that are predicted are never
+counted (Chen and Goodman 1998).
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Every position: the model's own prediction of what follows, by its output head on the last state."""
+"""The output head on the last state of every position: how probable the token that follows was, and what was most probable."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,6 @@
-"""What can be read of words from states, by linear probes, beside what a probe can memorise (Hewitt and Liang 2019); one shard a task and place."""
+"""Linear probes of words' labels in each layer, beside control labels, an untrained model and what needs no state (Hewitt and Liang 2019); one shard
+a task and place.
+"""
 
 from typing import TYPE_CHECKING
 

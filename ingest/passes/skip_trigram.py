@@ -1,4 +1,6 @@
-"""Skip-trigrams of heads, and the tables of their circuits over the vocabulary (Elhage et al. 2021): one run a layer, one shard a head."""
+"""What a layer's heads make of tokens: which look at each, which it promotes, and the largest products of both, of all triples of tokens that the
+text has often (Elhage et al. 2021); one run a layer, one shard a head.
+"""
 
 import click
 

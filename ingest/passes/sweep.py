@@ -1,4 +1,6 @@
-"""Every position, the first of each sequence apart: each key's exact top-k triggers of both tails, and its statistics (Geva et al. 2021, section 3)."""
+"""Every position but the first of each sequence counts: each key keeps its exact k largest and k smallest coefficients, moments and a histogram (Geva
+et al. 2021, section 3).
+"""
 
 from typing import TYPE_CHECKING
 

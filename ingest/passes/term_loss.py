@@ -1,4 +1,4 @@
-"""How well a model of attention alone predicts with paths through few of its heads (Elhage et al. 2021, term importance): one shard a corpus."""
+"""How well a model of attention alone predicts with paths through none, one or more of its heads (Elhage et al. 2021); a model whose FFNs write is refused."""
 
 from ingest.passes.base import PlannedPass, flag
 

@@ -1,4 +1,4 @@
-"""The sentences of a suite: what each is for, where its regions lie, and what the model does otherwise in those that are compared; one shard a paradigm."""
+"""What each sentence of a suite is for, where its regions lie, and what the model does otherwise in those that are compared; one shard a paradigm."""
 
 from typing import TYPE_CHECKING
 

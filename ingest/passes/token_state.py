@@ -1,4 +1,4 @@
-"""The mean state of each frequent token, and how narrow the cone of states is in each layer (Ethayarajh 2019): one shard a corpus."""
+"""The mean state of each frequent token in four layers, and how narrow the cone of states is in every layer (Ethayarajh 2019); one shard a corpus."""
 
 from ingest.passes.base import PlannedPass, flag
 

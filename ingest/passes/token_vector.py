@@ -1,4 +1,4 @@
-"""The rows of the embedding matrices as word vectors, and which lie near each other: shards of some thousand tokens of a space."""
+"""The rows of the input and output embedding as word vectors, and the tokens near each by centred cosine; shards of some thousand tokens of a space."""
 
 from ingest.passes.base import PlannedPass, flag
 

@@ -1,4 +1,6 @@
-"""Sampled positions: everything about them is stored (Geva et al. 2021, section 5, and 2022, sections 3 to 5)."""
+"""Everything about a sample of positions, chosen by a hash of seed, document and index, so that it does not depend on order (Geva et al. 2021,
+section 5, and 2022, sections 3 to 5).
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""How a model came to do induction, where its training was watched and it ships what was seen (Olsson et al. 2022, phase change): one shard."""
+"""How a model came to do induction, where `curve.json` lies beside its weights (Olsson et al. 2022); one shard."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,6 @@
-"""Whether states have the distances and depths of parse trees, by a linear map (Hewitt and Manning 2019); one shard a place and target."""
+"""Structural probes of parse trees in each layer, beside a chain of neighbours and an untrained model (Hewitt and Manning 2019); one shard a place
+and target.
+"""
 
 from typing import TYPE_CHECKING
 

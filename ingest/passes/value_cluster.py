@@ -1,4 +1,4 @@
-"""Clusters of all values, in both spaces (Geva et al. 2022, section 5): one shard."""
+"""Clusters of all values, by their directions and by their scores (Geva et al. 2022, section 5); one shard."""
 
 from ingest.passes.base import PlannedPass, flag
 

@@ -1,4 +1,4 @@
-"""What the weights alone tell of every neuron: one shard a layer."""
+"""Norms and cosines of every neuron, what its value promotes and suppresses, its nearest values; one shard a layer."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,6 @@
-"""Words of the corpus with part of speech, relation, head and entity, by a tagger or from a CoNLL-U file, or cut at white space; one shard a span."""
+"""Words with part of speech, relation, head and entity, by a pipeline of spaCy, from a CoNLL-U file or cut at white space, each with the token that
+ends it; one shard a span.
+"""
 
 from typing import TYPE_CHECKING
 

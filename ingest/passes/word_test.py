@@ -1,4 +1,4 @@
-"""How far word vectors agree with people: analogies and similarities that gensim ships, one shard a space."""
+"""Analogies that word vectors answer, and how they rank pairs of words beside people; the sets are those that gensim ships; one shard a space."""
 
 from typing import TYPE_CHECKING
 
