@@ -134,7 +134,7 @@ def is_of_another_version(con: duckdb.DuckDBPyConnection, tables: Collection[str
         version != expected
         for table, (column, expected) in current.items()
         if table in tables
-        for (version,) in con.execute(f"SELECT t.{column} FROM {SENT}.main.{table} AS t").fetchall()
+        for (version,) in con.execute(f"SELECT DISTINCT t.{column} FROM {SENT}.main.{table} AS t LIMIT 2").fetchall()
     )
 
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from schema.errors import AtlasError
-from schema.open.companion import attach, attach_file, unreadable, write_file
-from schema.open.definitions import cache_folder, check_once, digest, released, stamp_file
+from schema.open.companion import attach, attach_file, require_duckdb, unreadable, write_file
+from schema.open.definitions import cache_folder, check_once, digest, hash_file, released
 from schema.open.drafts import is_readable
 from schema.open.kinds import Beside, derived_sha256, filling, kinds, read_folder, sources_sha256
 from schema.open.lake import is_lake
@@ -113,19 +113,20 @@ def as_of_this_release(target: Path, kind: Beside, others: "pa.Table | None" = N
 
     It is looked at apart from any atlas.
     """
-    stamp = stamp_file(target)
-    with closing(open_writer(":memory:")) as con:
-        attach_file(con, target, kind)
-        try:
-            is_current = con.execute(f"SELECT derived_sha256 FROM {kind.name}.{kind.label} LIMIT 2").fetchall() == [(derived_sha256(kind),)]
-            sources = sources_sha256(kind)
-            is_current = is_current and check_once(sources, target, stamp, lambda: defined(con, kind) == released(sources, lambda: defined_of_release(kind)))
-        except duckdb.Error as error:
-            raise unreadable(target, kind, error) from error
-    if is_current and others is None:
-        with own_name(target) as own:
+    require_duckdb(target, kind)
+    with own_name(target) as own:
+        hashed = hash_file(own)
+        with closing(open_writer(":memory:")) as con:
+            attach_file(con, target, kind, own=own)
+            try:
+                is_current = con.execute(f"SELECT derived_sha256 FROM {kind.name}.{kind.label} LIMIT 2").fetchall() == [(derived_sha256(kind),)]
+                sources = sources_sha256(kind)
+                is_current = is_current and check_once(sources, own, hashed, lambda: defined(con, kind) == released(sources, lambda: defined_of_release(kind)))
+            except duckdb.Error as error:
+                raise unreadable(target, kind, error) from error
+        if is_current and others is None:
             yield own
-        return
+            return
     with tempfile.TemporaryDirectory(prefix="atlas-") as folder:
         copy = Path(folder) / target.name
         write_file(copy, target, kind, others)

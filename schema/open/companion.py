@@ -2,7 +2,7 @@
 
 import re
 import tempfile
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,13 +39,18 @@ def attach_blank(con: duckdb.DuckDBPyConnection, kind: Beside) -> None:
         con.execute(filling(kind))
 
 
-def attach_file(con: duckdb.DuckDBPyConnection, target: Path, kind: Beside, name: str | None = None) -> None:
-    """Attach a file read-only, of this version and no other; `name`: of the database, where it is not the kind's."""
-    name = name or kind.name
+def require_duckdb(target: Path, kind: Beside) -> None:
+    """Raise AtlasError for a folder, a pipe or a file of SQLite's, before anything of it is opened."""
     if not target.is_file() or is_sqlite(target):
         raise AtlasError(f"cannot read the {kind.name} in {target}: it is no DuckDB file. Move it away to go on without them.")
+
+
+def attach_file(con: duckdb.DuckDBPyConnection, target: Path, kind: Beside, name: str | None = None, own: Path | None = None) -> None:
+    """Attach a file read-only, of this version and no other; `name`: of the database, where it is not the kind's; `own`: a second name that the file has."""
+    name = name or kind.name
+    require_duckdb(target, kind)
     try:
-        with own_name(target) as own:
+        with own_name(target) if own is None else nullcontext(own) as own:
             # not IF NOT EXISTS: DuckDB 1.5.5 then waits for ever where it takes this database for an earlier one that had the file open
             con.execute(f"ATTACH '{quoted(own)}' AS {name} (READ_ONLY)")
         is_ours = (name, kind.label) in stored_tables(con)

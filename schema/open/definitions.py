@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Collection
 from contextlib import closing, suppress
 from functools import partial
-from hashlib import sha256
+from hashlib import blake2b, sha256
 from pathlib import Path
 
 import duckdb
@@ -36,27 +36,31 @@ KEPT = "definitions-4"
 KNOWN: dict[str, str] = {}
 """What this process has built or read."""
 
-CHECKED: set[tuple[object, ...]] = set()
-"""Release and stamp of each file that this process found to define what that release does."""
+CHECKED: set[tuple[str, str]] = set()
+"""Release and digest of each file that this process found to define what that release does."""
+
+HASHED_BYTES = 1 << 23
+"""Of the largest file that is known again: to hash it twice takes a third of the time that a check takes."""
 
 
-def stamp_file(file: Path) -> tuple[int, ...]:
-    """Identify what a file holds by its device, inode, bytes and last change in ns; empty where a log beside it may hold more."""
-    stat = file.stat()
-    return () if has_log(file) else (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+def hash_file(file: Path) -> str:
+    """Hash all that a file holds; '' for a large one, and where a log beside it may hold more.
 
-
-def check_once(release: str, file: Path, stamp: tuple[int, ...], check: Callable[[], bool]) -> bool:
-    """Check a file, and remember a yes for as long as nobody writes to the file: listing all of its functions takes half of an opening.
-
-    stamp: of the file before it was opened; if it has another by now, nothing is remembered. Whoever writes to it and sets its time back goes unseen, and
-    could change its rows as well.
+    By its content alone: its time and size are what whoever sent it chose, and a file that takes its place may have its inode.
     """
-    if not stamp or stamp_file(file) != stamp:
+    return "" if has_log(file) or file.stat().st_size > HASHED_BYTES else blake2b(file.read_bytes()).hexdigest()
+
+
+def check_once(release: str, file: Path, hashed: str, check: Callable[[], bool]) -> bool:
+    """Check a file, and remember a yes for every file that holds the same: listing all functions takes half of an opening.
+
+    hashed: of the file before it was opened; if it holds something else by now, nothing is remembered.
+    """
+    if not hashed or hash_file(file) != hashed:
         return check()
-    if (release, *stamp) not in CHECKED and check():
-        CHECKED.add((release, *stamp))
-    return (release, *stamp) in CHECKED
+    if (release, hashed) not in CHECKED and check():
+        CHECKED.add((release, hashed))
+    return (release, hashed) in CHECKED
 
 
 def is_as_released(con: duckdb.DuckDBPyConnection, opened: Callable[[Path], duckdb.DuckDBPyConnection]) -> bool:

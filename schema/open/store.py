@@ -10,7 +10,7 @@ import duckdb
 from schema import SCHEMA_VERSION
 from schema.damage import describe_damage
 from schema.errors import AtlasError, Locked, NotAnAtlas
-from schema.open.definitions import check_once, is_as_released, stamp_file
+from schema.open.definitions import check_once, hash_file, is_as_released
 from schema.open.kinds import kind_of, kinds
 from schema.open.lake import is_lake, open_published
 from schema.open.names import own_name, quoted
@@ -82,10 +82,10 @@ def _open(path: Path, config: dict, attach: Attach) -> duckdb.DuckDBPyConnection
     with own_name(path) as name:
         # by the name that everybody uses, DuckDB would hand out what another connection of this process has open, with its settings and what it has attached
         if name != path:
-            stamp = stamp_file(name)
+            hashed = hash_file(name)
             con = _connect(name, read_only=True, config=config, shown=path)
             fill = _shut(con, path, attach)
-            if is_of_this_release(con) and check_once(release_digest(), name, stamp, lambda: is_as_released(con, open_writer)):
+            if is_of_this_release(con) and check_once(release_digest(), name, hashed, lambda: is_as_released(con, open_writer)):
                 fill()
                 return con
             con.close()

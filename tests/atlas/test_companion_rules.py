@@ -110,6 +110,14 @@ def test_verify_holds_annotations_to_the_model(path: Path) -> None:
     assert "BROKEN  annotations.annotation: range: layers, neurons and heads are those of the model" in said.output
 
 
+def test_where_rows_come_twice_audits_that_join_them_are_named_and_not_run(path: Path) -> None:
+    with changing(RETRIEVALS, path) as con:
+        con.execute("INSERT INTO retrievals.knn_query FROM retrievals.knn_query")
+    said = CliRunner().invoke(cli, ["verify", str(path), "--quiet"])
+    assert said.exit_code == 1 and "BROKEN  retrievals.knn_query: grain" in said.output
+    assert "NOT CHECKED  retrievals: choice: a table has rows twice, named above" in said.output
+
+
 @pytest.mark.first_cases(2)
 @pytest.mark.parametrize("name", ["a'b", " a", "a" * 61, "a\tb", "-a", ""])
 def test_a_name_that_could_not_be_given_breaks_the_rule(path: Path, name: str) -> None:

@@ -98,6 +98,24 @@ def test_what_a_stranger_defined_is_not_what_is_asked(tiny_path: Path, tmp_path:
     assert not (tmp_path / "logs").exists()
 
 
+def test_nor_of_one_that_takes_the_place_of_one_that_was_opened(tiny_path: Path, tmp_path: Path) -> None:
+    """With its inode, its bytes and its time, as `cp -p` gives them: who sends a file chooses these."""
+    path, other = (Path(shutil.copy(tiny_path, tmp_path / f"{name}.duckdb")) for name in ("sent", "other"))
+    spoiled(other, "CREATE OR REPLACE MACRO layer_summary(corpus := NULL) AS TABLE SELECT 424242 AS layer", "CHECKPOINT")
+    size = max(path.stat().st_size, other.stat().st_size)
+    for file in (path, other):
+        os.truncate(file, size)
+        os.utime(file, (1_600_000_000, 1_600_000_000))
+    inode = path.stat().st_ino
+    with atlas.open(path) as found:
+        said = found.ask("layer_summary")
+    path.write_bytes(other.read_bytes())
+    os.utime(path, (1_600_000_000, 1_600_000_000))
+    assert (path.stat().st_ino, path.stat().st_size) == (inode, size)
+    with atlas.open(path) as found:
+        assert found.ask("layer_summary").equals(said) and said["layer"].to_list() != [424242]
+
+
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     "head", ["layer, neuron, n := 1, corpus := NULL", "layer, neuron, n := 25, corpus := 1", "layer SMALLINT, neuron, n := 25, corpus := NULL"]

@@ -22,9 +22,15 @@ SCORES = {"logit_difference": "logit difference", "logprob": "log probability", 
 """What is attributed → its name."""
 
 
+MOST_KINDS = 8
+"""Kinds of experiment that a sentence names."""
+
+
 def experiments(frame: pl.DataFrame) -> str:
     kinds = frame["kind"].value_counts(sort=True)
-    return f"{counted(frame.height, 'experiment')} beside this atlas: {', '.join(f'{n} of {kind}' for kind, n in kinds.iter_rows())}."
+    said = [f"{n} of {named(kind)}" for kind, n in kinds.head(MOST_KINDS).iter_rows()]
+    others = [f"others of {kinds.height - MOST_KINDS} kinds more"] if kinds.height > MOST_KINDS else []
+    return f"{counted(frame.height, 'experiment')} beside this atlas: {', '.join([*said, *others])}."
 
 
 def tracing(frame: pl.DataFrame) -> str:

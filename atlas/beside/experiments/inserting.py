@@ -76,6 +76,8 @@ def insert(con: duckdb.DuckDBPyConnection, experiment_id: int, tables: "Mapping[
             raise AtlasError(f"experiments have no table {name}; they have {', '.join(known)}")
         if unknown := [column for column in rows.column_names if column not in known[name]]:
             raise AtlasError(f"the table {name} of experiments has no column {unknown[0]}; it has {', '.join(known[name])}")
+        if len(set(rows.column_names)) < rows.num_columns:
+            raise AtlasError(f"rows for the table {name} of experiments have a column twice; they are {', '.join(rows.column_names)}")
         if not rows.num_rows:
             continue
         rows = rows.drop_columns("experiment_id") if "experiment_id" in rows.column_names else rows
