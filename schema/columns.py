@@ -41,7 +41,7 @@ def table(
     bytes_a_row: float,
     is_merged: bool = False,
 ) -> Table:
-    """A table of an atlas, and what audits, dry runs and messages are made from.
+    """Declare a table of an atlas, and what audits, dry runs and messages are made from.
 
     `grain` names the columns that identify a row; `sort` the order rows are written in at publication (zone maps replace indexes: no secondary index, ever).
     `bytes_a_row` is what a row takes in a published file, measured; 0 where rows are few, or as long as a text. `is_merged`: rows of several shards become
@@ -114,12 +114,12 @@ def column(name: str, kind: TypeEngine | type[TypeEngine], comment: str, referen
 
 
 def probability(name: str, comment: str, null: bool = False, kind: type[TypeEngine] = REAL) -> Column:
-    """A number in [0, 1]; a softmax in float32 can pass 1 by a rounding."""
+    """Declare a number in [0, 1]; a softmax in float32 can pass 1 by a rounding."""
     return bounded(name, comment, null, (0, 1 + ROUNDING), kind)
 
 
 def nonnegative(name: str, comment: str, null: bool = False, kind: type[TypeEngine] = REAL) -> Column:
-    """A number that is not below 0 but by a rounding."""
+    """Declare a number that is not below 0 but by a rounding."""
     return bounded(name, comment, null, (-ROUNDING, None), kind)
 
 
@@ -132,7 +132,7 @@ def bounded(name: str, comment: str, null: bool, bounds: tuple[float, float | No
 def added(
     by: FilledBy, name: str, type_: TypeEngine | type[TypeEngine], comment: str, references: str | None = None, bounds: tuple[float, float] | None = None
 ) -> Column:  # fmt: skip
-    """A column that a release added to what a pass records: null in rows of earlier runs, and absent from atlases that no later run has filled."""
+    """Declare a column that a release added to what a pass records: null in rows of earlier runs, absent from atlases that no later run has filled."""
     found = column(name, type_, f"{comment}; null where the {by.name} is older than the column.", references, null=True)
     found.info["filled_by"] = by.name
     if bounds is not None:
@@ -145,7 +145,7 @@ INTERVAL_NOTE = "How the interval was made, or why there is none; null where it 
 
 
 def interval_columns(by: FilledBy, clusters: str) -> tuple[Column, Column]:
-    """What stands beside an interval over clusters: how many these are, and how it was made."""
+    """Declare what stands beside an interval over clusters: how many these are, and how it was made."""
     note = column("interval_note", String, INTERVAL_NOTE, null=True)
     note.info["filled_by"] = by.name
     return added(by, "n_clusters", Integer, f"{clusters}, which the interval is over"), note
@@ -172,5 +172,5 @@ def position_id() -> Column:
 
 
 def one_of(name: str, words: tuple[str, ...]) -> CheckConstraint:
-    """The column holds one of these words, and an argument of its name takes no other."""
+    """Constrain a column to these words; an argument of its name takes no other."""
     return CheckConstraint(f"{name} IN ({', '.join(repr(w) for w in words)})", info={"words": {name: words}})

@@ -10,7 +10,7 @@ BROKEN = (duckdb.InternalException, duckdb.FatalException, duckdb.SerializationE
 
 
 def describe_damage(error: BaseException) -> str | None:
-    """The line that says what is wrong, where an error is one that a damaged file leads to; None of others."""
+    """Describe, in a line, an error that a damaged file leads to; None for any other."""
     said = " ".join((str(error).splitlines() or [type(error).__name__])[0].split())
     if isinstance(error, BROKEN):
         return f"what it holds makes no sense ({said.removeprefix('INTERNAL Error: ').removeprefix('FATAL Error: ')})"

@@ -70,7 +70,7 @@ def hash_rows(names: Sequence[str], columns: Sequence[pa.Array]) -> pa.Array:
 
 
 def as_words(values: pa.Array) -> pa.Array:
-    """A number below 2**64 of every value, another of each other value as far as these go; null of null."""
+    """Hash every value to a number below 2**64, different values to different ones as far as these go; null to null."""
     kind = values.type
     if isinstance(values, pa.ExtensionArray):
         return as_words(values.storage)
@@ -118,7 +118,7 @@ def hash_lists(values: pa.Array) -> pa.Array:
 
 
 def hash_items(items: pa.Array) -> pa.Array:
-    """A number for every item of lists; that of null is none of a value's."""
+    """Hash every item of lists; the number of null is no value's."""
     if items.type == pa.int8() and not items.null_count:
         return words_of_bytes().take(items.view(pa.uint8()))
     return pc.add(as_words(items), pa.scalar(number("item", 0), WORD)).fill_null(0)
@@ -126,14 +126,14 @@ def hash_items(items: pa.Array) -> pa.Array:
 
 @cache
 def words_of_bytes() -> pa.Array:
-    """The same of what a byte can be, at the place of its bits: to look it up is faster."""
+    """Tabulate the hash of every value of a byte, at the place of its bits: to look it up is faster."""
     signed = pa.array([*range(128), *range(-128, 0)], pa.int16())
     return hash_items(signed)
 
 
 @cache
 def powers_up_to(n_bits: int) -> tuple[pa.Array, pa.Array]:
-    """The first 2**n_bits powers of a number modulo 2**64, and of its inverse."""
+    """Compute the first 2**n_bits powers of a number modulo 2**64, and of its inverse."""
     # 3 modulo 8: of such a number the powers come round after 2**62, which is as late as any do
     base = number("power", 0) & ~7 | 3
     return powers_of(base, n_bits), powers_of(pow(base, -1, MODULUS), n_bits)
@@ -159,5 +159,5 @@ def scatter(words: pa.Array) -> pa.Array:
 
 @cache
 def number(name: str, i: int) -> int:
-    """An odd number below 2**64."""
+    """Draw an odd number below 2**64."""
     return int.from_bytes(blake2b(f"{i}\0{name}".encode(), digest_size=8).digest(), "little") | 1

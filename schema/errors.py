@@ -29,5 +29,5 @@ class QueryTimeout(AtlasError):
 
 
 def what_there_is(names: str) -> str:
-    """The end of a message that something does not exist: the names that do, or that there are none."""
+    """Word the end of a message that something does not exist: the names that do, or that there are none."""
     return f"they are {names}" if names else "there are none yet"

@@ -49,7 +49,7 @@ MOST_LINE = 1 << 20
 
 
 def socket_path(atlas: Path | str) -> Path:
-    """The socket of the atlas's model process. Raises AtlasError if its folder is not ours alone: whoever may write there can be who answers."""
+    """Name the socket of the atlas's model process. Raises AtlasError if its folder is not ours alone: whoever may write there can be who answers."""
     name = os.fspath(atlas)
     identity = name if "://" in name else str(Path(atlas).resolve())
     path = private_folder() / f"{hashlib.sha256(identity.encode()).hexdigest()[:16]}.sock"
@@ -59,7 +59,7 @@ def socket_path(atlas: Path | str) -> Path:
 
 
 def private_folder() -> Path:
-    """A folder for sockets that nobody else can enter, made if there is none."""
+    """Make a folder for sockets that nobody else can enter, if there is none."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     parent = Path(runtime) if runtime and Path(runtime).is_dir() else Path(tempfile.gettempdir())
     folder = parent / f"activation-atlas-{os.getuid()}"

@@ -50,7 +50,7 @@ class Peer:
 
 
 def peer_of(sock: socket.socket | None) -> Peer | None:
-    """The model process that listens at the other end of a Unix socket; None where the system does not say, or it is none, as where ssh forwards one."""
+    """Find the model process that listens at the other end of a Unix socket; None where the system does not say, or it is none, as where ssh forwards one."""
     if sys.platform != "linux" or sock is None or sock.family != socket.AF_UNIX:
         return None
     pid, _, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))

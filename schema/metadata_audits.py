@@ -79,19 +79,19 @@ def bounds_audit(table: Table) -> Audit:
 
 
 def shown(table: Table, columns: list[str]) -> str:
-    """What identifies a row, and these columns of it."""
+    """List, as SQL, what identifies a row, and these columns of it."""
     return ", ".join(dict.fromkeys([*(f't."{name}"' for name in table.info["grain"]), *columns]))
 
 
 def rows_audit(table: Table) -> Audit:
-    """What the shards brought is there, and nothing else."""
+    """Audit that a table has the rows that its shards brought, and no others."""
     counted = f"(SELECT coalesce(sum((s.n_rows ->> '{table.name}')::BIGINT), 0) FROM shard AS s)"
     sql = f"FROM (SELECT {counted} AS n_counted, count(*) AS n_found FROM {table.fullname}) AS n WHERE n.n_counted <> n.n_found"
     return Audit(f"{table.fullname}: shard rows", "the table has the rows that the manifest of the shards counts", sql)
 
 
 def metadata_audits(tables: MetaData) -> Iterator[Audit]:
-    """What follows from the metadata of each table."""
+    """Yield the audits that follow from the metadata of each table."""
     for table in tables.tables.values():
         yield grain_audit(table)
         yield null_audit(table)

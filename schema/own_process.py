@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def command_of(module: str) -> tuple[list[str], dict[str, str]]:
-    """A command and its environment.
+    """Build a command and its environment.
 
     -P: the folder that it is started in may be a stranger's, and its files are no modules. Without torch transformers starts in half a second.
     """

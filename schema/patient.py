@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def patient(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """The connection, each call of which Ctrl-C ends in one way: with KeyboardInterrupt, once DuckDB has stopped."""
+    """Wrap the connection so that Ctrl-C ends each call of it in one way: with KeyboardInterrupt, once DuckDB has stopped."""
     return cast(duckdb.DuckDBPyConnection, Patient(con))
 
 

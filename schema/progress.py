@@ -83,7 +83,7 @@ class Lines(Progress):
 
 
 def printable(text: str) -> str:
-    """A line that holds nothing that a terminal acts on, as names of files and models may."""
+    """Make a line safe for a terminal, which acts on what names of files and models may hold."""
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
@@ -93,7 +93,7 @@ def clock(seconds: float | None) -> str:
 
 
 def peak_bytes() -> int:
-    """The most memory that this process has held."""
+    """Measure the most memory that this process has held."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 

@@ -103,7 +103,7 @@ def read_file(path: Path) -> Reading:
 
 
 def shorten(faults: list[str]) -> list[str]:
-    """The first of many faults, each cut where it is long."""
+    """Keep the first of many faults, each cut where it is long."""
     more = [f"and {len(faults) - MOST_FAULTS:,} faults more"] if len(faults) > MOST_FAULTS else []
     return [f"{fault[:LONGEST_FAULT]} …" if len(fault) > LONGEST_FAULT else fault for fault in faults[:MOST_FAULTS]] + more
 
@@ -145,7 +145,7 @@ def read_table(con: duckdb.DuckDBPyConnection, place: str) -> "Digest":
 
 
 def place_of(database: str, table: str) -> str:
-    """A table in SQL, by a name that anybody may have given."""
+    """Quote a table in SQL, by a name that anybody may have given."""
     whole = table.replace('"', '""')
     return f'{database}.main."{whole}"'
 
@@ -184,7 +184,7 @@ def read_lake(path: Path) -> Reading:
 
 
 def require_damage(error: Exception) -> str:
-    """The line that says what is wrong with a file. Raises the error where it is of another kind."""
+    """Describe, in a line, what is wrong with a file. Raises the error where it is of another kind."""
     if (said := describe_damage(error)) is not None:
         return said
     if isinstance(error, duckdb.Error) and not isinstance(error, ELSEWHERE):

@@ -15,7 +15,7 @@ def list_folder(package: str, attribute: str) -> dict[str, Any]:
 
 
 def points(group: str) -> tuple[EntryPoint, ...]:
-    """The entry points of a group, of all distributions."""
+    """Find the entry points of a group, of all distributions."""
     return tuple(found(tuple(sys.path)).select(group=group))
 
 

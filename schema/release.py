@@ -43,7 +43,7 @@ def question_files() -> dict[str, str]:
 
 
 def commented(name: str, sql: str, database: str = "") -> str:
-    """A question's SQL, its title as the comment of its macro, which is in that database; '' for the current one."""
+    """Add its title to a question's SQL, as the comment of its macro, which is in that database; '' for the current one."""
     title = TITLE.search(sql)
     said = title[1].strip().replace("'", "''") if title else ""
     return f"{sql}\nCOMMENT ON MACRO TABLE {database and f'{database}.'}{name} IS '{said}';\n"
@@ -67,7 +67,7 @@ def added_modules() -> list[str]:
 
 
 def added_source(name: str) -> str:
-    """The source of such a module, which is not imported for it: SQLAlchemy takes longer to load than a file to open."""
+    """Read the source of such a module, which is not imported for it: SQLAlchemy takes longer to load than a file to open."""
     try:
         spec = find_spec(name)
     except ModuleNotFoundError:

@@ -48,7 +48,7 @@ def facts() -> Facts:
 
 
 def of_metadata() -> Facts:
-    """The same from where it is declared."""
+    """Collect the same from where it is declared."""
     from schema.tables import metadata
 
     tables = metadata(1).tables
@@ -73,17 +73,17 @@ def words(tables: "Iterable[Table]") -> dict[str, dict[str, list[str]]]:
 
 
 def command(name: str, path: object = "…") -> str:
-    """The ingest that runs a pass."""
+    """Word the ingest that runs a pass."""
     return f"atlas ingest {path} {facts().passes[name].asked_by}"
 
 
 def passes_of(kinds: Iterable[str]) -> set[str]:
-    """The passes that runs of these kinds count as, some of which earlier releases called otherwise."""
+    """Find the passes that runs of these kinds count as, some of which earlier releases called otherwise."""
     return {name for kind in kinds for name in FORMER_PASSES.get(kind, (kind,))}
 
 
 def kinds_of(name: str) -> set[str]:
-    """The kinds of run that count as a pass."""
+    """Find the kinds of run that count as a pass."""
     return {name, *(kind for kind, passes in FORMER_PASSES.items() if name in passes)}
 
 

@@ -31,7 +31,7 @@ def change_row(change: Intervention) -> dict[str, Any]:
 
 
 def resolved_arm(text: str) -> tuple[Intervention, ...]:
-    """The arm whose canonical JSON this is, of any number of units that an arm may change. Raises AtlasError for any other text."""
+    """Read the arm whose canonical JSON this is, of any number of units that an arm may change. Raises AtlasError for any other text."""
     require_shallow(text, "interventions")
     try:
         items = json.loads(text, parse_constant=no_number)

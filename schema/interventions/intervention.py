@@ -66,7 +66,7 @@ class Intervention:
         return self.site + unit + ("" if self.layer is None else f" of layer {self.layer}")
 
     def as_json(self) -> dict[str, Any]:
-        """The JSON object that `arm_of` reads as this."""
+        """Build the JSON object that `arm_of` reads as this."""
         found: dict[str, Any] = {"site": self.site, "op": self.op}
         given = {
             "layer": self.layer,

@@ -14,12 +14,12 @@ MOST_SEEDS = 2**63
 
 
 def parse_arm(text: str | bytes) -> tuple[Intervention, ...]:
-    """An arm's JSON. Raises AtlasError, one line, for what is not one."""
+    """Parse an arm's JSON. Raises AtlasError, one line, for what is not one."""
     return arm_of(read_json(text))
 
 
 def arm_of(given: Any) -> tuple[Intervention, ...]:
-    """An arm from what its JSON says: a list of objects. An empty list is an arm too, and changes nothing."""
+    """Build an arm from what its JSON says: a list of objects. An empty list is an arm too, and changes nothing."""
     if not isinstance(given, list):
         raise AtlasError(f"an arm is a list of interventions, not {shown(given)}")
     if len(given) > MOST_INTERVENTIONS:

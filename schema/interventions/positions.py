@@ -41,7 +41,7 @@ class Positions:
 
 
 def positions_of(given: Any, is_first_skipped: Any) -> Positions:
-    """A name, or a list of indices and half-open ranges [first, end]. Raises AtlasError for anything else, and for an empty list."""
+    """Read positions: a name, or a list of indices and half-open ranges [first, end]. Raises AtlasError for anything else, and for an empty list."""
     if not isinstance(is_first_skipped, bool):
         raise AtlasError(f"skip_first is {shown(is_first_skipped)}; it is true or false")
     if isinstance(given, str) and given in NAMED:
@@ -64,7 +64,7 @@ def range_of(item: Any) -> tuple[int, int]:
 
 
 def merged(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """The same indices in ranges that neither meet nor overlap, ascending."""
+    """Merge ranges into those of the same indices that neither meet nor overlap, ascending."""
     found: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
         if found and start <= found[-1][1]:

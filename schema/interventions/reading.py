@@ -17,7 +17,7 @@ BRACKETS = re.compile(r"[\[\]{}]")
 
 
 def read_json(text: str | bytes, what: str = "interventions") -> Any:
-    """What JSON says; `what`: for messages. AtlasError if it is too long or deep, before it is parsed; if it is no JSON, names a key twice, or holds NaN."""
+    """Parse JSON; `what`: for messages. AtlasError if it is too long or deep, before it is parsed; if it is no JSON, names a key twice, or holds NaN."""
     data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     if len(data) > MOST_BYTES:
         raise AtlasError(f"{what} of {len(data):,} bytes were given; at most {MOST_BYTES:,} are read")
@@ -55,20 +55,20 @@ def no_number(name: str) -> NoReturn:
 
 
 def shown(given: Any) -> str:
-    """What was given, for a message: one line, without control characters, cut."""
+    """Show what was given in a message: one line, without control characters, cut."""
     text = json.dumps(given, default=str)
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 def whole(given: Any, what: str, limit: int = LARGEST) -> int:
-    """A whole number from 0 on, below a limit."""
+    """Read a whole number from 0 on, below a limit."""
     if not isinstance(given, int) or isinstance(given, bool) or not 0 <= given < limit:
         raise AtlasError(f"{what} is {shown(given)}; it is a whole number from 0 on, below {limit:,}")
     return given
 
 
 def number(given: Any, what: str) -> float:
-    """A finite float64; 0 for -0."""
+    """Read a finite float64; 0 for -0."""
     try:
         found = float(given) if isinstance(given, int | float) and not isinstance(given, bool) else math.nan
     except OverflowError:

@@ -93,7 +93,7 @@ def each_unit(intervention: Intervention, shape: Shape) -> Iterator[Intervention
 
 
 def value_of(change: Intervention, look_up: LookUp) -> float | None:
-    """The value that is given, or that a strength or a mean comes to. AtlasError where both are given and differ, or the atlas has not what is needed."""
+    """Resolve the value that is given, or that a strength or a mean comes to. AtlasError where both are given and differ, or the atlas lacks what is needed."""
     if change.strength is None and not (change.op == "mean" and change.vector is None):
         return change.value
     if change.value is not None and change.strength is None:
@@ -129,10 +129,10 @@ def reckoned_value(change: Intervention, look_up: LookUp) -> float:
 
 
 def canonical_json(arm: Arm) -> str:
-    """What a resolved arm does, as the one JSON of all that do the same: keys sorted, shortest float64, no strength beside its value, no blanks."""
+    """Write what a resolved arm does as the one JSON of all that do the same: keys sorted, shortest float64, no strength beside its value, no blanks."""
     return json.dumps([replace(change, strength=None).as_json() for change in arm], sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def arm_sha256(arm: Arm) -> str:
-    """The identity of a resolved arm."""
+    """Hash what a resolved arm does: its identity."""
     return sha256(canonical_json(arm).encode()).hexdigest()

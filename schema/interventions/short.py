@@ -20,7 +20,7 @@ EXAMPLES = "L20N630=max*0.5, L20N630=3.7, L20N630=mean, L20N630*=2, L20N630+=1, 
 
 
 def intervention_from(text: str, corpus_id: int) -> Intervention:
-    """An intervention from its short form; of all positions but the first where it names none.
+    """Read an intervention from its short form; of all positions but the first where it names none.
 
     A neuron (L…N…) is set to a number, to a times its largest (max) or smallest (min) coefficient of the corpus, or to what writes a length (norm); to its
     mean; multiplied; or added to. A head (L…H…) is set to 0, or multiplied. Raises AtlasError for anything else.

@@ -109,7 +109,7 @@ def is_blank(con: duckdb.DuckDBPyConnection, kind: Beside) -> bool:
 
 @contextmanager
 def as_of_this_release(target: Path, kind: Beside, others: "pa.Table | None" = None) -> Iterator[Path]:
-    """The file under another name, or, where its views and questions are not this release's, a copy of its rows with those, without `others`.
+    """Give the file another name, or, where its views and questions are not this release's, copy its rows to one with those, without `others`.
 
     It is looked at apart from any atlas.
     """
@@ -134,7 +134,7 @@ def as_of_this_release(target: Path, kind: Beside, others: "pa.Table | None" = N
 
 
 def defined(con: duckdb.DuckDBPyConnection, kind: Beside) -> str:
-    """What the attached file defines: its tables as DuckDB writes them, with types and constraints, and its views and questions."""
+    """Write down what the attached file defines: its tables as DuckDB writes them, with types and constraints, and its views and questions."""
     # not as a parameter: to bind one DuckDB imports pandas, which takes as long as opening, and loses a Ctrl-C meanwhile
     tables = con.execute(TABLES.format(kind.name)).fetchall()
     return digest(con, kind.name, read_folder(kind.folder / "views").keys() | kind.questions().keys()) + " ".join(sql for (sql,) in tables)
@@ -152,7 +152,7 @@ def defined_of_release(kind: Beside) -> str:
 
 
 def kept_blank(name: str, filling: str) -> Path:
-    """A file with what `filling` creates in a database of that name, made where it is not kept yet.
+    """Keep a file with what `filling` creates in a database of that name, made where it is not there yet.
 
     Raises OSError, ValueError, RuntimeError or duckdb.Error where nothing can be kept: on a full disk, in another user's folder, under a name that DuckDB
     does not take.

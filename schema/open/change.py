@@ -45,7 +45,7 @@ ONE_AT_A_TIME = Lock()
 
 @contextmanager
 def changing(kind: Beside, path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection with the file beside the atlas at `path` as the database of its kind, to be changed; kept if the block ends well.
+    """Open the file beside the atlas at `path` as the database of its kind, to be changed; the change is kept if the block ends well.
 
     Waits for whoever else changes one. Raises Locked if another process does so all the while, and AtlasError if it has a log, cannot be written or replaced.
     """

@@ -113,7 +113,7 @@ def digest(con: duckdb.DuckDBPyConnection, database: str, names: Collection[str]
 
 
 def head(con: duckdb.DuckDBPyConnection, database: str, name: str, n: int) -> str:
-    """What DuckDB says of a table macro that is called with one argument more than it has at most, `n`: the types and defaults of all, which no table lists.
+    """Read what DuckDB says of a table macro that is called with one argument more than its `n`: the types and defaults of all, which no table lists.
 
     No macro fits such a call, so none is looked into.
     """
@@ -126,7 +126,7 @@ def head(con: duckdb.DuckDBPyConnection, database: str, name: str, n: int) -> st
 
 
 def released(sources: str, build: Callable[[], str]) -> str:
-    """What `build` returns of these sources, by their digest, on this version of DuckDB; empty where it has no place to build."""
+    """Look up what `build` returns of these sources, by their digest, on this version of DuckDB; empty where it has no place to build."""
     if not KNOWN.get(sources):
         KNOWN[sources] = kept(sources, build)
     return KNOWN[sources]
@@ -153,7 +153,7 @@ def kept(sources: str, build: Callable[[], str]) -> str:
 
 
 def cache_folder() -> Path:
-    """A place where nothing can be kept if nobody knows the user's home, as in a container that runs under any number.
+    """Find the folder of the user's cache; where nobody knows a home, as in a container under any number, a place where nothing can be kept.
 
     A relative XDG_CACHE_HOME is none (XDG Base Directory Specification).
     """

@@ -14,7 +14,7 @@ from schema.errors import AtlasError
 
 
 def new_draft(target: Path) -> Path:
-    """A name beside the target that nothing has: 64 of its bits are random."""
+    """Draw a name beside the target that nothing has: 64 of its bits are random."""
     return target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
 
 
@@ -26,7 +26,7 @@ def is_draft(name: str, target: str) -> bool:
 
 
 def left_drafts(target: Path) -> list[Path]:
-    """What writers of it left that were killed, logs of DuckDB's among it. Theirs alone while the target's lock is held."""
+    """List what writers of it left that were killed, logs of DuckDB's among it. Theirs alone while the target's lock is held."""
     return [path for path in target.parent.iterdir() if is_draft(path.name, target.name)]
 
 
@@ -39,7 +39,7 @@ def remove_left(target: Path) -> None:
 
 @contextmanager
 def copied(whole: Path, target: Path, like: Path) -> Iterator[Path]:
-    """A draft of the target with the bytes of a whole file, and with the owner, group and mode of `like`, to be renamed in the block; gone if that fails.
+    """Copy a whole file to a draft of the target, with the owner, group and mode of `like`, to be renamed in the block; gone if that fails.
 
     Raises AtlasError where something else has got its name meanwhile: in a shared folder others rename, and what they put there stays as it is.
     """
@@ -91,7 +91,7 @@ def is_readable(path: Path) -> bool:
 
 
 def owner(path: Path) -> str:
-    """The name of the user whose file it is, or the number."""
+    """Name the user whose file it is, or give the number."""
     uid = path.stat().st_uid
     try:
         return pwd.getpwuid(uid).pw_name

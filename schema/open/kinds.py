@@ -45,7 +45,7 @@ class Beside:
         return Path(atlas).parent / f"{Path(atlas).stem}.{self.name}.duckdb"
 
     def file(self, atlas: Path | str) -> Path:
-        """The same, or the file that a link there leads to. Raises AtlasError for a link to nothing, as where a disk is not mounted."""
+        """Find the file of the atlas at that path, behind a link if there is one. Raises AtlasError for a link to nothing, as where a disk is not mounted."""
         path = self.path(atlas)
         if not path.is_symlink():
             return path
@@ -75,7 +75,7 @@ def kinds() -> tuple[Beside, ...]:
 
 
 def kind_of(path: Path) -> Beside | None:
-    """The kind that a file of this name is of; None of an atlas's."""
+    """Tell the kind of a file by its name; None for an atlas."""
     return next((kind for kind in kinds() if f".{path.name}".lower().endswith(f".{kind.name}.duckdb")), None)
 
 
@@ -128,14 +128,14 @@ def comments(sql: str) -> list[str]:
 
 @cache
 def filling(kind: Beside) -> str:
-    """SQL that fills the empty database of a kind; one statement, so that a file is written to once."""
+    """Write the SQL that fills the empty database of a kind; one transaction, so that a file is written to once."""
     tables = kind.tables.read_text(encoding="utf-8")
     version = f"INSERT INTO {kind.name}.{kind.label} VALUES ({kind.version}, '{derived_sha256(kind)}')"
     return ";\n".join(["BEGIN", tables.rstrip().removesuffix(";"), *comments(tables), CREATION.format(kind.name), *derived(kind), version, "COMMIT"])
 
 
 def derived(kind: Beside) -> list[str]:
-    """SQL of the views, in the order of their names, then of the questions."""
+    """List the SQL of the views, in the order of their names, then of the questions."""
     return [*read_folder(kind.folder / "views").values(), *(commented(name, sql, kind.name) for name, sql in kind.questions().items())]
 
 

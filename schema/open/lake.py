@@ -107,7 +107,7 @@ def check_description(path: Path, lake: Lake) -> None:
 
 
 def storage(data: str) -> str:
-    """--data as it is written down: s3://bucket/prefix, or a whole path. Raises AtlasError for storage of another kind, and for keys in it."""
+    """Read --data as it is written down: s3://bucket/prefix, or a whole path. Raises AtlasError for storage of another kind, and for keys in it."""
     if data.startswith("s3://") and ("?" in data or "@" in data):
         raise AtlasError("--data s3://bucket/prefix takes no keys, others could read them: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
     if "://" in data and not data.startswith("s3://"):
@@ -168,7 +168,7 @@ def load_extensions(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def create_secret(con: duckdb.DuckDBPyConnection) -> None:
-    """What DuckDB needs for the storage."""
+    """Create the secret that DuckDB needs for the storage."""
     found = s3_settings()
     parts = [f"{key} '{found[key]}'" for key in ("KEY_ID", "SECRET", "SESSION_TOKEN", "REGION", "ENDPOINT") if key in found]
     if "ENDPOINT" in found:
@@ -193,7 +193,7 @@ def attach(con: duckdb.DuckDBPyConnection, lake: Lake, *options: str) -> None:
 
 
 def connect(lake: Lake, config: dict) -> duckdb.DuckDBPyConnection:
-    """A connection that can attach lakes, with nothing attached."""
+    """Open a connection that can attach lakes, with nothing attached."""
     limit_connecting()
     con = duckdb.connect(":memory:", config=config)
     try:
@@ -210,7 +210,7 @@ def connect(lake: Lake, config: dict) -> duckdb.DuckDBPyConnection:
 
 @contextmanager
 def catalogue(lake: Lake, name: str = "atlas") -> Iterator["Connection"]:
-    """A session of the catalogue's PostgreSQL, under that name in its lists. Raises Unreachable if it does not answer."""
+    """Open a session of the catalogue's PostgreSQL, under that name in its lists. Raises Unreachable if it does not answer."""
     try:
         import psycopg
     except ImportError as error:
@@ -230,7 +230,7 @@ def has_catalogue(session: "Connection") -> bool:
 
 
 def published_version(lake: Lake) -> Version | None:
-    """What readers see of a lake; None before the first publication."""
+    """Find the snapshot of a lake that readers see; None before the first publication."""
     with catalogue(lake) as session:
         if not has_catalogue(session):
             return None
@@ -247,7 +247,7 @@ def attach_published(con: duckdb.DuckDBPyConnection, lake: Lake, path: Path) -> 
 
 
 def lake_type(kind: str) -> str:
-    """The type a lake has for one of ours: FLOAT[192] is a list there, JSON is text."""
+    """Translate one of our types to what a lake has for it: FLOAT[192] is a list there, JSON is text."""
     return "FLOAT[]" if kind.startswith("FLOAT[") else LAKE_TYPES.get(kind, kind)
 
 
@@ -257,7 +257,7 @@ def lake_bytes(con: duckdb.DuckDBPyConnection) -> int:
 
 
 def open_published(path: Path, config: dict) -> duckdb.DuckDBPyConnection:
-    """The lake that is described at `path`, as it was last published, under the names that an atlas file has."""
+    """Open the lake that is described at `path`, as it was last published, under the names that an atlas file has."""
     # here, because whoever opens a file needs none of it, and SQLAlchemy takes longer to import than a file to open
     from schema.open.older import install_stand_ins
 

@@ -41,7 +41,7 @@ def alone(path: Path, refusal: str, patience: float | None = None) -> Iterator[N
 
 
 def try_lock(path: Path) -> int | None:
-    """The handle of a file that is made if there is none, and locked; None where another process holds it."""
+    """Lock a file, which is made if there is none, and return its handle; None where another process holds it."""
     while True:
         try:
             handle = open_or_make(path)
@@ -77,7 +77,7 @@ def require_locks(path: Path) -> None:
 
 
 def open_or_make(path: Path) -> int:
-    """A handle of the file, made if there is none, for anybody who may enter the folder."""
+    """Open the file, made if there is none, for anybody who may enter the folder; return its handle."""
     while True:
         try:
             # O_CREAT beside O_EXCL alone: in a sticky folder Linux lets nobody open another's file with it

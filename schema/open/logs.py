@@ -33,7 +33,7 @@ def check_log(path: Path) -> None:
 
 
 def ways(path: Path) -> str:
-    """What can be done with a log."""
+    """Say what can be done with a log."""
     if not log_of(path).is_file():
         return "it is no file: move it away"
     bring = f"bring it in with `python -c \"import duckdb; duckdb.connect({str(path)!r}).execute('CHECKPOINT')\"`"

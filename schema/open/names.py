@@ -113,7 +113,7 @@ def remove_names(folder: Path, handle: int, names: Iterable[str]) -> None:
 
 @contextmanager
 def lock_left(folder: Path) -> Iterator[int | None]:
-    """The handle of a folder of this user's that nobody else locks, which is locked for the block; None of any other, of a link to one, and if it has gone."""
+    """Lock a folder of this user's for the block, and give its handle; None for a folder of another's or locked, for a link, and if it has gone."""
     with ExitStack() as stack:
         found = None
         with suppress(OSError):

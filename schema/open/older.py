@@ -29,7 +29,7 @@ def attach_older(con: duckdb.DuckDBPyConnection, file: Path) -> None:
 
 
 def install_stand_ins(con: duckdb.DuckDBPyConnection, database: str) -> None:
-    """A view of the same name and types for every table that an atlas has, over the attached `database`; and the views and questions over these.
+    """Create a view of the same name and types for every table that an atlas has, over the attached `database`; and the views and questions over these.
 
     Raises NotAnAtlas where a view, or a table with computed columns, is in the place of one.
     """

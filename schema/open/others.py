@@ -21,7 +21,7 @@ REASON = "reason"
 
 
 def find_others(con: duckdb.DuckDBPyConnection, sql: str) -> "pa.Table | None":
-    """What others.sql of a kind finds in an atlas that is open with the whole file attached; None where all is the atlas's own."""
+    """Find what others.sql of a kind selects in an atlas that is open with the whole file attached; None where all is the atlas's own."""
     # twice, because whoever has none need not wait for Arrow; by a cursor, which lets the connection go with the rest unread
     with closing(con.cursor()) as cursor:
         if cursor.execute(sql).fetchone() is None:
@@ -47,14 +47,14 @@ def leave_out(con: duckdb.DuckDBPyConnection, database: str, others: "pa.Table",
 
 
 def tables_with(con: duckdb.DuckDBPyConnection, database: str, keys: Sequence[str]) -> list[str]:
-    """Stored tables of a database that have all these columns."""
+    """List the stored tables of a database that have all these columns."""
     sql = "SELECT c.table_name, list(c.column_name) FROM duckdb_columns() AS c WHERE c.database_name = ? GROUP BY ALL ORDER BY ALL"
     stored = stored_tables(con)
     return [table for table, columns in con.execute(sql, [database]).fetchall() if (database, table) in stored and {*columns} >= {*keys}]
 
 
 def differ(there: str, here: str) -> str:
-    """SQL of whether two stored texts differ in more than how a release writes pieces of characters: this one their bytes, as ⟨E2 98⟩, earlier ones U+FFFD.
+    """Write SQL of whether two stored texts differ in more than how a release writes pieces of characters: this one as ⟨E2 98⟩, earlier ones as U+FFFD.
 
     No pattern of DuckDB's: a text of a file may be long, and made to be slow.
     """

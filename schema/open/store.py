@@ -146,13 +146,13 @@ def atlas_options(d_model: int) -> str:
 
 
 def open_memory(n_threads: int) -> duckdb.DuckDBPyConnection:
-    """An empty database in memory, to compute in."""
+    """Open an empty database in memory, to compute in."""
     return duckdb.connect(":memory:", config={**OFFLINE, "threads": n_threads})
 
 
 @contextmanager
 def beside_all(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database in memory with any file attached as SENT, as it lies on the disk, and locked down: nothing that the file defines is found by its name alone.
+    """Attach any file to a database in memory as SENT, as it lies on the disk, locked down: nothing that the file defines is found by its name alone.
 
     Raises as `open_reader` does.
     """
@@ -256,7 +256,7 @@ def require_whole(con: duckdb.DuckDBPyConnection, path: Path) -> None:
 
 
 def last_block(con: duckdb.DuckDBPyConnection, database: str) -> int:
-    """The number of the last block that holds metadata or rows of a table of a database, from 0."""
+    """Find the number of the last block that holds metadata or rows of a table of a database, from 0."""
     tables = con.execute("SELECT t.table_name FROM duckdb_tables() AS t WHERE t.database_name = ?", [database]).fetchall()
     used = "SELECT greatest(max(s.block_id), max(list_max(s.additional_block_ids))) FROM pragma_storage_info(?) AS s"
     found = [con.execute("SELECT max(m.block_id) FROM pragma_metadata_info(?) AS m", [database]).fetchall()]
