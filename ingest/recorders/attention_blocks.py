@@ -35,7 +35,7 @@ def n_bytes(model: Model, context: int) -> int:
 
 
 def layer_sums(model: Model, layer: int, record: LayerRecord, batch: tuple[Places, ...]) -> tuple[Tensor, Tensor]:
-    """Sums over the destinations of a batch: those of `looked`, [n_heads, N_OTHER + seq], and of `first_moved_evenly`, [n_heads]; float64."""
+    """Sum `looked`, [n_heads, N_OTHER + seq], and `first_moved_evenly`, [n_heads], over the destinations of a batch; float64."""
     seq = record["q"].shape[1]
     found = torch.zeros(model.n_heads, N_OTHER + seq, dtype=torch.float64, device=model.device)
     evenly = torch.zeros_like(found[:, 0])

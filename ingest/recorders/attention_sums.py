@@ -42,7 +42,7 @@ def places(token_ids: np.ndarray) -> Places:
 
 
 def looked(scores: Tensor, lengths: Tensor, first: int, there: Places) -> Tensor:
-    """Sums of each head over some destinations of a sequence, [heads, N_OTHER + seq] float64.
+    """Sum the attention of each head over some destinations of a sequence: [heads, N_OTHER + seq] float64.
 
     scores: of the destinations from `first` on over all sources up to the last of them, [heads, n, seq], a large negative number where they may not look;
     lengths: ‖W_O·v‖ of these sources, [heads, seq]. Where nothing moves anything the share of index 0 is 0.
@@ -59,14 +59,14 @@ def looked(scores: Tensor, lengths: Tensor, first: int, there: Places) -> Tensor
 
 
 def first_moved_evenly(lengths: Tensor, window: int | None) -> Tensor:
-    """The sum of the shares of index 0 for equal weights, [heads] float64. lengths: of a whole sequence, [heads, n]; window: as in `evenly`."""
+    """Sum the shares of index 0 for equal weights: [heads] float64. lengths: of a whole sequence, [heads, n]; window: as in `evenly`."""
     # a destination behind the window does not see index 0; the others see all before them
     seen = lengths.cumsum(-1, dtype=torch.float64)[:, 1:window]
     return (lengths[:, :1] / seen.clamp_min(TINY)).sum(-1)
 
 
 def by_distance(flat: Tensor, seq: int, first: int) -> Tensor:
-    """Sums of the diagonals, [heads, seq] float64, of the weights of the destinations from `first` to seq - 1, [heads, n·seq], 0 above the diagonal.
+    """Sum the diagonals of the weights, [heads, n·seq], 0 above the diagonal, of the destinations from `first` to seq - 1: [heads, seq] float64.
 
     Read in rows of seq + 1, a diagonal is a column: first those of the distances `first`, …, 0, last those of seq - 1, …, first + 1. No copy is made.
     """
@@ -78,7 +78,7 @@ def by_distance(flat: Tensor, seq: int, first: int) -> Tensor:
 
 
 def evenly(there: Places, window: int | None, seq: int) -> np.ndarray:
-    """The sums of `looked` over a whole sequence, [N_OTHER + seq], for attention that is the same on all the positions that a destination sees.
+    """Compute the sums of `looked` over a whole sequence, [N_OTHER + seq], for attention that is the same on all positions that a destination sees.
 
     window: how many these are, None for all. What first_moved would be is not in it: heads differ in that.
     """
@@ -110,6 +110,6 @@ def n_bins(context: int) -> int:
 
 
 def in_bins(distances: np.ndarray, n: int) -> np.ndarray:
-    """Sums at each distance, [..., seq], to sums in each bin, [..., n]."""
+    """Add up the sums at each distance, [..., seq], to sums in each bin, [..., n]."""
     bins = bin_of(np.arange(distances.shape[-1]))
     return np.stack([distances[..., bins == b].sum(-1) for b in range(n)], -1)

@@ -118,13 +118,13 @@ def add_contributions(
 
 
 def neuron_scores(model: Model, layer: int, record: LayerRecord, read: Readers) -> Tensor:
-    """What each sub-update m_i·v_i adds to the logits of the targets: [n, targets, d_ffn]."""
+    """Compute what each sub-update m_i·v_i adds to the logits of the targets: [n, targets, d_ffn]."""
     by_value = torch.einsum("nwd,vd->nwv", read.by_part[:, : len(TARGETS)], model.values(layer))
     return by_value * (record["coefficient"].float() * record["ffn_scale"][:, None])[:, None]
 
 
 def largest(scores: Tensor, layer: int) -> tuple[Tensor, Tensor]:
-    """The N_NEURONS of a layer that add most to the prediction's logit, of either sign: (layer, neuron) [n, k, 2] and their scores [n, k, targets]."""
+    """Select the N_NEURONS of a layer that add most to the prediction's logit, of either sign: (layer, neuron) [n, k, 2], their scores [n, k, targets]."""
     _, chosen = top_k(scores[:, 0].abs(), N_NEURONS)
     return torch.stack([torch.full_like(chosen, layer), chosen], -1), scores.movedim(1, 2).gather(1, chosen[..., None].expand(-1, -1, len(TARGETS)))
 

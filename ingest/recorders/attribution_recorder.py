@@ -56,7 +56,7 @@ class AttributionRecorder(Holding):
 
 
 def by_sequence(batch: Batch) -> list[np.ndarray]:
-    """The indices of the sampled positions of each of a batch's sequences."""
+    """Split the indices of a batch's sampled positions by sequence: one array for each of the batch's sequences."""
     first = batch.position_ids - batch.indices
     return [batch.indices[first == s.first_position_id] for s in batch.sequences]
 
@@ -96,7 +96,7 @@ class Attribution(Work):
         return {table: n * len(probe.seen.sample) for table, n in at_position.items()}
 
     def seconds(self, probe: Probe) -> float:
-        """What a forward pass takes longer for a sampled position at the end of each of its sequences."""
+        """Estimate what the sample adds to the forward passes, timed on one with a sampled position at the end of each of its sequences."""
         if probe.seen is None:
             return 0.0
         batch = probe.batch

@@ -45,17 +45,17 @@ class Hearer(Protocol):
         """Which of RECORDED, ATTENDED and PROJECTED it wants, and PATTERN (ingest/model/hooks.py)."""
 
     def begin(self, batch: Batch) -> None:
-        """A forward pass begins."""
+        """Note that a forward pass over this batch begins."""
 
     def take(self, layer: int, record: LayerRecord) -> None:
-        """Called layer by layer, as soon as all that is wanted of a layer has been computed."""
+        """Take what is wanted of a layer; called layer by layer, as soon as all of it has been computed."""
 
 
 class Recorder(Hearer, Resumable, Protocol):
     """Records one shard."""
 
     def tables(self, progress: Progress) -> Tables:
-        """What the shard holds beside its texts, once all of it was read. progress: called with shares of what is left to compute."""
+        """Build the tables that the shard holds beside its texts, once all of it was read. progress: called with shares of what is left to compute."""
 
 
 class Holding:

@@ -95,7 +95,7 @@ def clusters(units: np.ndarray, n: int, blocks: int, seed: int, progress: Callab
 
 
 def divided(units: np.ndarray, members: np.ndarray, blocks: int, seed: int) -> list[np.ndarray]:
-    """Indices of each of `blocks` blocks: 2-means halves the vectors, and each half again, at the median so that no block is larger than another."""
+    """Split `members` into `blocks` blocks: 2-means halves their vectors, and each half again, at the median so that no block is larger than another."""
     if blocks == 1:
         return [members]
     with warnings.catch_warnings(action="ignore"):  # of vectors that are all one, which the median divides nonetheless
@@ -128,7 +128,7 @@ def distances(units: np.ndarray) -> np.ndarray:
 
 
 def in_order(labels: np.ndarray) -> np.ndarray:
-    """The same clusters, numbered from 0 in the order of their first member: [n] int32."""
+    """Renumber the clusters from 0 in the order of their first member: [n] int32."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse].astype(np.int32)
 

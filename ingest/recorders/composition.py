@@ -27,12 +27,12 @@ def root(factor: Tensor) -> Tensor:
 
 
 def readings(heads: FoldedHeads, w_q: Tensor, w_k: Tensor) -> dict[str, Tensor]:
-    """What stands for each head's circuit as it reads the stream, [n_heads, d_head, d_model], with the same norms of products. w_q, w_k: turned or not."""
+    """Build what stands for each head's circuit reading the stream, [n_heads, d_head, d_model], with the same norms of products. w_q, w_k: turned or not."""
     return {"k": root(heads.w_q.mT) @ w_k, "q": root(heads.w_k.mT) @ w_q, "v": root(heads.w_o) @ heads.w_v}
 
 
 def writing(heads: FoldedHeads) -> Tensor:
-    """What stands for W_OV as it writes to the stream, with the same norms of products: [n_heads, d_model, d_head]."""
+    """Build what stands for W_OV as it writes to the stream, with the same norms of products: [n_heads, d_model, d_head]."""
     return heads.w_o @ root(heads.w_v.mT).mT
 
 
@@ -50,7 +50,7 @@ def scores(reading: Tensor, written: Tensor) -> np.ndarray:
 
 
 def averaged_readings(model: Model, layer: int, heads: FoldedHeads, distances: Distances | None) -> dict[str, Tensor]:
-    """Readings of a layer's heads with RoPE averaged over distances; none without RoPE, nor of v, which does not turn."""
+    """Build the readings of a layer's heads with RoPE averaged over distances; none without RoPE, nor of v, which does not turn."""
     rotary, turn = model.architecture.attention.rotary, averaged_rotation(model, layer, distances)
     if rotary is None or turn is None:
         return {}
@@ -76,7 +76,7 @@ def composition_scores(model: Model, layer: int, distances: Distances | None) ->
 
 
 def through(model: Model, layer: int, states: TokenStates, chosen: np.ndarray) -> np.ndarray:
-    """matching of readers through earlier heads, [n_heads, layer, n_heads] float32, NaN where not `chosen`."""
+    """Compute the matching of readers through earlier heads, [n_heads, layer, n_heads] float32, NaN where not `chosen`."""
     heads, found = folded_heads(model, layer), np.full(chosen.shape, np.nan, np.float32)
     sought = [states.alike[own][states.of(layer)] @ heads.w_q.double().mT for own in (0, 1)]
     for earlier in range(layer):

@@ -96,7 +96,7 @@ class ControlToken(Work):
 
 
 def lacking(con: duckdb.DuckDBPyConnection, layer: int, seed: int, n_updates: int) -> dict[str, object]:
-    """What the atlas lacks of a layer and can have: whether random vectors; position_ids [n] and updates [n, d_model] (ffn_out)."""
+    """Find what the atlas lacks of a layer and can have: whether it has random vectors; position_ids [n] and updates [n, d_model] (ffn_out)."""
     there = {c for (c,) in con.execute("SELECT DISTINCT control FROM control_token WHERE layer = ?", [layer]).fetchall()}
     chosen = smallest(seed, layer, update_positions(con, layer), 0 if "ffn_update" in there else n_updates)
     return {"has_vectors": "random_vector" in there, "position_ids": chosen, "vectors": updates(con, layer, chosen)}

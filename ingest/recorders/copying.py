@@ -44,7 +44,7 @@ class CopyingRecorder:
             self.found |= {s.sequence_id: each for s, each in zip(self.sequences, sums.cpu().numpy(), strict=True)}
 
     def of_sequence(self, s: Sequence, weights: Tensor, gathered: Tensor, scale: Tensor, w_o: Tensor) -> Tensor:
-        """`raised` of one sequence, the final scale aside. gathered: [seq, n_heads, d_head]; scale: [seq]; w_o: [n_heads, d_model, d_head]."""
+        """Compute `raised` of one sequence, the final scale aside. gathered: [seq, n_heads, d_head]; scale: [seq]; w_o: [n_heads, d_model, d_head]."""
         ids = torch.from_numpy(s.token_ids.astype(np.int64)).to(weights.device)
         by_token = torch.einsum("jm,hmd->hjd", self.model.logit_readers(ids) - self.mean, w_o)
         logits = torch.einsum("ihd,hjd->hij", gathered, by_token) * scale[:, None]
@@ -64,7 +64,7 @@ class CopyingRecorder:
 
 
 def raised(weights: Tensor, logits: Tensor, is_first: Tensor) -> Tensor:
-    """What a head adds to the logits of the tokens that it looks at, how much of it raises them, and how much it raises all tokens: [3, n_heads, seq].
+    """Compute what a head adds to the logits of the tokens it looks at, how much of it raises them, and how much it raises all tokens: [3, n_heads, seq].
 
     weights, logits: [n_heads, seq (destination), seq (source)]; is_first: [seq], one place of each token, so that a token that repeats counts once.
     """

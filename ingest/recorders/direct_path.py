@@ -28,7 +28,7 @@ CHUNK = 256
 
 
 def direct_logits(model: Model, token_ids: Tensor) -> Tensor:
-    """What the output head gives each token's own vector: [n] to [n, d_vocab]."""
+    """Compute the logits that the output head gives each token's own vector: [n] to [n, d_vocab]."""
     return model.lens(token_rows(model, token_ids))
 
 

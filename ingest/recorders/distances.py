@@ -61,7 +61,7 @@ def averaged_rotation(model: Model, layer: int, distances: Distances | None) -> 
 
 
 def distance_settings(con: duckdb.DuckDBPyConnection, model: Model, context: int) -> dict[str, object]:
-    """What a run's settings say of its distances: the runs that saw where heads look, or the context that an ingest reads; nothing without RoPE."""
+    """Build a run's settings about its distances: the runs that saw where heads look, or the context that an ingest reads; nothing without RoPE."""
     if model.architecture.attention.rotary is None:
         return {}
     if runs := finished_runs(con, "head_statistics"):
@@ -80,7 +80,7 @@ def are_named(distances: Mapping[str, object], settings: Mapping[str, object]) -
 
 
 def read_context(model: Model, context: int) -> int:
-    """A context as far as the model reads it. Raises AtlasError for one whose positions float32 does not tell apart."""
+    """Limit a context to what the model reads of it. Raises AtlasError for one whose positions float32 does not tell apart."""
     found = min(context, model.max_context or context)
     if found > MOST_POSITIONS:
         raise AtlasError(f"--context {context}: RoPE is averaged over its distances, and float32 tells {MOST_POSITIONS:,} positions apart; give a shorter one")
@@ -88,7 +88,7 @@ def read_context(model: Model, context: int) -> int:
 
 
 def distances_of(con: duckdb.DuckDBPyConnection, model: Model, settings: Mapping[str, object], layer: int) -> Distances | None:
-    """The distances that a run's settings name, for a layer; None without RoPE. Raises AtlasError where they name none."""
+    """Read the distances that a run's settings name, for a layer; None without RoPE. Raises AtlasError where they name none."""
     if model.architecture.attention.rotary is None:
         return None
     reads, context = settings.get("reads"), settings.get("context")

@@ -136,7 +136,7 @@ class HeadStatistics(Work):
         return {"head_statistics": heads, "attention_distance": heads * n_bins(probe.request.context)}
 
     def seconds(self, probe: Probe) -> float:
-        """What it adds to the forward passes of a sweep, or all of them where no sweep reads the text."""
+        """Estimate the seconds that it adds to a sweep's forward passes, or that the passes take with it where no sweep reads the text."""
         if probe.seen is None:
             return 0.0
         batch = probe.batch

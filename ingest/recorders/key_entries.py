@@ -60,7 +60,7 @@ class KeyRecorder(Holding):
         self.found[int(batch.position_ids[0])] = ids, documents(batch)[kept], batch.next_token_ids[kept].astype(np.int32), keys
 
     def tables(self, _: Progress) -> Tables:
-        """The row of `key_file`, its file written before; nothing for a shard without entries."""
+        """Write the file of the shard's keys and build its row of `key_file`; nothing for a shard without entries."""
         if not any(len(ids) for ids, *_ in self.found.values()):
             return {}
         ids, document_ids, following, keys = (np.concatenate(column) for column in zip(*self.found.values(), strict=True))
@@ -82,7 +82,7 @@ def documents(batch: Batch) -> np.ndarray:
 
 
 def write_keys(path: Path, ids: np.ndarray, document_ids: np.ndarray, following: np.ndarray, keys: np.ndarray) -> None:
-    """A file of entries, there whole or not at all. keys: [n, d_model] float16; the others [n]."""
+    """Write a file of entries, which is there whole or not at all. keys: [n, d_model] float16; the others [n]."""
     path.parent.mkdir(exist_ok=True)
     width = keys.shape[1]
     column = pa.FixedSizeListArray.from_arrays(pa.array(keys.ravel()), width)
@@ -123,7 +123,7 @@ class Keys(Work):
         return fastest(lambda: list(read_batch(probe.model, [], batch))) / sum(map(n_tokens, batch)) * probe.seen.n_positions
 
     def n_bytes(self, probe: Probe) -> int:
-        """The keys of a shard, and they once more in order."""
+        """Count the bytes of the largest shard's keys, held as they came and once more in order."""
         return max((2 * 2 * span.n_positions * probe.model.d_model for span in probe.seen.spans), default=0) if probe.seen else 0
 
 

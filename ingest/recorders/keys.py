@@ -94,7 +94,7 @@ class CpuKeys:
             self.contexts = np.ascontiguousarray(np.take_along_axis(contexts, order, -1))
 
     def batch(self, positions: np.ndarray, indices: np.ndarray, contexts: np.ndarray | None = None) -> Add:
-        """What takes the coefficients of a batch, the rows of a sequence one after the other.
+        """Bind the rows of a batch, those of a sequence one after the other, and return what takes their coefficients.
 
         positions, indices: position_id of each row, -1 where it does not count, and its place in its sequence, [rows] int64.
         contexts: a number of each row's; of rows with one number a key keeps the best. None where they do not matter.

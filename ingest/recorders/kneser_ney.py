@@ -57,7 +57,7 @@ def table(rows: np.ndarray, **others: np.ndarray) -> pa.Table:
 
 
 def counted(documents: Sequence[np.ndarray], d_vocab: int) -> duckdb.DuckDBPyConnection:
-    """A database in memory of what the counts of these documents, token_ids [n] each, say. d_vocab: tokens that share what is left in the end.
+    """Build a database in memory of what the counts of these documents, token_ids [n] each, say. d_vocab: tokens that share what is left in the end.
 
     Of each order, `top` where it is a longest one and else `gram`: PART_n has the n-grams and their discounted shares, discount_PART_n
     its discounts, context_PART_n what each context leaves to shorter ones.
@@ -85,7 +85,7 @@ def counting(d_vocab: int) -> Iterator[str]:
 
 
 def parts() -> Iterator[tuple[str, int]]:
-    """The n-grams whose shares are needed: of the longest orders, and of all that are shorter than one of them."""
+    """Yield the part and n of the n-grams whose shares are needed: those of the longest orders (`top`), and all shorter than one of them (`gram`)."""
     yield from (("gram", n) for n in range(1, LONGEST))
     yield from (("top", n) for n in ORDERS)
 
@@ -104,7 +104,7 @@ def discounts(part: str, n: int) -> str:
 
 
 def shares(part: str, n: int) -> Iterator[str]:
-    """What the n-grams take of their contexts, and what they leave."""
+    """Yield the statements that compute what the n-grams take of their contexts, and what they leave."""
     context = columns(n)[:-1]
     key = ", ".join(context)
     left = "d1 * count(*) FILTER (c = 1) + d2 * count(*) FILTER (c = 2) + d3 * count(*) FILTER (c > 2)"
@@ -196,7 +196,7 @@ class Ngram(Work):
 
 
 def counted_corpus(request: Request) -> Corpus:
-    """The corpus to count in, every document of it."""
+    """Open the corpus to count in, every document of it."""
     name, split = request.options["ngram_corpus"], request.options["ngram_split"]
     # what is said of the corpus that is predicted says nothing of another
     same = {} if name is None else {"corpus": name, "config": None, "corpus_revision": None, "format": None}

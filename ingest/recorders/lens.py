@@ -54,7 +54,7 @@ def read_lens(logits: Tensor, final: Tensor, next_token_ids: np.ndarray, scratch
 
 
 def of_next(next_token_ids: np.ndarray, values: Tensor) -> pa.Array:
-    """A column about the corpus's next token: null where the document ends."""
+    """Build a column about the corpus's next token: null where the document ends."""
     return pa.array(values.cpu().numpy(), mask=next_token_ids < 0)
 
 

@@ -64,7 +64,7 @@ def learned(x: np.ndarray, y: np.ndarray, of: np.ndarray, n_classes: int, rank: 
 
 
 def block_ends(n: int) -> list[int]:
-    """Ends of the blocks of n rows, ascending, the first at least 1 and the last n."""
+    """Compute the ends of the blocks of n rows, ascending, the first at least 1 and the last n."""
     return sorted({max(1, round(share * n)) for share in SHARES})
 
 
@@ -82,13 +82,13 @@ def codelength(x: np.ndarray, y: np.ndarray, n_classes: int, seed: int, rank: in
 
 
 def control_labels(labels: np.ndarray, n_types: int, n_classes: int, seed: int) -> np.ndarray:
-    """A label for each type of word, [n_types], drawn once from the distribution of the labels to learn: the same wherever the type stands."""
+    """Draw a label for each type of word, [n_types], once from the distribution of the labels to learn: the same wherever the type stands."""
     shares = np.bincount(labels, minlength=n_classes) / len(labels)
     return np.random.default_rng(seed).choice(n_classes, n_types, p=shares)
 
 
 def type_guess(train: Labelled, test: Labelled, n_classes: int) -> np.ndarray:
-    """The most frequent label of each test word's type, of an unseen one the most frequent of all, ties to the first class, [n]."""
+    """Guess the most frequent label of each test word's type, of an unseen one the most frequent of all, ties to the first class: [n]."""
     n_types = int(max(train.types.max(), test.types.max())) + 1
     counts = np.zeros((n_types, n_classes), np.int64)
     np.add.at(counts, (train.types, train.labels), 1)
@@ -99,7 +99,7 @@ def type_guess(train: Labelled, test: Labelled, n_classes: int) -> np.ndarray:
 def probed(
     states: tuple[np.ndarray, np.ndarray], train: Labelled, test: Labelled, n_classes: int, seed: int, rank: int | None = None
 ) -> tuple[dict[str, object], np.ndarray]:
-    """The numbers of a row of `probe`, and the probabilities of the classes for each word of the test, [n, n_classes].
+    """Fit a probe, and compute the numbers of its row of `probe` and the probabilities of the classes for each word of the test, [n, n_classes].
 
     states: of the words to learn from and of the test, [·, d_model]. rank: as in `learned`.
     """

@@ -51,7 +51,7 @@ def full_rank(n_classes: int, d_model: int) -> int:
 
 
 def started(weights: np.ndarray, intercept: np.ndarray, rank: int) -> Factored:
-    """The factors whose product is nearest to unrestricted weights [n_classes, d_model]."""
+    """Compute the factors whose product is nearest to unrestricted weights [n_classes, d_model]."""
     left, sizes, right = np.linalg.svd(weights.astype(np.float64), full_matrices=False)
     halves = np.sqrt(sizes[:rank])
     return Factored(left[:, :rank] * halves, halves[:, None] * right[:rank], intercept.astype(np.float64))
@@ -76,6 +76,6 @@ def objective(x: np.ndarray, y: np.ndarray, l2: float, shape: Factored) -> Calla
 
 
 def factored(x: np.ndarray, y: np.ndarray, l2: float, start: Factored, steps: int) -> tuple[Factored, bool]:
-    """The factors that learn best from `start` on, and whether they were found within so many steps. y: [n], each class of it numbered from 0."""
+    """Find the factors that learn best from `start` on, and whether this took fewer than `steps` steps. y: [n], each class of it numbered from 0."""
     found = minimize(objective(x, y, l2, start), start.flat(), jac=True, method="L-BFGS-B", options={"maxiter": steps, "gtol": TOLERANCE, "ftol": 0})
     return start.like(found.x), bool(found.nit < steps)

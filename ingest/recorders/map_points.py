@@ -28,7 +28,7 @@ def value_rows(model: Model, run_id: int, seed: int, indices: np.ndarray, cosine
 
 
 def state_rows(model: Model, site: str, run_id: int, seed: int, positions: np.ndarray, states: np.ndarray) -> pa.Table:
-    """The states at a site of every layer, [n_layers, positions, d_model] float32, all in one plane."""
+    """Build the rows of the states at a site of every layer, [n_layers, positions, d_model] float32, all placed in one plane."""
     n_layers = len(states)
     units = torch.stack([normalize(torch.from_numpy(layer), dim=1) for layer in states]).to(model.device)
     cosines, indices = (np.concatenate(part) for part in zip(*(nearest(layer, [units]) for layer in range(n_layers)), strict=True))
@@ -69,7 +69,7 @@ class Map(Work):
         return {"map_point": probe.model.n_layers * probe.model.d_ffn + n_states(probe)}
 
     def seconds(self, probe: Probe) -> float:
-        """The descent takes as long for every point, and the states are compared with each other first."""
+        """Estimate the seconds: the descent takes as long for every point, and the states are compared with each other first."""
         units = normalize(probe.model.values(0)[:PROBED], dim=1)
         cosines, indices = nearest(0, [units.unsqueeze(0)])
         start = principal(lambda _: units, 1)
@@ -79,7 +79,7 @@ class Map(Work):
 
 
 def value_arguments(basis: Basis) -> dict[str, object]:
-    """The neighbours that the weights' run has found: no two values are compared again."""
+    """Read the neighbours that the weights' run has found, so that no two values are compared again."""
     indices, cosines = neighbours(basis.con, basis.model.n_layers, basis.model.d_ffn)
     return {"indices": indices, "cosines": cosines}
 

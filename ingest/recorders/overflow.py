@@ -26,7 +26,7 @@ def locating_overflow(model: Model, documents: Iterable[CutDocument]) -> Iterato
 
 
 def locate(model: Model, documents: Iterable[CutDocument]) -> str:
-    """A sentence on the first document, layer and token with a number that is not finite; '' where every state is finite."""
+    """Name, in a sentence, the first document, layer and token with a number that is not finite; '' where every state is finite."""
     for document in documents:
         for sequence in document.sequences:
             if found := first_place(model, sequence):
@@ -40,7 +40,7 @@ def locate(model: Model, documents: Iterable[CutDocument]) -> str:
 
 
 def first_place(model: Model, sequence: Sequence) -> tuple[int, int] | None:
-    """The first layer of which a number is not finite, and the first place in the sequence where that is so; None where all are finite."""
+    """Find the first layer of which a number is not finite, and the first place in the sequence where that is so; None where all are finite."""
     found: list[tuple[int, int]] = []
 
     def take(layer: int, record: LayerRecord) -> None:
@@ -58,7 +58,7 @@ def bad_rows(states: list[Tensor]) -> Tensor:
 
 
 def advise(model: Model) -> str:
-    """What to do, by the dtype that was computed in."""
+    """Advise what to do, by the dtype that was computed in."""
     if model.dtype is torch.float16:
         return f"float16 holds no number above {torch.finfo(torch.float16).max:,.0f}: run again with --dtype bfloat16 or --dtype float32"
     return f"The model's weights or its configuration make numbers that {str(model.dtype).removeprefix('torch.')} does not hold"

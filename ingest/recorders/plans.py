@@ -97,7 +97,7 @@ class Work:
         """Raise AtlasError for what a request asks of a model that has it not; called before anything is written."""
 
     def note(self, basis: Basis) -> str | None:
-        """What it cannot bring, and what would help; None if nothing is missing."""
+        """Describe what it cannot bring, and what would help; None if nothing is missing."""
         return None
 
     def plans(self, basis: Basis) -> Iterable[Plan]:

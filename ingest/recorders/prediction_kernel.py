@@ -21,7 +21,7 @@ LOWEST = np.float32(-87.0)
 
 @numba.njit(inline="always", fastmath={"contract", "nsz", "nnan", "reassoc"})
 def largest_and_before(row, own):  # type: ignore[no-untyped-def]
-    """The largest logit of a row, and how many logits are larger than `own`."""
+    """Find the largest logit of a row, and count the logits that are larger than `own`."""
     largest, n = row[0], np.int32(0)
     for j in range(row.shape[0]):
         largest = max(largest, row[j])

@@ -103,7 +103,7 @@ def by_kernel(logits: Tensor, following: np.ndarray, marked: Tensor) -> Predicti
 
 
 def by_torch(logits: Tensor, following: np.ndarray, marked: Tensor) -> Predictions:
-    """The same by torch's operations, on any device."""
+    """Compute the same as `by_kernel` by torch's operations, on any device."""
     none = torch.from_numpy(following < 0).to(logits.device)
     token = torch.from_numpy(following.astype(np.int64)).to(logits.device).clamp(min=0)
     logs = logits.log_softmax(-1)
@@ -145,7 +145,7 @@ class Prediction(Work):
         return {"position_prediction": probe.seen.n_positions} if probe.seen else {}
 
     def seconds(self, probe: Probe) -> float:
-        """What it adds to the forward passes of a sweep, or all of them where no sweep reads the text."""
+        """Estimate the seconds that it adds to a sweep's forward passes, or that the passes take with it where no sweep reads the text."""
         if probe.seen is None:
             return 0.0
         batch = probe.batch
@@ -158,5 +158,5 @@ class Prediction(Work):
         return max(seconds, 0.0) / sum(map(n_tokens, batch)) * probe.seen.n_positions
 
     def n_bytes(self, probe: Probe) -> int:
-        """The logits of some rows, and on a GPU their probabilities and what is made of them."""
+        """Count the bytes of the logits of some rows, and on a GPU of their probabilities and what is made of them."""
         return ROWS * probe.model.d_vocab * 4 * (1 if probe.model.device.type == "cpu" else 4)

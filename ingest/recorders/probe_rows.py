@@ -165,7 +165,7 @@ class LinearProbe(Work):
         return n * (fastest(lambda: learned(x, y, x[:1], 17, probe.request.options["probe_rank"])) / len(y) * fits + 2 * reading)
 
     def n_bytes(self, probe: Probe) -> int:
-        """The same model with random weights, and the states of one place: as they are, standardised and in the order of the code."""
+        """Count the bytes of the same model with random weights, and of the states of one place: as they are, standardised and in the order of the code."""
         weights = sum(p.numel() * p.element_size() for p in probe.model.hf.parameters())
         return weights + 4 * sum(MOST_WORDS.values()) * probe.model.d_model * 4
 

@@ -53,7 +53,7 @@ def probe_tables(model: Model, probe: str, bos: str, seed: int) -> Tables:
 
 
 def starting(model: Model, probe: str, bos: str) -> tuple[int, ...]:
-    """What comes before the first block: BOS as in a corpus; in Olsson's probe wherever the tokenizer has one."""
+    """Choose what comes before the first block: BOS as in a corpus; in Olsson's probe wherever the tokenizer has one."""
     token = model.tokenizer.bos_token_id if probe == "olsson2022" else bos_token(model.tokenizer, bos)
     return () if token is None else (token,)
 

@@ -93,7 +93,7 @@ def n_sampled(sequences: tuple[Sequence, ...], sample: np.ndarray) -> int:
 
 
 def recorded(recorder: Recorder, asked: Asked, documents: list[CutDocument], corpus_id: int, progress: Progress) -> Tables:
-    """The tables of one run, once all was read. progress: of a run that samples, called with its positions as they are computed."""
+    """Build the tables of one run, once all was read. progress: of a run that samples, called with its positions as they are computed."""
     if asked.sample is None:
         return text_tables(documents, corpus_id) | recorder.tables(lambda _: None)
     if not len(asked.sample):
@@ -118,14 +118,14 @@ def read_batch(model: Model, recorders: Collection[tuple[Hearer, np.ndarray | No
 
 
 def fitting(model: Model, sequences: tuple[Sequence, ...]) -> list[tuple[Sequence, ...]]:
-    """The sequences in stretches whose attention weights fit PATTERN_BYTES, one sequence at least."""
+    """Split the sequences into stretches whose attention weights fit PATTERN_BYTES, one sequence at least."""
     longest = max(map(n_tokens, sequences))
     n = max(1, PATTERN_BYTES // (4 * model.n_heads * longest**2))
     return [sequences[i : i + n] for i in range(0, len(sequences), n)]
 
 
 def listener(model: Model, recorder: Hearer, sample: np.ndarray | None, batch: Batch) -> Listener | None:
-    """The recorder told of a batch, as one who hears it; None if the batch has none of its positions."""
+    """Tell the recorder of a batch, and build the listener that hears it for the recorder; None if the batch has none of its positions."""
     rows = None if sample is None else np.flatnonzero(np.isin(batch.position_ids, sample))
     if rows is not None and not len(rows):
         return None
@@ -146,7 +146,7 @@ def flat(x: torch.Tensor) -> torch.Tensor:
 
 
 def choose(model: Model, rows: np.ndarray, of: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Picks rows of a view of a state, float32 on the model's device."""
+    """Make a function that picks rows of a view of a state, float32 on the model's device."""
     index = torch.from_numpy(rows).to(model.device)
     return lambda x: of(x)[index.to(x.device)].to(model.device).float()
 
@@ -195,12 +195,12 @@ def sampled(s: Sequence, sample: np.ndarray) -> np.ndarray:
 
 
 def sampled_documents(documents: list[CutDocument], sample: np.ndarray) -> list[CutDocument]:
-    """The documents with those of their sequences alone in which a sampled position lies."""
+    """Select the documents in which a sampled position lies, each with only those of its sequences in which one does."""
     kept = (replace(d, sequences=tuple(s for s in d.sequences if sampled(s, sample).any())) for d in documents)
     return [d for d in kept if d.sequences]
 
 
 def up_to_last(s: Sequence, sample: np.ndarray) -> Sequence:
-    """A sequence up to its last sampled position: attention is causal, so what follows need not be read."""
+    """Cut a sequence behind its last sampled position: attention is causal, so what follows need not be read."""
     n = int(np.flatnonzero(sampled(s, sample))[-1]) + 1
     return replace(s, **{f.name: getattr(s, f.name)[:n] for f in fields(s) if isinstance(getattr(s, f.name), np.ndarray)})

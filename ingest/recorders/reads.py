@@ -67,7 +67,7 @@ def top_tokens(con: duckdb.DuckDBPyConnection, n_layers: int) -> np.ndarray:
 
 
 def top_triggers(con: duckdb.DuckDBPyConnection, corpus_id: int, layer: int, k: int) -> dict[str, np.ndarray]:
-    """The k top triggers of every key of a layer, by neuron and rank; next_token_id is -1 at the end of a document."""
+    """Read the k top triggers of every key of a layer, by neuron and rank; next_token_id is -1 at the end of a document."""
     sql = f"""
         SELECT t.neuron, t.rank, t.position_id, s.sequence_id, s.first_position_id, coalesce(p.next_token_id, -1) AS next_token_id
         FROM ({merged_layer("trigger", "trigger")}) AS t
@@ -150,7 +150,7 @@ def states_of(con: duckdb.DuckDBPyConnection, layer: int, site: str, positions: 
 
 
 def neighbours(con: duckdb.DuckDBPyConnection, n_layers: int, d_ffn: int) -> tuple[np.ndarray, np.ndarray]:
-    """The nearest values of every value, nearest first: flat numbers (layer · d_ffn + neuron) int64 and cosines, [n_layers · d_ffn, neighbours]."""
+    """Read the nearest values of every value, nearest first: flat numbers (layer · d_ffn + neuron) int64 and cosines, [n_layers · d_ffn, neighbours]."""
     sql = "SELECT n.neighbour_layer, n.neighbour_neuron, n.cosine FROM value_neighbour AS n ORDER BY n.layer, n.neuron, n.rank"
     found, n = con.execute(sql).fetchnumpy(), n_layers * d_ffn
     indices = np.asarray(found["neighbour_layer"], np.int64) * d_ffn + np.asarray(found["neighbour_neuron"], np.int64)

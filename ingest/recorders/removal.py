@@ -54,7 +54,7 @@ def random_places(triggers: list[Trigger], seed: int) -> np.ndarray:
 
 
 def shortened(trigger: Trigger, removed: str, place: int) -> Tokens:
-    """The prefix without its first, its last or the token at `place`; BOS stays, and does not count."""
+    """Leave out the first or the last token of the prefix, or the one at `place`; BOS stays, and does not count."""
     index = {"first": 0, "last": len(trigger.token_ids) - trigger.has_bos - 1, "random": int(place)}[removed] + trigger.has_bos
     return trigger.token_ids[:index] + trigger.token_ids[index + 1 :]
 
@@ -87,7 +87,7 @@ def read_ends(
 
 
 def hosts(texts: set[Tokens]) -> dict[Tokens, list[Tokens]]:
-    """The texts that begin no other, each with those it begins with (itself among them)."""
+    """Find the texts that begin no other, each with those it begins with (itself among them)."""
     found: dict[Tokens, list[Tokens]] = {}
     host: Tokens = ()
     # whatever a text begins stands right behind it in this order
@@ -158,7 +158,7 @@ def known_k(basis: Basis) -> int:
 
 
 def triggers_of(basis: Basis, settings: dict, corpus_id: int, layer: int) -> list[Trigger]:
-    """What is to be read again of a layer: the top triggers of seeded keys that the atlas has no removals of."""
+    """Select what is to be read again of a layer: the top triggers of keys, drawn by seed, that the atlas has no removals of."""
     sampled = smallest(settings["seed"], layer, np.arange(basis.model.d_ffn), settings["keys_per_layer"])
     known = {n for (n,) in basis.con.execute("SELECT DISTINCT neuron FROM removal WHERE corpus_id = ? AND layer = ?", [corpus_id, layer]).fetchall()}
     found = top_triggers(basis.con, corpus_id, layer, settings["triggers_per_key"])

@@ -51,7 +51,7 @@ class Largest:
         self.least = 0.0
 
     def add(self, sources: Tensor, scores: dict[str, Tensor], best: dict[tuple[str, str], Tensor]) -> None:
-        """sources: [n]; scores: of each circuit, [n, m]; best: of each end the largest modulus in a source's scores, [n]."""
+        """Add triples of some sources. sources: [n]; scores: of each circuit, [n, m]; best: of each end the largest modulus in a source's scores, [n]."""
         # no other source has a triple among the largest, and they are few
         rows = torch.nonzero(best[self.ends[0]] * best[self.ends[1]] > self.least)[:, 0]
         if not len(rows):
@@ -97,7 +97,7 @@ def head_tables(circuits: TokenCircuits, layer: int, head: int, n_sources: int, 
 
 
 def numbered(of: dict[str, int], n: int, **words: str) -> dict[str, object]:
-    """The columns that are the same in each of n rows. of: layer and head."""
+    """Build the columns that are the same in each of n rows. of: layer and head."""
     return {**{name: np.full(n, number, np.int16) for name, number in of.items()}, **{name: pa.array([word] * n, pa.string()) for name, word in words.items()}}
 
 

@@ -69,7 +69,7 @@ def together(states: Sequence[np.ndarray], gold: Sequence[np.ndarray]) -> Senten
 
 
 def fitted(states: Sequence[np.ndarray], gold: Sequence[np.ndarray], target: str, rank: int, seed: int) -> tuple[np.ndarray, int]:
-    """The map [rank, d_model] float32, and how often the sentences were gone through.
+    """Fit the map, [rank, d_model] float32, and count how often the sentences were gone through.
 
     states: of each sentence, [n, d_model] float32; gold: its distances [n, n], or depths [n]; target: 'distance' or 'depth'.
     """
@@ -113,7 +113,7 @@ def predicted(weights: np.ndarray, states: np.ndarray, target: str) -> np.ndarra
 
 
 def timed_step(states: Sequence[np.ndarray], rank: int) -> Callable[[], None]:
-    """What a step takes: a call on one batch of sentences."""
+    """Make a call on one batch of sentences, to time what a step takes."""
     n = len(states[0])
     batch = together(states, [np.ones((n, n))] * len(states))
     weights = torch.ones(rank, states[0].shape[1], requires_grad=True)

@@ -33,7 +33,7 @@ Term = tuple[str, int | None, int | None]
 
 
 def writes_by_ffn(model: Model) -> int | None:
-    """The first layer whose FFN writes anything to the stream; None in a model of attention alone."""
+    """Find the first layer whose FFN writes anything to the stream; None in a model of attention alone."""
 
     def is_silent(layer: int) -> bool:
         bias = model.ffn_bias(layer)
@@ -43,7 +43,7 @@ def writes_by_ffn(model: Model) -> int | None:
 
 
 def added(model: Model, layer: int, heads: Tensor) -> Tensor:
-    """What attention adds to the stream where its heads write `heads` together, [1, seq, d_model]."""
+    """Compute what attention adds to the stream where its heads write `heads` together, [1, seq, d_model]."""
     bias, after = layer_heads(model, layer).b_o, model.architecture.attention.after_norm
     found = heads if bias is None else heads + bias
     normed: Tensor = found if after is None else in_float32(model.layer_module(layer, after), model.device)(found)
@@ -51,7 +51,7 @@ def added(model: Model, layer: int, heads: Tensor) -> Tensor:
 
 
 def streams(model: Model, embedded: Tensor, heads: Sequence[Tensor]) -> list[Tensor]:
-    """The states that enter each block, and the last, where the heads of each layer write `heads`."""
+    """Compute the states that enter each block, and the last, where the heads of each layer write `heads`."""
     found = [embedded]
     for layer, written in enumerate(heads):
         found.append(found[-1] + added(model, layer, written))
@@ -138,8 +138,11 @@ class TermLoss(Work):
     """Plan the pass `term_loss`, and tell its cost."""
 
     def check_model(self, request: Request, model: Model) -> None:
-        """An FFN is no sum over paths: held as it is, it would bring to the direct path what heads had told it, and with less of it before it, it
-        would do what it never does."""
+        """Raise AtlasError for a model whose FFNs write.
+
+        An FFN is no sum over paths: held as it is, it would bring to the direct path what heads had told it, and with less in the stream before it, it
+        would do what it never does.
+        """
         if (layer := writes_by_ffn(model)) is not None:
             raise AtlasError(
                 f"--term-loss: {model.name} has FFNs that write (layer {layer}), and what they write is no sum over paths through heads; "
@@ -163,7 +166,7 @@ class TermLoss(Work):
         yield Plan(settings, [min(N_SEQUENCES, text.seen.n_sequences)], "sequences", jobs, text.corpus_id)
 
     def rows(self, probe: Probe) -> dict[str, int]:
-        """The unigram, the model, paths of each length, and two of each layer."""
+        """Count the rows: the unigram, the model, paths of each length, and two of each layer."""
         return {"term_loss": 3 * probe.model.n_layers + 3 if probe.seen else 0}
 
     def seconds(self, probe: Probe) -> float:
@@ -176,7 +179,7 @@ class TermLoss(Work):
 
 
 def sampled(text: Text, seed: int, d_vocab: int) -> tuple[list[TokenSequence], np.ndarray]:
-    """The sequences of the sample, those of one token left out, and how often each token is predicted in the whole text, [d_vocab]; one pass over it."""
+    """Draw the sample's sequences, those of one token left out, and count how often each token is predicted in the whole text, [d_vocab]; in one pass."""
     counts = np.zeros(d_vocab, np.int64)
 
     def counted() -> Iterable[TokenSequence]:

@@ -152,7 +152,7 @@ def batched_items(documents: list[CutDocument], batch_tokens: int) -> Iterator[l
 
 
 def items_of(documents: list[CutDocument]) -> Iterator[list[CutDocument]]:
-    """The sentences of each item, which stand together."""
+    """Group the sentences by item; those of one item stand together."""
     return (list(same) for _, same in groupby(documents, key=lambda d: d.document.metadata["item"]))
 
 

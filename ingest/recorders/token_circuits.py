@@ -44,8 +44,9 @@ class TokenCircuits:
 
 
 def token_circuits(model: Model, layer: int, counts: np.ndarray, least: int, distances: Distances | None) -> TokenCircuits:
-    """Queries have their bias, and so the pull that it gives each source. What a head writes wherever it looks tells sources not apart, and is left out.
+    """Compute the factors of the QK and OV circuits of a layer's heads over the vocabulary.
 
+    Queries have their bias, and so the pull that it gives each source. What a head writes wherever it looks does not tell sources apart, and is left out.
     counts: how often the text has each token, [n_tokens]; where it has none, all weigh the same. least: how often it has a common one.
     distances: what RoPE is averaged over; None without RoPE. A soft-cap (Gemma-2) bends each score by its own size, so that none of it factorises.
     """

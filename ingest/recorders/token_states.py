@@ -38,7 +38,7 @@ def geometry_rows(corpus_id: int, states: np.ndarray, token_of: np.ndarray, unit
 
 
 def geometry(states: np.ndarray, token_of: np.ndarray, units: np.ndarray, counts: np.ndarray) -> dict[str, object]:
-    """What a row says of the states of one place: [n, d_model], [n], [tokens, d_model], [tokens]."""
+    """Compute what a row says of one place. states: [n, d_model]; token_of: [n]; units: [tokens, d_model]; counts: [tokens]; as in `geometry_rows`."""
     unit = states / np.linalg.norm(states, axis=1, keepdims=True).clip(1e-30)
     is_pair = np.triu(token_of[:, None] != token_of[None, :], 1)
     n_pairs = int(is_pair.sum())
@@ -122,12 +122,12 @@ class StateRecorder:
 
 
 def taken(states: Tensor, rows: np.ndarray) -> Tensor:
-    """Some rows, float32, on the processor."""
+    """Take some rows, float32, on the processor."""
     return states[torch.from_numpy(rows).to(states.device)].float().cpu()
 
 
 def tokens_of(batch: Batch) -> np.ndarray:
-    """The token at each row, [rows]; -1 where padded."""
+    """Find the token at each row, [rows]; -1 where padded."""
     sequences = sorted(batch.sequences, key=lambda s: s.first_position_id)
     starts, flat = np.array([s.first_position_id for s in sequences]), np.concatenate([s.token_ids for s in sequences]).astype(np.int64)
     before = np.cumsum([0, *(len(s.token_ids) for s in sequences)])
@@ -148,7 +148,7 @@ def kept_layers(n_layers: int) -> list[int]:
 
 
 def chosen_of(sequences: Sequence[TokenSequence], is_text: np.ndarray, seed: int) -> Chosen:
-    """The most frequent tokens that are text, ties to the lower id, and positions drawn by the hash of the seed. is_text: [d_vocab]."""
+    """Choose the most frequent tokens that are text, ties to the lower id, and positions, drawn by the hash of the seed. is_text: [d_vocab]."""
     ids = np.concatenate([s.token_ids[1:] for s in sequences]).astype(np.int64)
     positions = np.concatenate([np.arange(s.first_position_id + 1, s.first_position_id + len(s.token_ids)) for s in sequences])
     counts = np.bincount(ids, minlength=len(is_text)) * is_text
@@ -222,7 +222,7 @@ class TokenState(Work):
         return each * n_sequences(probe.seen.n_positions, probe.seen.n_sequences)
 
     def n_bytes(self, probe: Probe) -> int:
-        """Sums by token, and the states that are held, in every layer."""
+        """Count the bytes of the sums by token, and of the states that are held, in every layer."""
         return ((MOST_TOKENS + N_STATES) * (probe.model.n_layers + 1) * 4 + N_LAYERS * MOST_TOKENS * 8) * probe.model.d_model
 
 

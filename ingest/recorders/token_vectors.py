@@ -88,7 +88,7 @@ def nearest(space: Space, part: slice) -> tuple[Tensor, Tensor]:
 
 
 def space_row(space: Space) -> pa.Table:
-    """The row of `token_space`."""
+    """Build the row of `token_space`."""
     mean = pa.FixedSizeListArray.from_arrays(pa.array(space.mean.cpu().numpy()), len(space.mean))
     return pa.table({"space": [space.name], "n_tokens": np.array([len(space.token_ids)], np.int32), "mean": mean})
 
@@ -120,7 +120,7 @@ class TokenVector(Work):
         return each * sum(size(probe.model, name) for name in spaces(probe.model))
 
     def n_bytes(self, probe: Probe) -> int:
-        """The vectors, and each of them less the mean; the cosines of a chunk."""
+        """Count the bytes of the vectors, and of each of them less the mean; and of the cosines of a chunk."""
         largest = max(size(probe.model, space) for space in spaces(probe.model))
         return largest * (3 * probe.model.d_model + 2 * CHUNK) * 4
 

@@ -112,7 +112,7 @@ class TorchKeys:
             self.unsettled = None
 
     def statistics(self) -> KeyStatistics:
-        """Raises NotFinite where a coefficient was NaN or infinite; asked for after each batch it would be waited for."""
+        """Build the statistics. Raises NotFinite where a coefficient was NaN or infinite; asked for after each batch, the device would be waited for."""
         n_active, total, square, low, high, histogram = (stacked(parts) for parts in zip(*(layer.moments for layer in self.layers), strict=True))
         for layer, totals in enumerate(total):
             check_finite(layer, totals)
@@ -130,7 +130,7 @@ class TorchKeys:
 
 
 def stacked(parts: Iterable[Tensor]) -> np.ndarray:
-    """The layers' tensors, wherever they are, as one array."""
+    """Stack the layers' tensors, wherever they are, into one array."""
     return np.stack([part.cpu().numpy() for part in parts])
 
 
@@ -185,7 +185,7 @@ def sorted_in(layer: Layer) -> Layer:
 
 
 def merged(triggers: Triggers, waiting: tuple[Candidates, ...]) -> Triggers:
-    """The k best of each key among both, best first; of equal ones that with the smaller position, and of one context the best alone."""
+    """Select each key's k best of triggers and candidates, best first; of equal ones that with the smaller position, and of one context only the best."""
     n_keys, k = triggers.best.shape
     keys = torch.arange(n_keys, device=triggers.best.device)
     known = Candidates(keys.repeat_interleave(k), *(kept.flatten(0, 1) for kept in triggers))
@@ -206,7 +206,7 @@ def best_first(found: Candidates) -> Tensor:
 
 
 def without_repeats(found: Candidates) -> Candidates:
-    """The same with nothing in the place of what has the key and the context of a better one."""
+    """Put nothing in the place of each candidate that has the key and the context of a better one."""
     order, contexts = best_first(found), found.contexts[:, 0]
     for by in (contexts, found.key):
         order = order[torch.argsort(by[order], stable=True)]
@@ -235,7 +235,7 @@ def counted_by(kinds: set[str]) -> str:
 
 
 def new_keys(model: Model, k: int, is_distinct: bool = False) -> CpuKeys | TorchKeys:
-    """The reduction that fits where the coefficients are."""
+    """Make the reduction that fits where the coefficients are."""
     devices = [model.layer_device(layer) for layer in range(model.n_layers)]
     if {device.type for device in devices} == {"cpu"}:
         return CpuKeys(model.n_layers, model.d_ffn, k, is_distinct)

@@ -46,7 +46,7 @@ class TraceRecorder(Holding):
 
 
 def traced_states(layers: list[LayerRecord], batch: Batch) -> TracedStates:
-    """What a forward pass gave at the rows of a batch."""
+    """Collect what a forward pass gave at the rows of a batch."""
     return TracedStates(
         {site: torch.stack([record[site] for record in layers]) for site in SITES},
         torch.stack([record["coefficient"] for record in layers]),

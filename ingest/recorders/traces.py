@@ -98,7 +98,7 @@ def is_handed_on(states: TracedStates, layer: int) -> bool:
 
 
 def join_states(parts: list[TracedStates]) -> TracedStates:
-    """The states of several forward passes as one."""
+    """Join the states of several forward passes into one."""
     return TracedStates(
         {site: torch.cat([p.sites[site] for p in parts], 1) for site in SITES},
         torch.cat([p.coefficients for p in parts], 1),

@@ -75,7 +75,7 @@ def gold(sentence: Parsed, target: str) -> np.ndarray:
 
 
 def joined(sentence: Parsed, distances: np.ndarray) -> np.ndarray:
-    """The spanning tree of the words that are no punctuation, as `spanning_tree` gives it."""
+    """Build the spanning tree of the words that are no punctuation, as `spanning_tree` gives it."""
     heads, is_word = without(sentence.heads, sentence.is_punctuation), ~sentence.is_punctuation
     start = int((sentence.heads[is_word] < 0).argmax()) if len(heads) else 0
     return spanning_tree(distances[np.ix_(is_word, is_word)], start) if len(heads) else heads
@@ -102,7 +102,7 @@ def root_right(sentence: Parsed, depth: np.ndarray) -> np.ndarray:
 
 
 def chain(sentence: Parsed, target: str) -> np.ndarray:
-    """What is said without any state: neighbours are joined, and each word is an edge below the one before it."""
+    """Compute the distances or depths that need no state: neighbours are joined, and each word is an edge below the one before it."""
     place = np.arange(len(sentence), dtype=np.float64)
     return np.abs(place[:, None] - place) if target == "distance" else place
 
@@ -234,7 +234,7 @@ class TreeProbe(Work):
         return sum(fastest(timed_step(states, rank)) for rank in ranks) * n_steps + 2 * n * reading
 
     def n_bytes(self, probe: Probe) -> int:
-        """The same model with random weights, and the states of one place: as they are, standardised and in batches."""
+        """Count the bytes of the same model with random weights, and of the states of one place: as they are, standardised and in batches."""
         weights = sum(p.numel() * p.element_size() for p in probe.model.hf.parameters())
         return weights + 4 * sum(MOST_WORDS.values()) * probe.model.d_model * 4
 

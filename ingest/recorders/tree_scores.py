@@ -10,7 +10,7 @@ LENGTHS = range(5, 51)
 
 
 def spanning_tree(distances: np.ndarray, start: int) -> np.ndarray:
-    """The tree with the least sum of distances [n, n] that joins n words, as the word before each on the way from `start`, [n]; -1 for `start`.
+    """Find the tree with the least sum of distances [n, n] that joins n words, as the word before each on the way from `start`, [n]; -1 for `start`.
 
     Of equal distances the first word's counts.
     """

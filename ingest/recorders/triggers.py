@@ -69,7 +69,7 @@ class TriggerRecorder:
 
 
 def batch_contexts(batch: Batch, n: int) -> np.ndarray:
-    """The number of the context of n tokens of each row, 0 where padded: [rows]."""
+    """Find the number of the context of n tokens of each row, 0 where padded: [rows]."""
     found = np.zeros((len(batch.sequences), len(batch.position_ids) // len(batch.sequences)), np.int64)
     for row, sequence in zip(found, batch.sequences, strict=True):
         row[: len(sequence.token_ids)] = context_numbers(sequence.token_ids, n)
@@ -81,7 +81,7 @@ def no_batch(*_: object) -> None:
 
 
 def kept_keys(worker: Worker, run_id: int, k: int, is_distinct: bool) -> CpuKeys | TorchKeys:
-    """The reductions that the shards of a sweep share."""
+    """Find the reductions that the shards of a sweep share, and make them where no shard has asked before."""
     return worker.kept(run_id, lambda: new_keys(worker.model, k, is_distinct))
 
 

@@ -86,7 +86,7 @@ def all_unit_values(model: Model) -> list[Tensor]:
 
 
 def units_of(model: Model, layers: list[int], device: torch.device) -> Tensor:
-    """Some layers' values divided by their lengths, [layers, d_ffn, d_model]; they are held once."""
+    """Divide some layers' values by their lengths, [layers, d_ffn, d_model]; they are held once."""
     found = torch.empty(len(layers), model.d_ffn, model.d_model, device=device)
     for into, layer in zip(found, layers, strict=True):
         into.copy_(normalize(model.values(layer), dim=1))
@@ -94,7 +94,7 @@ def units_of(model: Model, layers: list[int], device: torch.device) -> Tensor:
 
 
 def nearest(layer: int, unit_values: list[Tensor]) -> tuple[np.ndarray, np.ndarray]:
-    """The N_NEIGHBOURS values with the largest cosine to each of a layer's: cosines and flat indices, [d_ffn, N_NEIGHBOURS]."""
+    """Find the N_NEIGHBOURS values with the largest cosine to each of a layer's: cosines and flat indices, [d_ffn, N_NEIGHBOURS]."""
     mine = [values for run in unit_values for values in run][layer]
     d_ffn, n = len(mine), sum(len(run) for run in unit_values) * len(mine)
     cosines, indices = [], []

@@ -20,7 +20,7 @@ ROWS = 256
 
 
 def readers(model: Model, layer: int) -> dict[str, Tensor]:
-    """What reads the stream in a layer's FFN, folded, [d_ffn, d_model], by the words of `virtual_weight.side`."""
+    """Collect what reads the stream in a layer's FFN, folded, [d_ffn, d_model], by the words of `virtual_weight.side`."""
     gate = folded_gate_keys(model, layer)
     return {"key": folded_keys(model, layer)} | ({} if gate is None else {"gate": gate})
 

@@ -111,7 +111,7 @@ def finish(aligned: Aligned | None) -> None:
 
 
 def source_of(request: Request) -> tuple[str, dict[str, object]]:
-    """What `word.source` says, and what repeats it."""
+    """Name the source of the words, as `word.source` says it, and build the settings that repeat it."""
     if (name := tagger(request)) is not None:
         said = source(pipeline(name), name)
         return said, {"words": said}
@@ -146,7 +146,7 @@ def is_file(request: Request) -> bool:
 
 
 def tagger(request: Request) -> str | None:
-    """The pipeline of spaCy that was asked for; None for a file, or for words without labels."""
+    """Name the pipeline of spaCy that was asked for; None for a file, or for words without labels."""
     asked: str = request.options["words"]
     return asked.removeprefix(PREFIX) if asked.startswith(PREFIX) else None
 

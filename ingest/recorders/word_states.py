@@ -25,7 +25,7 @@ Place = tuple[int, str]
 
 
 def places(layers: Sequence[int]) -> list[Place]:
-    """What enters the first layer, and what leaves each of some."""
+    """List what enters the first layer, and what leaves each of some."""
     return [(0, "resid_pre"), *((layer, "resid_post") for layer in layers)]
 
 
@@ -81,7 +81,7 @@ def read_all(model: Model, found: WordStates, sequences: Sequence[TokenSequence]
 
 
 def untrained(model: Model, seed: int) -> Model:
-    """The same architecture with the random weights that its training would begin with."""
+    """Build the same architecture with the random weights that its training would begin with."""
     config = deepcopy(model.hf.config)
     with torch.random.fork_rng():
         torch.manual_seed(seed)

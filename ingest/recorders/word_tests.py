@@ -37,16 +37,16 @@ class Words:
         self.number_of = torch.tensor([numbers[name] for name in names])
 
     def row(self, word: str) -> int | None:
-        """That of its token with a leading space, or without one; None for a word of several tokens."""
+        """Find the row of a word's token with a leading space, or else without one; None for a word of several tokens."""
         return self.rows.get(f" {word}", self.rows.get(word))
 
     def number(self, word: str) -> int:
-        """The same for every spelling of a word."""
+        """Give a word its number, the same for every spelling of it."""
         return self.numbers[word.strip().lower()]
 
 
 def answered(space: Space, words: Words, questions: Sequence[Question]) -> Iterator[tuple[str, int, int]]:
-    """(method, right, right where the words given are answers too) of questions whose words all have a row."""
+    """Yield (method, right, right where the words given are answers too) of questions whose words all have a row."""
     rows = torch.tensor([[words.row(word) for word in question] for question in questions])
     numbers = torch.tensor([[words.number(word) for word in question] for question in questions])
     of = {"add": normalize(space.vectors, dim=1), "add_centred": space.unit, "multiply": normalize(space.vectors, dim=1)}
@@ -84,7 +84,7 @@ def analogy_rows(space: Space, words: Words, sections: dict[str, list[Question]]
 
 
 def similarity_row(space: Space, words: Words, suite: str, pairs: Sequence[tuple[str, str, float]]) -> dict[str, object]:
-    """The row of `similarity_score` of a suite."""
+    """Build the row of `similarity_score` of a suite."""
     found = [(words.row(first), words.row(second), score) for first, second, score in pairs]
     used = [(first, second, score) for first, second, score in found if first is not None and second is not None]
     row: dict[str, object] = {"space": space.name, "suite": suite, "n_pairs": len(used), "n_left_out": len(pairs) - len(used)}
