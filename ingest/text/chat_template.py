@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def marked(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The messages with a mark in place of each text."""
+    """Copy the messages with a mark in place of each text."""
     return [{**message, "content": f"atlasmessage{i:09}end"} if has_text(message) else dict(message) for i, message in enumerate(messages)]
 
 
@@ -76,7 +76,7 @@ def has_text(message: Mapping[str, Any]) -> bool:
 
 
 def role_spans(text: str, messages: Sequence[Mapping[str, Any]], skeleton: str) -> list[dict[str, object]] | None:
-    """The characters of the text that are each message's own words; None where the template does more to one than trim it.
+    """Find the characters of the text that are each message's own words; None where the template does more to one than trim it.
 
     skeleton: the same chat rendered from `marked` messages. What stands between its marks stands between the messages.
     """

@@ -42,7 +42,9 @@ class TemplateProcess:
             self.process.communicate()
 
     def render(self, name: str, messages: Sequence[Mapping[str, Any]], *, begins_answer: bool = False) -> tuple[str, list[dict[str, Any]] | None]:
-        """A chat's text, and its spans of each message's own words where they are found. begins_answer: with what the assistant's next words stand behind.
+        """Render a chat as text, and find the spans of each message's own words if they can be found.
+
+        begins_answer: end the text with what the template puts before the assistant's next words.
 
         Raises AtlasError, with the name of the chat, where there is no template, or it fails, never ends or asks for more memory than there is.
         """
@@ -66,7 +68,7 @@ class TemplateProcess:
 
 
 def started(tokenizer: PreTrainedTokenizerFast) -> "subprocess.Popen[str]":
-    """The process, told its template. Raises AtlasError where the tokenizer has none."""
+    """Start the process and tell it its template. Raises AtlasError where the tokenizer has none."""
     try:
         template = tokenizer.get_chat_template()
     except ValueError as error:
@@ -81,7 +83,7 @@ def started(tokenizer: PreTrainedTokenizerFast) -> "subprocess.Popen[str]":
 
 
 def render_chats(documents: Iterable[Document], tokenizer: PreTrainedTokenizerFast, *, is_chat: bool) -> Iterator[Document]:
-    """The documents, chats among them rendered. is_chat: texts are read as chats that were rendered already."""
+    """Yield the documents, the chats among them rendered. is_chat: texts are read as chats that were rendered already."""
     with TemplateProcess(tokenizer) as template:
         for document in documents:
             if document.messages is None:
@@ -105,7 +107,7 @@ class ChatCounts:
         self.is_dated = "strftime_now" in str(tokenizer.chat_template)
 
     def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
-        """The same documents, counted."""
+        """Count chats and special tokens in the documents, and yield the same documents."""
         for document in documents:
             if document.messages is not None:
                 self.n_rendered += 1
@@ -115,7 +117,7 @@ class ChatCounts:
             yield document
 
     def notes(self) -> list[str]:
-        """What its user should know."""
+        """List what the user should know of the chats and special tokens that were counted."""
         found = []
         if self.n_rendered:
             found.append(f"note: {self.n_rendered:,} documents are chats, rendered by the tokenizer's own template; special tokens in them are read as such")

@@ -49,7 +49,7 @@ class Sentence:
 
 
 def sentences(path: Path) -> Iterator[Sentence]:
-    """Raises AtlasError, with file and line, for what is no CoNLL-U."""
+    """Read the sentences of a CoNLL-U file. Raises AtlasError, with file and line, for what is not CoNLL-U."""
     n, first, lines, begins, held = 0, 0, list[tuple[int, str]](), False, 0
     # it is read several times, and nobody may ever write to a pipe
     if path.exists() and not path.is_file():
@@ -76,7 +76,7 @@ def sentences(path: Path) -> Iterator[Sentence]:
 
 
 def pieces(path: Path, lines: list[tuple[int, str]]) -> Iterator[Written]:
-    """The written pieces of a sentence, in order. lines: with their numbers."""
+    """Yield the written pieces of a sentence, in order. lines: each with its number."""
     piece, last = None, 0
     for number, line in lines:
         cells = line.split("\t")
@@ -123,7 +123,7 @@ class Aligned:
             raise AtlasError(f"--words {path}: no sentence is in it; give spacy:PIPELINE or a CoNLL-U file")
 
     def words(self, document: Document) -> list[Word]:
-        """Raises AtlasError, with sentence and place, where file and text part."""
+        """Find the words of a document in the file. Raises AtlasError, with sentence and place, where file and text differ."""
         text, at, n, found = document.text, 0, 0, list[Word]()
         while self.next is not None and not (n and self.next.begins_document) and (at := skipped(text, at)) < len(text):
             words, at = aligned(self.next, document.name, text, at, n, len(found))
@@ -133,13 +133,13 @@ class Aligned:
         return found
 
     def end(self) -> None:
-        """Called behind the last document. Raises AtlasError for a sentence that is left."""
+        """Check, after the last document, that no sentence is left. Raises AtlasError if one is."""
         if self.next is not None:
             raise AtlasError(f"--words {self.next.where} lies behind the end of the last document: is it of another text, or of more of it?")
 
 
 def aligned(sentence: Sentence, name: str, text: str, at: int, number: int, before: int) -> tuple[list[Word], int]:
-    """The words of a sentence that stands at a character, and where it ends. before: words of the document before it."""
+    """Align a sentence to the text from a character on: its words, and where it ends. before: how many words of the document come before it."""
     spans: list[tuple[Row, int, int]] = []
     is_glued = False
     for piece in sentence.written:
@@ -159,14 +159,14 @@ def aligned(sentence: Sentence, name: str, text: str, at: int, number: int, befo
 
 
 def skipped(text: str, at: int) -> int:
-    """The first character from here on that is no white space."""
+    """Find the first character from `at` on that is not white space; the text's end where there is none."""
     while at < len(text) and text[at].isspace():
         at += 1
     return at
 
 
 def matched(text: str, at: int, form: str) -> int | None:
-    """Where a form ends that stands at a character, None where it does not; any white space does for that within it."""
+    """Find where a form that stands at a character ends, None where it does not stand there; any white space matches that within the form."""
     for i, part in enumerate(form.split()):
         at = skipped(text, at) if i else at
         if not text.startswith(part, at):

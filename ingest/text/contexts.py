@@ -4,9 +4,9 @@ import numpy as np
 
 
 def context_numbers(token_ids: np.ndarray, n: int) -> np.ndarray:
-    """A 64-bit hash of the last n tokens up to each position of a sequence, of all where there are fewer: [n_positions] int64.
+    """Hash the last n tokens up to each position of a sequence to 64 bits, all tokens where there are fewer: [n_positions] int64.
 
-    A sum of hashes of each token and how far back it is, so that a sequence takes n passes over it. Two contexts share a number with a chance of 2^-64.
+    It is a sum of hashes of each token and how far back it is, so that a sequence takes n passes over it. Two contexts share a number with a chance of 2^-64.
     """
     tokens = token_ids.astype(np.uint64)
     found = np.zeros(len(tokens), np.uint64)
@@ -16,7 +16,7 @@ def context_numbers(token_ids: np.ndarray, n: int) -> np.ndarray:
 
 
 def mix(x: np.ndarray) -> np.ndarray:
-    """Finaliser of splitmix64 (Steele et al. 2014): a bijection of 64-bit integers that looks random."""
+    """Mix bits by the finaliser of splitmix64 (Steele et al. 2014): a bijection of 64-bit integers that looks random."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))

@@ -11,12 +11,12 @@ from ingest.text.sequences import CutDocument, Encoder
 
 
 def text_digest(document: Document) -> bytes:
-    """What two documents of the same text share."""
+    """Compute the digest of a document's text: what two documents of the same text share."""
     return sha256(document.text.encode()).digest()
 
 
 def counted_documents(documents: Iterable[Document], tokenizer: PreTrainedTokenizerFast, left_out: Collection[bytes]) -> Iterator[np.ndarray]:
-    """token_ids of each document, [n] int32, without those of these digests and those of white space."""
+    """Yield the token_ids of each document, [n] int32, leaving out the documents of these digests and those of white space."""
     encoder = Encoder(tokenizer)
     for document in documents:
         if document.text and not document.text.isspace() and text_digest(document) not in left_out:
@@ -24,7 +24,7 @@ def counted_documents(documents: Iterable[Document], tokenizer: PreTrainedTokeni
 
 
 def read_tokens(document: CutDocument, bos: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """position_ids of the document's own tokens, [n], and these tokens with the one behind the last, [n + 1], or [n] where none is.
+    """Collect the position_ids of the document's own tokens, [n], and these tokens with the one behind the last, [n + 1], or [n] where none is.
 
     bos: what sequences begin with. A chat's first does not where its template writes none, and where it writes one that is of its text.
     """

@@ -46,12 +46,12 @@ def covered(document: CutDocument) -> Covered:
 
 
 def read_end(document: CutDocument) -> int:
-    """How many characters of the document the model reads."""
+    """Count how many characters of the document the model reads."""
     return int(covered(document).ends.max(initial=0))
 
 
 def places(words: Sequence[Word], tokens: Covered) -> tuple[list[int | None], list[int | None]]:
-    """position_id of the first token that covers any of a word, and of the token that ends where it does; None where there is none.
+    """Find the position_id of the first token that covers any of each word, and of the token that ends where it does; None where there is none.
 
     Of tokens that share a character the last one ends it: only there has the model read the whole word.
     """
@@ -64,8 +64,10 @@ def places(words: Sequence[Word], tokens: Covered) -> tuple[list[int | None], li
 
 
 def word_ids(words: Sequence[Word], first: int) -> list[int]:
-    """Ascending, and the same whatever part of the corpus is looked at: IDS_PER_CHARACTER times the character, counted on from `first`, and the place
-    among the words that begin there."""
+    """Assign ids to the words, ascending, and the same whatever part of the corpus is looked at.
+
+    An id is IDS_PER_CHARACTER times the word's first character, counted on from `first`, plus the word's place among those that begin there.
+    """
     found: list[int] = []
     for i, word in enumerate(words):
         is_beside = i > 0 and words[i - 1].start == word.start

@@ -59,24 +59,24 @@ class Parsed:
 
     @property
     def is_read(self) -> np.ndarray:
-        """Which words have tokens of their own, behind index 0."""
+        """Tell which words have tokens of their own, behind index 0."""
         return self.last >= 0
 
     @property
     def n_tokens(self) -> int:
-        """From the first that is read to the last."""
+        """Count the tokens from the first that is read to the last."""
         return int(self.last.max() - self.first[self.is_read].min(initial=self.last.max())) + 1
 
     @property
     def is_tree(self) -> bool:
-        """All words are read in one sequence, one of them is the root, and all others hang on it."""
+        """Tell whether all words are read in one sequence, one of them is the root, and all others hang on it."""
         if self.sequence_id is None or not self.is_read.all() or (self.heads < 0).sum() != 1:
             return False
         return bool(np.isfinite(depths(self.heads)).all())
 
 
 def depths(heads: np.ndarray) -> np.ndarray:
-    """Edges from each word up to the root, [n]; inf where heads go round."""
+    """Count the edges from each word up to the root, [n]; inf where heads go round in a circle."""
     found, at, n = np.zeros(len(heads)), np.arange(len(heads)), len(heads)
     for _ in range(n):
         found, at = found + (heads[at] >= 0), np.where(heads[at] >= 0, heads[at], at)
@@ -84,7 +84,7 @@ def depths(heads: np.ndarray) -> np.ndarray:
 
 
 def tree_distances(heads: np.ndarray) -> np.ndarray:
-    """Edges between each two words of a tree, [n, n]."""
+    """Count the edges between each two words of a tree, [n, n]."""
     n = len(heads)
     # which words lie on the way from each word to the root, itself included
     above = np.eye(n, dtype=bool)
@@ -114,7 +114,7 @@ class ParsedText:
 
 
 def parsed_text(con: duckdb.DuckDBPyConnection, corpus_id: int, asked: str, seed: int) -> ParsedText:
-    """Raises AtlasError as `divided` does."""
+    """Read the sentences of a corpus that have a word in the sequences drawn from it. Raises AtlasError as `divided` does."""
     parts = divided(con, corpus_id, asked, seed)
     rows = con.execute(WORDS, {"corpus": corpus_id, "sequences": sorted(parts.sequences)}).fetchall()
     test = set(parts.test_documents.tolist())
@@ -127,19 +127,19 @@ def parsed_text(con: duckdb.DuckDBPyConnection, corpus_id: int, asked: str, seed
 
 
 def all_pairs(con: duckdb.DuckDBPyConnection, corpus_id: int) -> Counter[tuple[str, bool]]:
-    """How many words of the corpus stand in each relation to their head, and whether the head is the later of the two."""
+    """Count the words of the corpus by their relation to their head, and by whether the head is the later of the two."""
     return Counter({(relation, is_later): n for relation, is_later, n in con.execute(PAIRS, {"corpus": corpus_id}).fetchall()})
 
 
 def pairs_of(sentences: Iterable[Parsed]) -> Counter[tuple[str, bool]]:
-    """The same of these sentences."""
+    """Count the words of these sentences as `all_pairs` does: by their relation to their head, and by whether the head is the later of the two."""
     return Counter(
         (relation, bool(head > i)) for s in sentences for i, (relation, head) in enumerate(zip(s.relations, s.heads, strict=True)) if relation and head >= 0
     )
 
 
 def sentence(rows: list[tuple], document_id: int, is_test: bool) -> Parsed:
-    """rows: word_id, head, relation, part of speech, first and last token, sequence."""
+    """Build a sentence from its words. rows: word_id, head, relation, part of speech, first and last token, sequence."""
     ids, heads, relations, pos, first, last, sequences = zip(*rows, strict=True)
     place = {word: i for i, word in enumerate(ids)}
     one = {s for s in sequences if s is not None}

@@ -14,18 +14,18 @@ SAMPLED_PER_SHARD = 64
 
 
 def sample_parts(sample: tuple[int, ...], spans: tuple[Span, ...]) -> list[np.ndarray]:
-    """An ascending sample of positions in parts of consecutive ones, none of which lies in two of the spans."""
+    """Split an ascending sample of positions into parts of consecutive ones, none of which lies in two of the spans."""
     starts = np.searchsorted(sample, [span.first_position_id for span in spans])
     return [part[i : i + SAMPLED_PER_SHARD] for part in np.split(np.array(sample, np.int64), starts) for i in range(0, len(part), SAMPLED_PER_SHARD)]
 
 
 def within(part: np.ndarray, span: Span) -> bool:
-    """Whether a part of the sample lies in a span."""
+    """Tell whether a part of the sample lies in a span."""
     return bool(span.first_position_id <= part[0] and part[-1] < span.first_position_id + span.n_positions)
 
 
 def documents_of_spans(spans: tuple[Span, ...], documents: Iterator[CutDocument]) -> Iterator[tuple[int, list[CutDocument]]]:
-    """The number of each span and its documents; one pass over the corpus. Raises AtlasError where they are not what was counted."""
+    """Yield the number of each span and its documents; one pass over the corpus. Raises AtlasError where they are not what was counted."""
     for span in spans:
         found = list(islice(documents, span.n_documents))
         n = sum(len(s.token_ids) for d in found for s in d.sequences)
@@ -38,7 +38,7 @@ def documents_of_spans(spans: tuple[Span, ...], documents: Iterator[CutDocument]
 
 
 def documents_of_parts(parts: dict[int, np.ndarray], documents: Iterator[CutDocument]) -> Iterator[tuple[int, list[CutDocument]]]:
-    """For each part of an ascending sample, the documents its positions lie in; one pass over the corpus."""
+    """Yield the number of each part of an ascending sample and the documents its positions lie in; one pass over the corpus."""
     near: list[CutDocument] = []
     waiting = list(parts)
     for document in documents:
@@ -54,6 +54,6 @@ def documents_of_parts(parts: dict[int, np.ndarray], documents: Iterator[CutDocu
 
 
 def holds(document: CutDocument, sample: np.ndarray) -> bool:
-    """Whether any sampled position lies in the document."""
+    """Tell whether any sampled position lies in the document."""
     first, last = document.sequences[0], document.sequences[-1]
     return bool(((sample >= first.first_position_id) & (sample < last.first_position_id + len(last.token_ids))).any())

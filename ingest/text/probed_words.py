@@ -58,7 +58,10 @@ class Divided:
 
 
 def divided(con: duckdb.DuckDBPyConnection, corpus_id: int, asked: str, seed: int) -> Divided:
-    """asked: the option that asks for it. Raises AtlasError where there are no words, or fewer than two documents to divide."""
+    """Draw the documents that are scored on, and sequences of these and of the documents that are learned from. asked: the option that asks for it.
+
+    Raises AtlasError where there are no words, or fewer than two documents to divide.
+    """
     found = con.execute(SEQUENCES, {"corpus": corpus_id}).fetchnumpy()
     documents = np.unique(found["document_id"])
     if not len(documents):
@@ -72,7 +75,7 @@ def divided(con: duckdb.DuckDBPyConnection, corpus_id: int, asked: str, seed: in
 
 
 def none_of(con: duckdb.DuckDBPyConnection, corpus_id: int) -> str:
-    """Why a corpus has no words that a probe can look at."""
+    """Explain why a corpus has no words that a probe can look at."""
     if con.execute("FROM run AS r WHERE r.kind = 'word' AND r.corpus_id = $corpus", {"corpus": corpus_id}).fetchall():
         return "no token ends with a word of this corpus, as far as the model reads it; those at index 0 are left out"
     return (
@@ -82,7 +85,7 @@ def none_of(con: duckdb.DuckDBPyConnection, corpus_id: int) -> str:
 
 
 def probed_words(con: duckdb.DuckDBPyConnection, corpus_id: int, tasks: tuple[str, ...], seed: int) -> tuple[ProbedWords, set[int]]:
-    """And the sequences that they are in. Raises AtlasError as `divided` does."""
+    """Read the words that a probe looks at, and the sequences that they are in. Raises AtlasError as `divided` does."""
     parts = divided(con, corpus_id, f"--probe {tasks[0]}", seed)
     rows = con.execute(WORDS, {"corpus": corpus_id, "sequences": sorted(parts.sequences), "no_entity": NO_ENTITY}).fetchall()
     *numbers, texts, pos, tag, relation, entity = zip(*rows, strict=True)
@@ -97,7 +100,7 @@ def probed_words(con: duckdb.DuckDBPyConnection, corpus_id: int, tasks: tuple[st
 
 
 def drawn(sequence_ids: np.ndarray, n_words: np.ndarray, seed: int, most: int) -> np.ndarray:
-    """Sequences by the hash of the seed until they have so many words."""
+    """Draw sequences by the hash of the seed until they have so many words."""
     order = np.argsort(hashes(seed, 1, sequence_ids), kind="stable")
     n = int(np.searchsorted(np.cumsum(n_words[order]), most)) + 1
     return sequence_ids[order[:n]]

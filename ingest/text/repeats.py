@@ -63,19 +63,19 @@ class Repeats:
         self.waiting, self.n_waiting = [], 0
 
     def most(self) -> Repeat | None:
-        """The commonest stretch; None where none stands twice."""
+        """Find the commonest stretch; None where none stands twice."""
         self.count()
         n = int(self.counts.max(initial=0))
         return Repeat(self.best[1], n) if self.best and n > 1 else None
 
 
 def stretches(token_ids: np.ndarray) -> np.ndarray:
-    """Numbers of every WINDOW tokens in a row: [n - WINDOW + 1]."""
+    """Compute the numbers of every WINDOW tokens in a row: [n - WINDOW + 1]."""
     return context_numbers(token_ids, WINDOW)[WINDOW - 1 :]
 
 
 def text_at(found: np.ndarray, sequence: Sequence, text: str, stretch: int) -> str | None:
-    """Cut a stretch from the text of a sequence; None where the sequence has it not."""
+    """Cut a stretch from the text of a sequence; None where the sequence does not have it."""
     places = np.flatnonzero(found == stretch)
     if not len(places):
         return None

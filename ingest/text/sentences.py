@@ -19,7 +19,7 @@ LAST_WORD = re.compile(r"[^\W_]+(?:\.[^\W_]+)*\Z")
 
 
 def sentence_starts(text: str) -> list[int]:
-    """Offsets at which the sentences of a text start, ascending; the first is 0.
+    """Find the offsets at which the sentences of a text start, ascending; the first is 0.
 
     A sentence ends at a blank line, at 。！？, or at a run of . ! ? … that white space follows, closing quotes or brackets included.
     The last does not count when the next word begins in lower case, nor when its one full stop follows a single letter (an initial)
@@ -40,6 +40,6 @@ def _ends_sentence(text: str, match: re.Match[str]) -> bool:
 
 
 def _is_abbreviation(before: str) -> bool:
-    """Whether the text before a full stop ends in an initial, or in a word that is written with one."""
+    """Tell whether the text before a full stop ends in an initial, or in a word that is written with one."""
     word = LAST_WORD.search(before)
     return word is not None and (word.group().lower() in ABBREVIATIONS or (len(word.group().split(".")[-1]) == 1 and word.group()[-1].isupper()))

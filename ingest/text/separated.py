@@ -14,7 +14,7 @@ LOOK_AHEAD = 4
 
 
 def separated(text: str, read: int) -> list[Word]:
-    """Words that begin in the first `read` characters. Punctuation stays with the word that it is written with."""
+    """Find the words that begin in the first `read` characters. Punctuation stays with the word that it is written with."""
     starts = sentence_starts(text[: read + LOOK_AHEAD])
     words = takewhile(lambda m: m.start() < read, WORD.finditer(text))
     return [Word(m.start(), m.end(), bisect_right(starts, m.start()) - 1, None, None, None, None, None) for m in words]

@@ -67,7 +67,7 @@ class Encoding:
     ends: np.ndarray
 
     def begins_as(self, other: "Encoding", n: int) -> bool:
-        """Whether both have n tokens, and the first n are the same."""
+        """Tell whether both have n tokens or more, and the first n are the same."""
         return min(len(self.token_ids), len(other.token_ids)) >= n and all(
             np.array_equal(getattr(self, f.name)[:n], getattr(other, f.name)[:n]) for f in fields(self)
         )
@@ -112,7 +112,7 @@ class Encoder:
         return Encoding(np.array(found.ids, dtype=np.int32), starts, ends)
 
     def encode_start(self, text: str, limit: int | None, *, is_chat: bool = False) -> tuple[str, Encoding]:
-        """A start of the text that tells its first `limit` tokens and the one behind them, and that start's tokens; all of it where limit is None.
+        """Encode a start of the text that tells its first `limit` tokens and the one behind them: that start, and its tokens; all of it where limit is None.
 
         What follows a cut bears on the tokens near it alone. So a start will do once another, twice as long, begins with the same tokens.
         """
@@ -128,7 +128,7 @@ class Encoder:
 
 
 def bos_token(tokenizer: PreTrainedTokenizerFast, rule: str) -> int | None:
-    """The token every sequence begins with under a rule of BOS_RULES, or that of this name; None for none."""
+    """Find the token every sequence begins with under a rule of BOS_RULES, or the token of this name; None for none."""
     bos = tokenizer.bos_token_id
     if rule == "never":
         return None
@@ -154,13 +154,13 @@ def bos_token(tokenizer: PreTrainedTokenizerFast, rule: str) -> int | None:
 
 
 def own_start(tokenizer: PreTrainedTokenizerFast) -> list[int]:
-    """The tokens that the tokenizer itself puts before a text."""
+    """Find the tokens that the tokenizer itself puts before a text."""
     whole, bare = tokenizer("a").input_ids, tokenizer("a", add_special_tokens=False).input_ids
     return next((whole[:i] for i in range(len(whole) - len(bare) + 1) if whole[i : i + len(bare)] == bare), [])
 
 
 def note_start(tokenizer: PreTrainedTokenizerFast, rule: str) -> str | None:
-    """What the user should know of how sequences begin where the tokenizer begins a text otherwise than with one BOS token, or None."""
+    """Describe to the user how sequences begin where the tokenizer begins a text otherwise than with one BOS token; None elsewhere."""
     own = own_start(tokenizer)
     if rule != "auto" or own in ([], [tokenizer.bos_token_id]):
         return None
@@ -209,7 +209,7 @@ def _cut_all(
 
 
 def within_vocabulary(documents: Iterable[CutDocument], n_embeddings: int, model: str) -> Iterator[CutDocument]:
-    """The same documents. Raises AtlasError at the first token that the model has no embedding of; one that is in no text does not matter."""
+    """Yield the same documents. Raises AtlasError at the first token that the model has no embedding of; one that is in no text does not matter."""
     for d in documents:
         most = max((int(max(s.token_ids.max(), s.next_token_ids.max())) for s in d.sequences), default=0)
         if most >= n_embeddings:
@@ -221,7 +221,7 @@ def within_vocabulary(documents: Iterable[CutDocument], n_embeddings: int, model
 
 
 def read_whole(documents: Iterable[CutDocument], context: int) -> Iterator[CutDocument]:
-    """The same documents. Raises AtlasError at the first that takes more than one context: its probability would be that of pieces."""
+    """Yield the same documents. Raises AtlasError at the first that takes more than one context: its probability would be that of pieces."""
     for d in documents:
         if len(d.sequences) != 1:
             n = sum(len(s.token_ids) for s in d.sequences)
@@ -230,14 +230,14 @@ def read_whole(documents: Iterable[CutDocument], context: int) -> Iterator[CutDo
 
 
 def spans(edges: np.ndarray, n_tokens: int, room: int) -> Iterator[tuple[int, int]]:
-    """[start, end) of stretches of at most `room` tokens, none of which crosses an edge; edges ascend from 0."""
+    """Yield the [start, end) of stretches of at most `room` tokens, none of which crosses an edge; edges ascend from 0."""
     for first, last in zip(edges, [*edges[1:], n_tokens], strict=True):
         for start in range(int(first), int(last), room):
             yield start, min(start + room, int(last))
 
 
 def sentence_edges(text: str, encoding: Encoding) -> np.ndarray:
-    """Index of the first token of every sentence, ascending from 0.
+    """Find the index of the first token of every sentence, ascending from 0.
 
     A token belongs to the sentence in which its first character that is no white space lies; one of white space alone, to that of its first.
     """
@@ -261,5 +261,5 @@ def _sequence(encoding: Encoding, start: int, end: int, bos_id: int | None, sequ
 
 
 def behind(first: int, others: np.ndarray) -> np.ndarray:
-    """The others behind one more; np.insert takes ten times as long, which counts where documents are short."""
+    """Put one more before the others; np.insert takes ten times as long, which counts where documents are short."""
     return np.concatenate([np.array([first], others.dtype), others])

@@ -97,7 +97,7 @@ def survey(documents: Iterable[CutDocument], *, shard_positions: int | None, n_s
 
 
 def extended(span: Span | None, shard_id: int, cut: CutDocument, n: int, n_before: int) -> Span:
-    """The open span with one more document; a new one if none is open."""
+    """Add one more document to the open span; open a new span if none is open."""
     if span is None:
         first = corpus_base(cut.document_id) + n_before
         return Span(shard_id, cut.document_id, 1, first, n)
@@ -105,7 +105,7 @@ def extended(span: Span | None, shard_id: int, cut: CutDocument, n: int, n_befor
 
 
 def regrouped(spans: list[Span], size: int) -> list[Span]:
-    """The same documents in spans that end when they have that size."""
+    """Join spans of the same documents into larger ones, each of which ends once it has `size` positions."""
     found: list[Span] = []
     for s in spans:
         if found and found[-1].n_positions < size:
@@ -116,7 +116,7 @@ def regrouped(spans: list[Span], size: int) -> list[Span]:
 
 
 def corpus_base(any_id: int) -> int:
-    """The first id of the corpus that a document, sequence or position id belongs to."""
+    """Find the first id of the corpus that a document, sequence or position id belongs to."""
     return any_id >> ID_BITS << ID_BITS
 
 
@@ -146,23 +146,23 @@ def draw(
 
 
 def one_of_each(lengths: list[int], hashed: np.ndarray, first: int) -> list[int]:
-    """Places, in a document's positions, of the smallest hash of each sequence among its positions from index `first` on."""
+    """Find the places, in a document's positions, of the smallest hash of each sequence among its positions from index `first` on."""
     starts = np.cumsum(lengths) - lengths
     return [int(start + first + hashed[start + first : start + n].argmin()) for start, n in zip(starts, lengths, strict=True) if n > first]
 
 
 def hashes(seed: int, layer: int, ids: np.ndarray) -> np.ndarray:
-    """A hash of (seed, layer, id) for each id, [n] uint64: what samples of keys and positions of a layer are drawn by."""
+    """Hash (seed, layer, id) for each id, [n] uint64: what samples of keys and positions of a layer are drawn by."""
     start = mix(np.array([seed], np.int64).astype(np.uint64) * np.uint64(1000003) + np.uint64(layer))
     return mix(start + ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
 
 
 def smallest(seed: int, layer: int, ids: np.ndarray, n: int) -> np.ndarray:
-    """The n ids with the smallest hash, ascending: a sample that a larger one contains."""
+    """Select the n ids with the smallest hash, ascending: a sample that a larger one contains."""
     return np.sort(ids[np.argsort(hashes(seed, layer, ids), kind="stable")[:n]])
 
 
 def position_hashes(seed: int, document: bytes, n: int) -> np.ndarray:
-    """A hash for each of a document's n positions, [n] uint64."""
+    """Hash each of a document's n positions, [n] uint64. document: its digest."""
     start = int.from_bytes(hashlib.blake2b(document, digest_size=8, key=seed.to_bytes(8, "little", signed=True)).digest(), "little")
     return mix(np.uint64(start) + np.arange(n, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))

@@ -20,7 +20,7 @@ STRETCH = 100_000
 
 
 def pipeline(name: str) -> "Language":
-    """An installed pipeline, and no folder, which may be anybody's. Raises AtlasError, with what to install, where spaCy or the pipeline is missing."""
+    """Load an installed pipeline, never a folder, which may be anybody's. Raises AtlasError, with what to install, where it or spaCy is missing."""
     if find_spec("spacy") is None:
         raise AtlasError(f"--words {PREFIX}{name}: spaCy is not installed: pip install 'activation-atlas[tagger]'")
     import spacy
@@ -33,12 +33,12 @@ def pipeline(name: str) -> "Language":
 
 
 def source(nlp: "Language", name: str) -> str:
-    """What `word.source` says of it."""
+    """Format what `word.source` says of the pipeline."""
     return f"silver: spaCy {name} {nlp.meta['version']}"
 
 
 def tagged(nlp: "Language", text: str, read: int) -> list[Word]:
-    """The words of the sentences in which a text's first `read` characters lie. White space is no word."""
+    """Tag the words of the sentences in which a text's first `read` characters lie. White space is no word."""
     found: list[Word] = []
     n_sentences = 0
     for start, end in stretches(text, read):
@@ -55,7 +55,7 @@ def tagged(nlp: "Language", text: str, read: int) -> list[Word]:
 
 
 def stretches(text: str, read: int) -> list[tuple[int, int]]:
-    """Whole sentences of about STRETCH characters, up to the one that holds the last that is read."""
+    """Split the text into stretches of whole sentences, about STRETCH characters each, up to the sentence that holds the last character read."""
     starts = [*sentence_starts(text), len(text)]
     edges = [0]
     for before, start in pairwise(starts):
@@ -70,7 +70,7 @@ def stretches(text: str, read: int) -> list[tuple[int, int]]:
 
 
 def word(token: "Token", offset: int, sentence: int, number: dict[int, int]) -> Word:
-    """number: of each token that is a word, its number among the document's."""
+    """Build the word of a token. number: of each token that is a word, its number among the document's."""
     start = offset + token.idx
     is_root = token.head.i == token.i
     labels = (token.pos_ or None, token.tag_ or None, token.dep_ or None, token.ent_type_ or None)

@@ -58,7 +58,7 @@ def check_tokenizer(file: Path) -> None:
 
 
 def check_settings(file: Path) -> None:
-    """The same of a tokenizer_config.json, which may add tokens of its own."""
+    """Raise ValueError, in words, for a tokenizer_config.json that asks for more than any model's does; it may add tokens of its own."""
     said = mapping(json.loads(file.read_text(encoding="utf-8")))
     named = [name for key in ("extra_special_tokens", "additional_special_tokens") for name in said.get(key) or ()]
     added = mapping(said.get("added_tokens_decoder") or {})
@@ -106,14 +106,14 @@ def check_growth(normalizer: list[Step]) -> None:
 
 
 def strange_patterns(normalizer: object, pre_tokenizer: object) -> set[str]:
-    """Regular expressions of a tokenizer's parts, as the tokenizers library spells them, that are none of the usual ones: a text may take them any time."""
+    """Find regular expressions in a tokenizer's parts, as the tokenizers library spells them, that are none of the usual: they may take any time on a text."""
     found = (*steps(normalizer, "normalizers"), *steps(pre_tokenizer, "pretokenizers"))
     patterns = (step.get("pattern") for step in found)
     return {pattern["Regex"] for pattern in patterns if isinstance(pattern, dict) and "Regex" in pattern} - CALM
 
 
 def steps(part: object, inner: str) -> list[Step]:
-    """A part's steps, those of sequences within it among them."""
+    """List a part's steps, those of sequences within it among them."""
     return list(flattened(part, inner)) if part is not None else []
 
 

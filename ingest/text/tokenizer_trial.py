@@ -44,7 +44,7 @@ def try_tokenizer(refusal: str, given: Mapping[str, object], text: str = "") -> 
 
 
 def main() -> str | None:
-    """What is wrong, if anything is."""
+    """Try the tokenizer that standard input asks for, and say what is wrong, if anything is."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if LIMITS_MEMORY:
         resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))

@@ -26,7 +26,7 @@ TOKEN_SCHEMA = pa.schema(
 
 
 def token_rows(tokenizer: PreTrainedTokenizerFast, d_vocab: int) -> pa.Table:
-    """One row for each of the `d_vocab` rows of the output embedding, with the columns of the table `token`.
+    """Build one row for each of the `d_vocab` rows of the output embedding, with the columns of the table `token`.
 
     Bytes are exact for byte-level and SentencePiece vocabularies, and the token as spelt for any other.
     A row that no token uses has the text `[unused <id>]`, no bytes, and counts as special.
@@ -45,7 +45,7 @@ def token_rows(tokenizer: PreTrainedTokenizerFast, d_vocab: int) -> pa.Table:
 
 
 def token_bytes(name: str, kinds: frozenset[str], *, is_special: bool, is_added: bool) -> bytes:
-    """The bytes that a token of this name adds to a text, under the decoder types of its vocabulary.
+    """Find the bytes that a token of this name adds to a text, under the decoder types of its vocabulary.
 
     Added tokens of a byte-level vocabulary are spelt in plain characters, not in its byte alphabet.
     """
@@ -61,7 +61,7 @@ def token_bytes(name: str, kinds: frozenset[str], *, is_special: bool, is_added:
 
 
 def decoder_types(tokenizer: PreTrainedTokenizerFast) -> frozenset[str]:
-    """The types of the steps that turn the tokenizer's tokens back into text: they tell how its vocabulary spells bytes and spaces."""
+    """Read the types of the steps that turn the tokenizer's tokens back into text: they tell how its vocabulary spells bytes and spaces."""
     decoder = tokenizer.backend_tokenizer.decoder
     return frozenset() if decoder is None else frozenset(_types(json.loads(decoder.__getstate__())))
 
@@ -73,7 +73,7 @@ def _types(step: dict) -> Iterator[str]:
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """Character → byte of the alphabet GPT-2 spells its tokens in: printable Latin-1 bytes are themselves, the others U+0100 upwards, in order."""
+    """Map character → byte of the alphabet GPT-2 spells its tokens in: printable Latin-1 bytes are themselves, the others U+0100 upwards, in order."""
     printable = {*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(0x100 + place): byte for place, byte in enumerate(others)}
@@ -97,7 +97,7 @@ def _row(token_id: int, raw: bytes | None, is_special: bool) -> dict[str, object
 
 
 def spelt(raw: bytes) -> str:
-    """A token's bytes as text; what is no whole character of it, from the first such byte to the last, as ⟨F0 9F⟩, so that tokens are told apart."""
+    """Spell a token's bytes as text; what is no whole character, from the first such byte to the last, as ⟨F0 9F⟩, so that tokens are told apart."""
     text = raw.decode(errors="replace")
     if raw == text.encode():
         return text
@@ -107,6 +107,6 @@ def spelt(raw: bytes) -> str:
 
 
 def is_punctuation(text: str) -> bool:
-    """Only punctuation and symbols (Unicode categories P and S), spaces aside; the bytes of a broken character are neither."""
+    """Tell whether a text is only punctuation and symbols (Unicode categories P and S), spaces aside; the bytes of a broken character are neither."""
     marks = text.strip()
     return bool(marks) and all(unicodedata.category(mark)[0] in "PS" for mark in marks)

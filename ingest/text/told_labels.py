@@ -45,7 +45,7 @@ ORDER BY w.word_id
 
 
 def told_labels(con: duckdb.DuckDBPyConnection, corpus_id: int, word_ids: np.ndarray, is_test: np.ndarray) -> dict[str, Sequence[str | None]]:
-    """Task → label of each of the words, ascending [n] and read at a token; None where it has none.
+    """Label each of the words, ascending [n] and read at a token: task → label of each; None where it has none.
 
     The last sentence of a document ends where the model has read no further, perhaps: how far off its end is nobody knows.
     """
@@ -61,13 +61,13 @@ def told_labels(con: duckdb.DuckDBPyConnection, corpus_id: int, word_ids: np.nda
 
 
 def bin_of(n: int) -> str:
-    """0, 1, 2-3, 4-7, 8-15, …: what two numbers of about the same size have in common."""
+    """Name the bin of a number, 0, 1, 2-3, 4-7, 8-15, …: what two numbers of about the same size have in common."""
     low = 1 << (n.bit_length() - 1) if n else 0
     return str(low) if low < 2 else f"{low}-{2 * low - 1}"
 
 
 def commonest(labels: Sequence[str | None], is_test: np.ndarray) -> list[str | None]:
-    """The labels that COMMONEST are of the words to learn from, ties by their characters; None for the others."""
+    """Keep the COMMONEST most frequent labels of the words to learn from, ties by their characters; None for the others."""
     counts = Counter(label for label, in_test in zip(labels, is_test, strict=True) if label is not None and not in_test)
     kept = set(sorted(counts, key=lambda label: (-counts[label], label))[:COMMONEST])
     return [label if label in kept else None for label in labels]

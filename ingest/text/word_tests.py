@@ -9,7 +9,7 @@ SIMILARITIES = ("wordsim353", "simlex999")
 
 
 def folder() -> Path:
-    """Where gensim keeps them. Raises AtlasError where it is not installed, or ships them no longer."""
+    """Find the folder in which gensim keeps the sets. Raises AtlasError where it is not installed, or ships them no longer."""
     spec = find_spec("gensim")
     if spec is None or spec.origin is None:
         raise AtlasError("--word-tests: the analogies and similarities are those that gensim ships, and it is not installed: pip install 'gensim==4.4.0'")
@@ -24,7 +24,7 @@ def similarity_file(suite: str) -> str:
 
 
 def analogies(path: Path) -> dict[str, list[tuple[str, str, str, str]]]:
-    """Section → questions, each a, b, c and the answer (questions-words, Mikolov et al. 2013)."""
+    """Read the analogies: section → questions, each a, b, c and the answer (questions-words, Mikolov et al. 2013)."""
     found: dict[str, list[tuple[str, str, str, str]]] = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith(":"):
@@ -35,6 +35,6 @@ def analogies(path: Path) -> dict[str, list[tuple[str, str, str, str]]]:
 
 
 def similarities(path: Path) -> list[tuple[str, str, float]]:
-    """Two words and what people said of their likeness."""
+    """Read pairs of words, each with what people said of their likeness."""
     rows = (line.split("\t") for line in path.read_text(encoding="utf-8").splitlines() if line.strip() and not line.startswith("#"))
     return [(first, second, float(score)) for first, second, score in rows]

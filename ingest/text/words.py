@@ -21,5 +21,5 @@ STOP_WORDS = frozenset(f"{PRONOUNS} {DETERMINERS} {PREPOSITIONS} {CONJUNCTIONS} 
 
 
 def is_stop_word(text: str) -> bool:
-    """Whether a token is one function word, in any case, spaces and the shape of the apostrophe aside."""
+    """Tell whether a token is one function word, in any case, spaces and the shape of the apostrophe aside."""
     return text.strip().replace("\u2019", "'").casefold() in STOP_WORDS

@@ -38,10 +38,10 @@ OURS = "ingest.recorders."
 
 class Resumable(Protocol):
     def state(self) -> dict[str, Any]:
-        """All that it holds of what was read, between two batches."""
+        """Collect all that it holds of what was read, between two batches."""
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Hold that instead."""
+        """Hold that state instead."""
 
 
 class Begun:
@@ -53,7 +53,7 @@ class Begun:
         self.saved_at, self.saving_took = time.monotonic(), 0.0
 
     def restore(self, identity: str, recorders: Sequence[Resumable]) -> int:
-        """Batches that the recorders have heard, once they hold what the file says; none where it is of something else, of another user, or damaged."""
+        """Restore the recorders from the file, and count the batches they have heard; 0 where it is of something else, of another user, or damaged."""
         self.saved_at = time.monotonic()
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, RecursionError, MemoryError, pa.ArrowException):
             whole = read_signed(self.path)
@@ -114,7 +114,7 @@ def read_signed(path: Path) -> bytes:
 
 
 def sign(parts: Iterable[bytes | memoryview]) -> str:
-    """HMAC-SHA256 in hexadecimal, by the secret that this user's cache keeps. Raises OSError where that cannot be read or made."""
+    """Compute the HMAC-SHA256, in hexadecimal, by the secret that this user's cache keeps. Raises OSError where that cannot be read or made."""
     signed = hmac.new(secret(), digestmod="sha256")
     for part in parts:
         signed.update(part)
@@ -122,7 +122,7 @@ def sign(parts: Iterable[bytes | memoryview]) -> str:
 
 
 def secret() -> bytes:
-    """Random bytes of this user's, made when they are first asked for."""
+    """Read the random bytes of this user, made when they are first asked for."""
     path = cache_folder() / "begun.secret"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -143,7 +143,7 @@ def secret() -> bytes:
 
 
 def freeze(value: Any, arrays: list[np.ndarray]) -> Any:
-    """A state as JSON, its arrays appended to `arrays` as bytes. Raises TypeError for what it has no form for: nothing is left out."""
+    """Convert a state to JSON, its arrays appended to `arrays` as bytes. Raises TypeError for what it has no form for: nothing is left out."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.integer):
@@ -176,7 +176,7 @@ def append(of_bytes: np.ndarray, arrays: list[np.ndarray]) -> tuple[int, int]:
 
 
 def thaw(tree: Any, data: np.ndarray) -> Any:
-    """The state that `freeze` gave this JSON for. Raises TypeError for a class that is none of the recorders'."""
+    """Rebuild the state that `freeze` gave this JSON for. Raises TypeError for a class that is none of the recorders'."""
     match tree:
         case {"array": dtype, "shape": shape, "at": [start, end]}:
             return data[start:end].view(dtype).reshape(shape).copy()

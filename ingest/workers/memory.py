@@ -22,7 +22,7 @@ def map_from(size: int) -> None:
 
 @contextmanager
 def mapped_from(size: int) -> Iterator[None]:
-    """map_from() for a while. Afterwards no array below 32 MB is mapped, as after an hour of work without this."""
+    """Apply map_from() while the block runs. Afterwards no array below 32 MB is mapped, as after an hour of work without this."""
     map_from(size)
     try:
         yield

@@ -42,7 +42,7 @@ class Job:
 
 
 def job(run_id: int, shard_id: int, function: Callable[..., Tables], /, **arguments: object) -> Job:
-    """The job of a shard that is computed by itself."""
+    """Build the job of a shard that is computed by itself."""
     return Job(((run_id, shard_id),), partial(alone, function, run_id), arguments, frozenset({run_id}))
 
 
@@ -51,7 +51,7 @@ def alone(function: Callable[..., Tables], of: int, worker: Worker, advance: Adv
 
 
 def written(staging: Staging, worker: int, tables: Mapping[Key, Tables]) -> Iterator[Shard]:
-    """The shards of a job, each on disk, in order. Raises AtlasError for numbers that are not finite."""
+    """Write the shards of a job and yield each, on disk, in order. Raises AtlasError for numbers that are not finite."""
     for of_shard in tables.values():
         for name, table in of_shard.items():
             with advising():
@@ -76,7 +76,7 @@ class Pool(Protocol):
     def local(self) -> Worker | None: ...
 
     def shards(self, jobs: Iterable[Job], advance: Advance) -> Generator[Shard]:
-        """Every job's shard, complete on disk, each exactly once and in any order. advance: called with what has been done since.
+        """Yield every job's shard, complete on disk, each exactly once and in any order. advance: called with what has been done since.
 
         To be closed by whoever does not take them all.
         """
@@ -99,7 +99,7 @@ class Alone:
                 yield from written(self.staging, 0, tables)
 
     def computed_ahead(self, jobs: Iterable[Job], advance: Advance) -> Generator[dict[Key, Tables]]:
-        """Each job's tables, while the thread computes those of the one after it; the jobs themselves are made here. Closed, it stops at the next progress."""
+        """Yield each job's tables, while the thread computes those of the one after it; jobs are made here. Closed, it stops at the next progress."""
         closed = Event()
 
         def go_on(run_id: int, n: float) -> None:

@@ -54,7 +54,7 @@ class Remote:
         self.done[run_id] = self.done.get(run_id, 0.0) + n
 
     def progress(self) -> dict[int, float]:
-        """What it has done of each run."""
+        """Report what it has done of each run."""
         return dict(self.done)
 
     def pid(self) -> int:
@@ -62,7 +62,7 @@ class Remote:
 
 
 def threads_each(n_workers: int) -> int:
-    """Of this machine's processors."""
+    """Divide this machine's processors among the workers, one at least for each."""
     return max(1, (os.cpu_count() or 1) // n_workers)
 
 
@@ -133,7 +133,7 @@ class RayPool:
             before = now
 
     def brought(self, call: Any) -> list[Shard]:
-        """What a call returns. Raises what the worker raised, and AtlasError if it died more often than it may."""
+        """Fetch what a call returns. Raises what the worker raised, and AtlasError if it died more often than it may."""
         try:
             return self.ray.get(call)
         except self.ray.exceptions.RayTaskError as error:
@@ -142,7 +142,7 @@ class RayPool:
             raise AtlasError(f"a worker could not be kept alive: {str(error).splitlines()[0]}. What was loaded is kept: run the same command again.") from error
 
     def progress(self) -> dict[int, dict[int, float]]:
-        """What each worker has done in all of each run, by its number; of one that does not answer (it is starting, or dead) what was last known."""
+        """Ask each worker, by its number, what it has done in all of each run; of one that does not answer (it is starting, or dead) take the last known."""
         asked = {worker.progress.options(concurrency_group="ask").remote(): i for i, worker in enumerate(self.workers)}
         for answer in self.ray.wait(list(asked), num_returns=len(asked), timeout=ANSWER)[0]:
             with suppress(self.ray.exceptions.RayError):
@@ -151,12 +151,12 @@ class RayPool:
         return dict(self.known)
 
     def free(self) -> list[int]:
-        """Workers that compute nothing."""
+        """List the workers that compute nothing."""
         busy = {call.worker for call in self.calls.values()}
         return [number for number in range(len(self.workers)) if number not in busy]
 
     def slowest(self, left: set[tuple[Key, ...]]) -> Job | None:
-        """Of the jobs that one worker at most computes, silent ones not counted, the one that was given first."""
+        """Choose, of the jobs that one worker at most computes, silent ones not counted, the one that was given first."""
         given = [call for call in self.calls.values() if call.job.keys in left]
         computed = Counter(call.job.keys for call in given if time.monotonic() - self.heard.get(call.worker, -math.inf) < SILENT)
         alone = [call for call in given if computed[call.job.keys] <= 1]

@@ -28,7 +28,7 @@ class Worker:
         self.states: dict[int, Any] = {}
 
     def kept(self, run_id: int, make: Callable[[], T]) -> T:
-        """What the shards of a run share, made by the first that asks."""
+        """Get what the shards of a run share, made by the first that asks."""
         if run_id not in self.states:
             self.states[run_id] = make()
         return self.states[run_id]

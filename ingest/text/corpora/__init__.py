@@ -69,7 +69,7 @@ def _open(spec: str, split: str | None, config: str | None, column: str | None, 
 
 
 def _refuse(spec: str, kind: str, **options: str | None) -> None:
-    """A setting that would change nothing is a mistake of the caller, never ignored."""
+    """Raise AtlasError for a setting that would change nothing: it is a mistake of the caller, never ignored."""
     given = [name for name, value in options.items() if value is not None]
     if given:
         raise AtlasError(f"corpus {spec!r} is {kind}, which has no {' or '.join(given)}; leave that out")

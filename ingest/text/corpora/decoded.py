@@ -24,7 +24,7 @@ LONGEST_ROW = 1 << 29
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """The bytes of a file, decompressed as its first bytes say, whatever it is called. Raises AtlasError where its compression is broken."""
+    """Open a file's bytes, decompressed as its first bytes say, whatever it is called. Raises AtlasError where its compression is broken."""
     if (kind := compression(path)) is None:
         with path.open("rb") as file:
             yield file
@@ -37,7 +37,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 
 def compression(path: Path) -> str | None:
-    """What a file is compressed with, or None."""
+    """Tell what a file is compressed with; None where it is not."""
     with path.open("rb") as file:
         start = file.read(10)
     kind = next((kind for magic, kind in MAGIC.items() if start.startswith(magic)), None)
@@ -45,12 +45,12 @@ def compression(path: Path) -> str | None:
 
 
 def first_character(path: Path) -> str:
-    """The first character that is no white space, or nothing."""
+    """Read the first character that is not white space; '' where there is none."""
     return next((start[0] for block in decoded_blocks(path) if (start := block.lstrip())), "")
 
 
 def decoded_lines(path: Path) -> Iterator[str]:
-    """Lines with their ends, cut at line feeds only."""
+    """Yield lines with their ends, cut at line feeds only."""
     offset = 0
     with open_bytes(path) as file:
         while line := file.readline(LONGEST_ROW + 1):
@@ -65,7 +65,7 @@ def decoded_lines(path: Path) -> Iterator[str]:
 
 
 def decoded_blocks(path: Path) -> Iterator[str]:
-    """The text in blocks, line ends as they are; a file may be one line of any length."""
+    """Yield the text in blocks, line ends as they are; a file may be one line of any length."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     offset = 0
     with open_bytes(path) as file:

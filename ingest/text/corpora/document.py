@@ -52,7 +52,7 @@ class Corpus:
 
 
 def row_document(name: str, row: Mapping[str, object], column: str, nested_columns: Collection[str] = ()) -> Document:
-    """A row of a table as a document. A null text, or a chat without messages, is an empty text, so that whoever counts blank documents sees it.
+    """Turn a row of a table into a document. A null text, or a chat without messages, is an empty text, so that whoever counts blank documents sees it.
 
     nested_columns: those of lists or objects, also where this row has none.
     """
@@ -76,7 +76,7 @@ def row_document(name: str, row: Mapping[str, object], column: str, nested_colum
 
 
 def described(name: str, row: Mapping[str, object], nested_columns: Collection[str]) -> tuple[dict[str, object], dict[str, object], tuple[str, ...]]:
-    """What a row says of its text: single values, lists and objects, and the names of columns that JSON cannot hold."""
+    """Split what a row says of its text: single values; lists and objects; and the names of columns that JSON cannot hold."""
     metadata: dict[str, object] = {}
     nested: dict[str, object] = {}
     left_out = []
@@ -90,19 +90,19 @@ def described(name: str, row: Mapping[str, object], nested_columns: Collection[s
 
 
 def text_column(columns: Container[str], column: str) -> str | None:
-    """The column that holds the text: that asked for, and where none was, and there is no text, the messages of chats; None where there is neither."""
+    """Find the column that holds the text: the one asked for, or, if none was and there is no text, the messages of chats; None where there is neither."""
     if column in columns:
         return column
     return MESSAGES if column == DEFAULT_COLUMN and MESSAGES in columns else None
 
 
 def held_messages(value: object) -> TypeGuard[list[Mapping[str, object]]]:
-    """Whether a value is the messages of a chat: a list of objects of which each has a role."""
+    """Tell whether a value is the messages of a chat: a list of objects, each of which has a role."""
     return isinstance(value, list) and bool(value) and all(isinstance(message, Mapping) and isinstance(message.get("role"), str) for message in value)
 
 
 def plain_messages(place: str, messages: Iterable[Mapping[str, object]]) -> tuple[Mapping[str, object], ...]:
-    """The messages as JSON holds them, in which a template gets them."""
+    """Convert the messages to what JSON can hold, the form in which a template gets them. Raises AtlasError where it cannot hold them."""
     try:
         return tuple({key: _plain(place, value) for key, value in message.items()} for message in messages)
     except TypeError as error:
@@ -121,7 +121,7 @@ def check_names(where: str, names: Iterable[str]) -> None:
 
 
 def checked(name: str, text: str) -> str:
-    """The text, if it can be written as UTF-8: JSON escapes can spell half a surrogate pair, which no tokenizer takes."""
+    """Check that the text can be written as UTF-8, and return it: JSON escapes can spell half a surrogate pair, which no tokenizer takes."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -134,7 +134,7 @@ def _is_scalar(value: object) -> bool:
 
 
 def _plain(place: str, value: object, depth: int = 0) -> object:
-    """A value as JSON can hold it: dates in ISO 8601, decimals as text, numbers that are not finite as null. Raises TypeError where it cannot."""
+    """Convert a value to what JSON can hold: dates to ISO 8601, decimals to text, numbers that are not finite to null. Raises TypeError where it cannot."""
     if depth >= MAX_DEPTH and not _is_scalar(value):
         raise TypeError(f"{place}: nested deeper than {MAX_DEPTH}")
     if isinstance(value, str):

@@ -12,7 +12,7 @@ from schema.errors import AtlasError
 
 
 def means_files(spec: str) -> bool:
-    """Whether a specification names files: one that exists, a glob, a supported suffix, or a path no dataset id could be."""
+    """Tell whether a specification names files: one that exists, a glob, a supported suffix, or a path no dataset id could be."""
     path = Path(spec).expanduser()
     if path.is_dir():
         return False
@@ -21,7 +21,7 @@ def means_files(spec: str) -> bool:
 
 
 def open_files(spec: str, split: str | None, column: str | None, form: str | None = None) -> Corpus:
-    """Every file that `spec` matches, in the order of their paths. form: the format of all of them; None for that which each one's name tells.
+    """Open every file that `spec` matches, in the order of their paths. form: the format of all of them; None for what each one's name tells.
 
     A document is named by its file's path below the folder common to all: `a.txt` (a long one is cut: `a.txt#0`, …), or `a.csv:<row>`.
     """
@@ -42,7 +42,7 @@ def open_files(spec: str, split: str | None, column: str | None, form: str | Non
 
 
 def find_files(spec: str, form: str | None) -> list[Path]:
-    """The readable files that a path or glob names, sorted. Raises AtlasError if there are none or one of them cannot be read."""
+    """Find the readable files that a path or glob names, sorted. Raises AtlasError if there are none or one of them cannot be read."""
     path = Path(spec).expanduser()
     if path.is_file():
         paths = [path]
@@ -66,7 +66,7 @@ def find_files(spec: str, form: str | None) -> list[Path]:
 
 
 def matches(pattern: str) -> Iterator[str]:
-    """As glob does, but a folder that `**` comes to by several ways is entered once: links may lead in circles."""
+    """Match a pattern as glob does, but enter a folder that `**` reaches by several ways only once: links may lead in circles."""
     parts = Path(pattern).parts
     if "**" not in parts:
         yield from glob(pattern)  # noqa: PTH207 - an absolute pattern
@@ -85,7 +85,7 @@ def matches(pattern: str) -> Iterator[str]:
 
 
 def each_once(paths: Iterable[Path]) -> list[Path]:
-    """The paths, sorted; of those that lead to one file the one that is no link, else the first."""
+    """Sort the paths, and of those that lead to one file keep the one that is not a link, else the first."""
     by_file: dict[str, Path] = {}
     for path in sorted(paths, key=lambda path: (path.is_symlink(), path)):
         by_file.setdefault(os.path.realpath(path), path)

@@ -26,19 +26,19 @@ SUFFIXES = (*(f".{each}" for each in FORMATS), ".ndjson", ".md")
 
 
 def suffix(path: Path) -> str:
-    """The suffix that says what a file holds: that before the one of its compression."""
+    """Find the suffix that says what a file holds: the one before that of its compression."""
     inner = path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
     return inner.suffix.lower()
 
 
 def named_format(path: Path) -> str:
-    """The format that a file's name tells."""
+    """Tell a file's format from its name."""
     told = suffix(path).removeprefix(".")
     return "jsonl" if told == "ndjson" else told if told in TABLES else "txt"
 
 
 def sniffed_format(path: Path) -> str:
-    """The format of a file without a name, by its first row: Parquet, rows of JSON, else plain text."""
+    """Tell the format of a file without a name from its first row: Parquet, rows of JSON, else plain text."""
     if is_parquet(path):
         return "parquet"
     rows = {"{": ("jsonl", json_lines), "[": ("json", json_list)}.get(first_character(path))
@@ -52,7 +52,7 @@ def sniffed_format(path: Path) -> str:
 
 
 def read_documents(path: Path, name: str, form: str, column: str) -> Iterator[Document]:
-    """The documents of a file of this format. column: the text's, where the format has columns."""
+    """Read the documents of a file of this format. column: the text's, where the format has columns."""
     return text_documents(path, name) if form == "txt" else TABLES[form](path, name, column)
 
 
@@ -62,7 +62,7 @@ def is_parquet(path: Path) -> bool:
 
 
 def is_text(path: Path) -> bool:
-    """Whether a file of an unknown suffix begins as a text in UTF-8."""
+    """Tell whether a file of an unknown suffix begins as a text in UTF-8."""
     try:
         return "\0" not in next(decoded_blocks(path))
     except AtlasError:

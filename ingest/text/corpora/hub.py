@@ -12,7 +12,7 @@ DESCRIBING = ("dataset_info.json", "dataset_infos.json", "dataset_dict.json", "s
 
 
 def open_dataset(spec: str, split: str | None, config: str | None, column: str | None, revision: str | None) -> Corpus:
-    """A dataset's split as a corpus, its revision pinned to a commit; documents are named `<dataset>:<row>`.
+    """Open a dataset's split as a corpus, its revision pinned to a commit; documents are named `<dataset>:<row>`.
 
     Without `split` the dataset must have only one. Raises AtlasError naming the configs, splits or columns that exist.
     """
@@ -69,7 +69,7 @@ def is_hidden(path: Path) -> bool:
 
 
 def _commit(spec: str, revision: str | None) -> str | None:
-    """The commit that a branch, tag or nothing stands for, so that a resumed run reads the same text."""
+    """Look up the commit that a branch, a tag or no revision stands for, so that a resumed run reads the same text."""
     import huggingface_hub
 
     try:
@@ -88,5 +88,5 @@ def _load(spec: str, path: str, config: str | None, commit: str | None) -> Mappi
 
 
 def _first_line(error: Exception) -> str:
-    """The message down to where the library's example code begins."""
+    """Cut the message where the library's example code begins, and join its lines into one."""
     return " ".join(str(error).split("\nExample")[0].split())

@@ -16,7 +16,7 @@ LONGEST_MARK = 16
 
 
 def json_lines(path: Path) -> Iterator[tuple[str, dict]]:
-    """Each line's place and object; blank lines are passed over."""
+    """Yield each line's place and object; blank lines are passed over."""
     for number, line in enumerate(decoded_lines(path), start=1):
         if not line.isspace():
             where = f"{path}, line {number}"
@@ -24,7 +24,7 @@ def json_lines(path: Path) -> Iterator[tuple[str, dict]]:
 
 
 def line_object(where: str, line: str) -> dict:
-    """The object that a line holds. Raises AtlasError where it holds none."""
+    """Parse the object that a line holds. Raises AtlasError where it holds none."""
     try:
         row = json.loads(line, object_pairs_hook=lambda pairs: _named_once(where, pairs))
     except (ValueError, RecursionError) as error:
@@ -35,7 +35,7 @@ def line_object(where: str, line: str) -> dict:
 
 
 def json_list(path: Path) -> Iterator[tuple[str, dict]]:
-    """The place and object of each item of a list. As much more is read as was read already until an item is whole."""
+    """Yield the place and object of each item of a list. Until an item is whole, as much more is read as was read already."""
     blocks, text, at, n_blocks = decoded_blocks(path), "", 0, 1
     for number in count():
         where = f"{path}, item {number}"
@@ -55,7 +55,7 @@ def json_list(path: Path) -> Iterator[tuple[str, dict]]:
 
 
 def _item(where: str, text: str, at: int, mark: str) -> tuple[dict | None, int] | None:
-    """The next item, behind the mark that is before it, and where it ends; no item at the list's end, and None where the text ends before either."""
+    """Parse the next item, after the mark before it, and find where it ends; no item at the list's end, and None where the text ends before either."""
     at = SPACE.match(text, at).end()  # type: ignore[union-attr]
     if text[at : at + 1] == "]" and mark == ",":
         return None, at + 1

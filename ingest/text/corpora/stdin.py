@@ -15,7 +15,7 @@ SPOOL_NAME = "stdin.txt"
 
 
 def open_stdin(spool: Path, split: str | None, column: str | None = None, form: str | None = None) -> Corpus:
-    """Text from standard input. When it gives nothing (a terminal, or empty), the text kept by an earlier run is read again.
+    """Open the text of standard input. When it gives nothing (a terminal, or empty), the text kept by an earlier run is read again.
 
     form: its format; None for what it begins as, which the corpus's note says.
     """
@@ -39,7 +39,7 @@ def open_stdin(spool: Path, split: str | None, column: str | None = None, form: 
 
 
 def _note(read_as: str, column: str) -> str:
-    """What standard input was found to be."""
+    """Describe what standard input was found to be."""
     either = f" or {MESSAGES!r}" if column == DEFAULT_COLUMN else ""
     found = f"{read_as}, its text in the column {column!r}{either}" if read_as in TABLES else "plain text"
     return f"note: standard input is read as {found}; --format reads it otherwise ({', '.join(FORMATS)})"

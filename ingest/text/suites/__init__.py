@@ -25,7 +25,7 @@ MOST_ITEMS = 250_000
 
 
 def open_suites(given: Sequence[str | tuple[str, ...]], *, n_items: int, seed: int) -> Corpus:
-    """Suites as one corpus: `agreement`, which is generated, or files and patterns of files. Everything is read and checked here.
+    """Open suites as one corpus: `agreement`, which is generated, or files and patterns of files. Everything is read and checked here.
 
     given: each a specification, or those that a shell made of one. n_items: of each paradigm that is generated. seed: of what is drawn.
     Raises AtlasError for a file that is missing or says something wrong, for two items of one name, and for two specifications whose suites have one.
@@ -53,7 +53,7 @@ def read(paths: Sequence[Path], seed: int) -> Iterator[Item]:
 
 
 def under_names_of_their_own(suites: Sequence[tuple[str, Iterable[Item]]]) -> Iterator[Item]:
-    """The items of all specifications. Raises AtlasError for two that bring suites of one name, whose rows would be taken for one suite's."""
+    """Yield the items of all specifications. Raises AtlasError for two that bring suites of one name, whose rows would be taken for one suite's."""
     brought: dict[str, int] = {}
     for i, (spec, items) in enumerate(suites):
         for item in items:
@@ -65,7 +65,7 @@ def under_names_of_their_own(suites: Sequence[tuple[str, Iterable[Item]]]) -> It
 
 
 def found(spec: str) -> list[Path]:
-    """The files that a path or a pattern names, sorted. Raises AtlasError if there are none, or one of another kind."""
+    """Find the files that a path or a pattern names, sorted. Raises AtlasError if there are none, or one of another kind."""
     path = Path(spec).expanduser()
     paths = [path] if path.is_file() else sorted(each for each in map(Path, matches(str(path))) if each.is_file())
     if not paths:
@@ -76,7 +76,7 @@ def found(spec: str) -> list[Path]:
 
 
 def by_paradigm(items: Iterable[Item]) -> list[Item]:
-    """The items of each paradigm together, in the order in which paradigms appear. Raises AtlasError for two items of one name, and for none at all."""
+    """Group the items by paradigm, in the order in which paradigms appear. Raises AtlasError for two items of one name, and for none at all."""
     grouped: dict[tuple[str, str], dict[str, Item]] = {}
     for n, item in enumerate(items):
         if n == MOST_ITEMS:

@@ -25,7 +25,7 @@ REFLEXIVE_ACTIONS = ("defended", "praised", "blamed", "described", "protected", 
 
 
 def agreement(n_items: int, seed: int) -> list[Item]:
-    """n_items of each paradigm, half of them about one thing and half about several. An item does not depend on how many there are."""
+    """Draw n_items of each paradigm, half of them about one thing and half about several. An item does not depend on how many there are."""
     return [item for paradigm, draw in PARADIGMS.items() for item in drawn(paradigm, draw, n_items, seed)]
 
 
@@ -37,7 +37,7 @@ def drawn(paradigm: str, draw: Callable[[Random, int], tuple[str, str]], n_items
 
 
 def verb(n_attractors: int) -> Callable[[Random, int], tuple[str, str]]:
-    """Subject and verb, with so many nouns of the other number between them."""
+    """Build the function that draws a pair: subject and verb, with so many nouns of the other number between them."""
 
     def draw(random: Random, number: int) -> tuple[str, str]:
         nouns = random.sample(PEOPLE + THINGS, 1 + n_attractors)
@@ -61,7 +61,7 @@ def reflexive(random: Random, number: int) -> tuple[str, str]:
 
 
 def form(noun: str, number: int) -> str:
-    """The noun of one thing (0) or of several (1)."""
+    """Inflect a noun for one thing (0) or for several (1)."""
     return noun if number == 0 else f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
 
 

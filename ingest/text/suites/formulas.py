@@ -38,7 +38,7 @@ Clauses = list[tuple[Comparison, ...]]
 
 
 def parse_formula(where: str, text: str) -> Clauses:
-    """The clauses of a formula. Raises AtlasError, in one line, for anything that is none."""
+    """Parse a formula into its clauses. Raises AtlasError, in one line, for anything that is not a formula."""
     if len(text) > MOST_CHARS:
         raise AtlasError(f"{where}: a formula of {len(text):,} characters, and {MOST_CHARS:,} are read at most")
     reader = Reader(where, text)
@@ -64,11 +64,11 @@ class Reader:
             end = found.end()
 
     def sign(self) -> str | None:
-        """The sign that comes next."""
+        """Look at the sign that comes next; None where what comes next is no sign."""
         return self.tokens[self.place]["sign"] if self.place < len(self.tokens) else None
 
     def take(self, *signs: str) -> str | None:
-        """The next sign, passed, if it is one of these."""
+        """Pass the next sign and return it, if it is one of these; else return None."""
         found = self.sign()
         if found not in signs:
             return None
@@ -136,7 +136,7 @@ class Reader:
 
 
 def n_terms(formulas: str) -> int:
-    """Places that formulas, one a line, give a weight to, in each comparison."""
+    """Count the places that formulas, one a line, give a weight to, summed over their comparisons."""
     clauses = [clause for text in formulas.split("\n") for clause in parse_formula("formula", text)]
     return sum(len(comparison.weights) for clause in clauses for comparison in clause)
 

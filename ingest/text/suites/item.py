@@ -44,14 +44,14 @@ class Item:
 
 
 def pair(suite: str, paradigm: str, name: str, good: str, bad: str) -> Item:
-    """A minimal pair; its critical region is the stretch of words in which the two differ, where both have one."""
+    """Build a minimal pair; its critical region is the stretch of words in which the two differ, where both have one."""
     spans = differing_words(good, bad)
     regions: tuple[dict[str, tuple[int, int]], ...] = ({}, {}) if spans is None else tuple({CRITICAL: span} for span in spans)
     return Item("pair", suite, paradigm, name, tuple(Sentence(role, text, of) for role, text, of in zip(("good", "bad"), (good, bad), regions, strict=True)))
 
 
 def differing_words(one: str, other: str) -> tuple[tuple[int, int], tuple[int, int]] | None:
-    """Characters of the words in which two texts differ, once those that both begin and end with are taken away; None if one of them has none left."""
+    """Find the characters of the words in which two texts differ, less the words that both begin or end with; None if either text has none left."""
     a, b = words(one), words(other)
     shortest = min(len(a), len(b))
     n_before = next((i for i in range(shortest) if one[slice(*a[i])] != other[slice(*b[i])]), shortest)
@@ -61,7 +61,7 @@ def differing_words(one: str, other: str) -> tuple[tuple[int, int], tuple[int, i
 
 
 def words(text: str) -> list[tuple[int, int]]:
-    """Characters [start, end) of each word, cut at white space."""
+    """Find the characters [start, end) of each word, cut at white space."""
     spans, end = [], 0
     for word in text.split():
         start = text.index(word, end)

@@ -20,7 +20,7 @@ GAP = "_"
 
 
 def read_pairs(path: Path, suite: str, _: int) -> Iterator[Item]:
-    """One pair a line; those of BLiMP are of the paradigm that their UID says, or of the file's name."""
+    """Read one pair a line; its paradigm is the UID of a pair of BLiMP that has one, else the file's name."""
     for number, (where, row) in enumerate(json_lines(path)):
         if "option1" in row:
             only(where, row, WINOGRAD, WINOGRAD_MORE)
@@ -35,7 +35,7 @@ def read_pairs(path: Path, suite: str, _: int) -> Iterator[Item]:
 
 
 def winograd(where: str, row: Mapping[str, object], suite: str, paradigm: str, name: str) -> Item:
-    """The gap filled with each choice; what follows it is the same in both, and alone is scored (Trinh and Le 2018, partial scoring)."""
+    """Fill the gap with each choice; what follows it is the same in both, and alone is scored (Trinh and Le 2018, partial scoring)."""
     sentence, answer = text_of(where, row, "sentence"), str(row["answer"])
     before, gap, behind = sentence.partition(GAP)
     if not gap or GAP in behind or not behind.strip():

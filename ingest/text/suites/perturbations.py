@@ -29,7 +29,7 @@ class Edit(NamedTuple):
 
 
 def letters(text: str, _: Mapping[str, str]) -> Iterator[Edit]:
-    """Two neighbouring letters within a word swapped, its first left where it is."""
+    """Yield each edit that swaps two neighbouring letters within a word, its first left where it is."""
     for word in WORD.finditer(text):
         for i in range(word.start() + 1, word.end() - 1):
             if text[i] != text[i + 1]:
@@ -37,7 +37,7 @@ def letters(text: str, _: Mapping[str, str]) -> Iterator[Edit]:
 
 
 def case(text: str, _: Mapping[str, str]) -> Iterator[Edit]:
-    """A word in capitals, or in small letters if it has any."""
+    """Yield each edit that puts a word in capitals, or in small letters if it has any capital."""
     for word in WORD.finditer(text):
         shown = word[0].upper() if word[0].islower() else word[0].lower()
         if shown != word[0] and len(shown) == len(word[0]):
@@ -45,7 +45,7 @@ def case(text: str, _: Mapping[str, str]) -> Iterator[Edit]:
 
 
 def space(text: str, _: Mapping[str, str]) -> Iterator[Edit]:
-    """A space doubled."""
+    """Yield each edit that doubles a space."""
     return (Edit(found.start(), found.end(), "  ") for found in SPACE.finditer(text))
 
 
@@ -54,7 +54,7 @@ def contraction(text: str, _: Mapping[str, str]) -> Iterator[Edit]:
 
 
 def synonym(text: str, synonyms: Mapping[str, str]) -> Iterator[Edit]:
-    """A word of the user's list replaced."""
+    """Yield each edit that replaces a word of the user's list."""
     return replaced(text, synonyms)
 
 
@@ -70,7 +70,7 @@ PERTURBATIONS: dict[str, Callable[[str, Mapping[str, str]], Iterator[Edit]]] = {
 
 
 def perturbed(text: str, name: str, synonyms: Mapping[str, str], seed: str) -> tuple[str, int] | None:
-    """The text with one place edited, and where in it the edit ends; None where there is nothing to edit before the last word."""
+    """Edit one place of the text, and tell where in it the edit ends; None where there is nothing to edit before the last word."""
     last = len(text.rstrip()) - len(text.split()[-1])
     edits = [edit for edit in PERTURBATIONS[name](text, synonyms) if edit.end <= last]
     if not edits:

@@ -15,7 +15,7 @@ MOST_CHARS = 10_000
 
 
 def read_bytes(path: Path) -> bytes:
-    """A regular file, if it is no larger than a suite may be."""
+    """Read a regular file, if it is no larger than a suite may be; else raise AtlasError."""
     try:
         if not path.is_file():
             raise AtlasError(f"suite {str(path)!r}: there is no such file; give a file (.jsonl .json .yaml), a pattern of files, or agreement")
@@ -34,7 +34,7 @@ def read_text(path: Path) -> str:
 
 
 def json_lines(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
-    """Where each line that is not blank stands, and the object that it holds."""
+    """Yield where each line that is not blank stands, and the object that it holds."""
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if line.strip():
             where = f"{path}, line {number}"
@@ -42,7 +42,7 @@ def json_lines(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
 
 
 def json_value(where: str, text: str) -> object:
-    """What JSON text holds; no object has a name twice."""
+    """Parse JSON text; no object may have a name twice."""
 
     def named_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
         check_names(where, [name for name, _ in pairs])
@@ -79,12 +79,12 @@ def listed(where: str, value: object) -> list[object]:
 
 
 def text_of(where: str, row: Mapping[str, object], name: str) -> str:
-    """A field that is text, not blank and no longer than a sentence may be."""
+    """Read a field that must be text, not blank and no longer than a sentence may be."""
     return sentence(f"{where}, {name}", row[name])
 
 
 def name_of(where: str, row: Mapping[str, object], name: str, other: str) -> str:
-    """A field that names something, text or a whole number; `other` where it is missing or empty."""
+    """Read a field that names something, text or a whole number; `other` where it is missing or empty."""
     value = row.get(name)
     if value is None or value == "":
         return other

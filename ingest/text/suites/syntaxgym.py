@@ -10,7 +10,7 @@ from schema.errors import AtlasError
 
 
 def read_syntaxgym(path: Path, suite: str, _: int) -> Iterator[Item]:
-    """The items of one file, whose name in `meta` is their paradigm; each must pass all formulas."""
+    """Read the items of one file, whose name in `meta` is their paradigm; each must pass all formulas."""
     where = str(path)
     whole = mapping(where, json_value(where, read_text(path)))
     only(where, whole, ("meta", "predictions", "items"), ("region_meta",))
@@ -41,7 +41,7 @@ def formula(where: str, value: object) -> str:
 
 
 def condition(where: str, value: object) -> Sentence:
-    """A sentence: the regions that have text, with a space between each two."""
+    """Join the regions that have text into a sentence, with a space between each two."""
     row = mapping(f"{where}, a condition", value)
     only(f"{where}, a condition", row, ("condition_name", "regions"), ("content",))
     role = sentence(f"{where}, condition_name", row["condition_name"])
@@ -63,7 +63,7 @@ def condition(where: str, value: object) -> Sentence:
 
 
 def check_places(where: str, formulas: list[Clauses], sentences: Mapping[str, Sentence]) -> None:
-    """Raise AtlasError for a condition or a region that a formula names and an item has not, or has without text."""
+    """Raise AtlasError for a condition or a region that a formula names and an item does not have, or has without text."""
     for role, region in {place for f in formulas for clause in f for comparison in clause for place in comparison.weights} - {CONSTANT}:
         if role not in sentences:
             raise AtlasError(f"{where}: a formula names condition {role!r}; there are {', '.join(sentences)}")

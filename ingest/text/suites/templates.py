@@ -38,7 +38,7 @@ Filling = Mapping[str, str]
 
 
 def read_templates(path: Path, suite: str, seed: int) -> Iterator[Item]:
-    """The tests of one file: `slots`, and `tests`, each a paradigm."""
+    """Read the tests of one file: `slots`, and `tests`, each a paradigm."""
     where = str(path)
     whole = mapping(where, yaml_value(where, read_text(path)))
     only(where, whole, ("tests",), ("suite", "slots"))
@@ -55,7 +55,7 @@ def read_templates(path: Path, suite: str, seed: int) -> Iterator[Item]:
 
 
 def yaml_value(where: str, text: str) -> object:
-    """What YAML holds, without tags, aliases (which can stand for more than memory holds) and names that are there twice."""
+    """Parse YAML that has no tags, no aliases (which can stand for more than memory holds) and no names that are there twice."""
     if len(text) > MOST_BYTES:
         raise AtlasError(f"{where}: {len(text):,} characters, and {MOST_BYTES:,} are read at most; divide it")
     try:
@@ -106,7 +106,7 @@ def check_nodes(where: str, node: object) -> None:
 
 
 def values(where: str, given: object) -> list[Filling]:
-    """What a slot may be: texts, or mappings whose parts belong together, under '' or the part's name."""
+    """Read what a slot may be: texts, or mappings whose parts belong together, under '' or the part's name."""
     found: list[Filling] = [
         {part: sentence(f"{where}, {part}", text) for part, text in mapping(where, each).items()} if isinstance(each, dict) else {"": sentence(where, each)}
         for each in listed(where, given)
@@ -117,7 +117,7 @@ def values(where: str, given: object) -> list[Filling]:
 
 
 def fillings(where: str, texts: list[str], slots: Mapping[str, list[Filling]]) -> list[Filling]:
-    """Every way to fill the slots that the texts name, in the order of the slots: {slot} or {slot.part} → text."""
+    """List every way to fill the slots that the texts name, in the order of the slots: {slot} or {slot.part} → text."""
     named = {name for text in texts for name in SLOT.findall(text)}
     there = {f"{slot}.{part}" if part else slot for slot, given in slots.items() for part in given[0]}
     if unknown := sorted(named - there):
