@@ -159,14 +159,14 @@ def ingest(paper: bool, quiet: bool, dry_run: bool, batch_size: int | None, **gi
 
 
 def describe_kept(bar: "Progress") -> str:
-    """What an interruption leaves: of each run that was begun what is loaded, or on the disk."""
+    """Describe what an interruption leaves: of each run that was begun what is loaded, or on the disk."""
     of_runs = [f"{task.fields['kept']:,.0f} of {task.total:,.0f} {task.fields['unit']} of {task.description}" for task in bar.tasks if "kept" in task.fields]
     said = f"kept: {', '.join(of_runs)}" if of_runs else "nothing was recorded yet"
     return f"interrupted; {said}. Run the same command again to go on."
 
 
 def known_dtype(target: Path) -> str | None:
-    """Number format that the numbers of an atlas were computed in; None where there is none yet, or what is there says why it is no atlas."""
+    """Read the number format that an atlas was computed in; None where there is no atlas yet, or opening what is there says why it is none."""
     from schema.errors import AtlasError
     from schema.open.store import open_reader
 

@@ -59,7 +59,7 @@ class Drive:
         return register_run(con, each.name, corpus_id, settings, request.seed, self.place, n_shards, each.is_repeatable, by)
 
     def show(self, name: str, unit: str, amounts: Sequence[int], done: set[int]) -> Shown:
-        """A run of shards with these amounts, some of them done. kept: what an interruption leaves of it."""
+        """Show on the bar a run of shards with these amounts, some of them done. kept: what an interruption leaves of it."""
         n_done = sum(amounts[i] for i in done)
         return Shown(self.bar.add_task(name, total=sum(amounts), completed=n_done, unit=unit, kept=n_done), amounts)
 
@@ -107,7 +107,7 @@ def drive(on: Drive) -> None:
 
 
 def grouped(wanted: list[Pass]) -> list[list[Pass]]:
-    """Passes that are done together: those that record while the text is read, unless one comes after another of them."""
+    """Group the passes that are done together: those that record while the text is read, unless one comes after another of them."""
     groups: list[list[Pass]] = []
     for each in wanted:
         last = groups[-1] if groups else []
@@ -142,12 +142,12 @@ class Run:
     samples: list[np.ndarray]
 
     def asked(self, i: int) -> Asked:
-        """What a shard asks of the reading."""
+        """Build what a shard asks of the reading."""
         settings = json.dumps({**self.recording.settings}, sort_keys=True)
         return Asked(self.run_id, self.recording.recorder(self.run_id), None if self.parts is None else self.samples[i], settings)
 
     def lacking(self) -> dict[int, np.ndarray]:
-        """Number of a shard that is not loaded → its part of the sample."""
+        """Map the number of each shard that is not loaded to its part of the sample."""
         return {i: part for i, part in enumerate(self.parts or []) if i not in self.done}
 
 
@@ -169,7 +169,7 @@ def read_text(on: Drive, group: list[RecordingPass], text: Text) -> None:
 
 
 def begun(on: Drive, each: RecordingPass, text: Text) -> Run:
-    """The run of a pass, registered."""
+    """Register the run of a pass, and find what it has yet to record."""
     recording, request, spans = each.recording(on.basis, text), on.basis.request, text.seen.spans
     if recording.known is None:
         run_id = on.register(each, text.corpus_id, recording.settings, len(spans))
@@ -211,7 +211,7 @@ def jobs(on: Drive, text: Text, runs: list[Run]) -> Iterator[Job]:
 
 
 def divided_alike(runs: list[Run]) -> list[list[Run]]:
-    """Runs whose parts of the sample are the same."""
+    """Group the runs whose parts of the sample are the same."""
     found = defaultdict(list)
     for run in runs:
         found[tuple(map(len, run.parts or []))].append(run)

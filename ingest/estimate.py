@@ -43,7 +43,7 @@ def dry_run_report(request: Request) -> str:
 
 
 def probe_of(model: Model, request: Request, spool: Path, notes: list[str]) -> Probe:
-    """The request's corpus surveyed, and its first sequences. spool: a folder to keep standard input in. notes: what is said of the corpus joins them."""
+    """Survey the request's corpus, and take its first sequences. spool: a folder to keep standard input in. notes: what is said of the corpus joins them."""
     if request.corpus is None:
         return Probe(model, request, None, [])
     corpus = request.open_corpus(spool)
@@ -64,7 +64,7 @@ def first_sequences(corpus: Corpus, model: Model, request: Request) -> list[Sequ
 
 
 def report(model: Model, seen: Survey | None, rows: dict[str, int], seconds: dict[str, float], n_bytes: Mapping[str, int | None]) -> str:
-    """The dry run as plain text. rows: of each table; seconds, n_bytes: of each pass."""
+    """Format the dry run as plain text. rows: of each table; seconds, n_bytes: of each pass."""
     beside = {name: "" if n is None else f"{n / 1e6:>10,.0f} MB beside a forward pass" for name, n in n_bytes.items()}
     tables = metadata(model.d_model).tables
     size = {table: n * tables[table].info["bytes_a_row"] for table, n in rows.items()}

@@ -23,7 +23,7 @@ def what_is_left(target: Path) -> str:
 
 
 def is_there(path: Path) -> bool:
-    """False too where the folder lets nobody look."""
+    """Tell whether a path exists; False too where the folder lets nobody look."""
     try:
         return path.exists()
     except OSError:

@@ -71,7 +71,7 @@ def into(target: Path, position_id: int, reader: str, model: str, revision: str 
 
 
 def tokens_to(con: "duckdb.DuckDBPyConnection", position_id: int) -> list[int]:
-    """The tokens of a position's sequence up to its own, LONGEST and one more at most. Raises AtlasError for a position that the atlas has not."""
+    """Read the tokens of a position's sequence up to its own, at most LONGEST and one more. Raises AtlasError for a position that the atlas has not."""
     tokens = [token for (token,) in con.execute(TOKENS.format(n=LONGEST + 1), [position_id]).fetchall()]
     if not tokens:
         raise AtlasError(f"no position {position_id}; table position has those that exist, and traced_positions lists some with their text")
@@ -88,7 +88,7 @@ def check_tokens(model: "Model", tokens: list[int]) -> None:
 
 
 def lines(seen: "Seen", n: int, whole: str) -> list[str]:
-    """The largest parts by modulus, what the others sum to, what rounding leaves over, and the whole under its name."""
+    """Format, a line each, the largest parts by modulus, what the others sum to, what rounding leaves over, and the whole under its name."""
     ordered = sorted(seen.parts, key=lambda part: -abs(part.amount))
     shown = [(name_of(part), part.amount) for part in ordered[:n]]
     if rest := ordered[n:]:

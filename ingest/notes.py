@@ -9,7 +9,7 @@ from ingest.text.survey import Survey
 
 
 def cut_texts(seen: Survey) -> str | None:
-    """That long text files became several documents, or None."""
+    """Note that long text files became several documents; None where none did."""
     if not seen.n_pieces:
         return None
     return (
@@ -19,14 +19,14 @@ def cut_texts(seen: Survey) -> str | None:
 
 
 def columns_left_out(seen: Survey) -> str | None:
-    """That columns of the source are in no document's metadata, or None."""
+    """Note that columns of the source are in no document's metadata; None where none is left out."""
     if not seen.left_out:
         return None
     return f"note: left out of the documents' metadata, since JSON cannot hold what is in them: {', '.join(seen.left_out)}"
 
 
 def another_corpus(con: duckdb.DuckDBPyConnection, corpus_id: int, name: str, split: str, source: dict[str, object]) -> str | None:
-    """That the atlas has the same text already, cut in another way, and gets it a second time; or None."""
+    """Note that the atlas has the same text already, cut in another way, and gets it a second time; None otherwise."""
     found = con.execute("SELECT corpus_id, source FROM corpus WHERE name = ? AND split = ? ORDER BY corpus_id", [name, split]).fetchall()
     others = [(other, json.loads(stored)) for other, stored in found]
     if not others or corpus_id in dict(others):
@@ -40,5 +40,5 @@ def another_corpus(con: duckdb.DuckDBPyConnection, corpus_id: int, name: str, sp
 
 
 def differing(one: dict[str, object], other: dict[str, object]) -> list[str]:
-    """Settings that two sources do not share."""
+    """List the settings that two sources do not share."""
     return sorted(key for key in one | other if one.get(key) != other.get(key))

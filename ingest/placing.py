@@ -12,7 +12,7 @@ from ingest.request import Request
 
 
 def place_workers(request: Request, n_gpus: int) -> tuple[Request, str | None]:
-    """The request with what several workers compute on, and a line about it where that was left to the atlas. n_gpus: of this machine.
+    """Choose what several workers compute on where that was left to the atlas, and word a line about it. n_gpus: of this machine.
 
     One worker chooses when it knows the model. What the machines of a cluster have is not known here.
     """
@@ -29,7 +29,7 @@ def place_workers(request: Request, n_gpus: int) -> tuple[Request, str | None]:
 
 
 def size_batches(request: Request, model: Model) -> Request:
-    """The request with as many sequences in a batch as where it is computed usually takes, unless it says how many."""
+    """Give the request as many sequences in a batch as where it is computed usually takes, unless it says how many."""
     return request if request.batch_size else replace(request, batch_size=usual_batch(kind_of(request, model), request.context))
 
 
@@ -39,7 +39,7 @@ def kind_of(request: Request, model: Model) -> str:
 
 
 def computed_by(request: Request, model: Model) -> dict[str, str]:
-    """What a run records beside the versions of packages: the GPUs and their driver, and which code counts coefficients.
+    """List what a run records beside the versions of packages: the GPUs and their driver, and which code counts coefficients.
 
     Of the machines of a cluster only the latter is known.
     """

@@ -69,7 +69,7 @@ class Request:
         return bool(self.options["suite"])
 
     def open_corpus(self, spool: Path) -> Corpus:
-        """The corpus asked for; standard input is kept in the folder `spool`. Raises AtlasError if there is none."""
+        """Open the corpus asked for; standard input is kept in the folder `spool`. Raises AtlasError if there is none."""
         if self.corpus is None:
             raise AtlasError("no corpus was asked for; give --corpus")
         if self.is_suite:

@@ -127,7 +127,7 @@ def fill(store: Store, request: Request, model: Model, corpus: Corpus | None, ba
 
 @contextmanager
 def pool_for(request: Request, model: Model, staging: Staging, work: Path) -> Iterator[Pool]:
-    """This process, or the workers asked for."""
+    """Yield this process, or the workers asked for, as a pool."""
     if request.is_alone:
         is_ahead = model.device.type != "cpu"
         yield Alone(Worker(model, None if is_ahead else Begun(work / BEGUN)), staging, is_ahead)
@@ -140,7 +140,7 @@ def pool_for(request: Request, model: Model, staging: Staging, work: Path) -> It
 
 
 def enter_corpus(con: duckdb.DuckDBPyConnection, corpus: Corpus, model: Model, request: Request, bar: Progress) -> Text:
-    """The request's corpus, entered with what it was found to hold."""
+    """Enter the request's corpus with what it was found to hold."""
     say(bar, corpus.note)
     say(bar, note_start(model.tokenizer, request.bos))
     source = request.corpus_source(corpus) | other_start(model, request)
@@ -154,7 +154,7 @@ def enter_corpus(con: duckdb.DuckDBPyConnection, corpus: Corpus, model: Model, r
 
 
 def other_start(model: Model, request: Request) -> dict[str, object]:
-    """What sequences begin with by the tokenizer's own rule where that is not BOS: a text that was read without it is another corpus."""
+    """Name what sequences begin with by the tokenizer's own rule where that is not BOS: a text that was read without it is another corpus."""
     start = bos_token(model.tokenizer, request.bos)
     return {} if request.bos != "auto" or start in (None, model.tokenizer.bos_token_id) else {"start": model.tokenizer.convert_ids_to_tokens(start)}
 
@@ -171,7 +171,7 @@ def cut_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int, c
 
 
 def survey_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int, tell: Callable[[str], None]) -> Survey:
-    """What the corpus holds. tell: is called with what its user should know of it."""
+    """Survey what the corpus holds. tell: is called with what its user should know of it."""
     counts = ChatCounts(model.tokenizer)
     documents = cut_corpus(corpus, model, request, corpus_id, counts)
     # one prefix a sentence, and BOS alone is none

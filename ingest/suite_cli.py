@@ -51,7 +51,7 @@ def test(ctx: click.Context, target: Path, more: tuple[str, ...], suite: tuple[s
 
 
 def expanded(suite: Sequence[str], more: Sequence[str]) -> list[tuple[str, ...]]:
-    """The files that the shell made of each pattern together: further ones belong to the option that names one of their folder, else to the last."""
+    """Group the files that the shell made of each pattern: further ones belong to the option that names one of their folder, else to the last."""
     groups = [[spec] for spec in suite]
     for spec in more:
         next((group for group in reversed(groups) if Path(group[0]).parent == Path(spec).parent), groups[-1]).append(spec)
@@ -59,7 +59,7 @@ def expanded(suite: Sequence[str], more: Sequence[str]) -> list[tuple[str, ...]]
 
 
 def scores(target: Path, name: str, source: Mapping[str, object]) -> str:
-    """What was right of the corpus of this name and source, a line a paradigm."""
+    """Format, a line a paradigm, how much of the corpus of this name and source was right."""
     with closing(open_reader(target)) as con:
         corpora = con.execute("SELECT c.corpus_id, c.source FROM corpus AS c WHERE c.name = ?", [name]).fetchall()
         (corpus_id,) = [each for each, stored in corpora if json.loads(stored).items() >= source.items()]

@@ -71,7 +71,7 @@ class Acting:
         return acting_place(self.model, ("attention", layer)).path
 
     def edited(self, place: Place, x: Tensor) -> Tensor:
-        """A changed copy; what was given where nothing of this piece is changed."""
+        """Apply a place's edits to a copy of x; return x itself where they change nothing of this piece."""
         self.fired.add(place.path)
         n, changed = self.shape[1], None
         for edit in self.edits[place]:

@@ -35,7 +35,7 @@ class Answer:
     foil: int
 
     def logprob(self, logits: Tensor) -> Tensor:
-        """Summed over the answer's tokens, nats: [rows, tokens, d_vocab] → [rows] float64."""
+        """Sum the log probabilities of the answer's tokens, nats: [rows, tokens, d_vocab] → [rows] float64."""
         return logits.double().log_softmax(-1)[:, range(len(self.tokens)), self.tokens].sum(-1)
 
     def logit_difference(self, logits: Tensor) -> Tensor:
@@ -62,7 +62,7 @@ def is_top(logits: Tensor, prompt: Prompt) -> bool:
 
 
 def with_runner_up(logits: Tensor, prompt: Prompt) -> Answer:
-    """The answer against the token that is the most likely beside it, [tokens, d_vocab]."""
+    """Pair the answer with a foil: the most likely other token in the place of its first. logits: [tokens, d_vocab]."""
     others = logits[0].clone()
     others[prompt.answer[0]] = -torch.inf
     return Answer(prompt.answer, int(others.argmax()))

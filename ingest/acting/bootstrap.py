@@ -55,7 +55,7 @@ def draws(n_clusters: int, seed: int) -> Iterator[np.ndarray]:
 
 
 def bootstrap_t(sums: np.ndarray, counts: np.ndarray, blocks: Iterable[np.ndarray]) -> tuple[float, float]:
-    """Ends of the interval of sums / counts over clusters; infinite or nan where so many draws have no clusters that differ that an end lies among them."""
+    """Find the ends of the interval of sums / counts over clusters; infinite or nan where an end lies among the draws that have no clusters that differ."""
     n = len(sums)
     of_cluster = np.stack([sums, counts, sums**2, sums * counts, counts**2], axis=1)
     mean, error = mean_and_error(of_cluster.sum(0)[None], n)

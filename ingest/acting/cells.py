@@ -61,14 +61,14 @@ def cells_of(windows: Mapping[str, int], layers: Sequence[int], n_positions: int
 
 
 def putting_in(cell: Cell, n_layers: int) -> Arm:
-    """The states of prompt DONOR's own run, at the cell."""
+    """Build the arm that patches in, at the cell, the states of prompt DONOR's own run."""
     assert cell.index is not None
     there = Positions(None, ((cell.index, cell.index + 1),))
     return tuple(Intervention(cell.site, "patch", layer, positions=there, source=Source(DONOR, None)) for layer in cell.layers(n_layers))
 
 
 def sites_read(cells: Sequence[Cell], n_layers: int) -> set[Site]:
-    """What of a donor's run cells take."""
+    """Collect the sites and layers of a donor's run whose states cells take."""
     return {(cell.site, layer) for cell in cells for layer in cell.layers(n_layers)}
 
 

@@ -26,7 +26,7 @@ from schema.interventions.resolve import resolve
 
 @contextmanager
 def output_kinds(model: Model) -> Iterator[set[bool]]:
-    """A set that a forward pass within the context fills: whether blocks return a tuple, of which the state is the first, or the state."""
+    """Yield a set that a forward pass within the context fills: True where blocks return a tuple, of which the state is the first, False where the state."""
     found: set[bool] = set()
 
     def hook(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
@@ -56,7 +56,7 @@ def starting_at(model: Model, layer: int, states: Tensor, is_tuple: bool) -> Ite
 
 
 def put_back(module: nn.Module) -> Callable[[], None]:
-    """What gives a module the forward that it has now: its class's, or one of its own, as accelerate sets."""
+    """Build a function that gives a module back the forward that it has now: its class's, or one of its own, as accelerate sets."""
     own = vars(module).get("forward")
 
     def put() -> None:
@@ -79,7 +79,7 @@ Progress = Callable[[int, int], None]
 
 
 def first_layer(change: Arm, n_layers: int) -> int:
-    """The first block that reads something else than without the change, or is itself another; n_layers for one that no block reads."""
+    """Find the first block that reads something else than it would without the change, or is itself another; n_layers for a change that no block reads."""
     return min((layer_from(one) for one in change), default=n_layers)
 
 

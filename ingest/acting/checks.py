@@ -57,7 +57,7 @@ def check_acting(model: Model) -> dict[str, float]:
 
 
 def cell_of(probe: Probe, layer: int) -> Cell:
-    """The neuron with the longest value, to be moved by about the length of what it moves, so that rounding does not hide the move."""
+    """Pick the neuron with the longest value, to be moved by about the length of what it moves, so that rounding does not hide the move."""
     neuron = int(probe.model.values(layer).norm(dim=1).argmax())
     length, unit = float(probe.base.moved[layer][AT].norm()), float(probe.direction(layer, neuron).norm())
     own = float(probe.base.coefficient[layer][AT, neuron])
@@ -117,7 +117,7 @@ def require_same(model: Model, what: str, got: Tensor, expected: Tensor, layer: 
 
 
 def require_small(model: Model, what: str, errors: dict[int, float]) -> float:
-    """The largest; AtlasError where one is over the tolerance or not a number."""
+    """Require every error to be within the tolerance, and return the largest. Raises AtlasError for one that is over it or not a number."""
     tolerance = TOLERANCE[model.dtype] * (1 if model.dtype == torch.float32 else SLACK)
     for layer, error in errors.items():
         if not error <= tolerance:

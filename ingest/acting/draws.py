@@ -14,7 +14,7 @@ def hashed(seed: int, index: int) -> int:
 
 
 def noise(seed: int, index: int, width: int) -> Tensor:
-    """Standard normal, [width] float32."""
+    """Draw standard normal numbers, [width] float32, fixed by seed and index."""
     return torch.randn(width, generator=torch.Generator().manual_seed(hashed(seed, index)))
 
 

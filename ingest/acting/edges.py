@@ -55,7 +55,7 @@ def require_readable(model: Model, layer: int, heads: Sequence[int], edges: Edge
 
 
 def with_edges(model: Model, found: Sequence[Blocked], mask: Tensor | None, shape: tuple[int, int], start: int) -> Tensor | None:
-    """The mask of a layer for positions start, …, [batch, n_heads or 1, seq, sources], with more in it that may not be read.
+    """Block further edges in a copy of a layer's mask for positions start, …, [batch, n_heads or 1, seq, sources]; the mask itself where there are none.
 
     mask: what the model's code made, None for nothing but causal, of booleans where True may be read, or added to the scores. shape: batch and seq.
     The sources are the last that there are, of a cache that keeps a window.

@@ -130,7 +130,7 @@ def given_vector(model: Model, assigned: Assigned, change: Intervention) -> Tens
 
 
 def vector_sha256(vector: Tensor) -> str:
-    """The name of a vector, [width]: what arms call it by."""
+    """Name a vector, [width], by its digest: what arms call it by."""
     return sha256(vector.float().cpu().numpy().astype("<f4").tobytes()).hexdigest()
 
 

@@ -45,13 +45,13 @@ def fact_of(line: str, number: int) -> Fact:
 
 
 def tokens_within(spans: Sequence[tuple[int, int]], start: int, end: int) -> range:
-    """Indices of the tokens that hold any of a text's characters from start to end; spans: each token's own characters, of which BOS has none."""
+    """Find the indices of the tokens that hold any of a text's characters from start to end; spans: each token's own characters, of which BOS has none."""
     held = [index for index, (begin, stop) in enumerate(spans) if begin < end and stop > start and stop > begin]
     return range(held[0], held[-1] + 1)
 
 
 def answer_tokens(tokenizer: PreTrainedTokenizerFast, prompt: str, answer: str) -> tuple[int, ...]:
-    """Raises AtlasError where the answer's beginning is part of the prompt's last token, so that the prompt alone would be read otherwise."""
+    """Tokenise an answer after its prompt. AtlasError where it begins within the prompt's last token, so that the prompt alone would be read otherwise."""
     token_ids, both = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in (prompt, prompt + answer))
     if both[: len(token_ids)] != token_ids or len(both) == len(token_ids):
         raise AtlasError(f"'{prompt}' and '{answer}' share a token; begin the answer where a token begins, most often with its space")

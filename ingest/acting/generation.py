@@ -80,7 +80,7 @@ def require_room(model: Model, n_prompt: int, n_new: int) -> None:
 
 
 def eos_ids(model: Model) -> frozenset[int]:
-    """What the model or its tokenizer ends a text with; none, one or several."""
+    """Collect the tokens that the model or its tokenizer ends a text with; none, one or several."""
     known = getattr(model.hf.generation_config, "eos_token_id", None)
     found = {model.tokenizer.eos_token_id, *(known if isinstance(known, list) else [known])}
     return frozenset(token_id for token_id in found if token_id is not None and 0 <= token_id < model.d_vocab)

@@ -28,9 +28,9 @@ class Knockout:
 
 
 def source_edges(prompt: Prompt, subject: Subject) -> dict[str, tuple[tuple[int, int], ...]]:
-    """Sources → edges to them from the positions that predict the answer; sources that there are none of are left out.
+    """Map each kind of source to its edges from the positions that predict the answer; a kind without any is left out.
 
-    subject and non_subject are positions before the last of the prompt; last are the predicting positions themselves.
+    An edge is (destination, source). subject and non_subject are positions before the last of the prompt; last are the predicting positions themselves.
     """
     last = len(prompt.token_ids) - 1
     predicting = range(last, last + len(prompt.answer))

@@ -36,7 +36,7 @@ class TextLoss:
 
 
 def windows(token_ids: Tensor, length: int, bos: int | None) -> list[Tensor]:
-    """A text, [n_tokens], in windows of at most `length` tokens that do not overlap, a BOS first in each where there is one.
+    """Cut a text, [n_tokens], into windows of at most `length` tokens that do not overlap, a BOS first in each where there is one.
 
     The first token of a window is not predicted. Raises AtlasError for a text without a token that is.
     """
@@ -49,7 +49,7 @@ def windows(token_ids: Tensor, length: int, bos: int | None) -> list[Tensor]:
 
 
 def text_loss(model: Model, pieces: Sequence[Tensor], arm: Arm, look_up: LookUp, vectors: Mapping[str, Tensor]) -> TextLoss:
-    """An arm's loss on windows of a text; the empty arm's is the model's. The first token of a window is its prompt, so that `predicting` is all of it."""
+    """Compute an arm's loss on windows of a text; the empty arm's is the model's. A window's first token is its prompt, so that `predicting` is all of it."""
     total = sum((loss_of(model, piece, arm, look_up, vectors) for piece in pieces), torch.zeros((), dtype=torch.float64))
     n = sum(len(piece) - 1 for piece in pieces)
     return TextLoss(n, float(total) / n)

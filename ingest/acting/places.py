@@ -48,12 +48,12 @@ def module_at(model: Model, place: Place) -> nn.Module:
 
 
 def stream_units(model: Model, site: str) -> float:
-    """What the stream takes up of one unit of what is changed: Granite multiplies what attention and FFN write."""
+    """Find how much the stream takes up of one unit of what is changed: Granite multiplies what attention and FFN write."""
     return model.residual_multiplier if site in ("attn_out", "resid_mid", "ffn_out") else 1.0
 
 
 def columns_of(model: Model, site: str, units: tuple[int, ...]) -> list[int]:
-    """The numbers of a position that units are: one of each neuron; of a head its d_head of what the output projection reads."""
+    """List the columns of a position that units are: one for each neuron; for a head its d_head of what the output projection reads."""
     if site != "head":
         return list(units)
     return [column for head in units for column in range(head * model.d_head, (head + 1) * model.d_head)]

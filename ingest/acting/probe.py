@@ -77,7 +77,7 @@ class Probe:
         return Seen(taken["coefficient"], taken["moved"], taken["gathered"], taken["written"], taken["last"][0])
 
     def last_in_two_pieces(self, changes: Sequence[Intervention]) -> Tensor:
-        """The last states, [rows, seq, d_model], of a forward pass up to AT and another that goes on from its cache."""
+        """Record the last states, [rows, seq, d_model], of a forward pass up to AT and another that goes on from its cache."""
         model, pieces = self.model, list[Tensor]()
 
         def keep(_module: object, _args: object, output: Any) -> None:
@@ -89,6 +89,6 @@ class Probe:
         return torch.cat(pieces, dim=1).to(model.device)
 
     def direction(self, layer: int, neuron: int) -> Tensor:
-        """What one unit of a coefficient adds to what `Seen.moved` holds, [d_model] float32."""
+        """Read the vector that one unit of a coefficient adds to what `Seen.moved` holds, [d_model] float32."""
         model = self.model
         return model.rows(layer, model.architecture.ffn.down)[:, neuron] if model.is_ffn_output_normed else model.values(layer)[neuron]

@@ -33,7 +33,7 @@ def as_rows(
 def resolved_rows(
     model: Model, prompts: Mapping[int, Tensor], prompt_id: int, resolved: Sequence[Arm], vectors: Mapping[str, Tensor], n_more: int = 0
 ) -> list[Assigned]:
-    """The same of arms that are resolved."""
+    """Give resolved arms their rows, as `as_rows` does once it has resolved them."""
     runs, n = {}, len(prompts[prompt_id])
     for other, sites in wanted_sites(resolved).items():
         if other is not None and other not in prompts:

@@ -26,7 +26,7 @@ def wanted_sites(arms: Collection[Arm]) -> dict[int | None, set[Site]]:
 
 
 def record_run(model: Model, token_ids: Tensor, wanted: Collection[Site]) -> Run:
-    """The run of one prompt, [seq]."""
+    """Record the wanted sites in the run of one prompt, [seq]."""
     found: dict[Site, Tensor] = {}
 
     def taken(site: Site, is_output: bool) -> Callable[..., None]:

@@ -38,7 +38,7 @@ ATTRIBUTION_TOTAL = pa.schema(
 
 
 def default_baseline(model: Model) -> int:
-    """The end-of-text token: zero and mean vectors are no token's, and where a norm comes first zero is a point at which the score jumps."""
+    """Choose the end-of-text token: zero and mean vectors are no token's, and where a norm comes first zero is a point at which the score jumps."""
     found = model.tokenizer.eos_token_id
     if not isinstance(found, int):
         raise AtlasError(f"model {model.name}: its tokenizer has no end-of-text token; name another token as the baseline")
@@ -98,7 +98,7 @@ def scored(answer: Answer, score: str, logits: Tensor) -> Tensor:
 
 
 def embedded(model: Model, token_ids: Tensor) -> Tensor:
-    """What the embedding module gives, [...] to [..., width] in the model's dtype."""
+    """Compute what the embedding module gives, [...] to [..., width] in the model's dtype."""
     with torch.no_grad():
         found: Tensor = module_at(model, acting_place(model, ("embedding", None)))(token_ids.to(model.input_device))
     return found
@@ -115,7 +115,7 @@ def embedding_as(model: Model, x: Tensor) -> Iterator[None]:
 
 
 def embedding_scores(model: Model, prompt: Prompt, answer: Answer, score: str) -> Scores:
-    """The score as a function of the embeddings that the prompt is read as; gradients pass through the model's own head."""
+    """Build the score as a function of the embeddings that the prompt is read as; gradients pass through the model's own head."""
 
     def scores(x: Tensor) -> Tensor:
         token_ids = prompt.read.expand(len(x), -1).to(model.input_device)
@@ -127,7 +127,7 @@ def embedding_scores(model: Model, prompt: Prompt, answer: Answer, score: str) -
 
 
 def occlude(model: Model, prompt: Prompt, answer: Answer, score: str, baseline: int, progress: Progress) -> Tensor:
-    """The score with each of the prompt's tokens in turn replaced by the baseline, [tokens] float64. Replaced, since others keep their positions."""
+    """Compute the score with each token of the prompt in turn replaced by the baseline, not removed, so that others keep their positions; [tokens] float64."""
     n, found = len(prompt.token_ids), []
     scores = embedding_scores(model, prompt, answer, score)
     replaced = prompt.read.repeat(n, 1).fill_diagonal_(baseline)

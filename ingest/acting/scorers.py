@@ -31,7 +31,7 @@ class Scorer:
 
 
 def svm() -> Scores:
-    """The probability that a calibrated linear support vector machine over 15,442 words gives. Its weights are a pickle, and so run as code does."""
+    """Load a linear support vector machine over 15,442 words, calibrated to give probabilities. Its weights are a pickle, and so run as code does."""
     predict = package("profanity_check", "alt-profanity-check", EXTRA).predict_prob
     return lambda texts: np.asarray(predict(list(texts)), dtype=np.float64) if texts else np.empty(0)
 
@@ -74,7 +74,7 @@ def scorer(name: str, words: Collection[str]) -> Scorer:
 
 
 def package(module: str, name: str, how: str) -> Any:
-    """The module of a distribution. AtlasError, saying how to install it, where it is not."""
+    """Import the module of a distribution. AtlasError, saying how to install it, where it is not."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:

@@ -66,7 +66,7 @@ def debiased(logits: Tensor, described: Sequence[Tensor], strength: float) -> Te
 
 
 def with_description(model: Model, token_ids: Tensor, description: str) -> Tensor:
-    """The description's tokens before those of each row; after a BOS that the rows begin with."""
+    """Put the description's tokens before those of each row; after a BOS that the rows begin with."""
     tokens = torch.tensor(model.tokenizer(description, add_special_tokens=False).input_ids, device=token_ids.device).expand(len(token_ids), -1)
     n_bos = int(bool((token_ids[:, 0] == model.tokenizer.bos_token_id).all()))
     return torch.cat((token_ids[:, :n_bos], tokens, token_ids[:, n_bos:]), dim=1)

@@ -51,10 +51,11 @@ def planned_arms(
     shape: Shape,
     look_up: LookUp,
 ) -> list[PlannedArm]:
-    """The base; each strength with all values of the concept, and with those of the opposite, which must move the scores the other way; other ways; and
-    controls, one a seed and strength. So they come that what is there already says something whenever it ends.
+    """List the arms, in an order in which those that have been run already say something whenever the work ends.
 
-    Raises AtlasError for fewer seeds than FEWEST_DRAWS, for one given twice, without values, and for values whose largest coefficients do not have their sign.
+    The base; each strength with all values of the concept, and with those of the opposite, which must move the scores the other way; other ways; and
+    controls, one for each seed and strength. Raises AtlasError for fewer seeds than FEWEST_DRAWS, for one given twice, without values, and for values whose
+    largest coefficients do not have their sign.
     """
     if len({*seeds}) < max(FEWEST_DRAWS, len(seeds)):
         raise AtlasError(f"{len({*seeds})} different seeds of {len(seeds)} were given for random controls; {FEWEST_DRAWS} are needed, and each once")

@@ -62,7 +62,7 @@ def noise_arms(subject: Subject, deviation: float, n_draws: int, seed: int) -> l
 def trace(
     model: Model, prompt: Prompt, subject: Subject, deviation: float, cells: Sequence[Cell], *, n_draws: int, seed: int, progress: Progress
 ) -> Trace | None:
-    """The effect of each cell; None where the answer is not what the model finds most likely.
+    """Measure the effect of each cell; None where the answer is not what the model finds most likely.
 
     deviation: the noise's, as `noise_deviation` finds it for a set of prompts. Raises AtlasError for a subject that is empty or not in the prompt, and
     for cells that there are not.

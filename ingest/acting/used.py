@@ -14,7 +14,7 @@ ROUNDED = ("set", "scale", "add", "mean")
 
 
 def used_arm(arm: Arm, dtype: torch.dtype) -> tuple[Intervention, ...]:
-    """A resolved arm with its values as this dtype has them."""
+    """Round the values of a resolved arm to those that this dtype has."""
     places = [place for place, change in enumerate(arm) if change.op in ROUNDED and change.value is not None]
     values = dict(zip(places, used_values([arm[place] for place in places], dtype).tolist(), strict=True))
     return tuple(replace(change, value=values[place]) if place in values else change for place, change in enumerate(arm))

@@ -35,7 +35,7 @@ def forms_of(tokenizer: PreTrainedTokenizerFast, words: Collection[str]) -> Form
 
 
 def word_filter(forms: Forms) -> Adjust:
-    """A longer word that begins with the tokens of a listed one cannot be generated either."""
+    """Build the filter that keeps listed words from being generated; a longer word that begins with the tokens of one cannot be generated either."""
     last_after: dict[tuple[int, ...], list[int]] = {}
     for form in sorted(forms):
         last_after.setdefault(form[:-1], []).append(form[-1])

@@ -91,4 +91,4 @@ class Kind(ABC):
 
     @abstractmethod
     def plan(self, world: World, settings: Any, prompts: Sequence[Any], seed: int) -> Plan:
-        """What is to be computed. Raises AtlasError for what the model, the atlas or this installation has not; nothing has been kept then."""
+        """Plan what is to be computed. Raises AtlasError for what the model, the atlas or this installation has not; nothing has been kept then."""

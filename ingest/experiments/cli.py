@@ -53,7 +53,7 @@ IDS = "SELECT e.experiment_id FROM experiments.experiment AS e ORDER BY e.experi
 
 
 def spec_in(path: Path | str, experiment_id: int) -> Spec:
-    """Raises AtlasError for an experiment that there is not, and for one that no command made, as a live prompt that was kept."""
+    """Read an experiment's spec. Raises AtlasError for an experiment that there is not, and for one that no command made, as a live prompt that was kept."""
     with closing(open_with_beside(path)) as con:
         ids = [one for (one,) in con.execute(IDS).fetchall()]
         # DuckDB takes no number of any size
@@ -153,7 +153,7 @@ def option(of: type, name: str, is_prompt: bool = False) -> click.Option:
 
 
 def listed(kind: Kind, texts: Sequence[str], of_prompt: dict[str, tuple[Any, ...]]) -> list[dict[str, Any]]:
-    """A table a prompt. Raises UsageError unless there is one of each, or none of an option that may be left out."""
+    """List a table for each prompt. Raises UsageError without a prompt, and unless an option is given once for each, or not at all where it may be left out."""
     if not texts:
         raise click.UsageError(f"no prompt was given{''.join(f': give one, or --{name}' for name in kind.shipped)}")
     for name, given in of_prompt.items():

@@ -15,12 +15,12 @@ from schema.interventions.intervention import Arm
 
 
 def cost_of_cells(model: Model, prompt: Prompt, cells: Sequence[Cell], n_bases: int) -> Cost:
-    """What `answers_under` reads for cells that states are put into, and the two runs before it."""
+    """Count what `answers_under` reads for cells that states are put into, and the two runs before it."""
     return cost_of_changes(model, prompt, [putting_in(cell, model.n_layers) for cell in cells], n_bases, 2)
 
 
 def cost_of_changes(model: Model, prompt: Prompt, changes: Sequence[Arm], n_bases: int, n_before: int) -> Cost:
-    """The same for any changes to each of n_bases runs, and n_before other runs of the prompt."""
+    """Count what `answers_under` reads for any changes to each of n_bases runs, and n_before other runs of the prompt."""
     layers = sum(model.n_layers - first_layer(change, model.n_layers) for change in changes) / model.n_layers
     n_whole = n_before + n_bases
     return Cost(n_whole + n_bases * len(changes), len(prompt.read) * (n_whole + n_bases * layers))

@@ -58,7 +58,7 @@ def store() -> Any:
 
 @contextmanager
 def world_of(path: Path | str, model: str | None, device: str, tell: Tell) -> Iterator[World]:
-    """The atlas with its own model, loaded and checked. Raises AtlasError if it is not the atlas's, or its identities do not hold."""
+    """Open the atlas with its own model, loaded and checked. Raises AtlasError if it is not the atlas's, or its identities do not hold."""
     with closing(open_reader(path)) as con:
         loaded = load_wanted(wanted_model(con), model, device, tell)
         tell("checking that what is recorded and changed adds up")

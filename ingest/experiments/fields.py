@@ -35,12 +35,12 @@ def setting(
     among: Sequence[str] = (),
     most_items: int | None = None,
 ) -> Any:
-    """A field of type int, float, str or bool, one of them or None, or a tuple of one of them."""
+    """Declare a field of type int, float, str or bool, one of them or None, or a tuple of one of them."""
     return field(default=default, metadata={"allowed": Allowed(help, least, most, tuple(among), len(among) or most_items)})
 
 
 def read(of: type, given: Any, where: str) -> Any:
-    """An object of a dataclass from a table of TOML or an object of JSON; `where`: for messages.
+    """Read an object of a dataclass from a table of TOML or an object of JSON; `where`: for messages.
 
     Raises AtlasError for a key that there is not, one that is missing, and a value of another type or out of bounds.
     """
@@ -97,7 +97,7 @@ def single(of: type, bounds: Allowed, given: Any, what: str) -> Any:
 
 
 def whole_or_less(given: Any, what: str) -> int:
-    """A whole number, below 0 too."""
+    """Read a whole number, which may be below 0."""
     if isinstance(given, int) and not isinstance(given, bool) and given < 0:
         return -whole(-given, what, 2**63)
     return whole(given, what, 2**63)

@@ -9,7 +9,7 @@ from schema.errors import AtlasError
 
 
 def read_pair(world: World, place: int, text: str, corrupted: str, answer: str | None, foil: str | None, cluster: str | None) -> tuple[Read, Read]:
-    """The clean prompt and the corrupted one, with one answer and one foil. Raises AtlasError for words of several tokens and for texts of unequal length."""
+    """Read the clean and the corrupted prompt, with one answer and one foil. Raises AtlasError for words of several tokens and for texts of unequal length."""
     words = (answer, foil)
     clean, other = (read_prompt(world, place, one, word, cluster=cluster) for one, word in zip((text, corrupted), words, strict=True))
     try:

@@ -48,7 +48,7 @@ class Read:
 
 
 def read_prompt(world: World, place: int, text: str, answer: str | None, subject: str | None = None, cluster: str | None = None) -> Read:
-    """The prompt at a place of the list. Raises AtlasError for a prompt without an answer, a subject that it does not hold, and as `cut_prompt` does."""
+    """Read the prompt at a place of the list. Raises AtlasError for one without an answer, a subject that it does not hold, and as `cut_prompt` does."""
     model = world.model
     try:
         tokens = cut_prompt(model, text, world.bos).sequences[0]
@@ -73,7 +73,7 @@ def subject_of(text: str, subject: str, tokens: Tokens) -> range:
 
 
 def goes_on(model: Model, tokens: Tokens) -> str:
-    """The likeliest next tokens, with their probabilities."""
+    """Name the likeliest next tokens, with their probabilities."""
     with torch.inference_mode():
         probs = predicted(model, Prompt(tuple(map(int, tokens.token_ids)), (0,)))[0].softmax(-1)
     found = zip(*(one.tolist() for one in probs.topk(N_SHOWN)), strict=True)
@@ -85,7 +85,7 @@ def text_of(model: Model, token_id: int) -> str:
 
 
 def one_token(model: Model, text: str, what: str) -> int:
-    """The token of a text. AtlasError for one of several, or of none."""
+    """Find the one token of a text. AtlasError for a text of several, or of none."""
     token_ids = model.tokenizer(text, add_special_tokens=False)["input_ids"]
     if len(token_ids) != 1:
         named = ", ".join(text_of(model, token_id) for token_id in token_ids)
@@ -114,7 +114,7 @@ def token_rows(prompt_id: int, tokens: Tokens, subject: range | None) -> list[di
 
 
 def roles(n: int, subject: range | None) -> list[str]:
-    """What each of n tokens is to its prompt. A subject of one token is its own last."""
+    """Name what each of n tokens is to its prompt. A subject of one token is its own last."""
     found = ["other"] * (n - 1) + ["last"]
     if subject is None:
         return found

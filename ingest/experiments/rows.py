@@ -29,7 +29,7 @@ def experiment_row(model: Model, spec: Spec, plan: Plan) -> dict[str, Any]:
 
 
 def first_tables(row: dict[str, Any], plan: Plan) -> Tables:
-    """What is saved before any part."""
+    """Build the tables that are saved before any part."""
     return {"arm": pa.Table.from_pylist([BASE]), **plan.tables, "experiment": pa.Table.from_pylist([row])}
 
 

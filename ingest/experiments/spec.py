@@ -53,7 +53,7 @@ def plain(one: Any) -> dict[str, Any]:
 
 
 def read_file(path: Path) -> Spec:
-    """Raises AtlasError, with the file's name, for what cannot be read or says no experiment. Of a file that is too long no more is read than shows it."""
+    """Read a spec. Raises AtlasError, with the file's name, for what cannot be read or says no experiment. Of a file too long no more is read than shows it."""
     try:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
@@ -66,7 +66,7 @@ def read_file(path: Path) -> Spec:
 
 
 def of_toml(data: bytes) -> Spec:
-    """Raises AtlasError for what is too long or no TOML, and as `spec_of` does."""
+    """Read a spec from TOML. Raises AtlasError for what is too long or no TOML, and as `spec_of` does."""
     if len(data) > MOST_BYTES:
         raise AtlasError(f"it has more than {MOST_BYTES:,} bytes, and no more are read")
     try:
@@ -91,7 +91,7 @@ def require_shallow(text: str) -> None:
 
 
 def spec_of(given: Mapping[str, Any]) -> Spec:
-    """Raises AtlasError for a kind, a key or a value that there is not."""
+    """Read a spec from a table of TOML or an object of JSON. Raises AtlasError for a kind, a key or a value that there is not."""
     own = {"settings", "prompts"}
     names = [f.name for f in fields(Head)]
     if unknown := [key for key in given if key not in {*own, *names}]:

@@ -55,7 +55,7 @@ def unwanted_words(settings: "Settings") -> tuple[str, ...]:
 
 
 def planned(world: World, settings: "Settings", seed: int) -> list[PlannedArm]:
-    """Raises AtlasError where no value promotes the words of the concept, or none the unwanted ones."""
+    """Plan the arms. Raises AtlasError where no value promotes the words of the concept, or none the unwanted ones."""
     concept = values_of(world, settings, "the concept", settings.concept or word_lists.asked()["concept"])
     opposite = values_of(world, settings, "the unwanted words", unwanted_words(settings))
     seeds = [hashed(seed, settings.samples + draw) for draw in range(settings.draws)]
@@ -94,7 +94,7 @@ def assay_of(world: World, settings: "Settings", prompts: Sequence["Template"], 
 
 
 def text_of(world: World, settings: "Settings") -> torch.Tensor:
-    """The corpus's first tokens, its documents joined by blank lines, [n_tokens]."""
+    """Read the corpus's first tokens, its documents joined by blank lines, [n_tokens]."""
     text = "\n\n".join(text for (text,) in world.con.execute(TEXTS, {"corpus": settings.text}).fetchall())
     if not text:
         raise AtlasError(f"there is no text of corpus {settings.text} to read arms on")
@@ -127,7 +127,7 @@ def arm_tables(world: World, arms: Sequence[PlannedArm]) -> Tables:
 
 
 def measured(assay: Assay) -> dict[str, Any]:
-    """What the numbers hang on beside the settings."""
+    """Collect what the numbers hang on beside the settings."""
     return {
         "scorers": {one.name: one.version for one in assay.scorers},
         "n_forms": len(assay.how.forms),

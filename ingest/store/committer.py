@@ -115,7 +115,7 @@ class Committer:
 
 @contextmanager
 def held(target: Path) -> Iterator[Path]:
-    """The working folder of an atlas, for this process alone; made if there is none. Raises Locked, with the PID, if another has it.
+    """Hold the working folder of an atlas, for this process alone; made if there is none. Raises Locked, with the PID, if another has it.
 
     The lock is the operating system's and ends with its process, however that ends.
     """
@@ -183,7 +183,7 @@ NO_LOCK = "is none of an ingest's, and would be written over: move it away"
 
 
 def open_lock(path: Path) -> TextIO:
-    """The file that locks a working folder, made if there is none. Raises AtlasError for a link, a pipe and a second name of a file: it is written to."""
+    """Open the file that locks a working folder, made if there is none. AtlasError for a link, a pipe and a second name of a file: it is written to."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     except OSError as error:

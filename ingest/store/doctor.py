@@ -63,7 +63,7 @@ def findings(target: Path) -> Iterator[Finding]:
 
 
 def fault(path: Path) -> str | None:
-    """What is wrong with a database that is read from end to end, None if nothing is. Raises Locked if another process writes to it."""
+    """Find what is wrong with a database by reading it from end to end, None if nothing is. Raises Locked if another process writes to it."""
     (found,) = read_apart([path])
     return next(iter(found.faults), None)
 
@@ -123,7 +123,7 @@ def of_names(target: Path) -> Iterator[Finding]:
 
 
 def aside(path: Path) -> Path:
-    """A name for what is set aside that nothing has yet, nor a log of it."""
+    """Find a name for what is set aside that nothing has yet, nor a log of it."""
     names = (path.with_name(f"{path.name}.damaged{'' if i == 0 else i}") for i in range(1000))
     return next(name for name in names if not any(os.path.lexists(each) for each in (name, log_of(name))))
 

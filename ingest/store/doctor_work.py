@@ -45,7 +45,7 @@ def of_drafts(work: Path) -> Iterator[Finding]:
 
 
 def of_strays(target: Path, folder: Path) -> Iterator[Finding]:
-    """What lies among the shards and is none."""
+    """Find what lies among the shards and is not one."""
     if folder.is_file() or folder.is_symlink():
         yield stray(target, folder)
     yield from (stray(target, path) for path in within(folder, "*") if not path.is_dir() or path.is_symlink())
@@ -53,7 +53,7 @@ def of_strays(target: Path, folder: Path) -> Iterator[Finding]:
 
 
 def within(folder: Path, pattern: str) -> list[Path]:
-    """What lies in the folder itself, and not where a link in it leads."""
+    """List what matches the pattern in the folder itself, and not where a link in it leads."""
     return sorted(path for path in folder.glob(pattern) if not folder.is_symlink() and not path.parent.is_symlink())
 
 
@@ -91,7 +91,7 @@ def of_work_file(target: Path, work: Path) -> Iterator[Finding]:
 
 
 def of_anothers(target: Path, file: Path) -> Iterator[Finding]:
-    """A working file that is whole, and not of this atlas."""
+    """Find a working file that is whole, and not of this atlas."""
     try:
         check_plain(file)
         with closing(patient(open_unchanged(file))) as con:

@@ -114,7 +114,7 @@ def reads_of(con: duckdb.DuckDBPyConnection, tables: Sequence[str], corpus_id: i
 
 
 def settings_of(con: duckdb.DuckDBPyConnection, kind: str, **among: object) -> dict[str, object] | None:
-    """Settings of the first run of a kind that has these among them, finished or not; None if there is none."""
+    """Find the settings of the first run of a kind that has these among them, finished or not; None if there is none."""
     found = con.execute("SELECT r.settings FROM run AS r WHERE r.kind = ? ORDER BY r.run_id", [kind]).fetchall()
     return next((of for of in (json.loads(stored) for (stored,) in found) if isinstance(of, dict) and among.items() <= of.items()), None)
 
@@ -158,9 +158,10 @@ UNSAID = {"skip_first": 0, "distinct": 0}
 
 
 def compared(settings: object) -> dict[str, object]:
-    """Settings without the name of the model, which `is_registered` knows by its weights, and without the runs it reads from: later ones make no other run.
+    """Reduce settings to those that tell one run from another, and add what runs of older releases do not name.
 
-    None where a file says something else there.
+    Left out are the name of the model, which `is_registered` knows by its weights, and the runs it reads from: later ones make no other run. Empty where a
+    file says something else there.
     """
     if not isinstance(settings, Mapping):
         return {}

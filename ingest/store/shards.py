@@ -55,13 +55,13 @@ class Staging(Protocol):
     """Where workers put shards, for the committer to load them. It goes to every worker, on whatever machine."""
 
     def write(self, worker: int, run_id: int, shard_id: int, tables: Mapping[str, pa.Table], after: Sequence[Sequence[int]] = ()) -> Shard:
-        """A complete shard of some worker; whatever happens meanwhile, it is there whole or not at all."""
+        """Write a complete shard of some worker; whatever happens meanwhile, it is there whole or not at all."""
 
     def waiting(self) -> list[Shard]:
         """Complete shards of all workers, in order."""
 
     def discard(self, shard: Shard) -> None:
-        """It was loaded, or is not needed: it waits no longer."""
+        """Discard a shard that was loaded, or is not needed: it waits no longer."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def write_shard(folder: Path, run_id: int, shard_id: int, tables: Mapping[str, p
 
 
 def read_shard(path: Path) -> Shard:
-    """The manifest of a complete shard; its files are checked by `verify_shard`. Raises AtlasError if it is none."""
+    """Read the manifest of a complete shard; its files are checked by `verify_shard`. Raises AtlasError if it is none."""
     try:
         return shard_of(str(path), (path / "manifest.json").read_bytes())
     except OSError as error:
@@ -115,7 +115,7 @@ def read_shard(path: Path) -> Shard:
 
 
 def shard_of(path: str, manifest: bytes) -> Shard:
-    """A shard from the bytes of its manifest, which may be anybody's: its tables are named in SQL and as files. Raises AtlasError if it is none."""
+    """Read a shard from the bytes of its manifest, which may be anybody's: its tables are named in SQL and as files. Raises AtlasError if it is none."""
     try:
         found = Shard(path, **json.loads(manifest))
     except (ValueError, TypeError, RecursionError) as error:

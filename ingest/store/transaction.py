@@ -8,7 +8,7 @@ import duckdb
 
 @contextmanager
 def transaction(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """What the block does to the database is done as a whole or not at all."""
+    """Do what the block does to the database as a whole or not at all."""
     con.execute("BEGIN")
     try:
         yield

@@ -23,7 +23,7 @@ from schema.table_digests import STORED
 
 
 def open_work_file(target: Path, work: Path, d_model: int) -> duckdb.DuckDBPyConnection:
-    """The committer's file: the one a stopped run left, else a copy of the published atlas, else new."""
+    """Open the committer's file: the one a stopped run left, else a copy of the published atlas, else a new one."""
     file = work / "atlas.duckdb"
     if not target.exists() and holds_nothing(work):
         discard_database(file)

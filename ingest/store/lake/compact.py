@@ -50,7 +50,7 @@ def compact(path: Path, keep_hours: int) -> Compacted:
 
 
 def plan(path: Path) -> Planned:
-    """What `compact` may remove. Nothing is merged, loaded or removed."""
+    """List what `compact` may remove. Nothing is merged, loaded or removed."""
     with opened_lake(path) as store:
         manifests = [f"{folder}/manifest.json" for folder in waiting_folders(store)]
         removed = sorted({*old_files(store), *orphans(store), *manifests})

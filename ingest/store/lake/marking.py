@@ -33,7 +33,7 @@ def check_place(session: "Connection", lake: Lake) -> None:
 
 
 def mark_place(session: "Connection", con: duckdb.DuckDBPyConnection, lake: Lake, path: Path, *, claims: bool) -> tuple[str, Mark]:
-    """The identity of an attached lake, whose place has its mark now, and that mark. Raises AtlasError where the place may be another's.
+    """Mark the place of an attached lake; return the lake's identity and that mark. Raises AtlasError where the place may be another's.
 
     claims: whether somebody says that all there is this lake's.
     """

@@ -53,7 +53,7 @@ AT_ONCE = 8
 
 
 def identity(session: "Connection") -> str | None:
-    """What tells a lake from every other; None where the catalogue is not made yet."""
+    """Read what tells a lake from every other; None where the catalogue is not made yet."""
     if not has_catalogue(session):
         return None
     ((found,),) = session.execute("SELECT s.schema_uuid FROM ducklake_schema AS s WHERE s.schema_name = 'main' AND s.end_snapshot IS NULL").fetchall()
@@ -73,7 +73,7 @@ def database(session: "Connection") -> str:
 
 
 def word_table(session: "Connection") -> str:
-    """The table of words, made if there is none, in the schema in which the catalogue's own are: a role may have another first."""
+    """Find the table of words, made if there is none, in the schema in which the catalogue's own are: a role may have another first."""
     ((schema,),) = session.execute("SELECT c.relnamespace::regnamespace::text FROM pg_class AS c WHERE c.oid = 'ducklake_schema'::regclass").fetchall()
     name = f"{schema}.atlas_mark"
     # who may not create anything may write to one that is there
@@ -83,7 +83,7 @@ def word_table(session: "Connection") -> str:
 
 
 def known_words(session: "Connection") -> set[str]:
-    """The words that a mark may have from this catalogue: the last, and the one before, of whoever died between the two writings."""
+    """Read the words that a mark may have from this catalogue: the last, and the one before, of whoever died between the two writings."""
     return {word for row in session.execute(f"SELECT m.word, m.former FROM {word_table(session)} AS m").fetchall() for word in row if word is not None}
 
 
@@ -114,7 +114,7 @@ class Place:
         return "s3://" if self.data.startswith("s3://") else ""
 
     def opened(self) -> tuple[fs.FileSystem, str]:
-        """The file system, and the place in it."""
+        """Open the file system, and name the place in it."""
         if not self.scheme:
             return fs.LocalFileSystem(), os.path.realpath(self.data)
         names = {"KEY_ID": "access_key", "SECRET": "secret_key", "SESSION_TOKEN": "session_token", "REGION": "region", "ENDPOINT": "endpoint_override"}
@@ -124,7 +124,7 @@ class Place:
 
     @contextmanager
     def reached(self) -> Iterator[tuple[fs.FileSystem, str]]:
-        """The same. Raises Unreachable where S3 does not answer, or not as asked."""
+        """Yield what `opened` gives. Raises Unreachable where S3 does not answer, or not as asked."""
         try:
             yield self.opened()
         except OSError as error:
@@ -133,11 +133,11 @@ class Place:
             raise Unreachable(f"the storage {self.data} does not answer: {' '.join(str(error).split())}") from error
 
     def name(self, path: str) -> str | None:
-        """The name of a file by its whole path, None of one that lies elsewhere."""
+        """Find the name of a file from its whole path, None for one that lies elsewhere."""
         return path.removeprefix(f"{self.data}/") if path.startswith(f"{self.data}/") else None
 
     def files(self, folder: str = "") -> list[str]:
-        """The name of every file below, or below a folder of the place. What a link leads to is not below."""
+        """List the name of every file below the place, or below a folder of it. What a link leads to is not below."""
         with self.reached() as (system, root):
             top = f"{root}/{folder}" if folder else root
             if self.scheme:
@@ -147,12 +147,12 @@ class Place:
             return sorted(path.removeprefix(f"{root}/") for path in walk(system, top))
 
     def first_file(self) -> str | None:
-        """The name of a file below, found with few requests; None in an empty place."""
+        """Find the name of a file below the place with few requests; None in an empty place."""
         with self.reached() as (system, root):
             return next((path.removeprefix(f"{root}/") for path in walk(system, root)), None)
 
     def others(self, own: str | None) -> list[str]:
-        """Marks of other lakes at the place and in every folder that it lies in; those that nobody lets us see are not among them."""
+        """List marks of other lakes at the place and in every folder that it lies in; those that nobody lets us see are not among them."""
         with self.reached() as (system, root):
             return [f"{self.scheme}{mark}" for folder in around(root) for mark in marks(system, folder) if mark_of(own) not in mark]
 
@@ -161,7 +161,7 @@ class Place:
             return f"{root}/{mark_of(own)}" in marks(system, root)
 
     def read_mark(self, own: str) -> Mark | None:
-        """A lake's mark; None where an earlier release wrote it, without a word. Raises AtlasError for what no lake writes."""
+        """Read a lake's mark; None where an earlier release wrote it, without a word. Raises AtlasError for what no lake writes."""
         none = AtlasError(f"the mark {self.data}/{mark_of(own)} is none that a lake writes: move it away, and run the command again")
         with self.reached() as (system, root):
             path = f"{root}/{mark_of(own)}"
@@ -253,7 +253,7 @@ def removing(system: fs.FileSystem) -> Callable[[str], None]:
 
 
 def mark_of(own: str | None) -> str:
-    """The name of a mark; of no lake's mark where there is no identity."""
+    """Name the mark of a lake; where there is no identity, a name that no lake's mark has."""
     return f"{MARKS}/{own}.json"
 
 
@@ -279,7 +279,7 @@ def entries(system: fs.FileSystem, folder: str) -> tuple[list[str], list[str]]:
 
 
 def around(root: str) -> list[str]:
-    """A folder of a file system and all that it lies in, from the inside out."""
+    """List a folder of a file system and all that it lies in, from the inside out."""
     return [root, *(str(folder) for folder in PurePosixPath(root).parents if str(folder) != ".")]
 
 

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def persistent(opening: Callable[[], AbstractContextManager[LakeStore]], action: Callable[[LakeStore], T], say: Callable[[str], object]) -> T:
-    """What `action` returns of the lake that `opening` opens, tried again with growing waits while it does not answer.
+    """Run `action` on the lake that `opening` opens, again with growing waits while it does not answer, and return what it returns.
 
     Raises what the last attempt raised, and at once if the lake was never reached: then the address is wrong.
     """

@@ -63,7 +63,7 @@ class Storage:
         return Place(self.lake.data)
 
     def opened(self) -> tuple[fs.FileSystem, str]:
-        """The file system, and the folder of the shards in it."""
+        """Open the file system, and name the folder of the shards in it."""
         system, root = self.place.opened()
         return system, f"{root}/shards"
 
@@ -97,7 +97,7 @@ class Storage:
         return [self.read(name) for name in self.manifests()]
 
     def read(self, name: str) -> Shard:
-        """The shard of a manifest. Raises AtlasError for one that is damaged."""
+        """Read the shard of a manifest. Raises AtlasError for one that is damaged."""
         path = f"{self.lake.data}/{name.removesuffix('/manifest.json')}"
         try:
             with self.place.reached() as (system, root), system.open_input_stream(f"{root}/{name}") as stream:
@@ -130,7 +130,7 @@ class Storage:
                 raise damaged(shard.path, f"{table}.parquet has a column {unknown[0]}, which the table has not")
 
     def discard(self, shard: Shard) -> None:
-        """The manifest alone: its files may be the lake's by now."""
+        """Remove the manifest alone: its files may be the lake's by now."""
         with self.place.reached():
             system, root = self.opened()
             system.delete_file(f"{root}/{shard.path.removeprefix(f'{self.lake.data}/shards/')}/manifest.json")

@@ -179,7 +179,7 @@ def whoami() -> str:
 
 @contextmanager
 def opened_lake(path: Path, *, claims: bool = False) -> Iterator[LakeStore]:
-    """The lake that is described at `path`, for this process alone; its tables, and the mark of its place, are made if there are none.
+    """Open the lake that is described at `path`, for this process alone; its tables, and the mark of its place, are made if there are none.
 
     claims: whether somebody says that all in a place without a mark is this lake's. Raises Locked if another process has it, AtlasError where the place is
     another lake's, or may be.
@@ -239,6 +239,6 @@ def locked(lake: Lake, path: Path) -> Iterator["Connection"]:
 
 
 def begin_term(con: duckdb.DuckDBPyConnection) -> int:
-    """A new term of this process; all earlier ones are over."""
+    """Begin a new term of this process; all earlier ones are over."""
     con.execute("UPDATE parts.committer SET term = term + 1, holder = ?", [whoami()])
     return int(con.execute("SELECT c.term FROM parts.committer AS c").fetchall()[0][0])

@@ -30,7 +30,7 @@ def create_tables(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def add_columns(con: duckdb.DuckDBPyConnection, schema: str, table: Table, there: Mapping[str, str]) -> None:
-    """The columns that a table of an earlier release does not have, and nulls where it allows none."""
+    """Add the columns that a table of an earlier release does not have, and allow nulls where that release alone forbids them."""
     place, strict = f"{CATALOG}.{schema}.{table.name}", not_null(con, schema, table.name)
     for name, kind in column_types(table).items():
         if name not in there:

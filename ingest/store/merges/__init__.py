@@ -45,5 +45,5 @@ def merged(table: str, source: str) -> str:
 
 
 def merged_layer(table: str, source: str) -> str:
-    """The same of a whole layer; its parameters are corpus_id and layer."""
+    """Write the SELECT over a whole layer of `source`, a table or subquery; its parameters are corpus_id and layer."""
     return f"WITH part AS ({WHOLE_LAYER.format(source)}) FROM ({MERGES[table]})"
