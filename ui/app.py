@@ -21,7 +21,7 @@ page = st.navigation(
 
 @st.fragment(run_every=20)
 def newer_snapshot() -> None:
-    """Offered when there is one: ingest may publish meanwhile."""
+    """Offer a newer snapshot when there is one: ingest may publish meanwhile."""
     try:
         later = data.newer()
     except AtlasError as error:

@@ -12,7 +12,7 @@ from ui import data
 
 
 def number(label: str, key: str, **options: Any) -> int | None:
-    """A whole number or none; whether it exists is for the question to say. Raises AtlasError if the address has something else under `key`."""
+    """Ask for a whole number or none; whether it exists is for the question to say. Raises AtlasError if the address has something else under `key`."""
     asked = st.query_params.get(key, "")
     # first: a widget of whole numbers cannot take what overflows, such as 1e400
     if asked and not re.fullmatch(r"-?[0-9]{1,15}", asked):
@@ -22,7 +22,7 @@ def number(label: str, key: str, **options: Any) -> int | None:
 
 
 def corpus(*, of_one_text: bool = False) -> int | None:
-    """A corpus_id; None takes all. Not asked where there is one corpus only, unless the address names one. `of_one_text`: begins with the first."""
+    """Ask for a corpus_id, None for all; not where there is only one corpus, unless the address names one. `of_one_text`: begins with the first."""
     corpora = data.status().corpora["corpus_id"]
     if len(corpora) < 2 and "corpus" not in st.query_params:
         return None
@@ -31,7 +31,7 @@ def corpus(*, of_one_text: bool = False) -> int | None:
 
 
 def word(label: str, key: str, words: Sequence[str], default: str | None = None, **options: Any) -> str:
-    """One of a few words, the first by default. Raises AtlasError if the address has another under `key`."""
+    """Ask for one of a few words, the first by default. Raises AtlasError if the address has another under `key`."""
     asked = st.query_params.get(key, "")
     value = st.segmented_control(label, words, default=default or words[0], key=key, bind="query-params", required=True, **options)
     if asked and asked not in words:
@@ -40,7 +40,7 @@ def word(label: str, key: str, words: Sequence[str], default: str | None = None,
 
 
 def words(label: str, key: str, known: Sequence[str], **options: Any) -> list[str]:
-    """Any of many words. Raises AtlasError if the address has another under `key`."""
+    """Ask for any of many words. Raises AtlasError if the address has another under `key`."""
     strange = [asked for asked in st.query_params.get_all(key) if asked not in known]
     chosen = st.multiselect(label, known, key=key, bind="query-params", **options)
     if strange:
@@ -49,7 +49,7 @@ def words(label: str, key: str, known: Sequence[str], **options: Any) -> list[st
 
 
 def toggle(label: str, key: str, value: bool) -> bool:
-    """On or off. Raises AtlasError if the address has neither under `key`."""
+    """Ask for on or off. Raises AtlasError if the address has neither under `key`."""
     asked = st.query_params.get(key, "")
     chosen = st.toggle(label, value, key=key, bind="query-params")
     if asked and asked.lower() not in ("true", "false"):
@@ -58,7 +58,7 @@ def toggle(label: str, key: str, value: bool) -> bool:
 
 
 def one(label: str, key: str, known: Sequence[str], default: str, *, changes: bool = False, **options: Any) -> str:
-    """One of many words. Raises AtlasError if the address has another under `key`; where another widget `changes` them, if it opens with another."""
+    """Ask for one of many words. Raises AtlasError if the address has another under `key`; where another widget `changes` them, if it opens with another."""
     asked = "" if changes and key in st.session_state else st.query_params.get(key, "")
     chosen = st.selectbox(label, known, known.index(default), key=key, bind="query-params", **options)
     if asked and asked not in known:
@@ -67,7 +67,7 @@ def one(label: str, key: str, known: Sequence[str], default: str, *, changes: bo
 
 
 def page(n: int, key: str) -> int:
-    """Which of `n` pages, from 1; the first if there is but one. Raises AtlasError if the address opens with one that does not exist."""
+    """Ask which of `n` pages, from 1; the first if there is but one. Raises AtlasError if the address opens with one that does not exist."""
     asked = st.query_params.get(key, "1") if key not in st.session_state else "1"
     chosen = st.pagination(n, key=key, bind="query-params") if n > 1 else 1
     if not (re.fullmatch(r"[0-9]{1,9}", asked) and 1 <= int(asked) <= n):
@@ -76,7 +76,7 @@ def page(n: int, key: str) -> int:
 
 
 def listed(label: str, key: str, lines: Mapping[str, str]) -> str:
-    """One of a list that another choice decides on, each with a line on it. Raises AtlasError if the address opens with one that is not on it."""
+    """Ask for one of a list that another choice decides on, each with a line on it. Raises AtlasError if the address opens with one that is not listed."""
     asked = st.query_params.get(key, "") if key not in st.session_state else ""
     chosen = st.radio(label, list(lines), captions=list(lines.values()), key=key, bind="query-params")
     if asked and asked not in lines:
@@ -85,7 +85,7 @@ def listed(label: str, key: str, lines: Mapping[str, str]) -> str:
 
 
 def real(label: str, key: str, value: float | None = None, *, min_value: float | None = None, **options: Any) -> float | None:
-    """A number or none. Raises AtlasError if the address has something else under `key`, or less than `min_value`."""
+    """Ask for a number or none. Raises AtlasError if the address has something else under `key`, or less than `min_value`."""
     asked = st.query_params.get(key, "")
     # first: the widget cannot take what it does not allow
     if asked and not is_real(asked):

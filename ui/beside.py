@@ -23,7 +23,7 @@ SHAPE = ("n_layers", "d_ffn", "n_heads")
 
 
 def page(room: str) -> None:
-    """What differs, then the view twice, each with links of its own atlas. Raises AtlasError for another atlas that is not served."""
+    """Show what differs, then the view twice, each with links of its own atlas. Raises AtlasError if the other atlas is not served."""
     served, other = data.served(), st.query_params[VS]
     if other not in served:
         frame.title("Two atlases")
@@ -47,7 +47,7 @@ def name_of(snapshot: Snapshot) -> str:
 
 
 def differences(view: Link, here: Snapshot, there: Snapshot) -> None:
-    """Of a component, where the models have one shape: tokens that only one of both has at an end of what it writes, and its numbers side by side."""
+    """Compare a component in both, if the models have one shape: tokens that only one has at an end of what it writes, and its numbers side by side."""
     models = [row for snapshot in (here, there) for row in data.status_of(snapshot).model.to_dicts()]
     shapes = [", ".join(f"{name} {model[name]}" for name in SHAPE) for model in models]
     place = address_of(view)
@@ -71,7 +71,7 @@ def differences(view: Link, here: Snapshot, there: Snapshot) -> None:
 
 
 def tokens_of(snapshot: Snapshot, place: Neuron | Head) -> pl.DataFrame:
-    """Columns direction, token, rank and score: of a neuron what its value promotes and suppresses, of a head the ends of what it reads and writes."""
+    """Read columns direction, token, rank and score: what a neuron's value promotes and suppresses, or the ends of what a head reads and writes."""
     asked = tuple(place._asdict().items())
     if isinstance(place, Neuron):
         return data.rows(snapshot, "value_tokens", asked)
@@ -87,7 +87,7 @@ def tokens_of(snapshot: Snapshot, place: Neuron | Head) -> pl.DataFrame:
 
 
 def numbers_of(snapshot: Snapshot, place: Neuron | Head) -> pl.DataFrame:
-    """A row of all that is measured of it: of a head also where it looks."""
+    """Read one row of all that is measured of a component; of a head also where it looks."""
     asked = tuple(place._asdict().items())
     if isinstance(place, Neuron):
         return data.rows(snapshot, "neuron_card", asked)
@@ -109,7 +109,7 @@ def address_of(view: Link) -> Neuron | Head | None:
 
 
 def exchanged(here: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
-    """Rows of value_tokens that one of both has alone, by direction, with their rank and score there."""
+    """Select the rows of tokens_of that only one of both has, by direction, with their rank and score there."""
     columns = ["direction", "token", "rank", "score"]
     only = [
         one.join(other, on=["direction", "token"], how="anti").select(
@@ -121,7 +121,7 @@ def exchanged(here: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
 
 
 def sentence(place: Neuron | Head, here: pl.DataFrame, there: pl.DataFrame) -> str:
-    """How far both agree."""
+    """Describe in a sentence how far both atlases agree on a component's tokens."""
     both = here.join(there, on=["direction", "token"], how="semi")
     tops = [next(iter(frame.filter((pl.col("direction") == "promoted") & (pl.col("rank") == 1))["token"]), None) for frame in (here, there)]
     top = f"; both promote {visible(tops[0])} most" if tops[0] and tops[0] == tops[1] else ""
@@ -131,7 +131,7 @@ def sentence(place: Neuron | Head, here: pl.DataFrame, there: pl.DataFrame) -> s
 
 
 def numbers(here: pl.DataFrame, there: pl.DataFrame, names: tuple[str, str]) -> pl.DataFrame:
-    """The numbers of neuron_card that differ, side by side, those first that differ most relative to their size."""
+    """List the numbers of numbers_of that differ, side by side, those first that differ most relative to their size."""
     rows = []
     for column in (c for c in here.columns if here.schema[c].is_numeric() and c in there.columns):
         pair = [frame[column][0] if frame.height else None for frame in (here, there)]
@@ -146,7 +146,7 @@ def numbers(here: pl.DataFrame, there: pl.DataFrame, names: tuple[str, str]) -> 
 
 
 def change(here: float | None, there: float | None) -> float | None:
-    """Relative to the larger of both."""
+    """Compute the change from here to there, relative to the larger of both; None if either is missing."""
     if here is None or there is None:
         return None
     size = max(abs(here), abs(there))

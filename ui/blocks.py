@@ -39,7 +39,7 @@ P = ParamSpec("P")
 
 
 def alone(draw: Callable[P, None]) -> Callable[P, None]:
-    """A part of a page that is drawn anew by itself when a widget in it changes, its errors where it stands."""
+    """Turn a drawing function into a part of a page that is redrawn by itself when a widget in it changes, its errors where it stands."""
 
     @st.fragment
     @wraps(draw)
@@ -50,14 +50,14 @@ def alone(draw: Callable[P, None]) -> Callable[P, None]:
 
 
 def part(draw: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
-    """A part of a page whose errors stand where it would."""
+    """Draw a part of a page, or its errors where it would stand."""
     with errors_said():
         draw(*args, **kwargs)
 
 
 @contextmanager
 def errors_said() -> Iterator[None]:
-    """What cannot be shown is said in its place. Where a page stumbles over rows that no ingest makes that is said; over others it is a fault of the page."""
+    """Show an error in place of what it stops. Where a page stumbles over rows that no ingest makes, that is said; over others it is a fault of the page."""
     try:
         yield
     except AtlasError as error:
@@ -83,7 +83,10 @@ def table(
     note: str = NOTHING,
     drawn: figures.Made | None = None,
 ) -> None:
-    """Rows, each a link to its neuron, head or position; beneath, how to take all away. `columns`, `rows`: only these are shown; `drawn`: as in take_away."""
+    """Show rows, each a link to its neuron, head or position; beneath, how to take all away.
+
+    `columns`, `rows`: only these are shown; `drawn`: as in take_away.
+    """
     if answer.frame.is_empty():
         empty(note)
         return
@@ -93,7 +96,7 @@ def table(
 
 
 def grid(shown: pl.DataFrame, rows: pl.DataFrame, key: str, title: str, columns: Mapping[str, str], height: int | Literal["auto"] = "auto") -> None:
-    """Rows as they are shown; each is a link to what its row of `rows` is of, if it is of something. `columns`: column shown → what it holds."""
+    """Show rows as they are given, each a link to what its row of `rows` is of, if it is of something. `columns`: column shown → what it holds."""
     leads = [links.of_named_row(row) for row in rows.head(listing.MOST).iter_rows(named=True)]
     if any(leads):
         st.html(listing.table(readable(shown.head(listing.MOST)), leads, title, columns, None if height == "auto" else height))
@@ -116,7 +119,7 @@ def grid(shown: pl.DataFrame, rows: pl.DataFrame, key: str, title: str, columns:
 
 
 def readable(frame: pl.DataFrame) -> pl.DataFrame:
-    """Text and lists with every character visible and numbers rounded; single numbers as they are, so that they sort as numbers."""
+    """Make every character of texts and lists visible and round lists of numbers; single numbers stay as they are, so that they sort as numbers."""
     text = [c for c in frame.columns if frame.schema[c] == pl.String]
     lists = [c for c in frame.columns if frame.schema[c] == pl.List(pl.String)]
     return frame.with_columns(
@@ -130,22 +133,22 @@ def readable(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def is_numbers(kind: pl.DataType) -> bool:
-    """Whether a column holds lists or vectors of numbers."""
+    """Tell whether a column holds lists or vectors of numbers."""
     return isinstance(kind, pl.List | pl.Array) and kind.inner.is_numeric()
 
 
 def cell(text: str) -> str:
-    """Every character visible, of as much as is shown."""
+    """Make every character visible, in as much of a text as a cell shows."""
     return short(visible(text[: LONGEST_CELL + 1]))
 
 
 def short(text: str) -> str:
-    """A cell that a browser can bear; files have it whole."""
+    """Cut a cell to what a browser can bear; files have it whole."""
     return text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}…"
 
 
 def figure(chart: charts.AnyChart, answer: Answer, key: str) -> None:
-    """A chart with its title, and beneath it how to take it and its rows away."""
+    """Show a chart with its title, and beneath it how to take it and its rows away."""
     if answer.frame.is_empty():
         empty(NOTHING)
         return
@@ -158,7 +161,7 @@ Files = Mapping[str, tuple[str, Callable[[], bytes]]]
 
 
 def take_away(answer: Answer, key: str, chart: charts.AnyChart | None = None, drawn: figures.Made | None = None) -> None:
-    """What to read the rows with; the SQL behind them, their files, the way to a collection and to the figure tray. `drawn`: the view as a drawing."""
+    """Show notes to read the rows with, the SQL behind them, their files, and the way to a collection and the figure tray. `drawn`: the view as a drawing."""
     if answer.question:
         q = question(answer.question)
         for note in filter(None, [*notes(q, answer.frame, answer.arguments), left_out(data.atlas().con, q.catalog)]):
@@ -172,17 +175,17 @@ def take_away(answer: Answer, key: str, chart: charts.AnyChart | None = None, dr
 
 
 def drawing(chart: charts.AnyChart | None, drawn: figures.Made | None) -> figures.Made | None:
-    """What draws a view for the figure tray: of its own, or its chart; None if it has neither."""
+    """Choose what draws a view for the figure tray: its own drawing, or its chart; None if it has neither."""
     return drawn or (partial(drawn_chart, charts.printed(chart)) if chart is not None else None)
 
 
 def drawn_chart(printed: charts.AnyChart) -> tuple[str, str]:
-    """A chart for the figure tray."""
+    """Render a chart for the figure tray as SVG, without LaTeX of its own."""
     return figure_svg(printed), ""
 
 
 def behind(sql: str, key: str) -> None:
-    """The SQL, and the way to the page where it can be changed."""
+    """Show the SQL, and a link to the page where it can be changed."""
     with st.popover("SQL", icon=":material/code:", key=f"{key}-sql"):
         st.text("These rows, in any DuckDB that has this atlas open:")
         st.code(sql, language="sql", wrap_lines=True)
@@ -190,19 +193,19 @@ def behind(sql: str, key: str) -> None:
 
 
 def files(answer: Answer, chart: charts.AnyChart | None) -> Files:
-    """Every format of an answer and its chart."""
+    """List files of an answer and its chart, one for every format, and its provenance."""
     tables = {label: (f"{answer.name}.{suffix}", partial(table_bytes, answer, format)) for label, (format, suffix) in TABLE_FORMATS.items()}
     figures = figure_files(answer.name, charts.printed(chart)) if chart is not None else {}
     return {**tables, **figures, "Provenance": (f"{answer.name}.provenance.json", partial(provenance_bytes, answer))}
 
 
 def figure_files(name: str, printed: charts.AnyChart) -> Files:
-    """Every format of a chart."""
+    """List files of a chart, one for every format."""
     return {format.upper(): (f"{name}.{format}", partial(render_figure, printed, format)) for format in FIGURE_FORMATS}
 
 
 def offer(files: Files, key: str, note: str = "") -> None:
-    """Buttons for files, each made when it is asked for."""
+    """Offer buttons for files, each made when it is asked for."""
     with st.popover("Download", icon=":material/download:", key=f"{key}-download"):
         if note:
             st.text(note)
@@ -219,7 +222,7 @@ def provenance_bytes(answer: Answer) -> bytes:
 
 
 def empty(what: str, command: str | None = None) -> None:
-    """Why nothing is shown, and what to run; the command names the atlas NAME.duckdb."""
+    """Explain why nothing is shown, and show what to run; the command names the atlas NAME.duckdb."""
     with st.container(border=True):
         st.text(what)
         if command:
@@ -228,7 +231,7 @@ def empty(what: str, command: str | None = None) -> None:
 
 
 def card(answer: Answer, key: str) -> None:
-    """Few rows of many columns, turned round: one line a column, with what it means."""
+    """Show few rows of many columns, turned round: one line a column, with what it means."""
     frame = answer.frame
     rows = {"": frame.columns, **{str(i): display_row(frame, i) for i in range(frame.height)}, "meaning": [answer.columns.get(c, "") for c in frame.columns]}
     st.dataframe(pl.DataFrame(rows).rename({"0": "value"} if frame.height == 1 else {}), key=key, hide_index=True, alt=answer.title)
@@ -240,13 +243,13 @@ def display_row(frame: pl.DataFrame, i: int) -> list[str]:
 
 
 def facts(values: Mapping[str, str]) -> None:
-    """Short facts side by side: name → value with its unit."""
+    """Show short facts side by side: name → value with its unit."""
     with st.container(horizontal=True):
         for name, value in values.items():
             st.metric(name, value)
 
 
 def failure(error: Exception) -> None:
-    """An error in its own words: they may hold characters that mean something to Markdown."""
+    """Show an error in its own words, as code: they may hold characters that mean something to Markdown."""
     st.error("This cannot be shown.")
     st.code(str(error), language=None, wrap_lines=True)

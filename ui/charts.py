@@ -12,14 +12,14 @@ PANEL = 200
 
 
 def printed(chart: AnyChart) -> AnyChart:
-    """The chart in print dress: white, in the font that the renderer brings. Those of the papers have theirs already."""
+    """Put a chart in print dress: white, in the font that the renderer brings. Charts of the papers have theirs already."""
     if chart.config is not alt.Undefined:
         return chart
     return chart.configure(font="Liberation Sans, Arial, Helvetica, sans-serif", background="white").configure_axis(labelFontSize=9, titleFontSize=9)
 
 
 def screened(chart: AnyChart) -> AnyChart:
-    """The chart in the page's dress and width: one of the papers' takes its print dress off, and is the same otherwise."""
+    """Put a chart in the page's dress and width: one of the papers' takes its print dress off, and is the same otherwise."""
     if chart.config is alt.Undefined:
         return chart
     shown = chart.copy(deep=False)
@@ -35,7 +35,7 @@ GRID = """<style>.st-key-profiles{display:grid;grid-template-columns:repeat(auto
 
 
 def profile(layers: pl.DataFrame, column: str, title: str) -> AnyChart:
-    """A measure over the layers."""
+    """Draw a measure over the layers."""
     base = alt.Chart(
         layers.select("layer", pl.col(column).alias("value")).drop_nulls("value"), title=alt.TitleParams(title, fontSize=12, anchor="start")
     ).encode(
@@ -49,12 +49,12 @@ def profile(layers: pl.DataFrame, column: str, title: str) -> AnyChart:
 
 
 def profiles(layers: pl.DataFrame, measures: dict[str, str]) -> alt.ConcatChart:
-    """All measures in one figure, as files have it. measures: column → title with unit."""
+    """Draw all measures in one figure, as files have it. measures: column → title with unit."""
     return alt.concat(*(profile(layers, column, title).properties(width=PANEL * 0.85, height=PANEL * 0.65) for column, title in measures.items()), columns=3)
 
 
 def histogram(bins: pl.DataFrame) -> alt.Chart:
-    """Coefficients of a neuron: bins with lower_edge, upper_edge and share."""
+    """Draw the coefficients of a neuron as a histogram. bins: lower_edge, upper_edge, n_positions and share."""
     shown = bins.with_columns(pl.concat_str([pl.col("lower_edge").round_sig_figs(3), pl.lit(" to "), pl.col("upper_edge").round_sig_figs(3)]).alias("range"))
     return (
         alt.Chart(shown)
@@ -76,7 +76,7 @@ KINDS = ["bar", "line", "point"]
 
 
 def two_columns(frame: pl.DataFrame, kind: str, x: str, y: str, colour: str | None) -> alt.Chart:
-    """Two columns against each other, as they are; a third, if any, as colour."""
+    """Plot two columns against each other, as they are; a third, if any, as colour."""
     plotted = frame.select(pl.col(x).alias("across"), pl.col(y).alias("up"), *([pl.col(colour).cast(pl.String).alias("colour")] if colour else []))
     across = "across:Q" if kind == "point" and plotted.schema["across"].is_numeric() else "across:N"
     up = "up:Q" if plotted.schema["up"].is_numeric() else "up:N"

@@ -21,7 +21,7 @@ CACHED = "512mb"
 
 
 def names(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
-    """Names as a Host header has them, but for a port."""
+    """Check that names are as a Host header has them, but for a port. Raises BadParameter for others."""
     for name in given:
         if not re.fullmatch(r"[\w.-]+|[\da-fA-F:.]+", name, re.ASCII) or name.count(":") == 1:
             raise click.BadParameter(f"'{name}' is no name of a host: write it without scheme or port, as in atlas.example.org")

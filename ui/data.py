@@ -50,17 +50,17 @@ class Answer:
 
     @property
     def filed(self) -> "Answer":
-        """What files hold."""
+        """Give the answer that files hold: all of it where this is one page."""
         return self.whole() if self.whole else self
 
     @property
     def name(self) -> str:
-        """For files."""
+        """Name the answer for files, after its question."""
         return self.question or "query"
 
     @property
     def caption(self) -> str:
-        """The title, and what was asked about: two neurons' figures have the same title. How much of it was asked for is not part of it.
+        """Join the title and what was asked about: two neurons' figures have the same title. How much of it was asked for is not part of it.
 
         What was typed or stands in a link shows every character, as far as there is room.
         """
@@ -70,15 +70,16 @@ class Answer:
 
 
 def paths() -> list[str]:
-    """Of the atlases that this server has, the first of which is shown where an address names none."""
+    """List the paths of the atlases that this server has, the first of which is shown where an address names none."""
     first = os.environ["ATLAS_DB"]
     others = json.loads(os.environ.get("ATLAS_SERVED", "[]"))
     return others if first in others else [first]
 
 
 def served() -> dict[str, str]:
-    """What links call each atlas → its path: the first digits of its weights' hash, and with the name of its file where another has the same weights.
+    """Map what links call each atlas to its path.
 
+    Links call an atlas by the first digits of its weights' hash, and with the name of its file where another has the same weights.
     One that cannot be opened, or has no model, is left out.
     """
     found: dict[str, str] = {}
@@ -94,13 +95,13 @@ def served() -> dict[str, str]:
 
 
 def chosen() -> str:
-    """The path of the atlas that the address names, the first if it names none that is here."""
+    """Find the path of the atlas that the address names, the first if it names none that is here."""
     every = paths()
     return served().get(st.query_params.get("of", ""), every[0]) if len(every) > 1 else every[0]
 
 
 def shown() -> Snapshot:
-    """The snapshot that this visitor looks at: the one that was there when the visit to its atlas began, with the latest annotations."""
+    """Find the snapshot that this visitor looks at: the one that was there when the visit to its atlas began, with the latest annotations."""
     path, seen = chosen(), st.session_state.setdefault("snapshots", {})
     if path not in seen:
         seen[path] = latest_opened(path)
@@ -111,7 +112,7 @@ def shown() -> Snapshot:
 
 
 def latest_opened(path: str) -> Snapshot:
-    """The latest snapshot that can be opened: the next, where one was published at that moment."""
+    """Find the latest snapshot that can be opened: the next, where one was published at that moment."""
     while True:
         snapshot = latest(path)
         try:
@@ -122,7 +123,7 @@ def latest_opened(path: str) -> Snapshot:
 
 
 def newer() -> Snapshot | None:
-    """What has been published since, if anything."""
+    """Find the snapshot that has been published since; None if there is none."""
     now, current = latest(chosen()), shown()
     return now if now.atlas != current.atlas else None
 
@@ -134,7 +135,7 @@ def show(snapshot: Snapshot) -> None:
 # those that are served, and a few that were replaced: one that has no place here is closed under whoever looks at it
 @st.cache_resource(max_entries=MOST_SERVED + 4, on_release=lambda a: a.close(), show_spinner=False)
 def opened(snapshot: Snapshot) -> Atlas:
-    """The atlas of a snapshot. Raises Replaced if another has taken its place meanwhile."""
+    """Open the atlas of a snapshot. Raises Replaced if another has taken its place meanwhile."""
     a = Atlas(snapshot.path)
     try:
         check_current(snapshot)
@@ -160,7 +161,7 @@ def rows(snapshot: Snapshot, name: str, arguments: tuple[tuple[str, object], ...
 
 
 def ask(name: str, **arguments: object) -> Answer:
-    """A question's answer. Raises AtlasError for arguments that this atlas does not have."""
+    """Answer a question. Raises AtlasError for arguments that this atlas does not have."""
     q = question(name)
     bound = bind(q, (), arguments)
     frame = rows(shown(), name, tuple(bound.items()))
@@ -173,12 +174,12 @@ def status_of(snapshot: Snapshot) -> Status:
 
 
 def status() -> Status:
-    """What is in the atlas."""
+    """List what is in the atlas."""
     return status_of(shown())
 
 
 def model() -> dict[str, Any]:
-    """The row of table model. Raises AtlasError if the atlas is empty."""
+    """Read the row of table model. Raises AtlasError if the atlas is empty."""
     rows = status().model.to_dicts()
     if not rows:
         raise AtlasError("this atlas is empty: it has no model yet. `atlas ingest` fills it.")
@@ -187,25 +188,28 @@ def model() -> dict[str, Any]:
 
 @st.cache_resource(max_entries=16, show_spinner=False)
 def identity_of(snapshot: Snapshot) -> str | None:
-    """The first digits of the hash of its model's weights; None without a model. Asked for by every link, so that it is no copy of the status each time."""
+    """Read the first digits of the hash of its model's weights; None without a model.
+
+    Every link asks for them, so they are kept by themselves: the status would be copied each time.
+    """
     rows = status_of(snapshot).model.to_dicts()
     return str(rows[0]["weights_sha256"])[:DIGITS] if rows else None
 
 
 def identity() -> str | None:
-    """What links call the atlas that is shown, as in `served`; None without a model."""
+    """Name the atlas that is shown as links call it, as in `served`; None without a model."""
     own = identity_of(shown())
     named = {path: name for name, path in served().items()} if len(paths()) > 1 else {}
     return named.get(shown().path, own)
 
 
 def model_line() -> str:
-    """Which model the atlas is of: its name and revision; '' without one."""
+    """Name the model that the atlas is of, with its revision; '' without one."""
     return " @ ".join(str(part) for row in status().model.to_dicts() for part in (row["name"], row["revision"]))
 
 
 def model_name() -> str:
-    """'' without a model."""
+    """Name the model that the atlas is of; '' without one."""
     return "".join(str(row["name"]) for row in status().model.to_dicts())
 
 
@@ -214,7 +218,7 @@ def file_name() -> str:
 
 
 def of_this_atlas(command: str) -> str:
-    """A command that names an atlas NAME.duckdb, with the name, the model and the text of the one that is shown."""
+    """Complete a command that names an atlas NAME.duckdb with the name, the model and the text of the one that is shown."""
     return complete(atlas().con, command.replace("NAME.duckdb", shlex.quote(file_name())))
 
 
@@ -224,22 +228,22 @@ def dictionary_of(snapshot: Snapshot) -> pl.DataFrame:
 
 
 def dictionary() -> pl.DataFrame:
-    """One row per column of every table and view."""
+    """List every column of every table and view, one a row."""
     return dictionary_of(shown())
 
 
 def runs() -> Answer:
-    """Every run of ingest."""
+    """List every run of ingest."""
     return Answer("Every run of ingest.", status().runs, RUNS.strip())
 
 
 def collections() -> Answer:
-    """All collections. Raises AtlasError for more than a file may hold: it may be a stranger's."""
+    """List all collections. Raises AtlasError for more than a file may hold: it may be a stranger's."""
     require_few(atlas().con)
     return ask("collections")
 
 
 def source(answer: Answer) -> dict[str, object]:
-    """Where an answer comes from, as exports keep it."""
+    """Describe where an answer comes from, as exports keep it."""
     a = atlas()
     return provenance(a.con, a.path, sql=answer.sql, n_rows=answer.frame.height, question=answer.question, parameters=answer.arguments)

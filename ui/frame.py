@@ -42,14 +42,14 @@ border:1px solid #8889;border-radius:.4rem}
 
 
 def follow_softly() -> None:
-    """Links are followed without loading the page anew. The script is ours, whole, and holds nothing of the atlas."""
+    """Follow links without loading the page anew. The script is ours, whole, and holds nothing of the atlas."""
     st.html(f"<script>{SCRIPT}</script>", unsafe_allow_javascript=True)
 
 
 def title(text: str, *, keep: Link | None = None) -> None:
-    """The view's title, and with the model's name that of its tab. `keep`: where the bar's link to this room leads for the rest of the visit.
+    """Set the view's title, and with the model's name that of its tab.
 
-    Plain characters only: titles are Markdown.
+    `keep`: where the bar's link to this room leads for the rest of the visit. Plain characters only: titles are Markdown.
     """
     tab(text)
     st.title(text, anchor=False)
@@ -58,18 +58,21 @@ def title(text: str, *, keep: Link | None = None) -> None:
 
 
 def kept() -> dict[str, Link]:
-    """Room → where the bar's link to it leads, in the atlas that is shown: another need not have the place."""
+    """Map each room to where the bar's link to it leads, in the atlas that is shown: another need not have the place."""
     return st.session_state.setdefault("kept", {}).setdefault(data.shown().path, {})
 
 
 def tab(text: str) -> None:
-    """The title of the browser's tab, with the model's name."""
+    """Set the title of the browser's tab, with the model's name."""
     name = data.model_name()
     st.set_page_config(page_title=f"{text} · {name}" if name else text)
 
 
 def named(name: str, level: int) -> None:
-    """A heading with what people call something, as its characters: Streamlit's own headings are Markdown, and would follow an image or a link in it."""
+    """Show a heading with what people call something, as its characters.
+
+    Streamlit's own headings are Markdown, and would follow an image or a link in it.
+    """
     st.html(f"<h{level}><bdi>{escape(visible_line(name))}</bdi></h{level}>")
 
 
@@ -82,13 +85,13 @@ def check_model() -> None:
 
 
 def bar(room: str, published: str) -> None:
-    """The rooms, and behind the atlas's name what it is, its overview and SQL. `room`: the one shown; `published`: how long ago, in words."""
+    """Show the rooms, and behind the atlas's name what it is, its overview and SQL. `room`: the one shown; `published`: how long ago, in words."""
     with st.container(key="bar"):
         st.html(bar_html(room, published, kept(), st.query_params.get("q", "")))
 
 
 def bar_html(room: str, published: str, kept: dict[str, Link], typed: str) -> str:
-    """As HTML; `kept`: room → where its link leads; `typed`: what is in the box."""
+    """Build the bar as HTML; `kept`: room → where its link leads; `typed`: what is in the box."""
     rooms = "".join(f"<li>{room_anchor(kept.get(name, Link(name)), title, name == room)}</li>" for name, title in links.ROOMS.items())
     behind = "".join(room_anchor(Link(name), title, name == room) for name, title in ((links.OVERVIEW, "Overview"), (links.SQL, "SQL")))
     model = data.model_line()
@@ -99,7 +102,7 @@ def bar_html(room: str, published: str, kept: dict[str, Link], typed: str) -> st
 
 
 def switches(room: str) -> str:
-    """Of every other atlas that is served, links to this view of it, and of both beside each other."""
+    """Link to this view of every other atlas that is served, alone and beside this one."""
     if len(data.paths()) < 2:
         return ""
     here = {name: value for name, value in st.query_params.items() if name not in (links.OF, "vs")}
@@ -113,7 +116,7 @@ def switches(room: str) -> str:
 
 
 def box(typed: str) -> str:
-    """The one box. It is a form of HTML: without the script it loads the Search room."""
+    """Build the one box. It is a form of HTML: without the script it loads the Search room."""
     of = f'<input type="hidden" name="{links.OF}" value="{escape(data.identity() or "")}">' if data.identity() else ""
     hint = "L20N100, L7H3, a position, a token, words"
     value = f' value="{escape(typed)}"' if is_plain(typed) else ""
@@ -122,7 +125,7 @@ def box(typed: str) -> str:
 
 
 def is_plain(typed: str) -> bool:
-    """Whether the browser's sanitiser leaves it in an attribute: one whose text looks like markup is dropped."""
+    """Tell whether the browser's sanitiser leaves a text in an attribute: an attribute whose text looks like markup is dropped."""
     return not set(typed) & set("<>")
 
 

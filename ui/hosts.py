@@ -28,13 +28,13 @@ UPLOADS = "/_stcore/upload_file"
 
 
 def own_hosts(address: str, added: Iterable[str]) -> frozenset[str]:
-    """What a server that listens at `address` is called, and what else it was told that it is called."""
+    """List what a server that listens at `address` is called, and what else it was told that it is called."""
     machine = () if is_loopback(address) else (socket.gethostname(),)
     return frozenset(map(plain, (*LOOPBACKS, address, *machine, *added)))
 
 
 def plain(host: str) -> str:
-    """One way to write each name and address."""
+    """Write a name or address in the one way that it is compared by."""
     try:
         found = ipaddress.ip_address(host)
     except ValueError:
@@ -43,7 +43,10 @@ def plain(host: str) -> str:
 
 
 def refusal(headers: Headers, hosts: frozenset[str]) -> str | None:
-    """Why a request is not answered, in a line. Ports are not compared with the server's own: a tunnel gives it another."""
+    """Explain in a line why a request is not answered; None if it is.
+
+    Ports are not compared with the server's own: a tunnel gives it another.
+    """
     host, origin = ", ".join(headers.getlist("host")), headers.get("origin")
     found = AUTHORITY.fullmatch(host)
     if found is None or plain(found[1] or found[2]) not in hosts:
@@ -55,7 +58,7 @@ def refusal(headers: Headers, hosts: frozenset[str]) -> str | None:
 
 
 def authority(origin: str) -> str | None:
-    """Host and port of an Origin header; None for what is no address."""
+    """Read host and port of an Origin header; None for what is no address."""
     try:
         return urlsplit(origin).netloc
     except ValueError:

@@ -31,18 +31,18 @@ class Link:
     query: tuple[tuple[str, str], ...] = ()
 
     def with_(self, **values: Value) -> "Link":
-        """The same view with other values; None takes a parameter away."""
+        """Link to the same view with other values; None takes a parameter away."""
         return link(self.room, **{**dict(self.query), **values})
 
 
 def link(room: str, /, **query: Value) -> Link:
-    """A view. A list becomes its words with commas between them. A parameter may have any name, as those of an address do."""
+    """Link to a view. A list becomes its words with commas between them. A parameter may have any name, as those of an address do."""
     written = {name: value if isinstance(value, str) or not isinstance(value, Sequence) else ",".join(value) for name, value in query.items()}
     return Link(room, tuple((name, str(value)) for name, value in written.items() if value not in (None, "")))
 
 
 def component(where: Neuron | Head, **more: Value) -> Link:
-    """A neuron or a head."""
+    """Link to a neuron or a head."""
     return link(COMPONENT, at=str(where), **more)
 
 
@@ -55,38 +55,38 @@ def head(layer: int, head: int) -> Link:
 
 
 def prediction(position_id: int, **more: Value) -> Link:
-    """A traced position; more: open, head, for, against."""
+    """Link to a traced position; more: open, head, for, against."""
     return link(PREDICTION, position=position_id, **more)
 
 
 def live(prompt: str, off: Sequence[str] = (), **more: Value) -> Link:
-    """A prompt of the reader's own, with what is switched off; more: index, open, head, for, against."""
+    """Link to a prompt of the reader's own, with what is switched off; more: index, open, head, for, against."""
     return link(PREDICTION, prompt=prompt, off=off, **more)
 
 
 def search(words: str) -> Link:
-    """What the one box finds."""
+    """Link to what the one box finds."""
     return link(SEARCH, q=words)
 
 
 def evidence(show: str, **more: Value) -> Link:
-    """A panel of what the atlas says of the whole model; papers also take paper and item."""
+    """Link to a panel of what the atlas says of the whole model; papers also take paper and item."""
     return link(EVIDENCE, show=show, **more)
 
 
 def query(sql: str) -> Link:
-    """The SQL page with a statement in it."""
+    """Link to the SQL page with a statement in it."""
     return link(SQL, sql=sql)
 
 
 def of_row(row: Mapping[str, object]) -> Link | None:
-    """Where a row of any answer leads: to its neuron, else to its head, else to its traced position."""
+    """Find where a row of any answer leads: to its neuron, else to its head, else to its traced position; None if nowhere."""
     named = of_named_row(row)
     return named[1] if named else None
 
 
 def of_named_row(row: Mapping[str, object]) -> tuple[str, Link] | None:
-    """As of_row, with the name of what it leads to: L20N100, L7H3, 136."""
+    """Find where a row leads, as of_row does, with the name of what it leads to: L20N100, L7H3, 136."""
     for kind, prefix in KINDS:
         layer, unit = row.get(f"{prefix}layer"), row.get(f"{prefix}{kind._fields[1]}")
         if isinstance(layer, int) and isinstance(unit, int):
@@ -98,17 +98,17 @@ def of_named_row(row: Mapping[str, object]) -> tuple[str, Link] | None:
 
 
 def address(link: Link, of: str | None = None) -> str:
-    """The link as an address on this server; `of`: the weights that it is of."""
+    """Write the link as an address on this server; `of`: the weights that it is of."""
     query = urlencode([*link.query, *([(OF, of)] if of else [])], quote_via=quote, safe=",:")
     return f"/{link.room}{'?' if query else ''}{query}"
 
 
 def href(link: Link) -> str:
-    """The link as an address, of the atlas that is shown."""
+    """Write the link as an address, of the atlas that is shown."""
     return address(link, data.identity())
 
 
 def anchor(link: Link, inner: str, **attributes: str) -> str:
-    """A real link round HTML. An attribute's trailing underscore is dropped, so that class_ can be given, and others become hyphens."""
+    """Wrap HTML in a real link. An attribute's trailing underscore is dropped, so that class_ can be given, and others become hyphens."""
     given = "".join(f' {name.rstrip("_").replace("_", "-")}="{escape(value)}"' for name, value in attributes.items())
     return f'<a href="{escape(href(link))}"{given}>{inner}</a>'

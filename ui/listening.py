@@ -7,19 +7,19 @@ import click
 
 
 def places(address: str) -> list[tuple[socket.AddressFamily, str]]:
-    """What an address or a name stands for. Raises OSError where it stands for nothing, and UnicodeError for what no name can be."""
+    """Resolve what an address or a name stands for. Raises OSError where it stands for nothing, and UnicodeError for what no name can be."""
     # as Streamlit chooses it, which listens at no IPv6 address that a name stands for
     kind = socket.AF_INET6 if ":" in address else socket.AF_INET
     return [(family, str(place[0])) for family, _, _, _, place in socket.getaddrinfo(address, None, kind, socket.SOCK_STREAM)]
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only this machine reaches it."""
+    """Tell whether only this machine reaches an address."""
     return all(ipaddress.ip_address(place).is_loopback for _, place in places(address))
 
 
 def checked_address(_context: click.Context, _parameter: click.Parameter, given: str) -> str:
-    """An address that this machine can listen at, on a port that nobody listens at."""
+    """Check that this machine can listen at an address, on a port that nobody listens at. Raises BadParameter if not."""
     try:
         # an empty one would stand for all
         if not given:

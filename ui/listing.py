@@ -35,7 +35,7 @@ Named = tuple[str, links.Link] | None
 
 
 def table(shown: pl.DataFrame, leads: list[Named], title: str, meanings: Mapping[str, str], height: int | None) -> str:
-    """Columns of text and numbers that can be read as they are; `leads`: of each row. `height`: px after which it scrolls, None for all."""
+    """Build a table of text and numbers that can be read as they are. `leads`: of each row; `height`: px after which it scrolls, None for all."""
     shown, leads = shown.head(MOST), leads[:MOST]
     names = [name for name, _ in filter(None, leads)]
     kind = "position" if all(name.isdecimal() for name in names) else "head" if all("H" in name for name in names) else "neuron"
@@ -58,14 +58,14 @@ def table(shown: pl.DataFrame, leads: list[Named], title: str, meanings: Mapping
 
 
 def earlier(shown: pl.DataFrame) -> list[Head] | None:
-    """Of rows that are pairs of heads, the earlier of each; None of others."""
+    """Find the earlier head of each row, where rows are pairs of heads; None of others."""
     if not {"layer", "head", "from_layer", "from_head"} <= set(shown.columns):
         return None
     return [Head(*place) for place in shown.select("from_layer", "from_head").iter_rows()]
 
 
 def other(head: Head) -> str:
-    """A cell that is a link of its own, above that of its row."""
+    """Build a cell that is a link of its own, above that of its row."""
     return f"<td>{links.anchor(links.component(head), str(head), class_='other')}</td>"
 
 

@@ -37,12 +37,12 @@ MEASURES = {
 
 
 def measured(layers: pl.DataFrame) -> dict[str, str]:
-    """The measures that this atlas has."""
+    """Select the measures that this atlas has."""
     return {column: title for column, title in MEASURES.items() if layers[column].null_count() < layers.height}
 
 
 def facts(status: Status) -> dict[str, str]:
-    """The model and the extent of the atlas: name → value with its unit."""
+    """List facts of the model and the extent of the atlas: name → value with its unit."""
     m = status.model.row(0, named=True)
     read, traced = (int(status.corpora[column].sum()) for column in ("n_swept", "n_traced"))
     return {
@@ -58,16 +58,16 @@ def facts(status: Status) -> dict[str, str]:
 
 
 def plain(name: str) -> str:
-    """Letters, digits and underscores: facts are Markdown, and names of activations need no more."""
+    """Replace all but letters, digits and underscores: facts are Markdown, and names of activations need no more."""
     return re.sub(r"[^A-Za-z0-9_]", "?", name[:40])
 
 
 def title(status: Status) -> str:
-    """The model's name, or that there is none. Plain characters only: titles are Markdown."""
+    """Word the title of the overview, which tells whether there is a model. Plain characters only: titles are Markdown."""
     return "Empty atlas" if status.model.is_empty() else "What this atlas holds"
 
 
 def model_line(status: Status) -> str:
-    """The model in one line."""
+    """Describe the model in one line."""
     m = status.model.row(0, named=True)
     return f"{m['name']} @ {m['revision']} ({m['model_type']}, {m['dtype']})"

@@ -58,24 +58,27 @@ class Match:
 
 
 def row(of: Mapping[str, Any], why: str, match: Match = Match()) -> str:
-    """A row of the question neuron_previews; `why` it is found, in words."""
+    """Build the HTML of a row of the question neuron_previews; `why` it is found, in words."""
     where = Neuron(of["layer"], of["neuron"])
     shown = f'<span>{links.anchor(links.component(where), str(where))}<span class="why">{escape(why)}</span></span>'
     return f'<div class="row" role="listitem">{shown}{chips(of["promotes"] or [])}{text(of, match)}{histogram(of["histogram"] or [])}</div>'
 
 
 def rows(found: Iterable[tuple[Mapping[str, Any], str]], title: str, match: Match = Match()) -> str:
-    """Rows, each with why it is found."""
+    """Build the HTML of rows, each with why it is found."""
     return f'<div class="previews" role="list" aria-label="{escape(title)}">{"".join(row(of, why, match) for of, why in found)}</div>'
 
 
 def chips(tokens: Sequence[str | None]) -> str:
-    """Tokens side by side, each as its characters."""
+    """Set tokens side by side, each as its characters."""
     return f'<span class="chips">{"".join(f"<bdi>{escape(visible(t))}</bdi>" for t in tokens)}</span>'
 
 
 def text(of: Mapping[str, Any], match: Match) -> str:
-    """The one text: each token on the shade of its coefficient, the trigger framed, what matched underlined; then its coefficient, the tail, what is next."""
+    """Write a neuron's one text: each token on the shade of its coefficient, the trigger framed, what matched underlined.
+
+    Behind it stand its coefficient, the tail and what is next.
+    """
     if not of["tokens"]:
         return '<span class="text">not swept</span>'
     first = beginning(of["tokens"]) if match.kind == "words" else 0
@@ -91,7 +94,7 @@ def text(of: Mapping[str, Any], match: Match) -> str:
 
 
 def beginning(tokens: Sequence[str]) -> int:
-    """The place of the first token of those before the last that words are looked for in."""
+    """Find the place of the first token of those before the last that words are looked for in."""
     first, n = len(tokens) - 1, 0
     while first > 0 and n < LONGEST:
         first -= 1
@@ -100,7 +103,7 @@ def beginning(tokens: Sequence[str]) -> int:
 
 
 def has_words(tokens: Sequence[str], words: str) -> frozenset[int]:
-    """Places of the tokens that the words lie in, where they are last; upper and lower case alike."""
+    """Find the places of the tokens that the words lie in, where they are last; upper and lower case alike."""
     begins = list(accumulate(map(len, tokens), initial=0))
     start = "".join(tokens).lower().rfind(words.lower())
     return frozenset(i for i, begin in enumerate(begins[:-1]) if start >= 0 and begin < start + len(words) and start < begins[i + 1])
@@ -112,7 +115,7 @@ def token(text: str, coefficient: float | None, largest: float, kind: str) -> st
 
 
 def histogram(counts: Sequence[int]) -> str:
-    """How many positions have coefficients of each size, the root of the share as height; nothing without a sweep."""
+    """Draw how many positions have coefficients of each size, the root of the share as height; nothing without a sweep."""
     largest = max(counts, default=0)
     if not largest:
         return "<span></span>"

@@ -24,7 +24,7 @@ NOT_RUN = "This statement has not been run: read it, then press Run. A link only
 
 
 def editor() -> str:
-    """The statement as it was last sent, from a link or by hand; run where that was by hand."""
+    """Show the statement as it was last sent, from a link or by hand; have it run where that was by hand."""
     st.text(LIMITS)
     with st.form("statement", border=False):
         sql = st.text_area("Statement", FIRST, height=200, key="sql", bind="query-params")
@@ -34,7 +34,7 @@ def editor() -> str:
 
 
 def put(sql: str) -> None:
-    """A statement into the editor, and run it: what a button does, an address never."""
+    """Put a statement into the editor, and run it: what a button does, an address never."""
     st.session_state.update(sql=sql, run=sql)
 
 
@@ -55,7 +55,7 @@ def question_form() -> None:
 
 
 def write(q: Question) -> None:
-    """The form's statement into the editor; what cannot be asked is said there."""
+    """Write the form's statement into the editor; what cannot be asked is said at the form."""
     given = {p.name: value(p, st.session_state[f"{q.name}-{p.name}"]) for p in q.parameters}
     try:
         put(statement(q, bind(q, (), {name: v for name, v in given.items() if v is not None})))
@@ -64,7 +64,7 @@ def write(q: Question) -> None:
 
 
 def field(q: Question, p: Parameter) -> None:
-    """The widget of a parameter, empty where it has no default."""
+    """Show the widget of a parameter, empty where it has no default."""
     key = f"{q.name}-{p.name}"
     default: Any = p.default_value
     if p.type in ("integer", "bigint"):
@@ -76,14 +76,14 @@ def field(q: Question, p: Parameter) -> None:
 
 
 def value(p: Parameter, typed: Any) -> Any:
-    """What was typed as the parameter's type; None where it was left empty."""
+    """Convert what was typed to the parameter's type; None where it was left empty."""
     if p.type == "bigint[]":
         return [int(part) for part in re.findall(r"\d+", typed)] or None
     return None if typed == "" else typed
 
 
 def dictionary() -> None:
-    """The tables and views with their columns."""
+    """Show the tables and views with their columns."""
     columns = data.dictionary()
     relation = st.selectbox("Table or view", columns["relation"].unique(maintain_order=True).to_list(), key="relation")
     st.dataframe(columns.filter(pl.col("relation") == relation).drop("relation"), hide_index=True, alt=f"Columns of {relation}", height=360)
@@ -97,7 +97,7 @@ def remember(sql: str) -> None:
 
 
 def recall() -> None:
-    """Statements of this visit, the last first."""
+    """List the statements of this visit, the last first."""
     for i, sql in enumerate(st.session_state.get("history", [])):
         with st.container(horizontal=True):
             st.button("Again", key=f"again-{i}", on_click=put, args=(sql,))
@@ -105,7 +105,7 @@ def recall() -> None:
 
 
 def show(sql: str) -> None:
-    """A statement's rows, page by page, with a chart; or why there are none."""
+    """Show a statement's rows, page by page, with a chart; or why there are none."""
     if sql not in (FIRST, st.session_state.get("run")):
         blocks.empty(NOT_RUN)
         return
@@ -136,7 +136,7 @@ LONGEST_TITLE = 120
 
 
 def title_of(sql: str) -> str:
-    """A caption for the rows: the question's sentence where the statement asks one, else the statement as far as there is room."""
+    """Word a caption for the rows: the question's sentence where the statement asks one, else the statement as far as there is room."""
     call = CALL.match(sql)
     if call and call[1] in questions():
         return questions()[call[1]].sentence
@@ -145,14 +145,14 @@ def title_of(sql: str) -> str:
 
 
 def hint(sql: str) -> tuple[str, list[str]]:
-    """The chart that a question's header proposes, (kind, columns); a bar chart for other statements."""
+    """Find the chart that a question's header proposes, (kind, columns); a bar chart for other statements."""
     call = CALL.match(sql)
     found = re.match(r"(\w+)\((.+)\)", questions()[call[1]].chart) if call and call[1] in questions() else None
     return (found[1], [part.strip() for part in found[2].split(",")]) if found else ("bar", [])
 
 
 def draw(answer: data.Answer, proposed: tuple[str, list[str]]) -> None:
-    """A chart of two columns, which the reader may change."""
+    """Draw a chart of two columns, which the reader may change."""
     kind, columns = proposed
     names = answer.frame.columns
     x, y = [*(c for c in columns if c in names), *(c for c in names if c not in columns), names[-1]][:2]

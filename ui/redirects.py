@@ -13,7 +13,7 @@ SHOWN = {"/papers": "papers", "/events": "events"}
 
 
 def moved(path: str, query: str) -> str | None:
-    """Where a view is now, None if it is where it was. What an address asks for in vain stays in it, for the room to say."""
+    """Find where a view is now, None if it is where it was. What an address asks for in vain stays in it, for the room to say."""
     asked = {name: values[-1] for name, values in parse_qs(query, keep_blank_values=True).items()}
     if path == "/neuron" or (path == "/component" and "at" not in asked and {"layer", "neuron"} & set(asked)):
         asked = {"at": f"L{asked.pop('layer', '0')}N{asked.pop('neuron', '0')}", **asked}

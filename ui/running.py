@@ -31,14 +31,14 @@ LOCK = Lock()
 
 
 def prepare() -> None:
-    """Have a process wait for the next statement, whose ever it is; it has opened no atlas."""
+    """Have a process wait for the next statement, whoever's it is; it has opened no atlas."""
     with LOCK:
         if not WAITING:
             WAITING.append(started())
 
 
 def waiting() -> Process | None:
-    """The process that waits, if there is one and nothing has ended it; it is nobody else's any more."""
+    """Take the process that waits, if there is one and nothing has ended it; it is nobody else's any more."""
     with LOCK:
         process = WAITING.pop() if WAITING else None
     return process if process and process.poll() is None else None
@@ -46,7 +46,7 @@ def waiting() -> Process | None:
 
 @contextmanager
 def turn() -> Iterator[None]:
-    """One of the few that run. Raises AtlasError if none is free for long."""
+    """Wait for one of the few turns to run. Raises AtlasError if none is free for long."""
     if not TURNS.acquire(timeout=PATIENCE):
         raise AtlasError(f"{AT_ONCE} statements are running, as many as this server runs at once, and none ended within {PATIENCE:g} s: press Run again later")
     try:
@@ -57,7 +57,7 @@ def turn() -> Iterator[None]:
 
 @st.cache_data(max_entries=RESULTS, show_spinner=f"Asking … {AT_ONCE} statements run at once, and others wait for their turn.")
 def result(snapshot: Snapshot, sql: str) -> tuple[pl.DataFrame, bool]:
-    """The rows of a statement, and whether there are more than are shown.
+    """Read the rows of a statement, and whether there are more than are shown.
 
     Raises AtlasError for what is refused or wrong, Replaced if what was read is no longer this snapshot.
     """

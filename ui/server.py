@@ -34,7 +34,10 @@ def import_pages() -> None:
 
 @asynccontextmanager
 async def prepare(_: st.App) -> AsyncGenerator[None]:
-    """Before anybody is answered: import what pages need, and open a window if that was asked for, which Streamlit does only where it makes the app itself."""
+    """Import what pages need before anybody is answered, and open a window if that was asked for.
+
+    Streamlit opens one only where it makes the app itself.
+    """
     import_pages()
     if not st.get_option("server.headless"):
         address = st.get_option("server.address")

@@ -16,17 +16,17 @@ LONGEST_LIST = 20
 
 
 def counted(n: int | None, what: str, several: str = "") -> str:
-    """'1 row', '2,000 rows'; `several` where it is not made with an s. – where it is not known how many."""
+    """Write how many: '1 row', '2,000 rows'; `several`: the plural where it is not made with an s. – where it is not known how many."""
     return f"{NULL if n is None else f'{n:,}'} {what if n == 1 else several or f'{what}s'}"
 
 
 def is_count(column: str) -> bool:
-    """Whether a column says how many, or the how-manieth: a layer, an identifier or a year is neither."""
+    """Tell whether a column says how many, or which rank: a layer, an identifier or a year is neither."""
     return column.startswith(("n_", "count")) or column == "rank" or column.endswith("_rank")
 
 
 def formats(frame: pl.DataFrame) -> Mapping[str, str]:
-    """Column → format, as Streamlit's number columns take it, of those that have numbers: all of a column to the same decimals."""
+    """Map each column that has numbers to its format, as Streamlit's number columns take it: all of a column to the same decimals."""
     return {name: format_of(name, column) for name, column in ((c, frame[c]) for c in frame.columns) if column.dtype.is_numeric()}
 
 
@@ -40,14 +40,14 @@ def format_of(name: str, column: pl.Series) -> str:
 
 
 def cells(column: pl.Series, show: Callable[[str], str] = visible) -> list[str]:
-    """The column's values as people read them, in one format; counts with thousands set apart."""
+    """Format the column's values as people read them, in one format; counts with thousands set apart."""
     if column.dtype.is_integer() and is_count(column.name):
         return [NULL if n is None else f"{n:,}" for n in column.to_list()]
     return display_cells(column, show)
 
 
 def listed(column: pl.Series) -> list[str | None]:
-    """Lists of numbers as text, each rounded, no more than a cell can bear."""
+    """Write lists of numbers as text, each rounded, no more than a cell can bear."""
     return [None if found is None else short([display(value) for value in found]) for found in column.to_list()]
 
 

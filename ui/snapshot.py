@@ -28,7 +28,7 @@ class Snapshot(NamedTuple):
 
 
 def latest(path: str) -> Snapshot:
-    """What lies at the path now. Raises NotAnAtlas if nothing does."""
+    """Read what lies at the path now. Raises NotAnAtlas if nothing does."""
     atlas, beside = stamps(Path(path))
     if atlas is None:
         raise NotAnAtlas(f"no atlas at {path}: it has gone. `atlas ingest` makes one")
@@ -36,7 +36,7 @@ def latest(path: str) -> Snapshot:
 
 
 def age(published: datetime, now: datetime) -> str:
-    """'3 minutes', in the largest unit that counts to one or more."""
+    """Word an age, such as '3 minutes', in the largest unit that counts to one or more."""
     seconds = max((now - published).total_seconds(), 0)
     for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= length:

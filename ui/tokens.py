@@ -25,7 +25,7 @@ Colour = tuple[int, int, int]
 
 
 def adaptive(light: Colour, dark: Colour) -> str:
-    """A colour that follows the page's theme, as Streamlit names it to the browser: the reader may choose another than the system's."""
+    """Write a colour that follows the page's theme, as Streamlit names it to the browser: the reader may choose another than the system's."""
     return f"light-dark(rgb{light},rgb{dark})".replace(" ", "")
 
 
@@ -59,20 +59,21 @@ padding:.25rem .6rem;border-radius:.4rem;overflow-wrap:anywhere;display:flex;gap
 
 
 def strength(value: float, largest: float) -> float:
-    """How much of its colour a value has, from 0 to 1: by the logarithm, so that small ones are told from none and from each other."""
+    """Compute how much of its colour a value has, from 0 to 1: by the logarithm, so that small ones are told from none and from each other."""
     share = min(abs(value) / largest, 1.0) if largest > 0 else 0.0
     return FAINTEST + (1 - FAINTEST) * log10(1 + 9 * share) if share else 0.0
 
 
 def shade(value: float, largest: float) -> str:
-    """From nothing to the end of the scale: |value| over `largest`, which all strips of a page share. CSS, for a box with COLOURS."""
+    """Shade a value from nothing to the end of the scale: |value| over `largest`, which all strips of a page share. CSS, for a box with COLOURS."""
     return f"color-mix(in srgb,var(--{'positive' if value >= 0 else 'negative'}) {strength(value, largest):.1%},transparent)"
 
 
 def strip(tokens: Sequence[str], coefficients: Sequence[float | None], *, peak: int, largest: float) -> str:
-    """One text: the coefficient of its peak in the gutter, each token on its shade; what follows the peak is grey, as the model had not read it.
+    """Write one text: the coefficient of its peak in the gutter, each token on its shade.
 
-    A token whose coefficient the atlas does not hold (None) has no shade. What colour, frame and grey say is also there for those who listen.
+    What follows the peak is grey, as the model had not read it. A token whose coefficient the atlas does not hold (None) has no shade.
+    What colour, frame and grey say is also there for those who listen.
     """
     spans, said = zip(*(span(i, t, c, peak, largest) for i, (t, c) in enumerate(zip(tokens, coefficients, strict=True))), strict=True)
     own = coefficients[peak]
@@ -81,7 +82,7 @@ def strip(tokens: Sequence[str], coefficients: Sequence[float | None], *, peak: 
 
 
 def in_order(tokens: Sequence[str], spans: Sequence[str], said: Sequence[str]) -> str:
-    """HTML of a text: spans, each a <bdi> with a token, and what is said of each for those who listen.
+    """Join a text's HTML: spans, each a <bdi> with a token, and what is said of each for those who listen.
 
     Tokens that are read from right to left stand in one <bdi>, so that words are in their order and letters join over tokens; what is said of them comes
     behind them all, since it would part a number.
@@ -96,7 +97,7 @@ def in_order(tokens: Sequence[str], spans: Sequence[str], said: Sequence[str]) -
 
 
 def span(i: int, token: str, coefficient: float | None, peak: int, largest: float) -> tuple[str, str]:
-    """A token, and what is said of it."""
+    """Write a token, and what is said of it."""
     # only numbers in attributes: the browser's sanitiser drops one whose text looks like markup
     kind = "peak" if i == peak else "unread" if i > peak else ""
     known = coefficient if i <= peak else None
@@ -107,18 +108,20 @@ def span(i: int, token: str, coefficient: float | None, peak: int, largest: floa
 
 
 def unseen(text: str) -> str:
-    """Words for those who listen, in brackets; what is empty leaves nothing."""
+    """Write words for those who listen, in brackets; what is empty leaves nothing."""
     return f'<span class="unseen"> ({text}) </span>' if text else ""
 
 
 def number(value: float) -> str:
-    """Signed, with a true minus."""
+    """Format a number with its sign, a true minus."""
     return f"{value:+.3f}".replace("-", "−")
 
 
 def trigger(row: Mapping[str, Any], largest: float, leads: str = "") -> str:
-    """A row of the question trigger_contexts: its text, and beneath it what followed, where it is from, how many more its sequence has, and how many
-    elsewhere read the same. `leads`: HTML, a link to what is predicted there."""
+    """Write a row of the question trigger_contexts: its text, and beneath it what followed and where it is from.
+
+    It also says how many more its sequence has, and how many elsewhere read the same. `leads`: HTML, a link to what is predicted there.
+    """
     said = [f"next {visible(row['next_token'])}" if row["next_token"] is not None else "the document ends here", row["document"], *facts(row["metadata"])]
     if row["n_in_sequence"] > 1:
         said.append(f"{row['n_in_sequence'] - 1} more in this sequence")
@@ -129,6 +132,6 @@ def trigger(row: Mapping[str, Any], largest: float, leads: str = "") -> str:
 
 
 def facts(metadata: str | None) -> list[str]:
-    """What the corpus says of a document, 'year 1790', as far as it fits beneath a text."""
+    """List what the corpus says of a document, 'year 1790', as far as it fits beneath a text."""
     known = [f"{name} {value}" for name, value in json.loads(metadata or "{}").items() if value is not None]
     return [fact for fact in known if len(fact) <= LONGEST_FACT][:MOST_FACTS]

@@ -16,7 +16,7 @@ Component = Neuron | Head
 
 
 def chosen(model: Mapping[str, Any]) -> Component | None:
-    """The component in the address; None if it names none. Raises AtlasError for one that this model does not have."""
+    """Read the component from the address; None if it names none. Raises AtlasError for one that this model does not have."""
     asked = st.query_params.get("at", "")
     if not asked:
         return None
@@ -27,12 +27,12 @@ def chosen(model: Mapping[str, Any]) -> Component | None:
 
 
 def size(kind: type[Component], model: Mapping[str, Any]) -> int:
-    """How many of the kind a layer has."""
+    """Count the components of a kind in a layer."""
     return int(model["n_heads"] if kind is Head else model["d_ffn"])
 
 
 def steps(where: Component, model: Mapping[str, Any]) -> str:
-    """Links to the component before, the one after and any other of its kind."""
+    """Build links to the component before, the one after and any other of its kind."""
     kind, n = type(where), size(type(where), model)
     here, last = where[0] * n + where[1], model["n_layers"] * n - 1
     places = {"Previous": here - 1, "Next": here + 1, "Random": random.randint(0, last)}
@@ -40,14 +40,14 @@ def steps(where: Component, model: Mapping[str, Any]) -> str:
 
 
 def begin(model: Mapping[str, Any]) -> str:
-    """Where to begin, as links: what the room shows without an address."""
+    """Suggest where to begin, as links: what the room shows without an address."""
     some = {kind: kind(random.randrange(model["n_layers"]), random.randrange(size(kind, model))) for kind in (Neuron, Head)}
     listed = " · ".join(links.anchor(links.component(where), f"{name} {where}") for name, where in zip(("neuron", "head"), some.values(), strict=True))
     return f"Every neuron and every attention head has a view of its own: write its address into the box above, or begin anywhere: {listed}"
 
 
 def tab(where: Component, tabs: Mapping[str, str]) -> str:
-    """The tab in the address, the first without one; its links are shown. Raises AtlasError for one that there is not."""
+    """Show links to the tabs and choose the one in the address, the first if it names none. Raises AtlasError for one that does not exist."""
     asked = st.query_params.get("tab", "") or next(iter(tabs))
     st.html(f'<nav class="tabs" aria-label="More of {where}">{"".join(tab_anchor(where, name, label, asked, tabs) for name, label in tabs.items())}</nav>')
     if asked not in tabs:

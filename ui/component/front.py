@@ -36,10 +36,9 @@ MEASURE_HEADS = "atlas ingest NAME.duckdb --model … --corpus … --head-statis
 
 
 def neuron(note: str, annotations: Sequence[str], card: Row, bins: Sequence[Row], tails: Mapping[str, Sequence[Row]], sweep: str) -> str:
-    """A note, the first of what people say of it, promoted and suppressed tokens and how large the coefficient is; beside them the first texts of both
-    tails on one scale.
+    """Lay out a neuron's note, the first of what people say of it, promoted and suppressed tokens and how large the coefficient is.
 
-    `sweep`: the command that finds these.
+    Beside them stand the first texts of both tails on one scale. `sweep`: the command that finds these.
     """
     promoted = f"<h2>Promotes</h2>{previews.chips(card['promotes'] or [])}<h2>Suppresses</h2>{previews.chips(card['suppresses'] or [])}"
     texts = "".join(f"<h2>{escape(heading)}</h2>{strips(rows, largest(tails.values()), sweep)}" for heading, rows in tails.items())
@@ -53,7 +52,7 @@ def largest(tails: Iterable[Sequence[Row]]) -> float:
 
 
 def strips(rows: Sequence[Row], largest: float, sweep: str) -> str:
-    """The first texts of a tail, or what finds them."""
+    """Draw the first texts of a tail, or name the command that finds them."""
     drawn = "".join(strip(row["tokens"], row["coefficients"], peak=row["peak"], largest=largest) for row in rows)
     if n_more := sum(row["n_in_sequence"] - 1 for row in rows):
         drawn += f'<p class="more">One text a sequence; {"this sequence has" if len(rows) == 1 else f"these {len(rows)} sequences have"} {n_more} more.</p>'
@@ -61,7 +60,7 @@ def strips(rows: Sequence[Row], largest: float, sweep: str) -> str:
 
 
 def spread(bins: Sequence[Row]) -> str:
-    """How large the coefficient is at how many positions; '' without a sweep."""
+    """Draw how large the coefficient is at how many positions; '' without a sweep."""
     if not bins:
         return ""
     counts = [0] * previews.WIDTH
@@ -71,7 +70,7 @@ def spread(bins: Sequence[Row]) -> str:
 
 
 def neuron_note(card: Row, density: Row | None, texts: Sequence[Row]) -> str:
-    """Say of a neuron in a sentence what its numbers do. density: its row of neurons_by_density; None without a sweep."""
+    """Describe in a sentence what a neuron's numbers say. density: its row of neurons_by_density; None without a sweep."""
     said = []
     if density:
         # what is not everywhere is not rounded to it
@@ -87,7 +86,7 @@ def neuron_note(card: Row, density: Row | None, texts: Sequence[Row]) -> str:
 
 
 def annotated(row: Row) -> str:
-    """What somebody wrote of it."""
+    """Format what somebody wrote of a neuron, with its kind and the annotator."""
     return f"<bdi>{escape(visible_line(row['description']))}</bdi> ({escape(row['kind'])}, <bdi>{escape(visible_line(row['annotator']))}</bdi>)"
 
 
@@ -103,8 +102,9 @@ LOOKS = {
 
 
 def head(card: Row | None, behaviours: Sequence[Row], directions: Sequence[Row], alike: Sequence[str], probe: str) -> str:
-    """What an attention head copies, reads and writes; beside it where it looks. `alike`: links to the heads that look most as it does;
-    `probe`: the command that finds where it looks.
+    """Lay out what an attention head copies, reads and writes; beside it where it looks.
+
+    `alike`: links to the heads that look most as it does; `probe`: the command that finds where it looks.
     """
     near = f"<p>Heads that look at the same: {' · '.join(alike)}</p>" if alike else ""
     left = f"<p>{head_note(card, behaviours)}</p>{near}" + "".join(direction(d) for d in directions[:4])
@@ -112,7 +112,7 @@ def head(card: Row | None, behaviours: Sequence[Row], directions: Sequence[Row],
 
 
 def head_note(card: Row | None, behaviours: Sequence[Row]) -> str:
-    """What the numbers say of a head, in a sentence."""
+    """Describe in a sentence what the numbers say of a head."""
     said = []
     over = [(row[kind] - row[f"{kind}_uniform"], row, kind) for row in behaviours for kind in ("text", "probe") if row[kind] is not None]
     if over:
@@ -134,7 +134,7 @@ def head_note(card: Row | None, behaviours: Sequence[Row]) -> str:
 
 
 def nearest(row: Row) -> str:
-    """What the nearest head has in common with it and what not; the first row of the question nearest_heads."""
+    """Describe what the nearest head has in common with this one and what not, from the first row of the question nearest_heads."""
     return (
         f"{Head(row['layer'], row['head'])} is nearest: {row['n_compared']} of its mean weights differ by {row['distance']:.3f} on average from this head's, "
         f"and most on {LOOKS[row['differs_most']]}, where it has {abs(row['difference']):.2f} {'more' if row['difference'] > 0 else 'less'}."
@@ -142,13 +142,13 @@ def nearest(row: Row) -> str:
 
 
 def direction(row: Row) -> str:
-    """One side of a direction of the head's weights, with the tokens of its two ends."""
+    """Format one side of a direction of the head's weights, with the tokens of its two ends."""
     ends = f"{previews.chips(row['top'][:6])} <span>against</span> {previews.chips(row['bottom'][:3])}"
     return f"<h2>Direction {row['direction_rank']} {escape(row['side'])}s ({row['share']:.0%} of its weights)</h2>{ends}"
 
 
 def looks(behaviours: Sequence[Row], probe: str) -> str:
-    """Where it looks, as a small table, or what finds it."""
+    """Tabulate where a head looks, or name the command that finds it."""
     if not behaviours:
         return f"<h2>Where it looks</h2><p>Not known: {escape(probe)}</p>"
     titles = {"probe": "on repeats", "probe_uniform": "equal weights", "text": "on text", "text_uniform": "equal weights"}

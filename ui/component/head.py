@@ -31,13 +31,13 @@ CIRCUITS = {"ov": "What it reads and writes", "qk": "What asks, and what is look
 
 
 def show(where: Head) -> None:
-    """All of it."""
+    """Show all of a head: what it does at a glance, and the tab that the address asks for."""
     glance(where)
     OPENED[choosing.tab(where, TABS)](where)
 
 
 def glance(where: Head) -> None:
-    """The answer: where it looks, and what its weights read and write."""
+    """Show the answer: where the head looks, and what its weights read and write."""
     here = where._asdict()
     cards, behaviours = (data.ask(name, **here).frame.to_dicts() for name in ("head_card", "head_behaviours"))
     near = [Head(*place) for place in data.ask("nearest_heads", **here).frame.head(N_NEAR).select("layer", "head").iter_rows()]
@@ -48,7 +48,7 @@ def glance(where: Head) -> None:
 
 
 def tokens(where: Head) -> None:
-    """Singular directions of both circuits, in the vocabulary."""
+    """Show the singular directions of both circuits, in the vocabulary."""
     if not panels.is_here("head_tokens"):
         return
     for circuit, heading in CIRCUITS.items():
@@ -58,7 +58,7 @@ def tokens(where: Head) -> None:
 
 
 def composition(where: Head) -> None:
-    """Which heads it reads, and which read it."""
+    """Show which heads it reads, and which read it."""
     kind = asked.word("Through what the later head reads", "kind", ["k", "q", "v"])
     for column, heading, name in zip(st.columns(2), ("Reads from", "Read by"), ("composition_into", "composition_from"), strict=True):
         with column:
@@ -73,7 +73,7 @@ def distance(where: Head) -> None:
 
 
 def neighbours(where: Head) -> None:
-    """Heads that look at the same, by what was measured of all heads."""
+    """Show heads that look at the same, by what was measured of all heads."""
     found = data.ask("nearest_heads", **where._asdict())
     if found.frame.is_empty():
         blocks.empty(*UNMEASURED)
@@ -83,7 +83,7 @@ def neighbours(where: Head) -> None:
 
 
 def distances(bins: pl.DataFrame) -> charts.AnyChart:
-    """Bars of the attention at each distance, and a tick where equal weights would put it. bins: of the question attention_distance_profile."""
+    """Draw bars of the attention at each distance, and a tick where equal weights would put it. bins: of the question attention_distance_profile."""
     ends = bins.select("first_distance", "last_distance").iter_rows()
     shown = bins.with_columns(pl.Series("back", [f"{a}" if a == b else f"{a} to {b}" for a, b in ends]))
     base = alt.Chart(shown).encode(x=alt.X("back:O", sort=None, title="Tokens back", axis=alt.Axis(labelAngle=0, labelOverlap=True)))

@@ -28,7 +28,7 @@ LEGEND = (
 
 
 def triggers(where: Neuron, width: int, per_sequence: int | None) -> None:
-    """Both tails as coloured text, on one scale. per_sequence: texts of one sequence at most, None for all."""
+    """Show both tails as coloured text, on one scale. per_sequence: texts of one sequence at most, None for all."""
     st.text(LEGEND)
     shown = {"n": N_TEXTS, "width": width, "per_sequence": per_sequence}
     answers = {tail: data.ask("trigger_contexts", **where._asdict(), tail=tail, **shown) for tail in TAILS}
@@ -45,7 +45,7 @@ def triggers(where: Neuron, width: int, per_sequence: int | None) -> None:
 
 
 def prediction(row: Mapping[str, Any], traced: Container[int]) -> str:
-    """A link to what the model predicts at a trigger; where that is not traced, to the text up to it as a prompt, which waits for Run."""
+    """Link to what the model predicts at a trigger; where that is not traced, to the text up to it as a prompt, which waits for Run."""
     if row["position_id"] in traced:
         return links.anchor(links.prediction(row["position_id"]), "its prediction")
     read = "".join(row["tokens"][: row["peak"] + 1])[-MOST_PROMPT:]
@@ -67,13 +67,13 @@ UNMOVED = "At no traced position is this neuron among those that move the predic
 
 
 def show(where: Neuron) -> None:
-    """All of it."""
+    """Show all of a neuron: what it does at a glance, and the tab that the address asks for."""
     glance(where)
     OPENED[choosing.tab(where, TABS)](where)
 
 
 def glance(where: Neuron) -> None:
-    """The answer: what triggers it, what it writes, how large its coefficient is."""
+    """Show the answer: what triggers the neuron, what it writes, how large its coefficient is."""
     here = where._asdict()
     card = data.ask("neuron_card", **here).frame.row(0, named=True)
     shown = {"n": FIRST, "width": NARROW, "per_sequence": 1}
@@ -99,7 +99,7 @@ def value_tokens(where: Neuron) -> None:
 
 
 def circuits(where: Neuron) -> None:
-    """Virtual weights: which neurons of earlier layers it reads, which of later layers read it."""
+    """Show virtual weights: which neurons of earlier layers it reads, which of later layers read it."""
     for column, heading, name in zip(st.columns(2), ("Reads from", "Writes to"), ("neuron_writers", "neuron_readers"), strict=True):
         with column:
             st.header(heading, anchor=False)
@@ -107,7 +107,7 @@ def circuits(where: Neuron) -> None:
 
 
 def numbers(where: Neuron) -> None:
-    """The histogram with its scale, and every number about it."""
+    """Show the histogram with its scale, and every number about the neuron."""
     histogram = data.ask("coefficient_histogram", **where._asdict())
     blocks.figure(charts.histogram(histogram.frame), histogram, "histogram")
     panels.card("neuron_card", **where._asdict())

@@ -16,7 +16,7 @@ COMMANDS = {
 
 
 def is_here(name: str) -> bool:
-    """Whether what a question reads is in this atlas; if not, what to run is said."""
+    """Check whether what a question reads is in this atlas; if not, show what to run."""
     lacking = missing_run(data.atlas().con, question(name).sql)
     if lacking:
         blocks.empty(
@@ -26,7 +26,7 @@ def is_here(name: str) -> bool:
 
 
 def rows(name: str, note: str, columns: list[str] | None = None, **arguments: object) -> None:
-    """A question's rows as a table, or what it lacks."""
+    """Show a question's rows as a table, or what it lacks."""
     if is_here(name):
         blocks.table(data.ask(name, **arguments), name, columns=columns, height=460, note=note)
 

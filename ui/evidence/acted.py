@@ -62,7 +62,7 @@ def suppression(frame: pl.DataFrame) -> str:
 
 
 def patching(frame: pl.DataFrame) -> str:
-    """From which layer on the last token carries the difference, until which the tokens that differ do, and which single update carries most."""
+    """Describe from which layer on the last token carries the difference, until which the tokens that differ do, and which single update carries most."""
     shown = one_way(frame)
     row, differs = first(shown), pl.col("token") != pl.col("from_token")
     carrying = shown.filter((pl.col("site") == "resid_post") & (pl.col("effect") >= 0.5))
@@ -83,23 +83,23 @@ def patching(frame: pl.DataFrame) -> str:
 
 
 def named(token: str) -> str:
-    """A token as it is read, and no more of one that somebody made long."""
+    """Show a token as it is read, cut where somebody made it long."""
     return visible(token[:LONGEST])
 
 
 def drawn(frame: pl.DataFrame) -> pl.DataFrame:
-    """Rows of the tokens that a picture has."""
+    """Select the rows of the tokens that a picture has."""
     return frame.filter(pl.col("index").rank("dense") <= MOST_DRAWN)
 
 
 def left_out(frame: pl.DataFrame) -> str:
-    """How much of a prompt the picture leaves out."""
+    """Describe how much of a prompt the picture leaves out; '' if nothing."""
     n = frame["index"].n_unique()
     return f" The picture has the first {MOST_DRAWN} of its {n:,} tokens." if n > MOST_DRAWN else ""
 
 
 def one_way(frame: pl.DataFrame) -> pl.DataFrame:
-    """Rows of patching of the first prompt that has states of an earlier one put in, else of the first pair."""
+    """Select rows of patching of the first prompt that has states of an earlier one put in, else of the first pair."""
     forth = frame.filter(pl.col("from_prompt") < pl.col("prompt"))
     row = first(forth if forth.height else frame)
     return frame.filter(prompt=row["prompt"], from_prompt=row["from_prompt"])
@@ -124,6 +124,6 @@ def completeness(row: Row) -> str:
 
 
 def most_complete(frame: pl.DataFrame) -> pl.DataFrame:
-    """Rows of saliency by the first method, score and baseline: where one is complete it comes first."""
+    """Select rows of saliency by the first method, score and baseline: where one is complete it comes first."""
     row = first(frame)
     return frame.filter(method=row["method"], score=row["score"], baseline=row["baseline"]).filter(pl.col("attribution").is_finite()).sort("index")

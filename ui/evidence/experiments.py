@@ -15,13 +15,13 @@ MOST_PROMPTS = 1_000
 
 
 def done(kind: str) -> list[str]:
-    """Finished experiments of a kind, the last first."""
+    """List the finished experiments of a kind, the last first."""
     found = data.ask("experiment_summary").frame.filter(kind=kind, status="finished")
     return [str(i) for i in found["experiment"].sort(descending=True)]
 
 
 def attributed() -> list[str]:
-    """Prompts of the saliency that is chosen, from 0."""
+    """List the prompts of the saliency that is chosen, from 0."""
     experiments = done("saliency")
     if not experiments:
         return []

@@ -80,7 +80,7 @@ def copies(frame: pl.DataFrame) -> str:
 
 
 def paradigms(frame: pl.DataFrame) -> pl.DataFrame:
-    """Those of all suites by a name of their own, the hardest first."""
+    """Select the paradigms of all suites, each by a name of its own, the hardest first."""
     return frame.drop_nulls("paradigm").sort("accuracy").with_columns(pl.format("{} ({}): {}", "suite", "kind", "paradigm").alias("paradigm"))
 
 
@@ -93,7 +93,7 @@ def suites(frame: pl.DataFrame) -> str:
 
 
 def parts(frame: pl.DataFrame) -> pl.DataFrame:
-    """Those of several corpora by names of their own."""
+    """Give the parts of several corpora names of their own."""
     return frame if frame["corpus_id"].n_unique() < 2 else frame.with_columns(pl.format("{} of corpus {}", "part", "corpus_id").alias("part"))
 
 

@@ -26,7 +26,7 @@ MAKING = "Making it from this atlas: a second for most items, half a minute or m
 
 
 def room() -> None:
-    """The items of a paper at the left, the chosen one beside them."""
+    """Show the items of a paper at the left, the chosen one beside them."""
     paper, corpus = choose_paper()
     items, chosen = st.columns([1, 2], gap="large")
     with items:
@@ -36,7 +36,7 @@ def room() -> None:
 
 
 def choose_paper() -> tuple[Paper, int | None]:
-    """The paper and the corpus_id, None for none chosen; beneath, what paper it is and what it is compared with."""
+    """Ask for the paper and the corpus_id, None for none chosen; beneath, show what paper it is and what it is compared with."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         paper = PAPERS[asked.word("Paper", "paper", list(PAPERS), on_change=begin_anew)]
         corpus = asked.corpus(of_one_text=any(item.is_of_one_text for item in paper.items))
@@ -47,17 +47,17 @@ def choose_paper() -> tuple[Paper, int | None]:
 
 
 def names(paper: Paper) -> dict[str, Item]:
-    """The paper's items by their names within it, as `atlas paper --only` takes them."""
+    """Map names within the paper to its items, as `atlas paper --only` takes them."""
     return {item.name.removeprefix(f"{paper.name}_"): item for item in paper.items}
 
 
 def begin_anew() -> None:
-    """At the first item of another paper: the address must not keep the item of the former."""
+    """Begin at the first item of another paper: the address must not keep the item of the former."""
     st.session_state["item"] = next(iter(names(PAPERS[st.session_state["paper"]])))
 
 
 def choose_item(paper: Paper, corpus: int | None) -> Item:
-    """One of the paper's items, each with its place and title and whether this atlas has what it needs."""
+    """Ask for one of the paper's items, each with its place and title and whether this atlas has what it needs."""
     absent = reasons(data.shown(), paper.name, corpus)
     items = names(paper)
     lines = {name: f"{item.place}: {item.heading}{' (not here)' if absent[item.name] else ''}" for name, item in items.items()}
@@ -66,20 +66,20 @@ def choose_item(paper: Paper, corpus: int | None) -> Item:
 
 @st.cache_data(max_entries=16, show_spinner=False)
 def reasons(snapshot: Snapshot, paper: str, corpus: int | None) -> dict[str, str | None]:
-    """Item → why this atlas cannot give it."""
+    """Map each item to why this atlas cannot give it, None if it can."""
     a = data.opened(snapshot)
     return {item.name: missing(a.con, a.path.name, item.needs, corpus) for item in PAPERS[paper].items}
 
 
 @st.cache_resource(max_entries=64, show_spinner=MAKING)
 def make(snapshot: Snapshot, paper: str, name: str, corpus: int | None, threshold: float | None) -> Made:
-    """An item as it is made for this atlas; it is shared, and nobody changes it."""
+    """Make an item for this atlas; it is shared, and nobody changes it."""
     item = next(item for item in PAPERS[paper].items if item.name == name)
     return make_item(data.opened(snapshot), item, {"corpus": corpus, "threshold": threshold})
 
 
 def show(paper: Paper, item: Item, corpus: int | None) -> None:
-    """The item with all that is printed of it, or what it waits for."""
+    """Show the item with all that is printed of it, or what it waits for."""
     st.header(item.heading)
     st.text(f"{item.place} · {item.name}")
     reason = reasons(data.shown(), paper.name, corpus)[item.name]
@@ -98,7 +98,7 @@ def show(paper: Paper, item: Item, corpus: int | None) -> None:
 
 
 def draw(paper: Paper, made: Made, frame: pl.DataFrame) -> None:
-    """All that is printed of an item."""
+    """Show all that is printed of an item."""
     chart(made.item, frame)
     st.text(made.caption)
     beside(paper, made.item, frame)
@@ -106,7 +106,7 @@ def draw(paper: Paper, made: Made, frame: pl.DataFrame) -> None:
 
 
 def choose_threshold(item: Item) -> float | None:
-    """The threshold of an item that has one, in logits."""
+    """Ask for the threshold of an item that has one, in logits; None of others."""
     default = item.arguments({}).get("threshold")
     if not isinstance(default, float):
         return None
@@ -115,13 +115,13 @@ def choose_threshold(item: Item) -> float | None:
 
 
 def wait(reason: str) -> None:
-    """What is missing, and what to run."""
+    """Show what is missing, and what to run."""
     what, _, commands = reason.partition(": `")
     blocks.empty(f"Not here yet: {what}.", "\n".join(re.findall(r"[^`]+(?=`)", commands)[::2]))
 
 
 def chart(item: Item, frame: pl.DataFrame) -> None:
-    """The figure as it is printed, at the size that index.html has it: its letters are of 8 pt."""
+    """Show the figure as it is printed, at the size that index.html has it: its letters are of 8 pt."""
     if item.chart is None:
         return
     drawn = item.chart(frame)
@@ -131,7 +131,7 @@ def chart(item: Item, frame: pl.DataFrame) -> None:
 
 
 def beside(paper: Paper, item: Item, frame: pl.DataFrame) -> None:
-    """What the paper reports, marked as theirs, beside the same of this atlas; and what was left out."""
+    """Show what the paper reports, marked as theirs, beside the same of this atlas; and what was left out."""
     lines = comparison(frame, item, paper)
     for column, name, line in zip(st.columns(2) if lines else [], ("In the paper", "Here"), lines, strict=False):
         with column.container(border=True, height="stretch"):
@@ -141,7 +141,7 @@ def beside(paper: Paper, item: Item, frame: pl.DataFrame) -> None:
 
 
 def table(item: Item, frame: pl.DataFrame) -> None:
-    """The rows as they are printed."""
+    """Show the rows as they are printed."""
     meanings = item.asked.columns if item.asked else {}
     headings = {heading: meanings.get(column, "") for column, heading in item.columns.items()}
     shown = printed(frame, item)
@@ -151,7 +151,7 @@ def table(item: Item, frame: pl.DataFrame) -> None:
 
 
 def take_away(made: Made, frame: pl.DataFrame, choices: dict[str, object]) -> None:
-    """The SQL or what stands for it, and the files that `atlas paper` writes."""
+    """Offer the SQL or what stands for it, and the files that `atlas paper` writes."""
     item = made.item
     with st.container(horizontal=True, gap="small"):
         if item.asked:
@@ -163,7 +163,7 @@ def take_away(made: Made, frame: pl.DataFrame, choices: dict[str, object]) -> No
 
 
 def files(made: Made, frame: pl.DataFrame) -> blocks.Files:
-    """Button → file, as `atlas paper` writes them."""
+    """Map each button to its file, as `atlas paper` writes them."""
     name = made.item.name
     figures = blocks.figure_files(name, made.item.chart(frame)) if made.item.chart else {}
     tables = {label: (f"{name}.{suffix}", partial(table_bytes, made, suffix)) for label, suffix in TABLES.items()}

@@ -23,7 +23,7 @@ DIVERGING = ["#5E3C99", "#F7F7F7", "#E66101"]
 
 
 def heads(frame: pl.DataFrame, column: str, title: str, scale: alt.Scale) -> AnyChart:
-    """Every head as a cell: layers from below, heads from the left, the column as colour."""
+    """Draw every head as a cell: layers from below, heads from the left, the column as colour."""
     shown = frame.select("layer", "head", pl.col(column).alias("value"), name=named(frame))
     return (
         alt.Chart(shown)
@@ -39,7 +39,7 @@ def heads(frame: pl.DataFrame, column: str, title: str, scale: alt.Scale) -> Any
 
 
 def named(frame: pl.DataFrame, prefix: str = "") -> pl.Series:
-    """Addresses of heads: 'L3H7'."""
+    """Write the addresses of heads, such as 'L3H7'."""
     return pl.Series([str(Head(*place)) for place in frame.select(f"{prefix}layer", f"{prefix}head").iter_rows()], dtype=pl.String)
 
 
@@ -60,7 +60,7 @@ def memory(frame: pl.DataFrame) -> AnyChart:
 
 
 def edges(frame: pl.DataFrame) -> AnyChart:
-    """The strongest pairs as lines from the earlier head up to the later one, the wider the further above chance."""
+    """Draw the strongest pairs as lines from the earlier head up to the later one, the wider the further above chance."""
     strong = frame.head(MOST_EDGES)
     shown = strong.select("layer", "head", "from_layer", "from_head", "excess", later=named(strong), earlier=named(strong, "from_"))
     ends = pl.concat([
@@ -80,7 +80,7 @@ def edges(frame: pl.DataFrame) -> AnyChart:
 
 
 def bars(frame: pl.DataFrame, x: str, y: str, title: str, format: str = "~f") -> AnyChart:
-    """A bar each of the first rows, in their order."""
+    """Draw a bar for each of the first rows, in their order."""
     shown = frame.head(MOST_BARS).select(
         pl.col(x).cast(pl.String).fill_null("all").map_elements(visible, return_dtype=pl.String).alias("name"), pl.col(y).alias("value")
     )
@@ -97,7 +97,7 @@ def bars(frame: pl.DataFrame, x: str, y: str, title: str, format: str = "~f") ->
 
 
 def side_by_side(frame: pl.DataFrame, x: str, columns: dict[str, str], title: str) -> AnyChart:
-    """Bars of several columns for each of the first rows: column → its name."""
+    """Draw bars of several columns for each of the first rows. columns: column → its name."""
     held = {column: name for column, name in columns.items() if frame[column].count()}
     shown = frame.head(MOST_BARS).select(pl.col(x).cast(pl.String).fill_null("all").alias("name"), *held).rename(held)
     long = shown.unpivot(index="name", variable_name="series", value_name="value").drop_nulls("value")
@@ -116,7 +116,7 @@ def side_by_side(frame: pl.DataFrame, x: str, columns: dict[str, str], title: st
 
 
 def curve(frame: pl.DataFrame, x: str, y: str, titles: tuple[str, str], *, is_diagonal: bool = False) -> AnyChart:
-    """A share over another; the diagonal, if asked for, is where both are equal."""
+    """Draw a share over another; the diagonal, if asked for, is where both are equal."""
     base = alt.Chart(frame.drop_nulls([x, y])).encode(
         x=alt.X(f"{x}:Q", title=titles[0], axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])),
         y=alt.Y(f"{y}:Q", title=titles[1], axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])),
@@ -130,7 +130,7 @@ def curve(frame: pl.DataFrame, x: str, y: str, titles: tuple[str, str], *, is_di
 
 
 def tried(frame: pl.DataFrame) -> AnyChart:
-    """Perplexity over λ for each number of neighbours, at the temperature that was chosen."""
+    """Draw perplexity over λ for each number of neighbours, at the temperature that was chosen."""
     chosen = frame.filter(pl.col("is_chosen"))
     at = frame.filter(pl.col("temperature") == chosen["temperature"][0]) if chosen.height else frame
     finite = at.filter(pl.col("perplexity").is_finite()).with_columns(pl.format("k = {}", "k").alias("series"))
@@ -142,7 +142,7 @@ def tried(frame: pl.DataFrame) -> AnyChart:
 
 
 def patched(frame: pl.DataFrame) -> AnyChart:
-    """Every token of the prompt, with the other's behind it where they differ."""
+    """Draw a heat map with every token of the prompt, the other prompt's behind it where they differ."""
     shown = acted.drawn(acted.one_way(frame))
     tokens = shown.unique("index").sort("index")
     pairs = tokens.select("token", "from_token").iter_rows()
@@ -152,7 +152,7 @@ def patched(frame: pl.DataFrame) -> AnyChart:
 
 
 def attributions(frame: pl.DataFrame) -> AnyChart:
-    """A bar for each token, in the order of the text."""
+    """Draw a bar for each token, in the order of the text."""
     shown = acted.drawn(acted.most_complete(frame)).select("index", "token", "attribution")
     named = shown.with_columns(pl.Series("name", [f"{index} {acted.named(token)}" for index, token, _ in shown.iter_rows()], dtype=pl.String))
     return (

@@ -32,7 +32,7 @@ CSS = """<style>
 
 
 def asked_for() -> str:
-    """The topic in the address, the first if there is none. Raises AtlasError for one that there is not."""
+    """Read the topic from the address, the first if there is none. Raises AtlasError for one that does not exist."""
     name = st.query_params.get("show", next(iter(HEADINGS)))
     if name not in HEADINGS:
         frame.title("Evidence")
@@ -41,7 +41,7 @@ def asked_for() -> str:
 
 
 def list_topics(name: str) -> None:
-    """Links to all of them, `name` marked."""
+    """Show links to all topics, `name` marked."""
     here = {"aria_current": "page"}
     items = "".join(f"<li>{links.anchor(links.evidence(topic), heading, **(here if topic == name else {}))}</li>" for topic, heading in HEADINGS.items())
     st.html(CSS)
@@ -49,7 +49,7 @@ def list_topics(name: str) -> None:
 
 
 def show(topic: Topic) -> None:
-    """The whole of a topic, but for its heading."""
+    """Show the whole of a topic, but for its heading."""
     lacking = [lack(panel, None) for panel in topic.panels]
     # nothing to choose from, and one reason for all
     if all(lacking) and len(set(lacking)) == 1:
@@ -66,7 +66,7 @@ def show(topic: Topic) -> None:
 
 
 def taken(panel: Panel, choice: Choice) -> Parameter | None:
-    """The parameter of the panel's question that a choice goes to."""
+    """Find the parameter of the panel's question that a choice goes to; None if there is none."""
     return named(panel, choice.argument) if choice.of in ("", panel.question) else None
 
 
@@ -75,7 +75,7 @@ def named(panel: Panel, argument: str) -> Parameter | None:
 
 
 def choose(choice: Choice, p: Parameter) -> object:
-    """What the widget holds, of the parameter's type."""
+    """Show the widget of a choice and read what it holds, of the parameter's type."""
     words = choice.words() if callable(choice.words) else choice.words
     if words:
         found = asked.one(choice.label, choice.key, words, words[0], width=240)
@@ -89,7 +89,7 @@ def choose(choice: Choice, p: Parameter) -> object:
 
 @blocks.alone
 def draw(panel: Panel, chosen: Mapping[str, object], key: str) -> None:
-    """A question, its answer in a sentence, the picture and the rows; or what the atlas lacks for it."""
+    """Show a question, its answer in a sentence, the picture and the rows; or what the atlas lacks for it."""
     st.header(question(panel.question).title, anchor=False)
     if reason := lack(panel, chosen.get("corpus")):
         wait(reason)
@@ -112,7 +112,7 @@ def picture(chart: charts.AnyChart | None, found: data.Answer, key: str) -> None
 
 
 def listed(panel: Panel, found: data.Answer, key: str) -> None:
-    """The first of the rows, and how many there are."""
+    """Show the first of the rows, and how many there are."""
     if not panel.rows:
         return
     first = found.frame.head(panel.rows)
@@ -128,12 +128,12 @@ def lack(panel: Panel, corpus: object) -> str | None:
 
 @st.cache_data(max_entries=256, show_spinner=False)
 def reason(snapshot: Snapshot, needs: tuple[str, ...], corpus: object) -> str | None:
-    """Why this atlas cannot give what needs these; None if it can."""
+    """Find why this atlas cannot give what needs these; None if it can."""
     a = data.opened(snapshot)
     return missing(a.con, a.path.name, needs, corpus)
 
 
 def wait(reason: str) -> None:
-    """What is missing, and what to run."""
+    """Show what is missing, and what to run."""
     what, _, commands = reason.partition(": `")
     blocks.empty(f"Not here yet: {what}.", "\n".join(re.findall(r"[^`]+(?=`)", commands)[::2]))

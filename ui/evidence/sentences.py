@@ -17,17 +17,17 @@ def first(frame: pl.DataFrame) -> Row:
 
 
 def head(row: Row, prefix: str = "") -> str:
-    """'L3H7'."""
+    """Write a head's address, such as 'L3H7'."""
     return str(Head(row[f"{prefix}layer"], row[f"{prefix}head"]))
 
 
 def signed(value: float | None, format: str = "+.2f") -> str:
-    """With a true minus; – where there is none."""
+    """Format a number with its sign, a true minus; – where there is none."""
     return NONE if value is None else f"{value:{format}}".replace("-", "−")
 
 
 def table4(frame: pl.DataFrame) -> str:
-    """What the largest and the smallest of ten dominant sub-updates add, and what most eliminations take down."""
+    """Describe what the largest and the smallest of ten dominant sub-updates add, and what most eliminations take down."""
     said = [
         f"at {row['n_events']:,} events of {row['event']} the strongest of the ten adds {signed(row['max_score'])} and the weakest {signed(row['min_score'])}"
         for row in frame.filter(selection="dominant").iter_rows(named=True)
@@ -37,7 +37,7 @@ def table4(frame: pl.DataFrame) -> str:
 
 
 def echo(frame: pl.DataFrame, n: str, n_input: str) -> str:
-    """How many eliminations take down the token just read, and what that means; '' where there is none."""
+    """Describe how many eliminations take down the token just read, and what that means; '' where there is none."""
     if not frame.height or not int(frame[n].sum()):
         return ""
     return (
@@ -81,7 +81,7 @@ def eliminations(frame: pl.DataFrame) -> str:
 
 
 def behaviour(frame: pl.DataFrame) -> str:
-    """Of heads in the order of what they show most."""
+    """Describe which head shows a behaviour most; rows are in the order of what heads show most."""
     row = first(frame)
     column, where = ("text", "on text") if row["probe"] is None else ("probe", "on random tokens")
     value, chance = row[column], row[f"{column}_uniform"]

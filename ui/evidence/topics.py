@@ -13,12 +13,12 @@ WEIGHTS_SAY = "No pair of heads reaches this threshold: set a lower one."
 
 
 def probed_tasks() -> list[str]:
-    """The tasks that some run has probes of."""
+    """List the tasks that some run has probes of."""
     return [task for task in PROBE_TASKS if not data.ask("probe_layers", task=task).frame.is_empty()]
 
 
 def probed_layers() -> list[str]:
-    """Layers with a probe of resid_post, the last first; of the first task that there is."""
+    """List the layers where the first task that there is has a probe of resid_post, the last first."""
     for task in probed_tasks()[:1]:
         found = data.ask("probe_layers", task=task).frame.filter(site="resid_post")
         return [str(layer) for layer in found["layer"].unique().sort(descending=True)]
@@ -26,7 +26,7 @@ def probed_layers() -> list[str]:
 
 
 def retrieved() -> list[str]:
-    """Retrievals, the last first."""
+    """List the retrievals, the last first."""
     return [str(i) for i in data.ask("knn_result").frame["retrieval"].unique().sort(descending=True)]
 
 

@@ -36,7 +36,7 @@ LIGHT, DARK = Dress("#111111", "#FFFFFF", "#BBBBBB"), Dress("#ECECEC", "#1C1E24"
 
 
 def cells(density: pl.DataFrame, labelled: pl.DataFrame, area: Area, n_layers: int, things: str, dress: Dress = LIGHT) -> AnyChart:
-    """Rows of map_density as squares, stronger for more points, their mean layer as colour; names from rows of map_cells, where they fit."""
+    """Draw rows of map_density as squares, stronger for more points, mean layer as colour; names are from rows of map_cells, where they fit."""
     squares = (
         alt.Chart(density.with_columns(x2=pl.col("x") + pl.col("side"), y2=pl.col("y") + pl.col("side")))
         .mark_rect()
@@ -55,7 +55,7 @@ def cells(density: pl.DataFrame, labelled: pl.DataFrame, area: Area, n_layers: i
 
 
 def points(rows: pl.DataFrame, area: Area, n_layers: int, dress: Dress = LIGHT, href: Callable[[dict[str, object]], str | None] = lambda _: None) -> AnyChart:
-    """Rows of map_points, one mark each, its layer as colour, named where there is room; `href`: where a row leads."""
+    """Draw rows of map_points, one mark each, its layer as colour, named where there is room; `href`: where a row leads."""
     shown = rows.select("x", "y", "layer").with_columns(
         pl.Series("name", [name_of(row) for row in rows.iter_rows(named=True)], dtype=pl.String),
         pl.Series("tokens", [" · ".join(visible(t) for t in found or []) for found in rows["tokens"].to_list()], dtype=pl.String),
@@ -73,7 +73,7 @@ def points(rows: pl.DataFrame, area: Area, n_layers: int, dress: Dress = LIGHT, 
 
 
 def with_found(chart: AnyChart, rows: pl.DataFrame, area: Area) -> AnyChart:
-    """Rows of map_found in rings upon a chart of the map; those outside the area are left out."""
+    """Draw rows of map_found as rings upon a chart of the map; those outside the area are left out."""
     inside = rows.filter(pl.col("x").is_between(area.x_min, area.x_max), pl.col("y").is_between(area.y_min, area.y_max))
     shown = inside.select("x", "y").with_columns(pl.Series("name", [name_of(row) for row in inside.iter_rows(named=True)], dtype=pl.String))
     rings = alt.Chart(shown).mark_point(size=160, strokeWidth=3, color=FOUND, filled=False, opacity=1).encode(
@@ -83,17 +83,17 @@ def with_found(chart: AnyChart, rows: pl.DataFrame, area: Area) -> AnyChart:
 
 
 def name_of(row: dict[str, object]) -> str:
-    """'L3N17', 'position 136 after layer 3'."""
+    """Name a point: 'L3N17', 'position 136 after layer 3'."""
     return str(Neuron(row["layer"], row["neuron"])) if row["neuron"] is not None else f"position {row['position_id']} after layer {row['layer']}"  # type: ignore[arg-type]
 
 
 def first_names(rows: pl.DataFrame) -> list[str]:
-    """The first token that each row promotes, '' for none."""
+    """Find the first token that each row promotes, '' for none."""
     return [(names(found[:1]) or [""])[0] for found in (tokens or [] for tokens in rows["tokens"].to_list())]
 
 
 def letters(named: Sequence[Named], area: Area, dress: Dress, above: float = 0) -> list[alt.Chart]:
-    """Names for each of the widths, of which the chart shows one by its own; and the same letters beneath, drawn wide in the paper's colour."""
+    """Draw names for each of the widths, of which the chart shows one by its own; and beneath, the same letters drawn wide in the paper's colour."""
     of_width = {f"at_{width}": [label.text for label in place(named, area, width, HEIGHT, above=above)] for width in FITTED}
     shown = pl.DataFrame({"x": [float(n.x) for n in named], "y": [float(n.y) for n in named], **of_width}, schema_overrides=dict.fromkeys(of_width, pl.String))
     shown = shown.filter(pl.any_horizontal(pl.col(*of_width) != ""))
@@ -109,7 +109,7 @@ def letters(named: Sequence[Named], area: Area, dress: Dress, above: float = 0) 
 
 
 def brush() -> alt.Parameter:
-    """Its edges reach the page as selection.area.x and .y."""
+    """Build the selection of an area by drawing: its edges reach the page as selection.area.x and .y."""
     return alt.selection_interval(name="area", encodings=["x", "y"])
 
 
@@ -126,7 +126,7 @@ def up(area: Area) -> alt.Y:
 
 
 def layer_colour(column: str, title: str, n_layers: int) -> alt.Color:
-    """Above the chart, where it takes no width."""
+    """Colour by layer, with the legend above the chart, where it takes no width."""
     legend = alt.Legend(orient="top", direction="horizontal", gradientLength=160, tickCount=min(4, max(n_layers - 1, 1)), format="d")
     return alt.Color(f"{column}:Q", title=title, scale=alt.Scale(domain=[0, max(n_layers - 1, 1)], range=LAYERS, interpolate="lab"), legend=legend)
 

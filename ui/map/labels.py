@@ -54,7 +54,10 @@ class Label(NamedTuple):
 
 
 def place(things: Sequence[Named], area: Area, width: float, height: float, *, above: float = 0) -> list[Label]:
-    """A name for each thing, those first that come first; its middle is `above` px above the thing. A chart that is wider and as high has room for them too."""
+    """Choose a name for each thing, those first that come first; its middle is `above` px above the thing.
+
+    A chart that is wider and as high has room for them too.
+    """
     taken: list[Box] = []
     found = []
     for thing in things:
@@ -79,7 +82,7 @@ def is_free(label: Label, taken: Sequence[Box], width: float, height: float) -> 
 
 
 def width_of(text: str) -> float:
-    """px that a text takes at most."""
+    """Compute the px that a text takes at most."""
     return sum(map(width_of_character, text))
 
 
@@ -91,19 +94,22 @@ def width_of_character(character: str) -> float:
 
 
 def names(tokens: Sequence[str | None]) -> list[str]:
-    """What a cell may be called: two of its tokens, or one; words before pieces of words, and nothing that has no text or is no whole character."""
+    """List what a cell may be called: two of its tokens, or one.
+
+    Words come before pieces of words, and what has no text or is no whole character is left out.
+    """
     ordered = sorted((token for token in tokens if token is not None and not is_broken(token)), key=lambda token: not is_word(token))
     shown = [shortened(visible(token)).removeprefix(SPACE) or SPACE for token in ordered]
     return [" · ".join(shown[:n]) for n in (2, 1) if len(shown) >= n]
 
 
 def is_word(token: str) -> bool:
-    """Whether a token begins a word and has letters enough to be one."""
+    """Tell whether a token begins a word and has letters enough to be one."""
     return token[:1].isspace() and len(token.strip()) > 2 and token.strip().isalpha()
 
 
 def is_broken(token: str) -> bool:
-    """Whether a token is bytes that are no whole character: spelt out, or U+FFFD where an earlier release read them."""
+    """Tell whether a token is bytes that are no whole character: spelt out, or U+FFFD where an earlier release read them."""
     return "\ufffd" in token or (token.strip().startswith("⟨") and token.endswith("⟩"))
 
 

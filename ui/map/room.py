@@ -45,12 +45,12 @@ def choose_layout() -> str:
 
 
 def choose_layer() -> int | None:
-    """None takes all."""
+    """Ask for a layer; None takes all."""
     return asked.number("Layer", "map_layer", value=None, placeholder="all", width=140)
 
 
 def whole(layout: str) -> Area | None:
-    """The extent of a layout; None if there is none."""
+    """Compute the extent of a layout; None if there is none."""
     squares = data.ask("map_density", layout=layout).frame
     if squares.is_empty():
         return None
@@ -59,7 +59,7 @@ def whole(layout: str) -> Area | None:
 
 
 def chosen() -> Area | None:
-    """The area in the address. Raises AtlasError for what is none."""
+    """Read the area from the address; None if it has none. Raises AtlasError for what is no area."""
     text = st.query_params.get("area", "")
     if not text:
         return None
@@ -81,14 +81,14 @@ def go(area: Area | None) -> None:
 
 
 def brushed(key: str) -> None:
-    """To the area that was drawn on the chart of that key."""
+    """Go to the area that was drawn on the chart of that key."""
     drawn = st.session_state[key].selection.get("area") or {}
     if "x" in drawn and "y" in drawn:
         go(Area(*sorted(drawn["x"]), *sorted(drawn["y"])))
 
 
 def wider(area: Area, everything: Area) -> Area | None:
-    """Twice as wide and high about the same middle; None if that is all."""
+    """Double the width and height of an area about the same middle; None if that is all."""
     width, height = area.x_max - area.x_min, area.y_max - area.y_min
     out = Area(area.x_min - width / 2, area.x_max + width / 2, area.y_min - height / 2, area.y_max + height / 2)
     covers = out.x_min <= everything.x_min and out.x_max >= everything.x_max and out.y_min <= everything.y_min and out.y_max >= everything.y_max
@@ -101,7 +101,7 @@ def buttons(area: Area | None, everything: Area) -> None:
 
 
 def looked_for(layout: str, layer: int | None) -> data.Answer | None:
-    """Where the address or the token in the search field lies; None if nothing is looked for. Raises AtlasError for what this model does not have."""
+    """Find where the address or token in the search field lies; None if nothing is looked for. Raises AtlasError for what this model does not have."""
     text = st.text_input("Find on the map", key="find", bind="query-params", placeholder="L20N100 or a token", width=220).strip().replace(SPACE, " ")
     if not text:
         return None
@@ -112,7 +112,7 @@ def looked_for(layout: str, layer: int | None) -> data.Answer | None:
 
 
 def address(text: str) -> Neuron | None:
-    """The neuron that a text names; None where it names none."""
+    """Read the neuron that a text names; None where it names none."""
     try:
         found = parse_address(text)
     except AtlasError:
@@ -121,7 +121,7 @@ def address(text: str) -> Neuron | None:
 
 
 def show(layout: str, layer: int | None, area: Area | None, everything: Area, n_layers: int, found: data.Answer | None) -> None:
-    """What lies in an area, None for all: squares, or points one by one where they are few; as a chart that can be drawn on, and as a table."""
+    """Show what lies in an area, None for all: squares, or points one by one where they are few; as a chart that can be drawn on, and as a table."""
     edges = area._asdict() if area else {}
     density = data.ask("map_density", layout=layout, layer=layer, **edges)
     n, shown, things = int(density.frame["n_points"].sum()), area or everything, THINGS[layout]
@@ -156,7 +156,7 @@ def show(layout: str, layer: int | None, area: Area | None, everything: Area, n_
 
 
 def said_of(found: data.Answer, things: str, shown: Area) -> str:
-    """How many were found, and how many of them lie elsewhere."""
+    """Describe how many were found, and how many of them lie elsewhere."""
     n = found.frame.height
     inside = found.frame.filter(found.frame["x"].is_between(shown.x_min, shown.x_max) & found.frame["y"].is_between(shown.y_min, shown.y_max)).height
     if not n:
@@ -165,7 +165,7 @@ def said_of(found: data.Answer, things: str, shown: Area) -> str:
 
 
 def leads(row: dict[str, object]) -> str | None:
-    """Where a point leads."""
+    """Write the address that a point leads to; None if nowhere."""
     link = links.of_row(row)
     return None if link is None else links.href(link)
 
@@ -173,7 +173,7 @@ def leads(row: dict[str, object]) -> str | None:
 def draw(
     of_dress: Callable[[map_charts.Dress], charts.AnyChart], rings: pl.DataFrame | None, shown: Area, dress: map_charts.Dress, answer: data.Answer, key: str
 ) -> None:
-    """A chart to draw on: the rectangle becomes the area looked at. On paper it is light whatever the page is."""
+    """Show a chart to draw on: the rectangle becomes the area looked at. On paper it is light whatever the page is."""
     screen, paper = (made if rings is None else map_charts.with_found(made, rings, shown) for made in map(of_dress, (dress, map_charts.LIGHT)))
     st.altair_chart(screen, key=key, width="stretch", on_select=lambda: brushed(key), selection_mode="area", alt=answer.title)
     blocks.take_away(answer, key, paper)

@@ -42,7 +42,7 @@ class View:
     is_whole: bool = False
 
     def parameters(self) -> dict[str, str]:
-        """As they stand in an address; what is as it is by itself is left out."""
+        """Write the view's parameters as they stand in an address; what has its default is left out."""
         given = {
             "position": self.position, "prompt": self.prompt, "index": None if self.index == -1 else self.index, "off": ",".join(self.off) or None,
             "for": self.token, "against": self.rival, "open": None if self.layer is None else f"L{self.layer}", "head": self.head,
@@ -54,13 +54,16 @@ class View:
         return replace(self, **changes)
 
     def switched(self, address: str, form: str | None) -> "View":
-        """With a neuron or head switched otherwise: form is what follows its address, '' for 0; None leaves it as it is."""
+        """Copy the view with a neuron or head switched otherwise: form is what follows its address, '' for 0; None leaves it as it is."""
         kept = tuple(switch for switch in self.off if address_of(switch) != address)
         return self.but(off=kept if form is None else (*kept, address + form))
 
 
 def read(parameters: Mapping[str, str]) -> View:
-    """Raises AtlasError for parameters that say nothing of the kind, and where they ask for a position and a prompt at once."""
+    """Read the view from an address's parameters.
+
+    Raises AtlasError for parameters that say nothing of the kind, and where they ask for a position and a prompt at once.
+    """
     if parameters.get("position") and parameters.get("prompt"):
         raise AtlasError("the address asks for a position and for a prompt: give one of them")
     prompt, head = parameters.get("prompt") or None, parameters.get("head")
@@ -104,7 +107,7 @@ def parts(asked: str) -> bool:
 
 
 def switches(asked: str) -> tuple[str, ...]:
-    """Each once, the last where one is there twice. Raises AtlasError for what switches nothing, and for too many."""
+    """Read the switches, each once, the last where one is there twice. Raises AtlasError for what switches nothing, and for too many."""
     parts = [part.strip() for part in asked[: MOST_SWITCH * MOST_SWITCHES + MOST_SWITCHES].split(",") if part.strip()]
     if len(parts) > MOST_SWITCHES or len(asked) > MOST_SWITCH * MOST_SWITCHES:
         raise AtlasError(f"more than {MOST_SWITCHES} switches were asked for; `atlas trace --arm FILE` takes more")
@@ -117,7 +120,7 @@ def switches(asked: str) -> tuple[str, ...]:
 
 
 def short_form(switch: str) -> str:
-    """As the model process takes it: an address alone means 0."""
+    """Write a switch as the model process takes it: an address alone means 0."""
     return switch if "=" in switch else f"{switch}=0"
 
 

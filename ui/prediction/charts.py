@@ -16,7 +16,10 @@ TOKENS = ("candidate", "final", "next")
 
 
 def followed(trace: pl.DataFrame) -> pl.DataFrame:
-    """Of prediction_trace: columns layer, series, rank, prob at resid_post. The next token is left out where there is none, or where it is the final one."""
+    """Select from prediction_trace the columns layer, series, rank, prob at resid_post.
+
+    The next token is left out where there is none, or where it is the final one.
+    """
     after = trace.filter(pl.col("site") == "resid_post")
     parts = [part(after, "final")]
     # ranks and not texts, because two tokens may have the same text
@@ -31,7 +34,7 @@ def part(after: pl.DataFrame, which: str) -> pl.DataFrame:
 
 
 def ranks(trace: pl.DataFrame) -> AnyChart:
-    """Rank of the final and the next token after each layer."""
+    """Draw the rank of the final and the next token after each layer."""
     rows = followed(trace)
     worst = max(10, *rows["rank"])
     scale = alt.Scale(type="log", domain=[worst, 1], nice=False)
@@ -40,7 +43,7 @@ def ranks(trace: pl.DataFrame) -> AnyChart:
 
 
 def probs(trace: pl.DataFrame) -> AnyChart:
-    """Their probability."""
+    """Draw the probability of the final and the next token after each layer."""
     return over_layers(followed(trace), alt.Y("prob:Q", title="Probability", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(tickCount=5)))
 
 
@@ -63,13 +66,18 @@ def over_layers(rows: pl.DataFrame, y: alt.Y) -> AnyChart:
 
 
 def score_of(updates: pl.DataFrame) -> str:
-    """What follows a token's name in the columns that say what sub-updates do to it: logits, or raw scores where the trace is older than those."""
+    """Find what follows a token's name in the columns that say what sub-updates do to it.
+
+    They hold logits, or raw scores where the trace is older than those.
+    """
     return "score" if updates["candidate_frozen_score"].is_null().all() else "frozen_score"
 
 
 def scores(updates: pl.DataFrame) -> alt.Chart:
-    """What each dominant sub-update adds to the logits of the candidate, the final and the next token (raw scores where the trace has no others), the best
-    promoter of the candidate on top."""
+    """Draw what each dominant sub-update adds to the logits of the candidate, the final and the next token.
+
+    Scores are raw where the trace has no others; the best promoter of the candidate is on top.
+    """
     kind = score_of(updates)
     columns = {f"{token}_{kind}": token for token in TOKENS}
     shown = updates.sort(f"candidate_{kind}", descending=True)
@@ -92,7 +100,7 @@ def scores(updates: pl.DataFrame) -> alt.Chart:
 
 
 def waterfall(steps: pl.DataFrame) -> alt.Chart:
-    """Parts of a logit, each from what was there to what is there then. steps: name, amount, before, after."""
+    """Draw the parts of a logit, each from the sum before it to the sum after it. steps: name, amount, before, after."""
     return (
         alt.Chart(steps)
         .mark_bar()

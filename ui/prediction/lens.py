@@ -73,7 +73,10 @@ Href = Callable[[Row], str | None]
 
 
 def passage(tokens: Iterable[Row], href: Href = lambda _: None) -> str:
-    """Rows of the question position_tokens as running text: the position asked for in a frame, traced ones underlined, what had not been read in grey."""
+    """Write rows of the question position_tokens as running text.
+
+    The position asked for is in a frame, traced ones are underlined, and what had not been read is grey.
+    """
     rows, kinds, is_read = list(tokens), [], True
     for row in rows:
         marks = {"asked": row["is_asked"], "traced": row["is_traced"] and not row["is_asked"], "unread": not is_read}
@@ -84,7 +87,7 @@ def passage(tokens: Iterable[Row], href: Href = lambda _: None) -> str:
 
 
 def shaded(tokens: Iterable[Row], column: str, largest: float, number: Callable[[float], str], href: Href = lambda _: None) -> str:
-    """Running text with a number behind each token that has one in a column, and its shade of `largest`; the token asked for in a frame."""
+    """Write running text with a number behind each token that has one in a column, and its shade of `largest`; the token asked for in a frame."""
     rows, spans = list(tokens), []
     kinds = ["asked" if row["is_asked"] else "" for row in rows]
     for row, kind in zip(rows, kinds, strict=True):
@@ -95,12 +98,12 @@ def shaded(tokens: Iterable[Row], column: str, largest: float, number: Callable[
 
 
 def running(tokens: Sequence[str], spans: Sequence[str], kinds: Sequence[str]) -> str:
-    """Running text. What the looks of a token's kinds say is said too."""
+    """Write running text. What the looks of a token's kinds say is said in words too."""
     return in_order(tokens, spans, [unseen(", ".join(SPOKEN[word] for word in kind.split() if word in SPOKEN)) for kind in kinds])
 
 
 def piece(text: str, kind: str, href: str | None, style: str = "") -> str:
-    """A token of a text, by itself in its direction of writing."""
+    """Write a token of a text, by itself in its direction of writing."""
     return linked(f'<bdi class="{kind}"{style}>{escape(visible_line(text))}</bdi>', href)
 
 
@@ -109,7 +112,7 @@ def linked(html: str, href: str | None) -> str:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
-    """Cells are HTML; those that begin with a digit or a sign are numbers."""
+    """Build a table. Cells are HTML; those that begin with a digit or a sign are numbers."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
     lines = ["".join(f'<td class="number">{c}</td>' if NUMBER.match(c) else f"<td>{c}</td>" for c in row) for row in rows]
     said = f"<caption>{escape(caption)}</caption>" if caption else ""
@@ -121,7 +124,10 @@ def token(text: str, href: str | None = None) -> str:
 
 
 def outcome(last: Row, facts: Iterable[str]) -> str:
-    """What the model predicts and what the corpus has, from the last row of the question prediction_trace; `facts` say where the text is from."""
+    """Describe what the model predicts and what the corpus has, from the last row of the question prediction_trace.
+
+    `facts` say where the text is from.
+    """
     said = f"The model predicts {token(last['final_token'])} with probability {last['final_token_prob']:.3g}."
     if last["next_token"] is None:
         said += " The document ends here."
@@ -131,18 +137,18 @@ def outcome(last: Row, facts: Iterable[str]) -> str:
 
 
 def scored(mid: Row) -> str:
-    """The tokens that sub-updates of a layer are scored for, from its row of prediction_trace at resid_mid."""
+    """List the tokens that sub-updates of a layer are scored for, from its row of prediction_trace at resid_mid."""
     named = {"candidate (leads at resid_mid)": mid["top_token"], "final": mid["final_token"], "next": mid["next_token"]}
     return f'<div class="lens said">{" · ".join(f"{name} {token(text)}" for name, text in named.items() if text is not None)}</div>'
 
 
 def marks(events: Iterable[Row]) -> dict[tuple[int, str], str]:
-    """Rows of the question position_events → sign of each (layer, site): beside the token taken down at resid_mid, beside the one settled at resid_post."""
+    """Map (layer, site) to its sign, from rows of the question position_events: beside the token taken down at resid_mid, or settled at resid_post."""
     return {(e["layer"], "resid_post" if e["event"] == "saturation" else "resid_mid"): SIGNS[e["event"], e["is_counted"]] for e in events}
 
 
 def events(rows: Iterable[Row], href: Callable[[int], str]) -> str:
-    """Rows of the question position_events, each layer a link."""
+    """Tabulate rows of the question position_events, each layer a link."""
     heads = ["Layer", "Event", "Token", "Rank before", "Rank after", "Probability before", "Probability after", "Its input token"]
     cells = [
         [
@@ -156,7 +162,7 @@ def events(rows: Iterable[Row], href: Callable[[int], str]) -> str:
 
 
 def sentence(events: Iterable[Row], trace: Iterable[Row]) -> str:
-    """From which layer on the final token leads after every block, and which FFNs settle it or take candidates down."""
+    """Describe from which layer on the final token leads after every block, and which FFNs settle it or take candidates down."""
     leads = [row["final_token_rank"] == 1 for row in trace if row["site"] == "resid_post"]
     first = next((i for i in range(len(leads)) if all(leads[i:])), None)
     said = f"The final token {led(first, len(leads)) if any(leads) else 'never leads after a block'}."
@@ -165,7 +171,7 @@ def sentence(events: Iterable[Row], trace: Iterable[Row]) -> str:
 
 
 def led(first: int | None, n_layers: int) -> str:
-    """Say after which blocks a token leads for good; `first` of them, None where it does not in the end."""
+    """Describe after which blocks a token leads for good; `first`: the first of them, None where it does not in the end."""
     if first is None:
         return "does not lead after the last block"
     after = f"layer {first}, the last" if first == n_layers - 1 else f"layer {first} and every later one"
@@ -173,7 +179,7 @@ def led(first: int | None, n_layers: int) -> str:
 
 
 def grid(trace: Iterable[Row], signs: Mapping[tuple[int, str], str], href: Callable[[int], str], opened: int | None = None) -> str:
-    """Rows of the question prediction_trace as a table of layers and sites: the leading token, its probability as shade and number, signs of events.
+    """Tabulate rows of the question prediction_trace by layers and sites: the leading token, its probability as shade and number, signs of events.
 
     href: layer → its address. Its cells are links of their own, of which the tab key reaches that of the layer.
     """

@@ -31,7 +31,7 @@ def show() -> None:
 
 
 def line(row: dict[str, object]) -> list[str]:
-    """Cells of a position, its text the link."""
+    """Build the cells of a position, its text the link."""
     tokens, kinds = [str(row["text_before"])[-60:], str(row["token"])], ["", "asked"]
     text = lens.running(tokens, [lens.piece(token, kind, None) for token, kind in zip(tokens, kinds, strict=True)], kinds)
     follows = row["next_token"] is not None

@@ -35,7 +35,7 @@ def panel(run: Run) -> None:
 
 
 def sentence(here: dict[str, Any]) -> str:
-    """What becomes of the prediction at a token; a row of the trace's comparison."""
+    """Describe what becomes of the prediction at a token, from a row of the trace's comparison."""
     if here["is_as_base"]:
         return "Nothing: not a bit of any state is other than without the switches."
     return (
@@ -45,7 +45,7 @@ def sentence(here: dict[str, Any]) -> str:
 
 
 def leading(tokens: pl.DataFrame) -> str:
-    """The most likely next tokens of both, side by side."""
+    """Tabulate the most likely next tokens without and with the switches, side by side."""
     base, arm = (tokens.filter(arm_id=k).sort("rank").to_dicts() for k in (0, 1))
     rows = [[str(one["rank"]), *cells(one), *cells(other)] for one, other in zip(base, arm, strict=True)]
     return lens.table(["Rank", "As it is", "Probability", "Switched", "Probability"], rows)
@@ -82,7 +82,7 @@ def show(view: View) -> None:
 
 
 def ran(view: View) -> Run | None:
-    """The run that the address asks for; None where it must be asked for by hand, or has been cancelled."""
+    """Find the run that the address asks for, or start it; None where it must be asked for by hand, or has been cancelled."""
     key = traces.key_of(view)
     if (run := traces.kept().get(key, data.atlas())) is not None:
         return run
@@ -101,7 +101,7 @@ def ran(view: View) -> Run | None:
 
 
 def watch(key: Key) -> None:
-    """Run it, and draw the page anew; what is being done is shown meanwhile, and a way to stop."""
+    """Run a prompt, and draw the page anew; meanwhile show what is being done, and a way to stop."""
     st.button("Cancel", on_click=traces.stop, args=(key,))
     bar = st.progress(0.0, "Asking the model process …")
 
@@ -117,14 +117,14 @@ def watch(key: Key) -> None:
 
 
 def told(said: dict[str, Any]) -> str:
-    """What a line of the model process says, for people."""
+    """Word what a line of the model process says, for people."""
     if "waiting" in said:
         return f"In line: {said['waiting']} before this one."
     return str(said.get("stage", ""))[:200].replace("\\", "").replace("[", "(").replace("$", "") or "…"
 
 
 def source(view: View, run: Run, arm: int) -> Source:
-    """Questions of the prompt under an arm; 0 is the model as it is."""
+    """Build the source that answers questions of the prompt under an arm; 0 is the model as it is."""
     position = run.trace.position_id(run.index, arm)
 
     def ask(name: str, **arguments: object) -> data.Answer:
@@ -151,19 +151,19 @@ def source(view: View, run: Run, arm: int) -> Source:
 
 
 def python_of(view: View, run: Run, answer: data.Answer) -> str:
-    """What gives an answer's rows again."""
+    """Write the Python that gives an answer's rows again."""
     arms = [[address.short_form(switch) for switch in view.off]] if view.off else []
     return f"found = a.live().trace({view.prompt!r}, {arms!r}, apart={run.index})\nfound.sql({answer.sql!r})"
 
 
 def command_of(view: View, run: Run) -> str:
-    """The same prompt on the command line."""
+    """Write the command line that runs the same prompt."""
     given = " ".join(f"--set {shlex.quote(address.short_form(switch))}" for switch in view.off)
     return f"atlas trace {shlex.quote(view.prompt or '')} --db {shlex.quote(data.atlas().path.name)} --index {run.index} {given}".rstrip()
 
 
 def prompt(view: View, run: Run) -> str:
-    """Its tokens, each a link to what is predicted after it, with the probability of that."""
+    """Write the prompt's tokens, each a link to what is predicted after it, with the probability of that."""
     tokens = [{**row, "is_asked": row["index"] == run.index} for row in run.of("positions").filter(arm_id=0).iter_rows(named=True)]
 
     def href(row: lens.Row) -> str:
@@ -174,7 +174,7 @@ def prompt(view: View, run: Run) -> str:
 
 
 def switched(view: View) -> str:
-    """What is switched, each with a link that leaves it as it is."""
+    """List what is switched, each with a link that leaves it as it is."""
     if not view.off:
         return '<div class="lens">Nothing is switched. Beside each neuron and head below stand links that do.</div>'
     each = [f"{lens.linked(switch, hrefs.of_component(where(switch)))} {to_switch(view, where(switch), None, 'as is')}" for switch in view.off]
@@ -186,7 +186,7 @@ def where(switch: str) -> Neuron | Head:
 
 
 def switches(view: View, component: Neuron | Head) -> str:
-    """Links that switch a neuron or head to 0, as is, or stronger; the one that holds is no link."""
+    """Build links that switch a neuron or head to 0, as is, or stronger; the one that holds is no link."""
     own = next((switch.upper() for switch in view.off if address.address_of(switch) == str(component)), None)
     strong, form = STRONGER[type(component)]
     states = [("0", "", own in (str(component), f"{component}=0")), ("as is", None, own is None), (strong, form, own == f"{component}{form}".upper())]

@@ -32,7 +32,7 @@ def panel(source: Source, head: Head) -> None:
 
 
 def sentence(rows: pl.DataFrame, head: str) -> str:
-    """Which token brings most."""
+    """Describe which token brings most."""
     first, total = rows.row(0, named=True), rows["final_logit"].sum()
     back = "the position itself" if first["distance"] == 0 else f"{first['distance']} back"
     return (
@@ -42,7 +42,7 @@ def sentence(rows: pl.DataFrame, head: str) -> str:
 
 
 def over(source: Source, listed: pl.DataFrame) -> list[dict[str, Any]]:
-    """The text up to the position, with the share of each source that is listed."""
+    """Read the text up to the position, with the share of each source that is listed."""
     furthest = int(listed["distance"].max() or 0)  # type: ignore[arg-type]
     around = source.ask("position_tokens", at_position=source.position, width=min(MOST_WIDTH, max(LEAST_WIDTH, furthest)))
     shares = dict(listed.select("source_index", "moved_share").iter_rows())
@@ -51,7 +51,7 @@ def over(source: Source, listed: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def to_position(source: Source, row: lens.Row) -> str | None:
-    """A traced position leads to its own prediction."""
+    """Find where a token leads: a traced position to its own prediction, a token of a live prompt to the prediction after it; None if nowhere."""
     if source.is_live:
         return hrefs.of_view(source.view.but(index=row["index"]))
     return hrefs.of_position(row["position_id"]) if row["is_traced"] and not row["is_asked"] else None

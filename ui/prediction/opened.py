@@ -28,14 +28,14 @@ def panel(source: Source, layer: int, trace: pl.DataFrame, switches: Switches) -
 
 
 def around(view: View, n_layers: int) -> str:
-    """Links that close the layer, and to the one before and the one behind."""
+    """Build links that close the layer, and to the one before and the one behind."""
     beside = [i for i in (view.layer - 1, view.layer + 1) if 0 <= i < n_layers] if view.layer is not None else []
     said = [lens.linked("Close it", hrefs.of_view(view.but(layer=None))), *(lens.linked(f"L{i}", hrefs.of_view(view.but(layer=i))) for i in beside)]
     return f'<div class="lens"><span class="go">{" · ".join(said)}</span></div>'
 
 
 def parts(source: Source, layer: int, switches: Switches) -> None:
-    """Its heads, FFN and biases, and the neurons of it that move the prediction most; nothing where that is not stored."""
+    """Show a layer's heads, FFN and biases, and the neurons of it that move the prediction most; nothing where that is not stored."""
     found = answer_of_layer(source.about("prediction_parts", n=ALL_PARTS), layer)
     if found.frame.is_empty():
         return
@@ -59,7 +59,7 @@ def parts(source: Source, layer: int, switches: Switches) -> None:
 
 
 def named(source: Source, row: dict[str, Any], switches: Switches) -> str:
-    """A part as a link: a head to its row of attention."""
+    """Name a part, a head as a link to its row of attention."""
     if row["kind"] != "head":
         return waterfall.name_of(row)
     where = Head(row["layer"], row["head"])
@@ -74,7 +74,7 @@ def moved(rows: Iterable[dict[str, Any]], switches: Switches) -> Iterable[list[s
 
 
 def sub_updates(source: Source, layer: int, mid: dict[str, Any], switches: Switches) -> None:
-    """The dominant sub-updates: what they do to three tokens, as a chart and as rows."""
+    """Show the dominant sub-updates: what they do to three tokens, as a chart and as rows."""
     updates = source.about("dominant_sub_updates", layer=layer)
     if updates.frame.is_empty():
         return
@@ -88,7 +88,7 @@ def sub_updates(source: Source, layer: int, mid: dict[str, Any], switches: Switc
 
 
 def score_note(kind: str) -> str:
-    """What the scores are, and how many do what, by the sign of what is added to the candidate."""
+    """Explain what the scores are: raw, or what is added to a logit, and then which come first."""
     if kind == "score":
         return "Scores are raw, m·(e·v). What sub-updates add to a logit (frozen norm) is not stored: the trace is older. A trace of more positions has it."
     return "A score is what the sub-update adds to the token's logit, the final norm's scale held. Those first that promote the candidate most."

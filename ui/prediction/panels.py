@@ -16,7 +16,7 @@ SIDES = ("As it is", "Switched")
 
 
 def show(sources: Sequence[Source], switches: Switches) -> None:
-    """sources: one, or a prompt as it is and switched."""
+    """Show the panels of a prediction. sources: one, or a prompt as it is and switched."""
     base, view = sources[0], sources[0].view
     traces = [source.about("prediction_trace") for source in sources]
     n_layers = 1 + int(traces[0].frame["layer"].max())  # type: ignore[arg-type]
@@ -46,7 +46,7 @@ def show(sources: Sequence[Source], switches: Switches) -> None:
 
 
 def beside(sources: Sequence[Source], traces: Sequence[data.Answer]) -> Iterator[tuple[Source, data.Answer]]:
-    """Each in a column of its own, which says what it is where there are two."""
+    """Yield each source and its trace in a column of its own, which says what it is where there are two."""
     columns: Sequence[DeltaGenerator] = st.columns(len(sources)) if len(sources) > 1 else [st.container()]
     for source, trace, column, side in zip(sources, traces, columns, SIDES, strict=False):
         with column:
@@ -56,7 +56,7 @@ def beside(sources: Sequence[Source], traces: Sequence[data.Answer]) -> Iterator
 
 
 def grid(source: Source, trace: data.Answer) -> None:
-    """The leading token at every site, and the events."""
+    """Show the leading token at every site, and the events."""
     events = source.about("position_events")
     st.text(lens.sentence(events.frame.iter_rows(named=True), trace.frame.iter_rows(named=True)))
     signs = lens.marks(events.frame.iter_rows(named=True))

@@ -23,7 +23,7 @@ MOST_SURPRISE = 12.0
 
 
 def context(source: Source, last: dict[str, Any]) -> None:
-    """The text about the position, its traced positions links, and what came of this one; `last` is the last row of its trace."""
+    """Show the text about the position, its traced positions links, and what came of this one; `last` is the last row of its trace."""
     around = source.ask("position_tokens", at_position=source.position)
     place = source.ask("token_context", position_ids=[source.position]).frame.row(0, named=True)
     st.html(lens.passage(around.frame.iter_rows(named=True), lambda row: to_position(source, row)))
@@ -35,7 +35,7 @@ def context(source: Source, last: dict[str, Any]) -> None:
 
 
 def prompt_of(around: pl.DataFrame) -> str:
-    """The text up to the position, as far as it is shown."""
+    """Join the text up to the position, as far as it is shown."""
     return "".join(around.filter(pl.col("position_id") <= around.filter("is_asked")["position_id"].item())["token"])[-MOST_PROMPT:]
 
 
@@ -44,7 +44,7 @@ def to_position(source: Source, row: lens.Row) -> str | None:
 
 
 def surprisal(source: Source) -> None:
-    """How surprising each token of the passage was, of a live prompt each of its own."""
+    """Show how surprising each token of the passage was; for a live prompt, each of its own tokens."""
     found = source.reading()
     known = found.frame.drop_nulls("surprisal")
     if known.is_empty():
@@ -63,7 +63,7 @@ def surprisal(source: Source) -> None:
 
 
 def similar(source: Source, layer: int, site: str = "resid_post") -> None:
-    """Traced positions whose state points the same way."""
+    """Show traced positions whose state points the same way."""
     st.header("Where does the model stand in a similar state?")
     found = source.about("nearest_states", layer=layer, site=site, n=N_NEIGHBOURS)
     # a prompt under an arm is no neighbour
@@ -85,13 +85,13 @@ def similar(source: Source, layer: int, site: str = "resid_post") -> None:
 
 
 def agreement(rows: pl.DataFrame) -> str:
-    """The token that most of them predict."""
+    """Describe how many of the nearest predict the token that most of them predict."""
     most = rows["final_token"].value_counts(sort=True).row(0)
     return f"{most[1]} of the {rows.height} nearest predict the same token." if most[1] > 1 else f"The {rows.height} nearest predict as many tokens."
 
 
 def retrieved(source: Source) -> None:
-    """Neighbours in a datastore, where a retrieval looked for them."""
+    """Show neighbours in a datastore, where a retrieval looked for them."""
     if source.is_live:
         return
     try:

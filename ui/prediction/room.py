@@ -25,7 +25,7 @@ def show() -> None:
 
 
 def ask_for_another(view: View) -> None:
-    """Fields for a position and for a prompt; what is sent from them is the address then."""
+    """Show fields for a position and for a prompt; what is sent from them becomes the address."""
     with st.form("another", border=False):
         left, right, sent = st.columns([1, 4, 1], vertical_alignment="bottom")
         position = left.text_input("Position", "" if view.position is None else str(view.position), placeholder="position_id", max_chars=15)
@@ -39,7 +39,7 @@ def ask_for_another(view: View) -> None:
 
 
 def go(parameters: dict[str, str]) -> None:
-    """To another view of this room; what else the address says, as the atlas it is of, stays."""
+    """Go to another view of this room; what else the address says, such as the atlas it is of, stays."""
     kept = {name: value for name, value in st.query_params.to_dict().items() if name not in OF_VIEW}
     st.query_params.from_dict(kept | parameters)
     st.rerun()

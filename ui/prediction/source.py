@@ -29,7 +29,7 @@ class Source:
         return self.view.prompt is not None
 
     def about(self, name: str, **arguments: object) -> data.Answer:
-        """A question about this position."""
+        """Ask a question about this position."""
         return self.ask(name, position_id=self.position, **arguments)
 
     def figure(self, chart: charts.AnyChart, answer: data.Answer, key: str) -> None:
@@ -37,7 +37,7 @@ class Source:
         self.take_away(answer, f"{self.key}{key}", chart)
 
     def shown(self, html: str, answer: data.Answer, key: str, chart: charts.AnyChart | None = None, drawn: figures.Made | None = None) -> None:
-        """HTML, and beneath it how to take its rows away, with a chart of them for files if there is one. `drawn`: the same as a drawing."""
+        """Show HTML, and beneath it how to take its rows away, with a chart of them for files if there is one. `drawn`: the same as a drawing."""
         st.html(html)
         self.take_away(answer, f"{self.key}{key}", chart, drawn)
 
@@ -47,5 +47,5 @@ def of_corpus(view: View, position: int) -> Source:
 
 
 def lacks(what: str, run: str) -> None:
-    """That a pass is not in the atlas, and the command that fills it."""
+    """Show that a pass is not in the atlas, and the command that fills it."""
     blocks.empty(what, command(run, "NAME.duckdb"))

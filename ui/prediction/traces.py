@@ -51,7 +51,7 @@ class Run:
         self.lock, self.answers = threading.Lock(), OrderedDict[str, pl.DataFrame]()
 
     def of(self, what: str, *args: object, **arguments: object) -> pl.DataFrame:
-        """Rows of what the trace tells: positions, compare, leading, or of a question where `what` is ask."""
+        """Read rows of what the trace tells: positions, compare, leading, or of a question where `what` is ask."""
         key = repr((what, args, sorted(arguments.items())))
         with self.lock:
             if key not in self.answers:
@@ -69,7 +69,7 @@ class Kept:
         self.runs, self.lock = OrderedDict[Key, Run](), threading.Lock()
 
     def get(self, key: Key, atlas: Atlas) -> Run | None:
-        """None too where the atlas has been closed and opened anew since: its cursors went with it."""
+        """Get a run; None too where the atlas has been closed and opened anew since: its cursors went with it."""
         with self.lock:
             if key in self.runs and self.runs[key].atlas is not atlas:
                 del self.runs[key]
@@ -94,13 +94,13 @@ def key_of(view: View) -> Key:
 
 
 def allow(prompt: str) -> None:
-    """The visitor has pressed Run: this prompt is run, and under the switches of links too, as long as the visit lasts."""
+    """Allow a prompt to run: the visitor has pressed Run. It runs under the switches of links too, as long as the visit lasts."""
     allowed = [known for known in st.session_state.get("prompts_allowed", []) if known != prompt]
     st.session_state.update(prompts_allowed=[*allowed, prompt][-MOST_ALLOWED:], prompt_stopped=None)
 
 
 def stop(key: Key, fault: str | None = None) -> None:
-    """Until Run is pressed again. fault: why it ended, if that was no wish of the visitor's."""
+    """Stop a run until Run is pressed again. fault: why it ended, if that was no wish of the visitor's."""
     st.session_state["prompt_stopped"] = (key, fault)
 
 
@@ -114,7 +114,7 @@ def fault_of(key: Key) -> str | None:
 
 
 def lacking() -> str | None:
-    """Why no model can be asked here; None if one can."""
+    """Explain why no model can be asked here; None if one can."""
     if os.environ.get(ADDRESS) or all(find_spec(name) for name in ("ingest", "torch")):
         return None
     return "A prompt of your own needs the model, and what runs it is not installed where these pages are served:"

@@ -42,12 +42,12 @@ def name_of(row: Row) -> str:
 
 
 def of_parts(parts: Iterable[Row], mean_logit: float) -> list[Step]:
-    """Rows of the question prediction_parts, from the mean logit of the vocabulary, which says nothing of a token, to the token's own."""
+    """Stack rows of the question prediction_parts, from the mean logit of the vocabulary, which says nothing of a token, to the token's own."""
     return stacked([{"kind": "mean", "layer": None, "head": None, "amount": mean_logit, "name": "mean of all logits"}, *amounts(parts, "centred_logit")])
 
 
 def of_difference(parts: Iterable[Row]) -> list[Step]:
-    """Rows of the question prediction_difference, from 0 to the difference of both logits."""
+    """Stack rows of the question prediction_difference, from 0 to the difference of both logits."""
     return stacked(amounts(parts, "difference"))
 
 
@@ -64,12 +64,12 @@ def stacked(rows: Sequence[Row]) -> list[Step]:
 
 
 def frame(steps: Sequence[Step]) -> pl.DataFrame:
-    """Of a chart: columns name, amount, before, after."""
+    """Tabulate steps for a chart: columns name, amount, before, after."""
     return pl.DataFrame([{"name": s.name, "amount": s.amount, "before": s.before, "after": s.after} for s in steps])
 
 
 def sentence(steps: Sequence[Step], what: str) -> str:
-    """Say what lifts and what lowers most, and what all others come to. what: what the steps sum to, 'the logit of ␣a'."""
+    """Describe what lifts and what lowers most, and what all others come to. what: what the steps sum to, 'the logit of ␣a'."""
     parts = [s for s in steps if s.kind not in ("mean", "rest", "residual")]
     up, down = ([s for s in parts if s.amount * sign > 0][:N_NAMED] for sign in (1, -1))
     said = [f"{what} is {number(steps[-1].after)}"] if steps else []
@@ -79,7 +79,10 @@ def sentence(steps: Sequence[Step], what: str) -> str:
 
 
 def html(steps: Sequence[Step], total: str, stored: float, href: Callable[[Step], str | None], controls: Callable[[Step], str] = lambda _: "") -> str:
-    """A table whose rows are parts, each a link, with a bar from what was there to what is there then. stored: the model's own; total: what it is of."""
+    """Build a table whose rows are parts, each a link, with a bar from the sum before it to the sum after it.
+
+    stored: the model's own; total: what it is of.
+    """
     low, high = min(0.0, *(s.after for s in steps)), max(0.0, *(s.after for s in steps))
     wide = high - low or 1.0
     lines = [line(s, href(s), controls(s), 100 * (min(s.before, s.after) - low) / wide, 100 * abs(s.amount) / wide) for s in steps]
@@ -96,7 +99,7 @@ def line(step: Step, href: str | None, control: str, left: float, width: float) 
 
 
 def signed(value: float) -> str:
-    """With a true minus; what rounding leaves over in powers of ten."""
+    """Format a number with its sign, a true minus; what rounding leaves over in powers of ten."""
     text = f"{value:+.3f}" if abs(value) >= 0.0005 or value == 0 else f"{value:+.0e}"
     return text.replace("-", "−")
 

@@ -30,7 +30,7 @@ NOT_LIVE = (
 
 
 def panel(source: Source, switches: Switches) -> None:
-    """The waterfall of the token that the address asks about, over its rival if that is asked for."""
+    """Show the waterfall of the token that the address asks about, over its rival if that is asked for."""
     logits = source.about("prediction_logits")
     if logits.frame.is_empty():
         ranking(source, switches)
@@ -54,7 +54,7 @@ def panel(source: Source, switches: Switches) -> None:
 
 
 def chosen(rows: dict[str, Any], token: str | None, rival: str | None) -> tuple[str, str | None]:
-    """Which targets are meant: (the token's, the rival's). Raises AtlasError for tokens whose logits are not stored here."""
+    """Find which targets are meant: (the token's, the rival's). Raises AtlasError for tokens whose logits are not stored here."""
     target = named(rows, token) if token is not None else "final"
     other = named(rows, rival) if rival is not None else None
     if other == target:
@@ -76,7 +76,7 @@ def named(rows: dict[str, Any], token: str) -> str:
 
 
 def choices(source: Source, rows: dict[str, Any], target: str, rival: str | None) -> str:
-    """Links to the waterfalls that there are: of each token, and of each over the other."""
+    """Build links to the waterfalls that there are: of each token, and of each over the other."""
     views: list[tuple[str, str | None]] = [(of, None) for of in rows]
     if len({row["token_id"] for row in rows.values()}) > 1:
         views += [(of, other) for of in rows for other in rows if of != other]
@@ -89,7 +89,7 @@ def choices(source: Source, rows: dict[str, Any], target: str, rival: str | None
 
 
 def href_of(source: Source, step: Step) -> str | None:
-    """A head leads to its row of attention, what else is of a layer to that layer, and what sums the others to each of them."""
+    """Find where a step leads: a head to its row of attention, what else is of a layer to that layer, and what sums the others to each of them."""
     if step.kind == "rest":
         return hrefs.of_view(source.view.but(is_whole=True))
     if step.layer is None:
@@ -104,7 +104,7 @@ def switch_of(step: Step, switches: Switches) -> str:
 
 
 def ranking(source: Source, switches: Switches) -> None:
-    """The dominant sub-updates of all layers, by what they add to the logit of the model's prediction."""
+    """Show the dominant sub-updates of all layers, by what they add to the logit of the model's prediction."""
     if source.is_live:
         st.text(NOT_LIVE)
     else:
@@ -129,7 +129,7 @@ def ranking_sentence(frame: pl.DataFrame, kind: str) -> str:
 
 
 def sub_update(row: dict[str, Any], kind: str, switches: Switches) -> list[str]:
-    """Cells of a sub-update."""
+    """Build the cells of a sub-update."""
     where = Neuron(row["layer"], row["neuron"])
     after = row[kind.replace("final", "next")] if "next_frozen_score" in row and kind == "final_frozen_score" else None
     promoted = " · ".join(lens.token(text, hrefs.of_token(text)) for text in row["promotes"] or [])
@@ -144,5 +144,5 @@ def sub_update(row: dict[str, Any], kind: str, switches: Switches) -> list[str]:
 
 
 def answer_of_layer(found: data.Answer, layer: int) -> data.Answer:
-    """The rows of one layer, with the statement of all."""
+    """Select the rows of one layer, with the statement of all."""
     return data.Answer(found.title, found.frame.filter(layer=layer), found.sql, found.columns, found.question, found.arguments)

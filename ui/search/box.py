@@ -34,7 +34,7 @@ class Asked:
 
 
 def parse(typed: str) -> Asked:
-    """'L20N100' is a neuron, '136' a position and a token. Text keeps its spaces only where nothing else is typed."""
+    """Parse what was typed: 'L20N100' is a neuron, '136' a position and a token. Text keeps its spaces only where nothing else is typed."""
     text = (typed.strip() or typed)[:LONGEST]
     try:
         component = parse_address(text)
@@ -81,7 +81,7 @@ Found = dict[Neuron, Hit]
 
 
 def answer(typed: str) -> None:
-    """All that the words may mean."""
+    """Show all that the words may mean."""
     asked = parse(typed)
     if asked.component:
         component(asked.component)
@@ -91,7 +91,7 @@ def answer(typed: str) -> None:
 
 
 def component(where: Neuron | Head) -> None:
-    """A link to it; of a neuron at a glance. What does not exist is said."""
+    """Show a link to a component, a neuron at a glance; where it does not exist, that is said."""
     model = data.model()
     n = model["n_heads"] if isinstance(where, Head) else model["d_ffn"]
     st.header("Address", anchor=False)
@@ -106,7 +106,7 @@ def component(where: Neuron | Head) -> None:
 
 
 def position(number: int) -> bool:
-    """A link to it if it is traced, which is returned; else the nearest that are."""
+    """Show a link to a position and tell whether it is traced; if it is not, show the nearest that are."""
     st.header("Position", anchor=False)
     try:
         last = data.ask("prediction_trace", position_id=number).frame.row(-1, named=True)
@@ -119,7 +119,7 @@ def position(number: int) -> bool:
 
 
 def words(text: str, elsewhere: Sequence[str]) -> None:
-    """The groups, each as soon as it is found; of an empty one, where else the words are. `elsewhere`: headings above these that have them."""
+    """Show the groups, each as soon as it is found; of an empty one, where else the words are. `elsewhere`: headings above these that have them."""
     known = [group for group in GROUPS if not missing_run(data.atlas().con, question(group.question).sql)]
     if len(known) < len(GROUPS):
         blocks.empty(*NO_SWEEP)
@@ -140,12 +140,12 @@ def words(text: str, elsewhere: Sequence[str]) -> None:
 
 
 def head(group: Group, text: str) -> None:
-    """The heading of a group, with the word: as tokens are looked for with and without their leading space, without it."""
+    """Show the heading of a group, with the word; without its leading space, since tokens are looked for with and without it."""
     frame.named(f"{group.heading} {visible(text.strip(' ') or text)}", 2)
 
 
 def fill(group: Group, found: Found | AtlasError, text: str) -> None:
-    """A group that has neurons: the first of them, each with the text that matched, and a link to all."""
+    """Show a group that has neurons: the first of them, each with the text that matched, and a link to all."""
     if isinstance(found, AtlasError) or not found:
         return
     head(group, text)
@@ -156,7 +156,7 @@ def fill(group: Group, found: Found | AtlasError, text: str) -> None:
 
 
 def looked_up(group: Group, text: str) -> Found | AtlasError:
-    """The neurons of a group, or why there can be none."""
+    """Find the neurons of a group, or why there can be none."""
     term = "words" if group.question == "neurons_with_words" else "token"
     try:
         answer = data.ask(group.question, **{term: text, "n": LOOKED})
@@ -166,7 +166,7 @@ def looked_up(group: Group, text: str) -> Found | AtlasError:
 
 
 def reasons(group: Group, answer: data.Answer) -> Iterator[tuple[Neuron, Hit]]:
-    """Each neuron once, with what its first row says of it."""
+    """Yield each neuron once, with what its first row says of it."""
     rows = answer.frame.unique(["layer", "neuron"], keep="first", maintain_order=True)
     for row in rows.iter_rows(named=True):
         said = {**row, "token": visible(row.get("token")), "tail": previews.TAILS.get(row.get("tail", ""))}
@@ -174,7 +174,10 @@ def reasons(group: Group, answer: data.Answer) -> Iterator[tuple[Neuron, Hit]]:
 
 
 def glances(found: Found, group: Group | None = None) -> dict[Neuron, dict[str, Any]]:
-    """Neurons at a glance, asked for all at once: each with the text that matched, and where its value is the match with the one that it promotes most at."""
+    """Read neurons at a glance, asked for all at once.
+
+    Each has the text that matched, or, where its value is the match, the one that it promotes most at.
+    """
     shown: dict[str, object] = {}
     if group is not None:
         shown = {"position_ids": [hit.position_id for hit in found.values()]} if group.match else {"tail": "max"}

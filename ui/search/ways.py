@@ -49,7 +49,7 @@ NO_SWEEP = "No text has been swept yet, and only a sweep finds the triggers of k
 
 
 def search() -> None:
-    """Widgets for what is looked for, all kept in the address, and what was found."""
+    """Show widgets for what is looked for, all kept in the address, and what was found."""
     by = asked.word("Search by", "by", [*BY, DENSITY, RANGES])
     if by == RANGES:
         show(by_ranges(), "No neuron lies within these ranges.")
@@ -61,7 +61,7 @@ def search() -> None:
 
 
 def by_text(by: str) -> Answer | None:
-    """The question with its arguments, and no rows yet; None if there is nothing to ask."""
+    """Ask for what is looked for: the question with its arguments, and no rows yet; None if there is nothing to ask."""
     name, label, _ = BY[by]
     q = question(name)
     term, *others = (p.name for p in q.parameters)
@@ -81,7 +81,7 @@ def by_text(by: str) -> Answer | None:
 
 
 def by_density() -> Answer | None:
-    """The question with its arguments, and no rows yet; None if nothing tells how often keys fire."""
+    """Ask for how often keys fire: the question with its arguments, and no rows yet; None if nothing tells how often they do."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         density, corpus = asked.word("Keys that are", "density", DENSITIES, "rare"), asked.corpus()
     q = question("neurons_by_density")
@@ -94,7 +94,7 @@ def by_density() -> Answer | None:
 
 
 def by_ranges() -> Answer:
-    """The statement, and no rows yet."""
+    """Ask for ranges of numbers: the statement, and no rows yet."""
     columns = asked.words("Numbers within a range", "columns", list(COLUMNS), placeholder="Any number of a neuron")
     ranges = {column: ends(column) for column in columns}
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -107,7 +107,7 @@ def by_ranges() -> Answer:
 
 
 def ends(column: str) -> Range:
-    """Widgets for a range: either end may stay empty."""
+    """Ask for the ends of a range: either may stay empty."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         low = asked.real(f"{column} from", f"{column}_from", help=COLUMNS[column], placeholder="any", width=240)
         return low, asked.real("to", f"{column}_to", placeholder="any", width=240)
@@ -124,7 +124,7 @@ def read(snapshot: Snapshot, sql: str) -> pl.DataFrame:
 
 
 def of_collection(everything: Answer) -> Answer:
-    """What is in the collection that the address names, all of it if it names none; a widget to choose one where there are any."""
+    """Keep what is in the collection that the address names, all if it names none; offer a widget to choose one where there are any."""
     names = data.collections().frame["name"].to_list()
     if not names and not st.query_params.get("collection"):
         return everything
@@ -133,7 +133,7 @@ def of_collection(everything: Answer) -> Answer:
 
 
 def show(everything: Answer, note: str) -> None:
-    """A page of what a statement finds; `note` if that is nothing."""
+    """Show a page of what a statement finds; `note` if that is nothing."""
     everything, snapshot = of_collection(everything), data.shown()
     n = counted(snapshot, everything.sql)
     begin_anew(everything.sql)
@@ -146,7 +146,7 @@ def show(everything: Answer, note: str) -> None:
 
 
 def begin_anew(sql: str) -> None:
-    """At the first page, if something else is looked for than before."""
+    """Begin at the first page, if something else is looked for than before."""
     if st.session_state.get("searched", sql) != sql and "results" in st.session_state:
         st.session_state["results"] = 1
     st.session_state["searched"] = sql

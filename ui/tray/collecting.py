@@ -17,7 +17,7 @@ Offered = list[Member]
 
 
 def found(rows: pl.DataFrame) -> Offered:
-    """What rows are of; nothing where they name nothing that can be collected."""
+    """Find what rows are of; nothing where they name nothing that can be collected."""
     try:
         return in_rows(rows)
     except AtlasError:
@@ -25,14 +25,14 @@ def found(rows: pl.DataFrame) -> Offered:
 
 
 def offer(rows: pl.DataFrame, key: str) -> None:
-    """A button that opens a form: the rows, each with a tick, and the collection they go to. Nothing is offered for rows that are of nothing."""
+    """Offer a button that opens a form: the rows, each with a tick, and the collection they go to. Nothing is offered for rows that are of nothing."""
     things = found(rows)
     if things and st.button("Add to collection…", icon=":material/bookmark_add:", key=f"{key}-collect"):
         collect(things, key)
 
 
 def offer_all(ask: Callable[[], pl.DataFrame], key: str) -> None:
-    """The same for rows that are not shown, and asked for when the button is pressed."""
+    """Offer a button, as offer does, for rows that are not shown, and that are asked for when it is pressed."""
     if st.button("Add all to collection…", icon=":material/bookmark_add:", key=f"{key}-collect-all"):
         collect(found(ask()), key)
 
@@ -43,7 +43,7 @@ def collect(things: Offered, key: str) -> None:
 
 
 def form(things: Offered, key: str) -> None:
-    """Which of them, and where to."""
+    """Ask which of the things to add, and to which collection."""
     names = data.collections().frame["name"].to_list()
     with st.form(f"{key}-collecting", border=False):
         ticked = ticks(things, key) if len(things) <= MOST_TICKED else things
@@ -60,7 +60,7 @@ def form(things: Offered, key: str) -> None:
 
 
 def ticks(things: Offered, key: str) -> Offered:
-    """The rows that are ticked, all of them at first."""
+    """Show the rows with a tick each, all ticked at first; return those that are ticked."""
     rows = pl.DataFrame({"add": [True] * len(things), "what": [str(thing) for thing in things]})
     edited = st.data_editor(rows, key=f"{key}-ticks", hide_index=True, disabled=["what"], height=min(36 * (len(things) + 1), 260), width="stretch")
     return [thing for thing, is_in in zip(things, edited["add"], strict=True) if is_in]

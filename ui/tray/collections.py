@@ -14,7 +14,7 @@ MEMBERS = ["kind", "layer", "neuron", "head", "position_id", "token_id", "text",
 
 
 def page() -> None:
-    """All collections, or the one that the address names."""
+    """Show all collections, or the one that the address names."""
     name = st.query_params.get("collection", "")
     if name:
         one(name)
@@ -30,19 +30,19 @@ def page() -> None:
 
 
 def line(row: dict[str, object]) -> str:
-    """A collection as a link, with what it is of."""
+    """Write a collection as a link, with what it is of."""
     said = f"{row['n_members']:,} · {row['note'] or '–'} · {row['made_by']}, {row['changed_at']}"
     name = str(row["name"])
     return f"<div>{links.anchor(to(name), f'<bdi>{escape(name)}</bdi>')} <bdi>{escape(blocks.short(said))}</bdi></div>"
 
 
 def to(name: str) -> Link:
-    """The view of a collection."""
+    """Link to the view of a collection."""
     return links.evidence("collections", collection=name)
 
 
 def one(name: str) -> None:
-    """What is in a collection. Raises AtlasError if there is none of that name."""
+    """Show what is in a collection. Raises AtlasError if there is none of that name."""
     st.html(links.anchor(links.evidence("collections"), "All collections"))
     require_small(data.atlas().con, name)
     found = data.ask("in_collection", collection=name)

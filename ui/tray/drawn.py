@@ -9,19 +9,19 @@ from ui.prediction import lens
 
 
 def triggers(rows: pl.DataFrame, largest: float) -> tuple[str, str]:
-    """Rows of trigger_contexts, on the page's scale."""
+    """Draw rows of trigger_contexts, on the page's scale."""
     texts = texts_of(rows)
     return strips_svg(texts, largest=largest), strips_latex(texts, largest=largest)
 
 
 def reading(rows: pl.DataFrame, largest: float) -> tuple[str, str]:
-    """Rows of reading: each token of a passage on the shade of its surprisal, in nats."""
+    """Draw rows of reading: each token of a passage on the shade of its surprisal, in nats."""
     text = Text(tuple(rows["token"]), tuple(rows["surprisal"]), rows.height)
     return strips_svg([text], largest=largest), strips_latex([text], largest=largest)
 
 
 def grid(trace: pl.DataFrame, events: pl.DataFrame) -> tuple[str, str]:
-    """Rows of prediction_trace and position_events: the leading token at every site, its probability as shade, signs of events."""
+    """Draw rows of prediction_trace and position_events: the leading token at every site, its probability as shade, signs of events."""
     signs = lens.marks(events.iter_rows(named=True))
     cells = {
         (row["layer"], row["site"]): Cell(row["top_token"], row["top_prob"], signs.get((row["layer"], row["site"]), "")) for row in trace.iter_rows(named=True)

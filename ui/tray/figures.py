@@ -26,13 +26,13 @@ class Kept:
 
 
 def tray() -> list[Kept]:
-    """Of this tab."""
+    """Get the tray of this tab."""
     return st.session_state.setdefault("tray", [])
 
 
 @st.fragment
 def offer(answer: Answer, key: str, made: Made) -> None:
-    """A button that puts a view into the tray, or where it is, if it is there."""
+    """Offer a button that puts a view into the tray, or a link to the tray if it is there."""
     own = hashlib.sha256(f"{key} {answer.sql} {data.shown().path}".encode()).hexdigest()[:16]
     if any(kept.id == own for kept in tray()):
         st.html(links.anchor(links.evidence("figures"), f"In the figure tray ({len(tray())})"))
@@ -43,13 +43,13 @@ def offer(answer: Answer, key: str, made: Made) -> None:
 
 
 def put(own: str, answer: Answer, made: Made) -> None:
-    """A view into the tray."""
+    """Put a view into the tray."""
     svg, latex = made()
     tray().append(Kept(own, Drawing(answer.name, answer.caption, svg, latex, data.source(answer))))
 
 
 def page() -> None:
-    """The tray: every figure with its caption and files, and all of them in one archive."""
+    """Show the tray: every figure with its caption and files, and all of them in one archive."""
     kept = tray()
     if not kept:
         st.text("Nothing yet: texts, grids and charts have “Add to figure”. What is added is kept while this tab is open.")
@@ -70,7 +70,7 @@ def caption_of(kept: Kept) -> str:
 
 
 def buttons(i: int, kept: Kept, drawing: Drawing) -> None:
-    """The files of one, and its place among the others."""
+    """Offer the files of a figure, and buttons to move or remove it."""
     content: dict[str, tuple[str, Callable[[], bytes]]] = {
         "SVG": ("svg", lambda: to_svg(drawing)),
         "PDF": ("pdf", lambda: to_pdf(drawing)),
@@ -85,11 +85,11 @@ def buttons(i: int, kept: Kept, drawing: Drawing) -> None:
 
 
 def remove(i: int) -> None:
-    """A figure out of the tray."""
+    """Remove a figure from the tray."""
     del tray()[i]
 
 
 def move(i: int) -> None:
-    """A figure before the one that stands before it."""
+    """Move a figure before the one that stands before it."""
     kept = tray()
     kept[i - 1 : i + 1] = kept[i - 1 : i + 1][::-1]
