@@ -39,7 +39,7 @@ class Apart:
         return [heard] if heard is not None else []
 
     def narrowed(self, tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
-        """Without states and coefficients of other positions."""
+        """Leave out states and coefficients of other positions."""
         own = pc.field("position_id").isin(self.position_ids.tolist())
         return {name: table.filter(own) if name in BULKY else table for name, table in tables.items()}
 

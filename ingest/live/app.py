@@ -46,7 +46,7 @@ class Spooled(ExitStack):
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Bytes of each, once they have ended."""
+        """Count the bytes of each stream, once they have ended."""
         return {name: file.tell() for name, file in self.files.items()}
 
     def pieces(self) -> Iterator[bytes]:
@@ -143,7 +143,7 @@ class Process:
 
 
 async def body_of(request: Request) -> bytes:
-    """Raises TooLarge as soon as more than MOST_BODY bytes came."""
+    """Read the body of a request. Raises TooLarge as soon as more than MOST_BODY bytes came."""
     body = bytearray()
     async for piece in request.stream():
         body += piece

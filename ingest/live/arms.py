@@ -20,7 +20,10 @@ CHANGE = pa.schema(
 
 
 def arm_tables(traced: Traced, dtype: torch.dtype) -> dict[str, pa.Table]:
-    """The base is arm 0. is_as_base: the arm changed no bit of any position. `arm` has values as they were asked for, `arm_change` as the dtype has them."""
+    """Build the rows of `arm` and `arm_change`; the base is arm 0.
+
+    is_as_base: the arm changed no bit of any position. `arm` has values as they were asked for, `arm_change` as the dtype has them.
+    """
     arms = [{"arm_id": 0, "name": "base", "role": "base", "interventions": "[]", "sha256": arm_sha256(()), "is_as_base": True}]
     changes = []
     for k, (arm, same) in enumerate(zip(traced.arms, traced.is_as_base, strict=True), start=1):

@@ -20,7 +20,7 @@ GENERATION = pa.schema(
 
 
 def generation_table(model: Model, prompt: CutDocument, arms: tuple[Arm, ...], asked: Asked, tell: Tell) -> pa.Table:
-    """One row for the prompt and each arm (resolved), none where no new token is asked for. A text that ends says so (`finish` is eos)."""
+    """Generate one row for the prompt and for each arm (resolved), none where no new token is asked for. A text that ends says so (`finish` is eos)."""
     if not asked.n_new:
         return GENERATION.empty_table()
     decoding = Decoding() if asked.seed is None else Decoding("sample")

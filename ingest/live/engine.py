@@ -42,7 +42,7 @@ class Engine:
         """The model cannot be had: whoever named it can name it anew, to another process."""
 
     def load(self, tell: "Tell") -> "Model":
-        """The model, loaded and checked. Raises AtlasError if it is not the atlas's, or its identities do not hold."""
+        """Load and check the model, unless that was done. Raises AtlasError if it is not the atlas's, or its identities do not hold."""
         if self.model is None:
             try:
                 self.model = self.loaded(tell)
@@ -78,7 +78,7 @@ class Engine:
             self.heads_hold = True
 
     def trace(self, asked: Asked, tell: "Tell") -> Iterator[dict[str, pa.Table]]:
-        """Tables of the prompt, its ids negative, and under arms, in parts as they come about: those of a trace, and what base and arms predict.
+        """Yield the tables of the prompt, its ids negative, as it is and under arms, in parts as they are made: a trace's, and what base and arms predict.
 
         Raises AtlasError for what the model or the atlas has not.
         """
@@ -122,7 +122,7 @@ class Engine:
 
 
 def bos_rule(con: duckdb.DuckDBPyConnection) -> str:
-    """Of the atlas's first corpus."""
+    """Read the BOS setting of the atlas's first corpus; auto where there is none."""
     rows = con.execute(BOS).fetchall()
     return rows[0][0] if rows else "auto"
 
@@ -134,7 +134,7 @@ def read_value_tops(con: duckdb.DuckDBPyConnection, model: "Model") -> "np.ndarr
 
 
 def look_up(con: duckdb.DuckDBPyConnection) -> LookUp:
-    """Reads a layer at a time: arms may name every neuron of it."""
+    """Build the look-up of a neuron's value norm and statistics, which reads a layer at a time: arms may name every neuron of it."""
 
     @cache
     def of_layer(quantity: str, layer: int, corpus_id: int | None) -> dict[int, float | None]:

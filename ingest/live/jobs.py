@@ -28,7 +28,7 @@ class Tell(Protocol):
 
 
 def within(seconds: float, tell: Tell) -> Tell:
-    """Tells, until so many seconds have gone by; raises AtlasError then."""
+    """Wrap `tell` so that it raises AtlasError once so many seconds have gone by."""
     end = time.monotonic() + seconds
 
     def told(stage: str, share: float, **more: object) -> None:
@@ -57,7 +57,7 @@ class Ticket:
         self.stage: Event = {"stage": "waiting", "share": 0.0}
 
     def tell(self, stage: str, share: float, **more: object) -> None:
-        """Called by the thread that works, between layers and tables. Raises Cancelled if nobody waits for the answer."""
+        """Note what is being done; called by the thread that works, between layers and tables. Raises Cancelled if nobody waits for the answer."""
         if self.gone.is_set():
             raise Cancelled(REPLACED)
         self.stage = {"stage": stage, "share": round(share, 4), **more}
@@ -94,7 +94,7 @@ class Jobs:
             return await asyncio.get_running_loop().run_in_executor(self.executor, ticket.begin, job)
 
     def drop(self, ticket: Ticket) -> None:
-        """Nobody waits for it: it ends at its next step, and leaves the line at once if it has not begun."""
+        """Let go of a ticket that nobody waits for: it ends at its next step, and leaves the line at once if it has not begun."""
         ticket.gone.set()
         if not ticket.has_begun:
             ticket.future.cancel()
@@ -110,7 +110,7 @@ class Jobs:
         return {"waiting": place} if place else ticket.stage
 
     async def events(self, ticket: Ticket) -> AsyncIterator[Event]:
-        """What becomes of a ticket: its place in line, what is being done, and at last {"result": …}. Raises what the job raises.
+        """Yield what becomes of a ticket: its place in line, what is being done, and at last {"result": …}. Raises what the job raises.
 
         When it is closed, the job ends at its next step, and the next waits for that.
         """

@@ -24,7 +24,7 @@ SITES = ("coefficient", "pre_activation")
 
 
 def scores(model: Model, traced: Traced, arm: Arm, indices: range, answers: Tensor) -> dict[str, pa.Array]:
-    """Columns score and frozen_score at some indices of the prompt, for the answer there, [len(indices)]; null where the arm changes no coefficient.
+    """Compute score and frozen_score at some indices of the prompt, for the answer there, [len(indices)]; null where the arm changes no coefficient.
 
     score is Σ m_i·(e_w·v_i) over the changed; frozen_score is by E·(gain ⊙ v), over what the final norm divides by in the base. Both are logits.
     """
@@ -40,7 +40,10 @@ def scores(model: Model, traced: Traced, arm: Arm, indices: range, answers: Tens
 
 
 def changed(model: Model, arm: Arm, indices: range, n: int) -> Iterator[tuple[int, list[int], Tensor]]:
-    """Each layer with the neurons that an arm (resolved) changes there, and at which indices, [len(indices), neurons] of booleans; n: tokens of the prompt."""
+    """Yield each layer with the neurons that an arm (resolved) changes there, and at which indices, [len(indices), neurons] of booleans.
+
+    n: tokens of the prompt.
+    """
     cells: dict[int, dict[int, set[int]]] = {}
     for change in arm:
         if change.site in SITES and change.layer is not None and change.units and change.positions is not None:
@@ -62,9 +65,10 @@ HELD = 8
 
 @torch.inference_mode()
 def outcome_tables(model: Model, traced: Traced, tell: Tell, prompt_id: int = 0) -> dict[str, pa.Table]:
-    """Of every position of the base (arm 0) and of each arm. The answer is the base's most likely token at the position, the foil its second.
+    """Build the rows of `outcome` and `outcome_token` for every position of the base (arm 0) and of each arm.
 
-    kl_from_base is KL(base ‖ arm) in nats; answer_logprob and entropy are in nats, logit_difference is answer minus foil.
+    The answer is the base's most likely token at the position, the foil its second. kl_from_base is KL(base ‖ arm) in nats; answer_logprob and entropy are in
+    nats, logit_difference is answer minus foil.
     """
     n_arms, n = traced.last.shape[:2]
     most = max(1, MOST_LOGITS // (model.d_vocab * HELD))
@@ -102,7 +106,7 @@ class Base:
 
 
 def outcome(base: Base, logits: Tensor) -> dict[str, np.ndarray]:
-    """Columns of one arm at the same positions; logits: [n, d_vocab]."""
+    """Compute the columns of one arm at the positions of the base; logits: [n, d_vocab]."""
     log_probs = logits.double().log_softmax(-1)
     best = top_k(logits, 1)[1]
     answer = base.answers[:, :1]
@@ -120,7 +124,10 @@ def outcome(base: Base, logits: Tensor) -> dict[str, np.ndarray]:
 
 
 def divergence(base: Tensor, log_probs: Tensor) -> Tensor:
-    """KL(base ‖ arm), nats, [n]; both [n, d_vocab] log probabilities. A token that the base cannot predict adds nothing; rounding takes none below 0."""
+    """Compute KL(base ‖ arm), nats, [n]; both [n, d_vocab] log probabilities.
+
+    A token that the base cannot predict adds nothing; rounding takes none below 0.
+    """
     weights = base.exp()
     return torch.where(weights > 0, weights * (base - log_probs), 0).sum(-1).clamp_min(0)
 

@@ -23,7 +23,7 @@ BASE_CORPUS = -1
 
 
 def cut_prompt(model: Model, text: str, bos: str, *, is_chat: bool = False) -> CutDocument:
-    """The prompt as one sequence. is_chat: it is rendered by the tokenizer's template, up to where the assistant's answer begins.
+    """Cut the prompt into one sequence. is_chat: it is rendered by the tokenizer's template, up to where the assistant's answer begins.
 
     Raises AtlasError for one of no tokens, or of more than the model reads.
     """
@@ -48,7 +48,7 @@ def cut_prompt(model: Model, text: str, bos: str, *, is_chat: bool = False) -> C
 
 
 def chat_messages(text: str) -> list[Mapping[str, Any]]:
-    """The messages of a prompt: a JSON list of them, or what a user says."""
+    """Read the messages of a prompt: a JSON list of them, or else the text as what a user says."""
     try:
         messages = json.loads(text)
     except (ValueError, RecursionError):
@@ -57,12 +57,12 @@ def chat_messages(text: str) -> list[Mapping[str, Any]]:
 
 
 def under_arms(found: CutDocument, n_arms: int) -> list[CutDocument]:
-    """The prompt once for itself and once for each arm, each time with ids of its own."""
+    """Copy the prompt once for itself and once for each arm, each time with ids of its own."""
     return [moved(found, k) for k in range(n_arms + 1)]
 
 
 def require_few(prompts: list[CutDocument], n_runs: int) -> None:
-    """AtlasError for more positions than are held at once, those under arms and of runs that arms take states from among them."""
+    """Raise AtlasError for more positions than are held at once, those under arms and of runs that arms take states from among them."""
     n = len(prompts[0].sequences[0].token_ids)
     if n * (len(prompts) + n_runs) > MOST_POSITIONS:
         of_runs = " that take states from its own run" if n_runs else ""
@@ -83,7 +83,7 @@ def moved(found: CutDocument, k: int) -> CutDocument:
 
 
 def prompt_tables(prompts: list[CutDocument], bos: str) -> dict[str, pa.Table]:
-    """Rows of corpus, document, sequence and position."""
+    """Build the rows of corpus, document, sequence and position."""
     parts = [text_tables([prompt], BASE_CORPUS - k) for k, prompt in enumerate(prompts)]
     tables = {name: pa.concat_tables([part[name] for part in parts]) for name in parts[0]}
     digest = sha256(prompts[0].document.text.encode()).hexdigest()

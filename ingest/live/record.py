@@ -13,7 +13,7 @@ from ingest.text.sequences import CutDocument, bos_token
 
 
 def record_tables(model: Model, prompt: CutDocument, asked: Asked, bos: str, started_at: datetime) -> dict[str, pa.Table]:
-    """The title is left to whoever keeps it. The answer is, at each index, the token that the base has likeliest."""
+    """Build the rows that record a live trace. The title is left to whoever keeps it. The answer is, at each index, the token that is likeliest in the base."""
     (s,) = prompt.sequences
     n = len(s.token_ids)
     experiment = {

@@ -34,7 +34,7 @@ class Asked:
 
 
 def parse_request(body: bytes) -> Asked:
-    """Raises AtlasError, one line, for what is no request."""
+    """Parse the body of a request. Raises AtlasError, one line, for what is no request."""
     given = read_json(body, "requests")
     if not isinstance(given, dict) or not given.keys() <= KEYS or not given.keys() >= NEEDED:
         raise AtlasError(f"a request is an object with {', '.join(sorted(KEYS))}, not {shown(given)}")

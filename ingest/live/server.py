@@ -109,7 +109,7 @@ def serve(path: Path, source: str | None, device: str, idle: float, port: Port |
 
 
 def locked(lock: int) -> bool:
-    """Whether the lock could be had. Who only looks whether it is held has it for a moment."""
+    """Try to take the lock, and tell whether that worked. It is tried several times: a process that only looks whether it is held has it for a moment."""
     for _ in range(TRIES):
         with suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -120,7 +120,10 @@ def locked(lock: int) -> bool:
 
 @contextmanager
 def claimed(target: Path) -> Iterator[socket.socket | None]:
-    """The listening socket; None if another process has it. Who holds the lock beside it owns it, so that what a killed process left is taken over."""
+    """Claim the Unix socket, and yield it listening; None if another process has it.
+
+    Whoever holds the lock beside it owns it, so that what a killed process left is taken over.
+    """
     lock = os.open(target.with_suffix(".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         if not locked(lock):
@@ -142,7 +145,7 @@ def claimed(target: Path) -> Iterator[socket.socket | None]:
 
 
 async def answer(engine: Engine, listener: socket.socket, idle: float, port: Port | None) -> None:
-    """On the Unix socket whoever can enter its folder, and on a port whoever has the token."""
+    """Answer on the Unix socket whoever can enter its folder, and on a port whoever has the token."""
 
     def stop() -> None:
         for server, _ in servers:

@@ -20,7 +20,7 @@ LOOPBACK = {"127.0.0.1": socket.AF_INET, "[::1]": socket.AF_INET6}
 
 
 def listening(address: str) -> socket.socket:
-    """A socket on HOST:PORT of this machine. Raises AtlasError for any other address, and for a port that is taken."""
+    """Listen on HOST:PORT of this machine, and return the socket. Raises AtlasError for any other address, and for a port that is taken."""
     host, _, port = address.rpartition(":")
     if host not in LOOPBACK or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise AtlasError(f"--tcp is {address!r}; it is 127.0.0.1:PORT or [::1]:PORT, which this machine alone reaches")
@@ -36,7 +36,7 @@ def listening(address: str) -> socket.socket:
 
 
 def new_token(atlas: Path) -> tuple[str, Path]:
-    """256 bits, and the file that holds them, which nobody else can read."""
+    """Draw a token of 256 bits, and write it to a file that nobody else can read. Returns the token and the file."""
     path, token = socket_path(atlas).with_suffix(".token"), secrets.token_hex(32)
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600), "w") as file:

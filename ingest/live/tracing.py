@@ -46,8 +46,10 @@ class Traced:
 
 
 def resolved_arms(model: Model, arms: Sequence[Arm], look_up: LookUp, tell: Tell) -> tuple[Arm, ...]:
-    """Arms as they act on this model. Raises AtlasError for what the model or the atlas has not, for states of a prompt that is not there, and for arms that
-    have more than MOST_CHANGES changes together.
+    """Resolve arms as they act on this model.
+
+    Raises AtlasError for what the model or the atlas has not, for states of a prompt that is not there, and for arms that have more than MOST_CHANGES changes
+    together.
     """
     found: tuple[Arm, ...] = ()
     for arm in arms:
@@ -63,12 +65,12 @@ def resolved_arms(model: Model, arms: Sequence[Arm], look_up: LookUp, tell: Tell
 
 
 def n_runs(arms: Sequence[Arm]) -> int:
-    """Runs of the prompt by itself that arms take states from, each of which is kept as a row of the batch is."""
+    """Count the runs of the prompt by itself that arms take states from, each of which is kept as a row of the batch is."""
     return len(wanted_sites(arms))
 
 
 def read_prompts(model: Model, prompts: Sequence[CutDocument], arms: tuple[Arm, ...], tell: Tell, apart: Apart | None = None) -> Traced:
-    """One forward pass over the prompt and its arms, which `apart` hears too.
+    """Run one forward pass over the prompt and its arms, which `apart` hears too.
 
     Raises AtlasError if memory does not suffice, or if what the prompt itself is seen to do does not add up by the identities of each layer.
     """
@@ -109,7 +111,7 @@ def read_prompts(model: Model, prompts: Sequence[CutDocument], arms: tuple[Arm, 
 
 @torch.inference_mode()
 def as_base(states: TracedStates, same: tuple[bool, ...], n: int) -> TracedStates:
-    """States of arms that changed nothing become the base's own, rounding included; n: positions of the prompt."""
+    """Replace the states of arms that changed nothing with the base's own, rounding included; n: positions of the prompt."""
     for k, is_same in enumerate(same, start=1):
         if is_same:
             for of in (*states.sites.values(), states.coefficients, states.ffn_scale):
@@ -118,12 +120,12 @@ def as_base(states: TracedStates, same: tuple[bool, ...], n: int) -> TracedState
 
 
 def on_device(model: Model, x: Tensor) -> Tensor:
-    """[batch, seq, width] to [batch·seq, width] float32."""
+    """Flatten [batch, seq, width] to [batch·seq, width] float32 on the model's device."""
     return flat(x).to(model.device).float()
 
 
 def traced_tables(model: Model, traced: Traced, value_tops: np.ndarray, tell: Tell) -> Iterator[dict[str, pa.Table]]:
-    """Rows of a trace's tables, a stretch of positions at a time."""
+    """Yield the rows of a trace's tables, a stretch of positions at a time."""
     settings = TraceSettings(STREAM_SITES, N_COEFFICIENTS, 0)
     n = len(traced.states.position_ids)
     size = max(1, MOST_LOGITS // (model.d_vocab * (len(SITES) + len(RAW_SITES))))

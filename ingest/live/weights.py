@@ -29,7 +29,10 @@ class Wanted(NamedTuple):
 
 
 def wanted_model(con: duckdb.DuckDBPyConnection) -> Wanted:
-    """Raises AtlasError for an atlas without a model, or whose weights are named by no digest: it names a folder of the cache, which may be removed."""
+    """Read which model an atlas is of.
+
+    Raises AtlasError for an atlas without a model, or whose weights are named by no digest: the digest names a folder of the cache, which may be removed.
+    """
     rows = con.execute("SELECT m.name, m.revision, m.dtype, m.weights_sha256 FROM model AS m LIMIT 1").fetchall()
     if not rows:
         raise AtlasError("this atlas is empty: it has no model yet. `atlas ingest` fills it.")
@@ -42,7 +45,7 @@ def wanted_model(con: duckdb.DuckDBPyConnection) -> Wanted:
 
 
 def load_wanted(wanted: Wanted, source: str | None, device: str, tell: Tell) -> Model:
-    """The model with the atlas's weights. `source`: as for `atlas ingest`; None for where the atlas says.
+    """Load the model with the atlas's weights. `source`: as for `atlas ingest`; None for where the atlas says.
 
     Raises AtlasError if it is not found, or has other weights: every join with the atlas would be wrong.
     """
@@ -61,7 +64,7 @@ def load_wanted(wanted: Wanted, source: str | None, device: str, tell: Tell) -> 
 
 
 def load_kept(folder: Path, wanted: Wanted, device: str, tell: Tell) -> Model | None:
-    """None, and nothing kept, if what was kept is not what is wanted."""
+    """Load the model from what was kept; if that is not what is wanted, remove it and return None."""
     tell("reading the weights that were kept")
     with suppress(Unreadable):
         model = load_model(str(folder), revision=None, dtype=wanted.dtype, device=device, tell=tell)
@@ -72,7 +75,7 @@ def load_kept(folder: Path, wanted: Wanted, device: str, tell: Tell) -> Model | 
 
 
 def is_packaged(name: str) -> bool:
-    """Whether a model of this name is installed as a package."""
+    """Tell whether a model of this name is installed as a package."""
     with suppress(AtlasError):
         return package_file().name == name
     return False

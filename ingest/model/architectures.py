@@ -27,7 +27,10 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(list_folder("ingest
 
 @cache
 def architectures() -> Mapping[str, Architecture]:
-    """model_type → its facts, those of other distributions too; AtlasError if a model_type has two, or what an entry point names is no mapping of them."""
+    """Map model_type to its facts, those of other distributions too.
+
+    Raises AtlasError if a model_type has two, or what an entry point names is no mapping of them.
+    """
     found = dict(ARCHITECTURES)
     for point in points(GROUP):
         added = point.load()
@@ -40,12 +43,12 @@ def architectures() -> Mapping[str, Architecture]:
 
 
 def is_mixture_of_experts(config: Mapping[str, Any]) -> bool:
-    """Whether a configuration, as its JSON has it, describes an FFN made of experts."""
+    """Tell whether a configuration, as its JSON has it, describes an FFN made of experts."""
     return "moe" in str(config.get("model_type", "")) or any(config.get(name) not in (None, 0, 1) for name in EXPERT_COUNTS)
 
 
 def architecture_of(config: Mapping[str, Any], name: str) -> Architecture:
-    """The entry for a model's configuration, as its JSON has it.
+    """Find the entry for a model's configuration, as its JSON has it.
 
     Raises AtlasError for a model_type without an entry (naming the supported ones) and for a mixture of experts.
     """
@@ -61,5 +64,5 @@ def architecture_of(config: Mapping[str, Any], name: str) -> Architecture:
 
 
 def tiny_config(model_type: str, **changes: object) -> PretrainedConfig:
-    """A configuration for tests, a few thousand parameters; `changes` override its arguments."""
+    """Build a configuration for tests, a few thousand parameters; `changes` override its arguments."""
     return AutoConfig.for_model(model_type, **{**architectures()[model_type].tiny, **changes})

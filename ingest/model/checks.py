@@ -54,7 +54,7 @@ SLACK = 4
 
 
 def relative_error(got: Tensor, expected: Tensor) -> float:
-    """Largest over positions of ‖got - expected‖ / ‖expected‖, both [batch, seq, n]; nan if anything is not finite.
+    """Compute the largest over positions of ‖got - expected‖ / ‖expected‖, both [batch, seq, n]; nan if anything is not finite.
 
     Position by position, because the state at the first position is a hundred times longer than the rest in most models.
     """
@@ -78,13 +78,16 @@ def ffn_error(model: Model, record: LayerRecord, layer: int) -> float:
 
 
 def norm_error(model: Model, record: LayerRecord, layer: int) -> float:
-    """Of what the entry says stands between the stream and the keys: which norm, over which state, with which gain."""
+    """Measure the error of what the entry says stands between the stream and the keys: which norm, over which state, with which gain."""
     state, norm = record["resid_pre" if model.is_parallel else "resid_mid"].float(), ffn_norm(model, layer)
     return relative_error(by_formula(model, norm, state), record[KEY])
 
 
 def keys_error(model: Model, record: LayerRecord, layer: int) -> float:
-    """Of the keys themselves: each coefficient rebuilt from what they read, with the activation by its name and not by the module that the model calls."""
+    """Measure the error of the keys themselves: each coefficient is rebuilt from what they read.
+
+    The activation is taken by its name, and not from the module that the model calls.
+    """
     ffn, activation, read = model.architecture.ffn, ACT2FN[model.activation], record[KEY].float()
     up = F.linear(read, model.keys(layer), model.bias(layer, ffn.up))
     if ffn.gate is None:
@@ -94,7 +97,10 @@ def keys_error(model: Model, record: LayerRecord, layer: int) -> float:
 
 
 def linear_error(model: Model, record: LayerRecord, layer: int) -> float:
-    """Of the projections themselves, beyond what the texts reach: a coefficient is what multiplies its value, and a key reads, however large they are."""
+    """Measure the error of the projections themselves, beyond what the texts reach.
+
+    A coefficient is what multiplies its value, and a key reads, however large they are.
+    """
     ffn, errors = model.architecture.ffn, []
     for site, path in (("coefficient", ffn.down), (KEY, ffn.up), (KEY, ffn.gate)):
         if path is not None:
@@ -109,12 +115,12 @@ def linear_error(model: Model, record: LayerRecord, layer: int) -> float:
 
 
 def max_error(*errors: float) -> float:
-    """The largest; nan if one is."""
+    """Find the largest error; nan if one is."""
     return float(torch.tensor(errors, dtype=torch.float64).max())
 
 
 def require_finite_weights(model: Model) -> None:
-    """AtlasError naming the first parameter that holds a NaN or an infinity, and how many."""
+    """Raise AtlasError naming the first parameter that holds a NaN or an infinity, and how many."""
     for name, parameter in model.hf.named_parameters():
         # a sum reads each weight once and holds nothing; one that is not finite may also have overflowed, so what it is of is counted
         if bool(torch.isfinite(parameter.detach().sum(dtype=torch.float32))):
@@ -126,7 +132,7 @@ def require_finite_weights(model: Model) -> None:
 
 
 def probe_tokens(model: Model, length: int = SHORT) -> Tensor:
-    """Two sequences spread over the vocabulary, [2, length], which share their first half."""
+    """Build two sequences spread over the vocabulary, [2, length], which share their first half."""
     n_tokens = min(model.d_vocab, len(model.tokenizer))
     tokens = (torch.arange(2 * length) * 7919 + 1).remainder(n_tokens).view(2, length)
     tokens[1, : length // 2] = tokens[0, : length // 2]
@@ -134,7 +140,7 @@ def probe_tokens(model: Model, length: int = SHORT) -> Tensor:
 
 
 def require_small(model: Model, identity: str, errors: dict[int, float], slack: float = 1) -> float:
-    """The largest error; AtlasError with the numbers and the layer where one is over the tolerance, times the slack, or not a number."""
+    """Find the largest error. Raises AtlasError with the numbers and the layer where one is over the tolerance, times the slack, or not a number."""
     tolerance = TOLERANCE[model.dtype] * slack
     for layer, error in errors.items():
         if not error <= tolerance:
@@ -146,7 +152,7 @@ def require_small(model: Model, identity: str, errors: dict[int, float], slack: 
 
 
 def check_identities(model: Model) -> dict[str, float]:
-    """Largest relative error of each identity over layers and positions: {"embedding", "stream", "residual", "norm", "keys", "ffn", "linear", …}.
+    """Compute the largest relative error of each identity over layers and positions: {"embedding", "stream", "residual", "norm", "keys", "ffn", "linear", …}.
 
     Sums of coefficients times values hold whatever the keys are: a coefficient is read at the down projection. That it is what its key says of what
     the FFN reads, and that this is the stream behind the norm of the entry, are identities of their own (Geva et al. 2021, equation 2; gated: Shazeer 2020).
@@ -174,7 +180,10 @@ def check_identities(model: Model) -> dict[str, float]:
 
 
 def layer_identities(model: Model, records: dict[int, LayerRecord]) -> dict[str, float]:
-    """Largest error over layers of the identities within a layer: {"residual", "norm", "keys", "ffn"}; AtlasError as from `check_identities`."""
+    """Compute the largest error over layers of the identities within a layer: {"residual", "norm", "keys", "ffn"}.
+
+    Raises AtlasError as `check_identities` does.
+    """
     return {
         "residual": require_small(model, RESIDUAL, {layer: residual_error(record) for layer, record in records.items()}),
         "norm": require_small(model, NORM, {layer: norm_error(model, record, layer) for layer, record in records.items()}),
@@ -188,18 +197,18 @@ def embedding_error(model: Model, first: LayerRecord, tokens: Tensor) -> float:
 
 
 def stream_errors(records: list[LayerRecord]) -> dict[int, float]:
-    """Of every layer but the first: what enters it beside what the layer before has left."""
+    """Measure, for every layer but the first, the error of what enters it beside what the layer before has left."""
     return {layer: relative_error(before["resid_post"], record["resid_pre"]) for layer, (before, record) in enumerate(pairwise(records), start=1)}
 
 
 def look_ahead_error(shared: Tensor) -> float:
-    """Of states of the probe's sequences where both have read the same tokens: [2, n, d_model]."""
+    """Measure the error between states of the probe's sequences where both have read the same tokens: [2, n, d_model]."""
     return relative_error(shared[1:], shared[:1])
 
 
 @contextmanager
 def said_of(model: Model) -> Iterator[None]:
-    """What torch and transformers say of a forward pass that cannot be, in our words."""
+    """Turn what torch and transformers say of a forward pass that cannot be into an AtlasError in our words; running out of memory stays as it is."""
     try:
         yield
     except torch.OutOfMemoryError:
@@ -210,7 +219,7 @@ def said_of(model: Model) -> Iterator[None]:
 
 
 def check_attention(model: Model) -> dict[str, float]:
-    """Largest relative error of each identity of attention over layers and positions: {"read", "heads", "pattern", "parts"}.
+    """Compute the largest relative error of each identity of attention over layers and positions: {"read", "heads", "pattern", "parts"}.
 
     Raises AtlasError, with the numbers and the layer, if one exceeds the tolerance of the dtype or is not a number.
     """
@@ -226,7 +235,10 @@ def check_attention(model: Model) -> dict[str, float]:
 
 
 def attention_norms_error(model: Model, record: LayerRecord, layer: int) -> float:
-    """Of the norm that attention reads through, and of those of q and k: their modules beside the formula that their gains are folded by."""
+    """Measure the error of the norm that attention reads through, and of those of q and k.
+
+    Their modules are held against the formula that their gains are folded by.
+    """
     attention, config, heads = model.architecture.attention, model.hf.config, layer_heads(model, layer)
     read, norm = attention_input(model, layer, record["context"]), layer_norm(model, layer, attention.norm)
     errors = [relative_error(by_formula(model, norm, record["context"].float()), read)]
@@ -252,7 +264,7 @@ def pattern_error(model: Model, record: LayerRecord, layer: int) -> float:
 
 
 def parts_error(model: Model, records: list[LayerRecord], tokens: Tensor) -> float:
-    """Largest |logit - sum of its parts| over max(1, |logit|), of the prediction at each position."""
+    """Compute the largest |logit - sum of its parts| over max(1, |logit|), of the prediction at each position."""
     last = records[-1]["resid_post"].float()
     final = model.lens(last).argmax(-1)
     total = token_rows(model, tokens) + position_rows(model, tokens.shape[1])

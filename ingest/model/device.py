@@ -32,18 +32,18 @@ class Room:
 
 
 def usual_batch(kind: str, context: int) -> int:
-    """Sequences of a batch on a device of a kind, cpu or cuda, where none are asked for."""
+    """Choose how many sequences a batch has on a device of a kind, cpu or cuda, where no number is asked for."""
     return USUAL_SEQUENCES if kind == "cpu" else max(1, USUAL_TOKENS // context)
 
 
 def sent(array: np.ndarray, device: torch.device) -> torch.Tensor:
-    """The array on a device; to a GPU from pinned memory, so that nobody waits for the copy."""
+    """Send the array to a device; to a GPU from pinned memory, so that nobody waits for the copy."""
     x = torch.from_numpy(array)
     return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else x.to(device)
 
 
 def in_parts(model: "Model", batch: tuple[T, ...], n_tokens: Callable[[T], int], read: Callable[[tuple[T, ...]], R]) -> Iterator[R]:
-    """What `read` returns of a batch, or of the parts of it for which there is room, in their order.
+    """Yield what `read` returns of a batch, or of the parts of it for which there is room, in their order.
 
     read: makes one forward pass of some items. It may raise torch.OutOfMemoryError, and is then given their first and their second half. n_tokens: of an item.
     Raises AtlasError where one item alone does not fit.

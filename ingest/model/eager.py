@@ -31,7 +31,10 @@ def eager(model: Model) -> Iterator[None]:
 
 
 def weights_of(model: Model, layer: int, output: Any, shape: tuple[int, ...]) -> Tensor:
-    """The attention weights [batch, n_heads, seq, seq] in what a layer's attention module gives. shape: batch and seq. AtlasError if they are not there."""
+    """Find the attention weights [batch, n_heads, seq, seq] in what a layer's attention module gives.
+
+    shape: batch and seq. Raises AtlasError if they are not there.
+    """
     found = output[1] if isinstance(output, tuple) and len(output) > 1 else None
     batch, seq = shape
     expected = (batch, model.n_heads, seq, seq)

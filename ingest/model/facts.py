@@ -18,22 +18,22 @@ LayerFact = Callable[[PretrainedConfig, int], T]
 
 
 def of(attribute: str) -> ConfigFact[Any]:
-    """The fact is this attribute of the model's configuration."""
+    """Read the fact from this attribute of the model's configuration."""
     return lambda config: getattr(config, attribute)
 
 
 def always(fact: T) -> ConfigFact[T]:
-    """The fact is the same for every model of the family."""
+    """Give the same fact for every model of the family."""
     return lambda config: fact
 
 
 def every_layer(fact: ConfigFact[T]) -> LayerFact[T]:
-    """The fact is the same in every layer."""
+    """Give the same fact in every layer."""
     return lambda config, layer: fact(config)
 
 
 def in_local_layers(attribute: str) -> LayerFact[Any]:
-    """The fact is this attribute of the configuration in the layers that its `layer_types` call sliding, and None in the others."""
+    """Read the fact from this attribute of the configuration in the layers that its `layer_types` call sliding; None in the others."""
     return lambda config, layer: getattr(config, attribute) if config.layer_types[layer] == "sliding_attention" else None
 
 
@@ -118,7 +118,7 @@ class Attention:
 
     @property
     def module(self) -> str:
-        """Module in which `o` lies: its output is the state and, where its code gives them, the attention weights."""
+        """Name the module in which `o` lies: its output is the state and, where its code gives them, the attention weights."""
         return self.o.rpartition(".")[0]
 
 

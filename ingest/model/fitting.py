@@ -56,9 +56,9 @@ class Stored:
 
 
 def require_fit(source: Source, layers: str) -> None:
-    """AtlasError for a configuration that asks for more than there are weights for, or for other shapes. layers: path of the blocks from the backbone.
+    """Raise AtlasError for a configuration that asks for more than there are weights for, or for other shapes.
 
-    Of a model on the hub only the configuration is known before its weights are fetched.
+    layers: path of the blocks from the backbone. Of a model on the hub only the configuration is known before its weights are fetched.
     """
     require_few(source)
     if source.commit is not None:
@@ -71,7 +71,7 @@ def require_fit(source: Source, layers: str) -> None:
 
 
 def require_few(source: Source) -> None:
-    """AtlasError for more layers than an atlas can number, and more labels than a classifier has: transformers lists both before it makes a layer."""
+    """Raise AtlasError for more layers than an atlas can number, and more labels than a classifier has: transformers lists both before it makes a layer."""
     n = said_layers(source)
     if n > MOST_LAYERS:
         raise AtlasError(f"model {source.name}: its config.json says {n:,} layers, and an atlas holds {MOST_LAYERS:,} at most; is it that of its weights?")
@@ -81,7 +81,7 @@ def require_few(source: Source) -> None:
 
 
 def said_layers(source: Source) -> int:
-    """By the configuration; 0 where it names no whole number, which transformers has its own words for."""
+    """Count the layers by the configuration; 0 where it names no whole number, which transformers has its own words for."""
     with reading("config.json", source.name):
         kind: Any = CONFIG_MAPPING[source.config["model_type"]]
     names = {"num_hidden_layers", kind.attribute_map.get("num_hidden_layers", "num_hidden_layers")}
@@ -93,7 +93,10 @@ def said_layers(source: Source) -> int:
 
 
 def weight_files(source: Source) -> list[Path]:
-    """A local model's, in no order. Raises AtlasError where there are none that can be read, and for an index that names what is no file of its folder."""
+    """List the files of a local model's weights, in no order.
+
+    Raises AtlasError where there are none that can be read, and for an index that names what is no file of its folder.
+    """
     folder = Path(source.location)
     if source.gguf_file is not None:
         return [folder / source.gguf_file]
@@ -117,7 +120,10 @@ def weight_files(source: Source) -> list[Path]:
 
 
 def find_stored(source: Source) -> Stored:
-    """What the files of a local model's weights say of themselves, unread. Raises AtlasError as `weight_files` does, and for more than weights."""
+    """Read what the files of a local model's weights say of themselves, and not the weights.
+
+    Raises AtlasError as `weight_files` does, and for more than weights.
+    """
     files, shapes = weight_files(source), dict[str, list[int]]()
     for path in files:
         with reading("weights", source.name):
@@ -135,14 +141,14 @@ def find_stored(source: Source) -> Stored:
 
 
 def stored_layers(stored: Stored, layers: str) -> int:
-    """Those that the names of the weights speak of, or that have room in their files."""
+    """Count the layers that the names of the weights speak of, or else those that have room in their files."""
     of_layers = re.compile(rf"(?:^|\.){re.escape(layers)}\.(\d+)\.")
     named = [int(found[1]) + 1 for name in stored.shapes or () if (found := of_layers.search(name))]
     return max(named, default=stored.n_bytes // FEWEST_LAYER_BYTES)
 
 
 def require_sizes(source: Source, stored: Stored) -> None:
-    """AtlasError for weights of another shape, more of them than the files have bytes for, or tables beside them that are far larger."""
+    """Raise AtlasError for weights of another shape, more of them than the files have bytes for, or tables beside them that are far larger."""
     hf = meta_model(source, torch.float32)
     prefix = f"{hf.base_model_prefix}."
     there = {name.removeprefix(prefix): shape for name, shape in (stored.shapes or {}).items()}

@@ -29,18 +29,18 @@ class FoldedHeads:
 
 
 def is_centring(norm: nn.Module) -> bool:
-    """LayerNorm subtracts the mean, RMSNorm does not."""
+    """Tell whether a norm subtracts the mean: LayerNorm does, RMSNorm does not."""
     return isinstance(norm, nn.LayerNorm)
 
 
 def gain_of(model: Model, norm: nn.Module) -> Tensor | float:
-    """What a norm multiplies by, [width]; 1 where it has no weight, as some of OPT."""
+    """Read what a norm multiplies by, [width]; 1 where it has no weight, as in some models of OPT."""
     weight = getattr(norm, "weight", None)
     return 1.0 if weight is None else tensor_of(norm, "weight").to(model.device).float() + model.architecture.norm_gain_offset
 
 
 def folded(model: Model, rows: Tensor, norm: nn.Module | None) -> Tensor:
-    """k̂ of rows [..., d_model] that read a norm's output; the rows themselves where no norm precedes."""
+    """Compute k̂ of rows [..., d_model] that read a norm's output; the rows themselves where no norm precedes."""
     if norm is None:
         return rows
     found = rows * gain_of(model, norm)
@@ -52,13 +52,13 @@ def layer_norm(model: Model, layer: int, path: str | None) -> nn.Module | None:
 
 
 def norm_scale(x: Tensor, norm: nn.Module) -> Tensor:
-    """What a norm divides states [..., d_model] by: [..., 1]."""
+    """Compute what a norm divides states [..., d_model] by: [..., 1]."""
     centred = x - x.mean(-1, keepdim=True) if is_centring(norm) else x
     return (centred.square().mean(-1, keepdim=True) + epsilon_of(norm)).sqrt()
 
 
 def over_scale(x: Tensor, norm: nn.Module | None) -> Tensor:
-    """x̂: states [..., d_model] over what the norm divides each by; as they are where there is no norm.
+    """Compute x̂: states [..., d_model] over what the norm divides each by; as they are where there is no norm.
 
     A centring norm's mean may stay: a folded reader does not see it.
     """
@@ -66,7 +66,7 @@ def over_scale(x: Tensor, norm: nn.Module | None) -> Tensor:
 
 
 def by_formula(model: Model, norm: nn.Module | None, x: Tensor) -> Tensor:
-    """N(x) by the norm's gain, bias and epsilon, and by none of its code: [..., width] float32; x itself where there is no norm."""
+    """Compute N(x) by the norm's gain, bias and epsilon, and by none of its code: [..., width] float32; x itself where there is no norm."""
     if norm is None:
         return x
     centred = x - x.mean(-1, keepdim=True) if is_centring(norm) else x
@@ -75,13 +75,13 @@ def by_formula(model: Model, norm: nn.Module | None, x: Tensor) -> Tensor:
 
 
 def write_gain(model: Model, layer: int) -> Tensor | float:
-    """What multiplies an attention's output on its way to the stream, the following norm's 1/s aside: [d_model], or one number."""
+    """Compute what multiplies an attention's output on its way to the stream, the following norm's 1/s aside: [d_model], or one number."""
     after = layer_norm(model, layer, model.architecture.attention.after_norm)
     return model.residual_multiplier * (1.0 if after is None else gain_of(model, after))
 
 
 def ffn_norm(model: Model, layer: int) -> nn.Module | None:
-    """The norm between the stream and the FFN's keys; None where the FFN reads the stream itself."""
+    """Find the norm between the stream and the FFN's keys; None where the FFN reads the stream itself."""
     ffn, shared = model.architecture.ffn, model.architecture.attention.norm
     if ffn.up.startswith(f"{ffn.read}."):
         return None
@@ -99,7 +99,7 @@ def folded_heads(model: Model, layer: int) -> FoldedHeads:
     norm, written = layer_norm(model, layer, attention.norm), write_gain(model, layer)
 
     def turned_by(rows: Tensor, path: str | None) -> Tensor:
-        """Rows of q or k [heads, d_head, d_model] behind their own norm: its gain, and its centring where each head is normed by itself."""
+        """Fold into rows of q or k [heads, d_head, d_model] their own norm: its gain, and its centring where each head is normed by itself."""
         own = layer_norm(model, layer, path)
         if own is None:
             return rows
@@ -118,13 +118,13 @@ def folded_heads(model: Model, layer: int) -> FoldedHeads:
 
 
 def zeros_or_bias(model: Model, norm: nn.Module | None) -> Tensor:
-    """β of a norm, [d_model]."""
+    """Read β of a norm, [d_model]; zeros where there is none."""
     bias = None if norm is None else bias_of(norm)
     return model.unembedding.new_zeros(model.d_model) if bias is None else bias.to(model.device).float()
 
 
 def folded_keys(model: Model, layer: int) -> Tensor:
-    """Keys (of a gated FFN the up keys) with the gain before them, [d_ffn, d_model]."""
+    """Compute the keys (of a gated FFN the up keys) with the gain before them, [d_ffn, d_model]."""
     return folded(model, model.keys(layer), ffn_norm(model, layer))
 
 

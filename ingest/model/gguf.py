@@ -37,13 +37,13 @@ def weights_folder() -> Path:
 
 
 def place_of(path: Path, dtype: str) -> Path:
-    """Where the cache keeps what a GGUF file is converted to: two files may have the same weights and be read otherwise."""
+    """Name where the cache keeps what a GGUF file is converted to: by the file, since two files may have the same weights and be read otherwise."""
     with path.open("rb") as file:
         return weights_folder() / f"{hashlib.file_digest(file, 'sha256').hexdigest()}.{dtype}"
 
 
 def kept_folder(path: Path, dtype: str) -> Path | None:
-    """The model folder that a GGUF file was converted to, if the cache has it whole."""
+    """Find the model folder that a GGUF file was converted to; None if the cache does not have it whole."""
     with suppress(OSError):
         folder = place_of(path, dtype)
         return folder if kept_weights(folder) is not None else None
@@ -51,7 +51,7 @@ def kept_folder(path: Path, dtype: str) -> Path | None:
 
 
 def kept_weights(folder: Path, wanted: str | None = None) -> str | None:
-    """SHA-256 of the weights that were written there; None where the files beside them are not those that were, or are of another transformers.
+    """Read the SHA-256 of the weights that were written there; None where the files beside them are not those that were, or are of another transformers.
 
     wanted: None too where the weights are others, without a look at the files.
     """
@@ -64,14 +64,17 @@ def kept_weights(folder: Path, wanted: str | None = None) -> str | None:
 
 
 def kept_with(weights_sha256: str) -> Path | None:
-    """A folder of the cache with these weights, wherever they came from."""
+    """Find a folder of the cache with these weights, wherever they came from."""
     with suppress(OSError):
         return next((folder for folder in sorted(weights_folder().iterdir()) if kept_weights(folder, weights_sha256)), None)
     return None
 
 
 def others_sha256(folder: Path) -> str:
-    """SHA-256, in hexadecimal, over the names and bytes of a model folder's files beside its weights: another base of its rotations is another model."""
+    """Compute the SHA-256, in hexadecimal, over the names and bytes of a model folder's files beside its weights.
+
+    They are part of the model: another base of its rotations is another model.
+    """
     digest = hashlib.sha256()
     for file in sorted(folder.iterdir()):
         if file.suffix != ".safetensors" and file.name != DIGESTS:

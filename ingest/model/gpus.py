@@ -41,7 +41,7 @@ class Choice(NamedTuple):
 
 
 def driver_version() -> str | None:
-    """Version of NVIDIA's driver, such as 580.95.05; None where there is none."""
+    """Read the version of NVIDIA's driver, such as 580.95.05; None where there is none."""
     if KERNEL_MODULE.is_file():
         words = KERNEL_MODULE.read_text(encoding="utf-8", errors="replace").partition("\n")[0].split()
         if found := next((word for word in words if word.replace(".", "").isdecimal() and "." in word), None):
@@ -54,7 +54,7 @@ def driver_version() -> str | None:
 
 
 def no_gpu() -> NoGpu:
-    """Why torch sees none, asked where it does not."""
+    """Find out why torch sees no GPU; to be asked where it sees none."""
     another = "install another build (docs/ingest.md: torch and your GPU)"
     cuda = torch.version.cuda
     if cuda is None:
@@ -72,7 +72,7 @@ def no_gpu() -> NoGpu:
 
 
 def said_by_cuda() -> str:
-    """First line of the error that CUDA begins with."""
+    """Start CUDA, and give the first line of the error that it begins with."""
     try:
         torch.cuda.init()
     except (AssertionError, RuntimeError) as error:
@@ -85,7 +85,7 @@ def first_line(error: Exception) -> str:
 
 
 def free_memory() -> tuple[dict[int, int], str]:
-    """Bytes that are free on each GPU that computes, by its number, and what one said that does not.
+    """Measure the bytes that are free on each GPU that computes, by its number, and give what one said that does not.
 
     A torch that was not built for a GPU sees it nevertheless, and fails at the first operation.
     """
@@ -100,7 +100,7 @@ def free_memory() -> tuple[dict[int, int], str]:
 
 
 def choose_device(n_bytes: Callable[[], int]) -> Choice:
-    """The GPU that has most room for a model, if it has enough, else all of them, else the processors. n_bytes: of the model's weights."""
+    """Choose the GPU that has most room for a model, if it has enough, else all of them, else the processors. n_bytes: of the model's weights."""
     free, said = free_memory()
     if not free:
         return Choice("cpu", f"computing on the processors: torch {torch.__version__} sees no GPU that it can use, since {said or no_gpu().why}")
@@ -114,7 +114,7 @@ def choose_device(n_bytes: Callable[[], int]) -> Choice:
 
 
 def gpu_facts(devices: Iterable[torch.device]) -> dict[str, str]:
-    """Names of the GPUs among some devices, their driver, and the CUDA that torch was built for; nothing where there are none."""
+    """Name the GPUs among some devices, their driver, and the CUDA that torch was built for; nothing where there are none."""
     gpus = [device for device in devices if device.type == "cuda"]
     if not gpus:
         return {}

@@ -42,7 +42,7 @@ class Heads:
 
 
 def rows_of(model: Model, fused: Tensor, part: Literal["q", "k", "v"]) -> Tensor:
-    """The rows of q, k or v, [heads, d_head, …], of their projection's weight or bias [rows, …]."""
+    """Select the rows of q, k or v, [heads, d_head, …], of their projection's weight or bias [rows, …]."""
     layout, place = model.architecture.attention.layout, "qkv".index(part)
     if layout == "heads":
         return fused.unflatten(0, (model.n_heads, 3, model.d_head))[:, place]
@@ -52,12 +52,12 @@ def rows_of(model: Model, fused: Tensor, part: Literal["q", "k", "v"]) -> Tensor
 
 
 def by_head(model: Model, projection: Tensor, part: Literal["q", "k", "v"]) -> Tensor:
-    """q, k or v, [heads, batch, seq, d_head] float32 on the model's device, in what its projection gave, [batch, seq, rows]."""
+    """Select q, k or v, [heads, batch, seq, d_head] float32 on the model's device, in what its projection gave, [batch, seq, rows]."""
     return rows_of(model, projection.to(model.device).movedim(-1, 0), part).movedim(1, -1).float()
 
 
 def layer_heads(model: Model, layer: int) -> Heads:
-    """A layer's weights by head, on the model's device; views of the parameters where those are float32 and there."""
+    """Read a layer's weights by head, on the model's device; views of the parameters where those are float32 and there."""
     attention = model.architecture.attention
 
     def projection(part: Literal["q", "k", "v"]) -> tuple[Tensor, Tensor | None]:
@@ -71,25 +71,25 @@ def layer_heads(model: Model, layer: int) -> Heads:
 
 
 def for_each_head(model: Model, x: Tensor) -> Tensor:
-    """[n_kv_heads, …] to [n_heads, …]: head h uses the keys and values of head ⌊h·n_kv_heads/n_heads⌋."""
+    """Repeat [n_kv_heads, …] to [n_heads, …]: head h uses the keys and values of head ⌊h·n_kv_heads/n_heads⌋."""
     return x.repeat_interleave(model.n_heads // model.n_kv_heads, dim=0)
 
 
 def attention_input(model: Model, layer: int, resid_pre: Tensor) -> Tensor:
-    """What q, k and v are computed from, float32: the state that enters the block [..., d_model], after the norm where one precedes attention."""
+    """Compute what q, k and v read, float32: the state that enters the block [..., d_model], after the norm where one precedes attention."""
     path = model.architecture.attention.norm
     x = resid_pre.to(model.device).float()
     return x if path is None else in_float32(model.layer_module(layer, path), model.device)(x)
 
 
 def projected(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """x [batch, seq, d_model] by each head's rows: [heads, batch, seq, d_head]."""
+    """Multiply x [batch, seq, d_model] by each head's rows, and add the bias if there is one: [heads, batch, seq, d_head]."""
     rows = torch.einsum("bsm,hdm->hbsd", x, weight)
     return rows if bias is None else rows + bias[:, None, None]
 
 
 def normed(x: Tensor, norm: Callable[[Tensor], Tensor], is_joint: bool) -> Tensor:
-    """q or k [heads, batch, seq, d_head] after its norm, over each head or over all of them jointly."""
+    """Apply its norm to q or k [heads, batch, seq, d_head], over each head or over all of them jointly."""
     if not is_joint:
         return norm(x)
     joint: Tensor = norm(x.movedim(0, -2).flatten(-2))
@@ -97,7 +97,7 @@ def normed(x: Tensor, norm: Callable[[Tensor], Tensor], is_joint: bool) -> Tenso
 
 
 def unturned(model: Model, layer: int, x: Tensor, destinations: Tensor) -> tuple[Tensor, Tensor]:
-    """q of every head at these indices, and k everywhere, after bias and norm and before rotation.
+    """Compute q of every head at these indices, and k everywhere, after bias and norm and before rotation.
 
     x: the attention input, [batch, seq, d_model]; destinations: [n]. Returns [n_heads, batch, n, d_head] and [n_kv_heads, batch, seq, d_head].
     """
@@ -106,7 +106,7 @@ def unturned(model: Model, layer: int, x: Tensor, destinations: Tensor) -> tuple
 
 
 def behind_norms(model: Model, layer: int, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-    """Projections by head, [heads, batch, n, d_head], after the norms that some models have there."""
+    """Apply to projections by head, [heads, batch, n, d_head], the norms that some models have there."""
     attention = model.architecture.attention
     q_norm, k_norm = attention.q_norm(model.hf.config), attention.k_norm(model.hf.config)
     if q_norm is not None:
@@ -117,12 +117,12 @@ def behind_norms(model: Model, layer: int, q: Tensor, k: Tensor) -> tuple[Tensor
 
 
 def queries_and_keys(model: Model, layer: int, x: Tensor, destinations: Tensor) -> tuple[Tensor, Tensor]:
-    """The same after rotation, and k once for each head that uses it: [n_heads, batch, n, d_head] and [n_heads, batch, seq, d_head]."""
+    """Compute `unturned` after rotation, k once for each head that uses it: [n_heads, batch, n, d_head] and [n_heads, batch, seq, d_head]."""
     return rotated(model, layer, *unturned(model, layer, x, destinations), destinations)
 
 
 def rotated(model: Model, layer: int, q: Tensor, k: Tensor, destinations: Tensor) -> tuple[Tensor, Tensor]:
-    """`unturned` after rotation, and k once for each head that uses it."""
+    """Rotate what `unturned` gives, and repeat k for each head that uses it."""
     rotary = model.architecture.attention.rotary
     if rotary is not None:
         cosine, sine = rotation(model, rotary, layer, torch.arange(k.shape[2], device=model.device))
@@ -132,19 +132,19 @@ def rotated(model: Model, layer: int, q: Tensor, k: Tensor, destinations: Tensor
 
 
 def score_scale(model: Model, layer: int) -> float:
-    """What q·k is multiplied by."""
+    """Find what q·k is multiplied by."""
     scale = model.architecture.attention.scale(model.hf.config, layer)
     return model.d_head**-0.5 if scale is None else float(scale)
 
 
 def visible(destinations: Tensor, n_sources: int, window: int | None) -> Tensor:
-    """Which of the first sources j the destinations i [n] see, [n, n_sources] of booleans: those with 0 ≤ i - j < window."""
+    """Mark which of the first sources j the destinations i [n] see, [n, n_sources] of booleans: those with 0 ≤ i - j < window."""
     distance = destinations[:, None] - torch.arange(n_sources, device=destinations.device)
     return distance >= 0 if window is None else (distance >= 0) & (distance < window)
 
 
 def scores(model: Model, layer: int, x: Tensor, destinations: Tensor) -> Tensor:
-    """Attention scores before the softmax of these destinations, [n_heads, batch, n, seq]; HIDDEN where a position may not look.
+    """Compute the attention scores before the softmax of these destinations, [n_heads, batch, n, seq]; HIDDEN where a position may not look.
 
     x: the attention input, [batch, seq, d_model]; destinations: [n] indices.
     """
@@ -152,7 +152,7 @@ def scores(model: Model, layer: int, x: Tensor, destinations: Tensor) -> Tensor:
 
 
 def scored(model: Model, layer: int, q: Tensor, k: Tensor, destinations: Tensor, heads: slice) -> Tensor:
-    """The same of some heads, from their queries [heads, batch, n, d_head] and the keys [heads, batch, seq, d_head] of the first positions.
+    """Compute `scores` of some heads, from their queries [heads, batch, n, d_head] and the keys [heads, batch, seq, d_head] of the first positions.
 
     ALiBi is counted from the destination: its own position loses nothing.
     """
@@ -168,7 +168,7 @@ def scored(model: Model, layer: int, q: Tensor, k: Tensor, destinations: Tensor,
 
 
 def pattern(model: Model, layer: int, resid_pre: Tensor) -> Tensor:
-    """Where each head looks: attention weights [batch, n_heads, seq, seq], destination before source, each row summing to 1.
+    """Compute where each head looks: attention weights [batch, n_heads, seq, seq], destination before source, each row summing to 1.
 
     resid_pre: the states that enter the block, [batch, seq, d_model], from the sequence's first position on, without padding before it.
     """
@@ -177,7 +177,7 @@ def pattern(model: Model, layer: int, resid_pre: Tensor) -> Tensor:
 
 
 def rows(model: Model, layer: int, resid_pre: Tensor, destinations: Tensor) -> tuple[Tensor, Tensor]:
-    """The pattern's rows of some destinations of one sequence, and the values that they weigh.
+    """Compute the pattern's rows of some destinations of one sequence, and the values that they weigh.
 
     resid_pre: [seq, d_model], as for `pattern`; destinations: [n] indices. Returns weights [n, n_heads, seq] and W_V·x + b_V, once for each head that
     uses it, [n_heads, seq, d_head].
@@ -187,7 +187,7 @@ def rows(model: Model, layer: int, resid_pre: Tensor, destinations: Tensor) -> t
 
 
 def head_outputs(model: Model, layer: int, resid_pre: Tensor, weights: Tensor) -> Tensor:
-    """What each head writes, [batch, seq, n_heads, d_model]; with `b_o` they sum to the attention's output.
+    """Compute what each head writes, [batch, seq, n_heads, d_model]; with `b_o` they sum to the attention's output.
 
     weights: the layer's pattern. A head's part of the values' bias is in its output, since a pattern's rows sum to 1.
     """

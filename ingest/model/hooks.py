@@ -69,7 +69,7 @@ class LayerRecord:
     ffn_in: Tensor | None = None
 
     def __getitem__(self, name: str) -> Tensor:
-        """One of RECORDED, ATTENDED or PROJECTED, KEY or PATTERN. Raises KeyError for what was not asked for."""
+        """Get one of RECORDED, ATTENDED or PROJECTED, KEY or PATTERN. Raises KeyError for what was not asked for."""
         found = getattr(self, name)
         if found is None:
             raise KeyError(name)
@@ -102,12 +102,12 @@ def coefficients(take: Callable[[int, Tensor], None]) -> Listener:
 
 
 def first(output: Any) -> Tensor:
-    """A module's state: attention and some blocks return (state, attention weights, …)."""
+    """Take a module's state from its output: attention and some blocks return (state, attention weights, …)."""
     return output[0] if isinstance(output, tuple) else output
 
 
 def input_modules(model: Model) -> dict[str, str]:
-    """What a hook sees → module (path from a layer, '' for the block) of which it is the input."""
+    """Map what a hook sees to the module (path from a layer, '' for the block) of which it is the input."""
     a = model.architecture
     modules = {"resid_pre": "", CONTEXT: "", "coefficient": a.ffn.down, KEY: a.ffn.up, "gathered": a.attention.o}
     if not model.is_parallel:
@@ -120,14 +120,14 @@ def input_modules(model: Model) -> dict[str, str]:
 
 
 def output_modules(model: Model) -> dict[str, str]:
-    """What a hook sees → module of which it is the output."""
+    """Map what a hook sees to the module of which it is the output."""
     attention = model.architecture.attention
     projections: dict[str, str] = {part: getattr(attention, part) for part in PROJECTED}
     return {"attn_out": attention.write, "ffn_out": model.architecture.ffn.write, "resid_post": "", **projections}
 
 
 def seen_for(model: Model, sites: frozenset[str]) -> frozenset[str]:
-    """What hooks must see for these of RECORDED and ATTENDED."""
+    """List what hooks must see for these of RECORDED and ATTENDED."""
     made = {"ffn_scale": {scaled(model.architecture.ffn)}, "attn_scale": {scaled(model.architecture.attention)}}
     if model.is_parallel:
         made["resid_mid"] = {"resid_pre", "attn_out"}
@@ -135,14 +135,14 @@ def seen_for(model: Model, sites: frozenset[str]) -> frozenset[str]:
 
 
 def scaled(part: Attention | Ffn) -> str:
-    """What a hook must see for the scale of the norm after a part: the norm's input, or anything at the same positions where none follows."""
+    """Name what a hook must see for the scale of the norm after a part: the norm's input, or anything at the same positions where none follows."""
     if isinstance(part, Ffn):
         return "coefficient" if part.after_norm is None else "ffn_raw"
     return "gathered" if part.after_norm is None else "attn_raw"
 
 
 def layer_record(model: Model, seen: Mapping[str, Tensor], sites: frozenset[str]) -> LayerRecord:
-    """The record of a layer, from what its hooks saw."""
+    """Build the record of a layer from what its hooks saw."""
     multiplier, a = model.residual_multiplier, model.architecture
 
     def written(site: str) -> Tensor:
@@ -201,7 +201,7 @@ class Forward:
                 heard.show(layer, word, x)
 
     def end(self, *_: Any) -> None:
-        """AtlasError if one of the hooks has not fired since the forward pass began."""
+        """Raise AtlasError if one of the hooks has not fired since the forward pass began."""
         expected = ((layer, word) for layer in range(self.model.n_layers) for word in sorted(self.wanted))
         missing = [f"{word} of layer {layer}" for layer, word in expected if (layer, word) not in self.fired]
         if missing:
@@ -218,7 +218,7 @@ class Forward:
         return lambda _module, _args, output: self.show(layer, word, weights_of(self.model, layer, output, self.shape))
 
     def state(self, x: Tensor) -> Tensor:
-        """[batch, seq, width]."""
+        """Reshape a state to [batch, seq, width]."""
         return x.view(*self.shape, x.shape[-1])
 
 
@@ -228,7 +228,7 @@ def silent(model: Model, what: str) -> AtlasError:
 
 @contextmanager
 def hooked(model: Model, inputs: Sequence[tuple[str, Hook]], outputs: Sequence[tuple[str, Hook]], at_end: Hook) -> Iterator[None]:
-    """Hooks on module inputs and outputs (paths from the backbone) and on the backbone's end, for the length of the context."""
+    """Register hooks on module inputs and outputs (paths from the backbone) and on the backbone's end, for the length of the context."""
     # every path is looked up before the first hook is registered
     before = [(find(model.backbone_module, path), hook) for path, hook in inputs]
     after = [(find(model.backbone_module, path), hook) for path, hook in outputs]
@@ -263,7 +263,7 @@ def listen(model: Model, listeners: Sequence[Listener]) -> Iterator[None]:
 
 @contextmanager
 def record_layers(model: Model, keep: Callable[[Tensor], Tensor] = whole, sites: Sequence[str] = RECORDED) -> Iterator[list[LayerRecord]]:
-    """A list that every forward pass fills anew with these sites of each layer; keep as in `Listener`, of all there is."""
+    """Yield a list that every forward pass fills anew with these sites of each layer; keep as in `Listener`, of all there is."""
     layers = [LayerRecord()] * model.n_layers
     with listen(model, [Listener(frozenset(sites), layers.__setitem__, keep)]):
         yield layers
@@ -278,7 +278,7 @@ class Reached(Exception):
 
 
 def read_layer(model: Model, layer: int, token_ids: Tensor) -> Tensor:
-    """Coefficients of one layer, [batch, seq, d_ffn] in the model's dtype, for token_ids [batch, seq] padded on the right.
+    """Read the coefficients of one layer, [batch, seq, d_ffn] in the model's dtype, for token_ids [batch, seq] padded on the right.
 
     The forward pass ends there: the layers above are not run. Raises AtlasError if it never comes to the layer's down projection.
     """

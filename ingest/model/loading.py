@@ -28,13 +28,13 @@ CAUSAL_MASK = re.compile(r"\.attn(\.attention)?\.(masked_)?bias$")
 
 
 def silence_transformers() -> None:
-    """No progress bars and no warnings; what matters in them is raised as an error here."""
+    """Switch off progress bars and warnings; what matters in them is raised as an error here."""
     logging.set_verbosity_error()
     logging.disable_progress_bar()
 
 
 def checked_device(device: str) -> torch.device | None:
-    """The device of this name, None for all GPUs; AtlasError if it is not there."""
+    """Find the device of this name, None for all GPUs. Raises AtlasError if it is not there."""
     name, _, number = device.partition(":")
     if device != SPREAD and (name not in ("cpu", "cuda") or not re.fullmatch(r"[0-9]{0,4}", number)):
         raise AtlasError(f"device '{device}' is unknown; give auto, cpu, cuda, cuda:N or {SPREAD}")
@@ -46,24 +46,24 @@ def checked_device(device: str) -> torch.device | None:
 
 
 def spelt(key: object) -> str:
-    """An entry of the report: a name, or a name with the shape that is there and the one that the configuration asks for."""
+    """Spell an entry of the report: a name, or a name with the shape that is there and the one that the configuration asks for."""
     return f"{key[0]} is {list(key[1])} and should be {list(key[2])}" if isinstance(key, tuple) else str(key)
 
 
 def misfits(report: dict[str, Iterable[object]]) -> str:
-    """What transformers' loading report says is missing (and would be random), left over or of another shape; empty if nothing."""
+    """List what transformers' loading report says is missing (and would be random), left over or of another shape; empty if nothing."""
     found = {kind: sorted(key for key in map(spelt, report[f"{kind}_keys"]) if not CAUSAL_MASK.search(key)) for kind in ("missing", "unexpected", "mismatched")}
     return "; ".join(f"{kind}: {', '.join(keys[:3])}{f' and {len(keys) - 3} more' if len(keys) > 3 else ''}" for kind, keys in found.items() if keys)
 
 
 def attention(config: PretrainedConfig) -> str:
-    """The attention code that transformers takes by itself. Asked for by name, because a config.json may name code of others."""
+    """Name the attention code that transformers takes by itself. It is asked for by name, because a config.json may name code of others."""
     kind: Any = AutoModelForCausalLM._model_mapping[type(config)]
     return "sdpa" if kind._supports_sdpa else "eager"
 
 
 def require_plain(source: Source) -> None:
-    """AtlasError for weights that are quantised."""
+    """Raise AtlasError for weights that are quantised."""
     if quantization := source.config.get("quantization_config"):
         method = quantization.get("quant_method") if isinstance(quantization, dict) else quantization
         raise AtlasError(f"model {source.name}: its weights are quantised ({method}); only GGUF files are dequantised on loading")
@@ -74,19 +74,19 @@ def config_of(source: Source) -> PretrainedConfig:
 
 
 def meta_model(source: Source, dtype: torch.dtype) -> PreTrainedModel:
-    """The model that the configuration speaks of, without weights: it takes no memory."""
+    """Build the model that the configuration speaks of, without weights: it takes no memory."""
     with reading("config.json", source.name), torch.device("meta"):
         hf: PreTrainedModel = AutoModelForCausalLM.from_config(config_of(source), dtype=dtype)
     return hf
 
 
 def n_weight_bytes(source: Source, dtype: torch.dtype) -> int:
-    """Bytes of a model's weights in memory, from its configuration alone."""
+    """Count the bytes of a model's weights in memory, from its configuration alone."""
     return sum(p.numel() * p.element_size() for p in meta_model(source, dtype).parameters())
 
 
 def load_hf(source: Source, dtype: torch.dtype, device_map: str | None) -> PreTrainedModel:
-    """The weights; AtlasError if some are missing or left over, which transformers would only log, or do not fit where device_map says."""
+    """Load the weights. Raises AtlasError if some are missing or left over, which transformers would only log, or do not fit where device_map says."""
     with reading("weights", source.name):
         config = config_of(source)
         # with `output_loading_info` it returns a pair, which its type does not say
@@ -113,7 +113,7 @@ def load_hf(source: Source, dtype: torch.dtype, device_map: str | None) -> PreTr
 
 
 def require_room(hf: nn.Module, name: str) -> None:
-    """AtlasError if a device_map has left weights on the processor or the disk, to be fetched whenever a layer is computed."""
+    """Raise AtlasError if a device_map has left weights on the processor or the disk, to be fetched whenever a layer is computed."""
     left = sum(p.numel() for p in hf.parameters() if p.device.type == "meta")
     if left:
         share = left / sum(p.numel() for p in hf.parameters())
@@ -121,7 +121,7 @@ def require_room(hf: nn.Module, name: str) -> None:
 
 
 def load_tokenizer(source: Source) -> PreTrainedTokenizerFast:
-    """The tokenizer; AtlasError for one that asks for more than any model's, or gives no offsets."""
+    """Load the tokenizer. Raises AtlasError for one that asks for more than any model's, or gives no offsets."""
     require_bounded(source)
     with quiet(), panics_said(f"model {source.name}: cannot read its tokenizer"), reading("tokenizer", source.name):
         tokenizer: Any = AutoTokenizer.from_pretrained(source.location, revision=source.commit, gguf_file=source.gguf_file, trust_remote_code=False)
@@ -134,7 +134,10 @@ def load_tokenizer(source: Source) -> PreTrainedTokenizerFast:
 
 
 def require_bounded(source: Source) -> None:
-    """AtlasError for a tokenizer whose files ask for more than any model's; that of a GGUF file is a list of tokens, here or as it was written from one."""
+    """Raise AtlasError for a tokenizer whose files ask for more than any model's.
+
+    That of a GGUF file is not checked: it is a list of tokens, here or as it was written from one.
+    """
     if source.gguf_file is not None or source.is_kept:
         return
     if (settings := find_file(source, "tokenizer_config.json")) is not None:
@@ -151,7 +154,7 @@ def require_bounded(source: Source) -> None:
 
 
 def hash_weights(hf: nn.Module) -> str:
-    """SHA-256, in hexadecimal, over names, shapes and bytes of all parameters, in order of name; a tied one counts once."""
+    """Compute the SHA-256, in hexadecimal, over names, shapes and bytes of all parameters, in order of name; a tied one counts once."""
     digest = hashlib.sha256()
     for name, parameter in sorted(hf.named_parameters()):
         digest.update(f"{name} {tuple(parameter.shape)}\n".encode())

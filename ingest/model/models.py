@@ -45,7 +45,7 @@ class Model:
 
     @cached_property
     def backbone_module(self) -> nn.Module:
-        """The decoder without its output head."""
+        """Find the decoder without its output head."""
         return find(self.hf, self.architecture.stream.backbone)
 
     @property
@@ -70,7 +70,7 @@ class Model:
 
     @cached_property
     def n_kv_heads(self) -> int:
-        """Attention heads with keys and values of their own; less than n_heads in grouped-query attention."""
+        """Count the attention heads with keys and values of their own; fewer than n_heads in grouped-query attention."""
         attention = self.architecture.attention
         n_rows = self.rows(0, attention.v).shape[0] // self.d_head
         return n_rows if attention.layout == "apart" else (n_rows - self.n_heads) // 2
@@ -81,17 +81,17 @@ class Model:
 
     @property
     def d_vocab(self) -> int:
-        """Rows of the output embedding; often more than the tokenizer has tokens."""
+        """Count the rows of the output embedding; often more than the tokenizer has tokens."""
         return self.head.weight.shape[0]
 
     @property
     def n_embeddings(self) -> int:
-        """Tokens that the model can read."""
+        """Count the tokens that the model can read."""
         return self.input_embedding.shape[0]
 
     @property
     def max_context(self) -> int | None:
-        """Longest sequence the model was made for; None where positions have no bound (ALiBi)."""
+        """Give the length of the longest sequence the model was made for; None where positions have no bound (ALiBi)."""
         return self.architecture.stream.max_context(self.hf.config)
 
     @property
@@ -116,37 +116,37 @@ class Model:
 
     @cached_property
     def residual_multiplier(self) -> float:
-        """What attention and FFN outputs are multiplied by before they are added to the stream (Granite; 1 elsewhere)."""
+        """Give what attention and FFN outputs are multiplied by before they are added to the stream (Granite; 1 elsewhere)."""
         return float(self.architecture.stream.residual_multiplier(self.hf.config))
 
     @cached_property
     def room(self) -> Room:
-        """What is known of the room for batches beside the model."""
+        """Hold what is known of the room for batches beside the model."""
         return Room()
 
     @property
     def devices(self) -> list[torch.device]:
-        """All that it lies on, by name."""
+        """List all the devices that the model lies on, in order of name."""
         layers = (self.layer_device(layer) for layer in range(self.n_layers))
         return sorted({*layers, self.device}, key=str)
 
     @property
     def place(self) -> str:
-        """The devices, by name."""
+        """Join the names of the devices."""
         return ", ".join(map(str, self.devices))
 
     @property
     def dtype_name(self) -> str:
-        """The number format's name, as `--dtype` has it."""
+        """Name the number format, as `--dtype` has it."""
         return str(self.dtype).removeprefix("torch.")
 
     @property
     def input_device(self) -> torch.device:
-        """Where token ids go."""
+        """Find the device where token ids go."""
         return self.input_embedding.device
 
     def layer_device(self, layer: int) -> torch.device:
-        """Where a layer's coefficients are computed."""
+        """Find the device where a layer's coefficients are computed."""
         return tensor_of(self.layer_module(layer, self.architecture.ffn.down), "weight").device
 
     @property
@@ -156,20 +156,20 @@ class Model:
 
     @property
     def input_embedding(self) -> Tensor:
-        """Token rows, [n_embeddings, d_model] in the model's dtype."""
+        """Read the token rows, [n_embeddings, d_model] in the model's dtype."""
         embedding: Any = self.hf.get_input_embeddings()
         return embedding.weight
 
     def layer_path(self, layer: int) -> str:
-        """Path of a block from the backbone."""
+        """Build the path of a block from the backbone."""
         return f"{self.architecture.stream.layers}.{layer}"
 
     def layer_module(self, layer: int, path: str) -> nn.Module:
-        """A module of a layer; AtlasError naming the path and what is there if there is none."""
+        """Find a module of a layer. Raises AtlasError naming the path and what is there if there is none."""
         return find(self.backbone_module, f"{self.layer_path(layer)}.{path}")
 
     def backbone(self, token_ids: Tensor) -> None:
-        """Forward without the output head, for its hooks.
+        """Run the forward pass without the output head, for its hooks.
 
         `token_ids` is [batch, seq], padded on the right with any token: attention is causal and positions count from the left, so no
         padding reaches an earlier position and no mask is needed. Raises AtlasError if seq exceeds `max_context`.
@@ -180,24 +180,24 @@ class Model:
             self.backbone_module(input_ids=token_ids.to(self.input_device), use_cache=False)
 
     def rows(self, layer: int, path: str) -> Tensor:
-        """A projection's weight as float32 [out, in]."""
+        """Read a projection's weight as float32 [out, in]."""
         weight = tensor_of(self.layer_module(layer, path), "weight").to(self.device)
         return (weight.T if self.architecture.is_conv1d else weight).float()
 
     def bias(self, layer: int, path: str) -> Tensor | None:
-        """A projection's bias as float32 [out]; None if it has none."""
+        """Read a projection's bias as float32 [out]; None if it has none."""
         bias = bias_of(self.layer_module(layer, path))
         return None if bias is None else bias.to(self.device).float()
 
     def gain(self, layer: int, after_norm: str | None) -> Tensor | float:
-        """What multiplies a raw output on its way through this norm, if any, to the stream, the norm's 1/rms aside: [d_model], or one number."""
+        """Compute what multiplies a raw output on its way through this norm, if any, to the stream, the norm's 1/rms aside: [d_model], or one number."""
         if after_norm is None:
             return self.residual_multiplier
         weight = tensor_of(self.layer_module(layer, after_norm), "weight")
         return (weight.to(self.device).float() + self.architecture.norm_gain_offset) * self.residual_multiplier
 
     def values(self, layer: int) -> Tensor:
-        """v_i: what one unit of each coefficient writes to the stream, [d_ffn, d_model] float32.
+        """Compute v_i: what one unit of each coefficient writes to the stream, [d_ffn, d_model] float32.
 
         The gain of a norm that follows the FFN and a residual multiplier are folded in; that norm's 1/rms depends on the position and is
         recorded there as ffn_scale.
@@ -206,41 +206,41 @@ class Model:
         return values if isinstance(gain, float) and gain == 1.0 else values * gain
 
     def keys(self, layer: int) -> Tensor:
-        """Keys, [d_ffn, d_model] float32; the up keys of a gated FFN. The gain of the norm before them is not folded in."""
+        """Read the keys, [d_ffn, d_model] float32; the up keys of a gated FFN. The gain of the norm before them is not folded in."""
         return self.rows(layer, self.architecture.ffn.up)
 
     def gate_keys(self, layer: int) -> Tensor | None:
-        """Gate keys, [d_ffn, d_model] float32; None if the FFN is not gated."""
+        """Read the gate keys, [d_ffn, d_model] float32; None if the FFN is not gated."""
         return None if self.architecture.ffn.gate is None else self.rows(layer, self.architecture.ffn.gate)
 
     def ffn_bias(self, layer: int) -> Tensor | None:
-        """b_out, scaled as the values are, [d_model] float32; None if there is none."""
+        """Compute b_out, scaled as the values are, [d_model] float32; None if there is none."""
         bias = self.bias(layer, self.architecture.ffn.down)
         return None if bias is None else bias * self.gain(layer, self.architecture.ffn.after_norm)
 
     def after_scale(self, raw: Tensor, after_norm: str | None) -> Tensor:
-        """1/rms of a norm that follows attention or FFN, at each position of its input [..., d_model]: [...] float32; ones where there is none."""
+        """Compute 1/rms of a norm that follows attention or FFN, at each position of its input [..., d_model]: [...] float32; ones where there is none."""
         if after_norm is None:
             return torch.ones(raw.shape[:-1], device=raw.device)
         return torch.rsqrt(raw.float().square().mean(-1) + epsilon_of(self.layer_module(0, after_norm)))
 
     @cached_property
     def unembedding(self) -> Tensor:
-        """E, [d_vocab, d_model] float32; a copy unless the model is float32."""
+        """Read E, [d_vocab, d_model] float32; a copy unless the model is float32."""
         return self.head.weight.float()
 
     @cached_property
     def final_norm(self) -> nn.Module:
-        """The final norm in float32."""
+        """Give the final norm in float32."""
         return in_float32(find(self.backbone_module, self.architecture.stream.final_norm), self.device)
 
     @property
     def is_final_norm_centred(self) -> bool:
-        """The final norm subtracts the mean (LayerNorm) and does not divide by the root mean square alone (RMSNorm)."""
+        """Tell whether the final norm subtracts the mean (LayerNorm) and does not divide by the root mean square alone (RMSNorm)."""
         return isinstance(self.final_norm, nn.LayerNorm)
 
     def final_scale(self, z: Tensor) -> Tensor:
-        """What the final norm divides the state z by, its gain aside: [..., d_model] to [...], float32."""
+        """Compute what the final norm divides the state z by, its gain aside: [..., d_model] to [...], float32."""
         z, norm = z.float(), self.final_norm
         z = z - z.mean(-1, keepdim=True) if self.is_final_norm_centred else z
         return (z.square().mean(-1) + epsilon_of(norm)).sqrt()
@@ -251,11 +251,11 @@ class Model:
 
     @cached_property
     def logit_softcap(self) -> float | None:
-        """What logits are kept within by a tanh; None where they are not."""
+        """Give what logits are kept within by a tanh; None where they are not."""
         return self.architecture.stream.logit_softcap(self.hf.config)
 
     def logit_readers(self, token_ids: Tensor) -> Tensor:
-        """û_w: its product with a part of the last resid_post, over `final_scale` there, is what the part adds to the logit of w.
+        """Compute û_w: its product with a part of the last resid_post, over `final_scale` there, is what the part adds to the logit of w.
 
         [...] to [..., d_model] float32: the output embedding times the final norm's gain, centred where that norm is, over the logits' divisor.
         In a soft-capped model the logit is that before the cap.
@@ -263,7 +263,7 @@ class Model:
         return self.logit_reader(self.unembedding[token_ids])
 
     def logit_reader(self, rows: Tensor) -> Tensor:
-        """û for rows of the output embedding, or for their mean: [..., d_model]."""
+        """Compute û for rows of the output embedding, or for their mean: [..., d_model]."""
         readers, norm = rows, self.final_norm
         # opt may have a norm without a gain
         if norm.weight is not None:
@@ -273,11 +273,11 @@ class Model:
         return readers / self.logit_divisor
 
     def unembed(self, z: Tensor, out: Tensor | None = None) -> Tensor:
-        """Raw projection E·z: [..., d_model] to [..., d_vocab], float32, into `out` if given; no bias, scaling or soft-capping."""
+        """Compute the raw projection E·z: [..., d_model] to [..., d_vocab], float32, into `out` if given; no bias, scaling or soft-capping."""
         return torch.matmul(z.float(), self.unembedding.T, out=out)
 
     def lens(self, z: Tensor, out: Tensor | None = None) -> Tensor:
-        """Logits that the model's own head gives the state z: [..., d_model] to [..., d_vocab], into `out` if given.
+        """Compute the logits that the model's own head gives the state z: [..., d_model] to [..., d_vocab], into `out` if given.
 
         Final norm, head bias, logit scaling and soft-capping as the model has them, but all in float32: half-precision logits tie
         (bfloat16 has 8 bits), and ranks would depend on it. At the last resid_post of a float32 model these are its logits.
@@ -292,7 +292,7 @@ class Model:
 
 
 def wrap(hf: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, name: str, revision: str | None = None) -> Model:
-    """A Model around a transformers model in memory, put in evaluation mode, gradients off.
+    """Make a Model of a transformers model in memory, put in evaluation mode, gradients off.
 
     `revision` defaults to the first 12 digits of `weights_sha256`. Raises AtlasError for an architecture or a variant that is not supported.
     """
@@ -313,7 +313,7 @@ def wrap(hf: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, name: str, rev
 
 
 def require_blocks(model: Model) -> None:
-    """AtlasError for a model without layers, or with a layer that has no FFN: every size is read from them."""
+    """Raise AtlasError for a model without layers, or with a layer that has no FFN: every size is read from them."""
     if model.n_layers < 1:
         raise AtlasError(f"model {model.name}: it has no layers, so nothing of it can be recorded")
     down = model.architecture.ffn.down
@@ -367,7 +367,7 @@ def load_model(
 
 
 def choose_dtype(found: Source, device: str) -> Choice:
-    """The number format of the forward pass on a device: float32 on processors, the checkpoint's own on a GPU."""
+    """Choose the number format of the forward pass on a device: float32 on processors, the checkpoint's own on a GPU."""
     said = found.config.get("dtype") or found.config.get("torch_dtype")
     own = said if said in DTYPES and found.gguf_file is None and not found.is_kept else "float32"
     if device != "cpu":

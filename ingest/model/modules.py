@@ -14,7 +14,7 @@ class ModuleMissing(AtlasError, LookupError):
 
 
 def find(root: nn.Module, path: str) -> nn.Module:
-    """The submodule of `root` at a dotted path; ModuleMissing names the first part that is not there and its siblings."""
+    """Find the submodule of `root` at a dotted path. Raises ModuleMissing naming the first part that is not there and its siblings."""
     module = root
     walked: list[str] = []
     for name in path.split("."):
@@ -28,7 +28,7 @@ def find(root: nn.Module, path: str) -> nn.Module:
 
 
 def tensor_of(module: nn.Module, name: str) -> Tensor:
-    """A parameter or buffer; ModuleMissing naming those that are there if it is none of them."""
+    """Find a parameter or buffer. Raises ModuleMissing naming those that are there if it is none of them."""
     found = getattr(module, name, None)
     if not isinstance(found, Tensor):
         there = [name for name, _ in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))]
@@ -41,13 +41,13 @@ def bias_of(module: nn.Module) -> Tensor | None:
 
 
 def epsilon_of(norm: nn.Module) -> float:
-    """What a norm adds to the mean square."""
+    """Read what a norm adds to the mean square."""
     # the families name it differently
     return next(float(getattr(norm, name)) for name in ("eps", "variance_epsilon") if hasattr(norm, name))
 
 
 def in_float32(norm: nn.Module, device: torch.device) -> nn.Module:
-    """A norm's copy in float32 on a device."""
+    """Copy a norm in float32 to a device."""
     # a copy would go on sending what it is given to the device of the original
     copied: nn.Module = remove_hook_from_module(copy.deepcopy(norm))
     return copied.to(device, torch.float32)

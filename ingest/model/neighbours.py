@@ -19,7 +19,7 @@ N_SPREAD, N_LOUDEST = 32, 8
 
 
 def places(coefficients: Tensor) -> Tensor:
-    """Rows of [positions, d_ffn]: some spread over them, the last among them, and those that a bound on coefficients would show at."""
+    """Choose rows of [positions, d_ffn]: some spread over them, the last among them, and those that a bound on coefficients would show at."""
     n = len(coefficients)
     spread = torch.linspace(0, n - 1, min(N_SPREAD, n), device=coefficients.device).round().long()
     return torch.cat([spread, coefficients.abs().amax(-1).topk(min(N_LOUDEST, n)).indices])
@@ -50,7 +50,10 @@ def check_texts(model: Model, length: int) -> None:
 
 
 def check_along(model: Model, length: int) -> Tensor:
-    """The last resid_post of two probes of so many tokens, [2, length, d_model]; AtlasError as from `check_identities` if they fail there."""
+    """Compute the last resid_post of two probes of so many tokens, [2, length, d_model].
+
+    Raises AtlasError as `check_identities` does if the identities fail there.
+    """
     last: list[Tensor] = []
 
     def take(layer: int, record: LayerRecord) -> None:
@@ -65,13 +68,13 @@ def check_along(model: Model, length: int) -> Tensor:
 
 
 def neighbour_error(model: Model, length: int) -> float:
-    """Largest relative error over positions of the last resid_post of a short text: alone, and at the beginning of one of two that are as long as this."""
+    """Compute the largest relative error over positions of a short text's last resid_post, read alone and at the beginning of one of two of this length."""
     tokens = probe_tokens(model, length)
     return relative_error(last_states(model, tokens)[:1, :SHORT], last_states(model, tokens[:1, :SHORT]))
 
 
 def last_states(model: Model, tokens: Tensor) -> Tensor:
-    """resid_post of the last layer, [batch, seq, d_model]."""
+    """Compute resid_post of the last layer, [batch, seq, d_model]."""
     found: list[Tensor] = []
 
     def take(layer: int, record: LayerRecord) -> None:
@@ -84,10 +87,10 @@ def last_states(model: Model, tokens: Tensor) -> Tensor:
 
 
 def reads_alike(model: Model, length: int) -> bool:
-    """Whether a short text is read beside texts of this length as it is alone."""
+    """Tell whether a short text is read beside texts of this length as it is alone."""
     return length <= SHORT or is_small(model, neighbour_error(model, length))
 
 
 def is_small(model: Model, error: float) -> bool:
-    """Within what rounding allows where other shapes are computed."""
+    """Tell whether an error is within what rounding allows where other shapes are computed."""
     return error <= TOLERANCE[model.dtype] * (1 if model.dtype == torch.float32 else SLACK)

@@ -14,7 +14,7 @@ from ingest.model.models import Model
 
 
 def head_parts(model: Model, layer: int, gathered: Tensor, attn_scale: Tensor) -> Tensor:
-    """What each head adds to the stream, W_O·b_V of its values included: [..., n_heads·d_head] to [..., n_heads, d_model].
+    """Compute what each head adds to the stream, W_O·b_V of its values included: [..., n_heads·d_head] to [..., n_heads, d_model].
 
     attn_scale: [...], as recorded.
     """
@@ -23,7 +23,7 @@ def head_parts(model: Model, layer: int, gathered: Tensor, attn_scale: Tensor) -
 
 
 def layer_parts(model: Model, layer: int, record: LayerRecord) -> dict[str, Tensor]:
-    """What a layer adds to the stream, by the kinds of schema/terms.py: [..., n_heads, d_model] for heads, else [..., 1, d_model].
+    """Compute what a layer adds to the stream, by the kinds of schema/terms.py: [..., n_heads, d_model] for heads, else [..., 1, d_model].
 
     Kinds that the layer lacks are left out. record: its gathered, attn_scale, ffn_out and ffn_scale. FFN biases are taken out of ffn_out.
     """
@@ -38,7 +38,7 @@ def layer_parts(model: Model, layer: int, record: LayerRecord) -> dict[str, Tens
 
 
 def embedding_parts(model: Model, token_ids: Tensor, indices: Tensor) -> dict[str, Tensor]:
-    """What the token and the position bring to the first block, each [n, 1, d_model]; no position where positions act in the scores alone."""
+    """Compute what the token and the position bring to the first block, each [n, 1, d_model]; no position where positions act in the scores alone."""
     found = {"token": token_rows(model, token_ids)[:, None]}
     if model.architecture.stream.position_embedding is not None:
         found["position"] = position_rows(model, int(indices.max()) + 1)[indices][:, None]
@@ -46,19 +46,19 @@ def embedding_parts(model: Model, token_ids: Tensor, indices: Tensor) -> dict[st
 
 
 def writers(model: Model, layer: int) -> Tensor:
-    """W_O by head with what multiplies attention's output on its way to the stream, the scale of a norm aside: [n_heads, d_model, d_head]."""
+    """Compute W_O by head with what multiplies attention's output on its way to the stream, the scale of a norm aside: [n_heads, d_model, d_head]."""
     w_o, gain = layer_heads(model, layer).w_o, model.gain(layer, model.architecture.attention.after_norm)
     return w_o * (gain[:, None] if isinstance(gain, Tensor) else gain)
 
 
 def attention_bias(model: Model, layer: int) -> Tensor | None:
-    """What attention adds beside its heads, the scale of a norm aside: [d_model]; None if it has no bias."""
+    """Compute what attention adds beside its heads, the scale of a norm aside: [d_model]; None if it has no bias."""
     bias = layer_heads(model, layer).b_o
     return None if bias is None else bias * model.gain(layer, model.architecture.attention.after_norm)
 
 
 def logits(model: Model, z: Tensor, token_ids: Tensor) -> Tensor:
-    """The model's own logits of some tokens at the state z, before a soft-cap: [n, d_model] and [n, k] to [n, k]."""
+    """Compute the model's own logits of some tokens at the state z, before a soft-cap: [n, d_model] and [n, k] to [n, k]."""
     found = torch.einsum("nd,nkd->nk", model.final_norm(z.float()), model.unembedding[token_ids])
     if model.head.bias is not None:
         found = found + model.head.bias.float()[token_ids]
@@ -66,19 +66,19 @@ def logits(model: Model, z: Tensor, token_ids: Tensor) -> Tensor:
 
 
 def constants(model: Model, token_ids: Tensor) -> Tensor:
-    """What a logit has whatever the state is, (e_w·β + b_w) over the divisor, β the final norm's bias: [...] to [...]."""
+    """Compute what a logit has whatever the state is, (e_w·β + b_w) over the divisor, β the final norm's bias: [...] to [...]."""
     return constant(model, model.unembedding[token_ids], None if model.head.bias is None else model.head.bias.float()[token_ids])
 
 
 def constant(model: Model, rows: Tensor, bias: Tensor | None) -> Tensor:
-    """The same for rows of the output embedding [..., d_model] and of its bias [...], or for their means."""
+    """Compute `constants` for rows of the output embedding [..., d_model] and of its bias [...], or for their means."""
     beta = getattr(model.final_norm, "bias", None)
     found = rows.new_zeros(rows.shape[:-1]) if beta is None else rows @ beta
     return (found if bias is None else found + bias) / model.logit_divisor
 
 
 def mean_reader(model: Model) -> tuple[Tensor, Tensor]:
-    """û and the constant, each averaged over the vocabulary: [d_model] and []. What a part adds to the mean logit moves no probability."""
+    """Average û and the constant, each over the vocabulary: [d_model] and []. What a part adds to the mean logit moves no probability."""
     bias = model.head.bias
     row = model.unembedding.mean(0)
     return model.logit_reader(row), constant(model, row, None if bias is None else bias.float().mean())

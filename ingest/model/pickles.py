@@ -42,7 +42,7 @@ def check_pickle(path: Path) -> None:
 
 
 def named_in(file: IO[bytes]) -> Iterator[str]:
-    """Modules and names that the next pickle of a file would import; torch reads no other way to say one."""
+    """Yield the modules and names that the next pickle of a file would import; torch reads no other way to say one."""
     for code, argument, _ in pickletools.genops(file):
         if code.name in ("GLOBAL", "INST", "STACK_GLOBAL"):
             yield str(argument)
@@ -55,7 +55,7 @@ def check_names(names: Iterator[str]) -> None:
 
 
 def is_of_numbers(name: str) -> bool:
-    """Whether it is a storage of torch's, or one of its types, which are spelt in small letters and make nothing."""
+    """Tell whether a name is a storage of torch's, or one of its types, which are spelt in small letters and make nothing."""
     module, _, inner = name.partition(" ")
     is_type = module == "torch" and inner.rstrip("0123456789") in ("float", "bfloat", "int", "uint", "bool")
     return is_type or (module.partition(".")[0] == "torch" and inner.endswith("Storage"))

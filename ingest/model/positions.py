@@ -18,7 +18,7 @@ BLOCK = 2**16
 
 
 def rotation(model: Model, rotary: Rotary, layer: int, positions: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosine and sine of each pair's angle at these positions, [n], each [n, pairs] float32, times the model's own scaling of RoPE.
+    """Compute cosine and sine of each pair's angle at these positions, [n], each [n, pairs] float32, times the model's own scaling of RoPE.
 
     They come from the model's module or table and from no formula, since checkpoints stretch their frequencies in many ways.
     Raises AtlasError where the dimensions that turn are no pairs.
@@ -38,7 +38,7 @@ def rotation(model: Model, rotary: Rotary, layer: int, positions: Tensor) -> tup
 
 
 def turned(x: Tensor, cosine: Tensor, sine: Tensor, is_adjacent: bool) -> Tensor:
-    """x [..., seq, d_head] with its leading pairs turned by the angles of [seq, pairs]; the dimensions behind them stay."""
+    """Turn the leading pairs of x [..., seq, d_head] by the angles of [seq, pairs]; the dimensions behind them stay."""
     width = 2 * cosine.shape[-1]
     pairs = x[..., :width].unflatten(-1, (-1, 2) if is_adjacent else (2, -1))
     first, second = pairs.unbind(-1 if is_adjacent else -2)
@@ -47,7 +47,7 @@ def turned(x: Tensor, cosine: Tensor, sine: Tensor, is_adjacent: bool) -> Tensor
 
 
 def alibi_slopes(n_heads: int) -> list[float]:
-    """What each head's scores lose per position of distance (Press et al. 2022, section 3).
+    """Compute what each head's scores lose per position of distance (Press et al. 2022, section 3).
 
     A geometric sequence from 2^(-8/n) for a power of two; else that of the power below, and every other one of the power above.
     """
@@ -56,7 +56,7 @@ def alibi_slopes(n_heads: int) -> list[float]:
 
 
 def mean_rotation(model: Model, rotary: Rotary, layer: int, shares: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean cosine and sine of each pair's angle over distances, [heads, 1, pairs] float32 each.
+    """Average cosine and sine of each pair's angle over distances, [heads, 1, pairs] float32 each.
 
     shares: what each distance from 0 on counts for, [heads, n] float64, rows of sum 1. R(Δ) is linear in both, so with them `turned` gives the mean of what
     it gives for each distance, scaling of RoPE included.

@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k largest of each row, best first, ties by lowest index: [n, size] → values and indices [n, min(k, size)].
+    """Find the k largest of each row, best first, ties by lowest index: [n, size] → values and indices [n, min(k, size)].
 
     torch.topk leaves the order of ties open, so ties inside the k are put right, and rows whose k-th place is tied
     (duplicate embeddings do that) are sorted whole.
@@ -24,12 +24,12 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def rank_of(scores: Tensor, index: Tensor) -> Tensor:
-    """Rank, from 1, of one entry in each row: [n, size], [n] → [n] int64; equal scores at lower indices rank before it."""
+    """Compute the rank, from 1, of one entry in each row: [n, size], [n] → [n] int64; equal scores at lower indices rank before it."""
     return ranks_by_row(scores, index) if scores.device.type == "cpu" else ranks_at_once(scores, index)
 
 
 def ranks_by_row(scores: Tensor, index: Tensor) -> Tensor:
-    """Row by row the comparisons stay in the processor's cache, and numpy counts ten times faster than torch sums."""
+    """Count row by row: the comparisons stay in the processor's cache, and numpy counts ten times faster than torch sums."""
     rows = zip(scores.numpy(), index.tolist(), strict=True)
     return torch.tensor([1 + np.count_nonzero(row > row[i]) + np.count_nonzero(row[:i] == row[i]) for row, i in rows], dtype=torch.int64)
 

@@ -59,7 +59,7 @@ class Seen:
 
 
 def parse_reader(text: str, model: Model) -> Reader:
-    """'L18H6.q' or 'L12N345.gate', in either case. Raises AtlasError for anything else, and for what the model does not have."""
+    """Parse 'L18H6.q' or 'L12N345.gate', in either case. Raises AtlasError for anything else, and for what the model does not have."""
     match = re.fullmatch(r"l(\d+)(?:h(\d+)\.([qkv]|erased|logit)|n(\d+)\.(up|gate))", text.strip().lower())
     if match is None:
         raise AtlasError(
@@ -77,7 +77,7 @@ def parse_reader(text: str, model: Model) -> Reader:
 
 
 def weights(model: Model, reader: Reader) -> tuple[Tensor, Tensor, nn.Module | None]:
-    """Rows [n, d_model] that read, n = 1 of a neuron, their bias [n], and the norm before them."""
+    """Find the rows [n, d_model] that read, n = 1 of a neuron, their bias [n], and the norm before them."""
     facts = model.architecture.attention if reader.part in OF_HEADS else model.architecture.ffn
     path = getattr(facts, reader.part)
     rows, bias = model.rows(reader.layer, path), model.bias(reader.layer, path)
@@ -90,7 +90,7 @@ def weights(model: Model, reader: Reader) -> tuple[Tensor, Tensor, nn.Module | N
 
 
 def seen_by(model: Model, reader: Reader, token_ids: Tensor) -> Seen:
-    """At the last of a sequence's positions. token_ids: [seq] int64, from the sequence's first."""
+    """Split what a reader sees at the last of a sequence's positions into parts. token_ids: [seq] int64, from the sequence's first."""
     with record_layers(model, lambda x: x[:, -1].to(model.device), SITES) as records:
         model.backbone(token_ids[None])
     last = torch.tensor([len(token_ids) - 1], device=model.device)
@@ -110,7 +110,7 @@ def seen_by(model: Model, reader: Reader, token_ids: Tensor) -> Seen:
 
 
 def reading(model: Model, reader: Reader, x: Tensor) -> tuple[Tensor, float, float]:
-    """What reads parts, [d_model], the constant and the pre-activation, where the reader finds the stream x, [1, d_model]."""
+    """Compute what reads parts, [d_model], the constant and the pre-activation, where the reader finds the stream x, [1, d_model]."""
     rows, bias, norm = weights(model, reader)
     whole = (x if norm is None else in_float32(norm, model.device)(x)) @ rows.T + bias
     direction = torch.ones_like(whole) if reader.part in OF_NEURONS else whole / whole.norm().clamp_min(torch.finfo(whole.dtype).tiny)
@@ -121,17 +121,17 @@ def reading(model: Model, reader: Reader, x: Tensor) -> tuple[Tensor, float, flo
 
 
 def erasing(model: Model, reader: Reader, record: LayerRecord, x: Tensor) -> tuple[Tensor, None, float]:
-    """The same for what the head writes there, -z/‖x‖²; whatever it deletes somebody wrote, so there is no constant."""
+    """Compute what `reading` does for what the head writes there, -z/‖x‖²; whatever it deletes somebody wrote, so there is no constant."""
     z = layer_parts(model, reader.layer, record)["head"][0, reader.unit]
     by_part = -z / x.square().sum().clamp_min(TINY)
     return by_part, None, float(by_part @ x[0])
 
 
 def comes_before(model: Model, reader: Reader, kind: str) -> bool:
-    """Whether a part of the reader's own layer is in the stream that it reads: attention, where the FFN comes after it."""
+    """Tell whether a part of the reader's own layer is in the stream that it reads: attention, where the FFN comes after it."""
     return reader.part in OF_NEURONS and not model.is_parallel and kind in ("head", "attention_bias")
 
 
 def entering(model: Model, reader: Reader, record: LayerRecord) -> Tensor:
-    """The stream that the reader's norm finds, [1, d_model] float32."""
+    """Select the stream that the reader's norm finds, [1, d_model] float32."""
     return record["resid_mid" if comes_before(model, reader, "head") else "resid_pre"].float()

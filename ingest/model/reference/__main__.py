@@ -47,12 +47,12 @@ def main(name: str, folder: Path, seed: int) -> None:
 
 
 def save_weights(folder: Path, model: PreTrainedModel) -> None:
-    """The weights in float16; the model stays as it is."""
+    """Save the weights in float16; the model stays as it is."""
     copy.deepcopy(model).half().save_pretrained(folder)
 
 
 def all_losses(model: PreTrainedModel, splits: dict[str, list[torch.Tensor]], bos: int, vocabulary: int) -> dict[str, Losses]:
-    """Losses of the model, and of models that count the training speeches."""
+    """Compute the losses of the model, and of models that count the training speeches."""
     texts = {split: [speech.tolist() for speech in speeches] for split, speeches in splits.items()}
     trigram = Trigram(texts["train"], bos, vocabulary)
     return {

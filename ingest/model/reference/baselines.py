@@ -8,7 +8,7 @@ DISCOUNT = 0.75
 
 
 def unigram_loss(training: Iterable[Sequence[int]], held_out: Iterable[Sequence[int]], vocabulary: int) -> float:
-    """Mean negative log-likelihood of the held-out tokens under add-one counts of the training tokens, nats per token."""
+    """Compute the mean negative log-likelihood of the held-out tokens under add-one counts of the training tokens, nats per token."""
     counts = Counter(t for text in training for t in text)
     total = counts.total() + vocabulary
     held = [t for text in held_out for t in text]
@@ -42,13 +42,13 @@ class Trigram:
         self.vocabulary = vocabulary
 
     def probability(self, u: int, v: int, w: int) -> float:
-        """p(w | u, v), in (0, 1]."""
+        """Compute p(w | u, v), in (0, 1]."""
         p = interpolated(self.unigrams[w], self.n_bigrams, self.n_words, 1 / self.vocabulary)
         p = interpolated(self.bigrams[v, w], self.after_one[v], self.kinds_after_one[v], p)
         return interpolated(self.trigrams[u, v, w], self.after_two[u, v], self.kinds_after_two[u, v], p)
 
     def loss(self, texts: Iterable[Sequence[int]]) -> float:
-        """Mean negative log-likelihood, nats per token."""
+        """Compute the mean negative log-likelihood, nats per token."""
         total, n = 0.0, 0
         for text in texts:
             padded = [self.bos, self.bos, *text]
@@ -58,7 +58,7 @@ class Trigram:
 
 
 def interpolated(count: int, total: int, kinds: int, below: float) -> float:
-    """A discounted count, the discounts handed to the order below."""
+    """Discount a count, and hand the discounts to the order below."""
     if total == 0:
         return below
     return max(count - DISCOUNT, 0) / total + DISCOUNT * kinds / total * below

@@ -34,7 +34,7 @@ class Losses(NamedTuple):
 
 
 def card(recipe: Recipe, state: State, splits: dict[str, list[Tensor]], losses: dict[str, Losses], probe: Probe | None, seed: int) -> str:
-    """The text of README.md in the model's folder. losses, probe: of the weights as saved."""
+    """Format the text of README.md in the model's folder. losses, probe: of the weights as saved."""
     sizes = "\n".join(f"| {name} | {len(s)} | {sum(map(len, s)):,} | {' | '.join(f'{math.exp(x):.1f}' for x in losses[name])} |" for name, s in splits.items())
     parts = (HEADER, heading(recipe, state), data(recipe, sizes), training(recipe, state, seed), *([] if probe is None else [birth(state.probes, probe)]))
     return "\n".join(parts)
@@ -55,7 +55,7 @@ def heading(recipe: Recipe, state: State) -> str:
 
 
 def ffn(config: PretrainedConfig) -> str:
-    """The sizes of an FFN that there is, or what stands in its place."""
+    """Describe the sizes of an FFN that there is, or what stands in its place."""
     if config.model_type == "opt":
         return f"d_ffn {config.ffn_dim} ({config.activation_function})"
     return f"FFNs of {config.intermediate_size} neuron whose matrices are zero, rotary positions"

@@ -21,7 +21,7 @@ N_TIMES = 4
 
 
 def train_tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
-    """A byte-level BPE over the training speeches, which puts BOS before a text."""
+    """Train a byte-level BPE on the training speeches, which puts BOS before a text."""
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()
@@ -32,19 +32,19 @@ def train_tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
 
 
 def encode_split(tokenizer: PreTrainedTokenizerFast, split: str) -> list[Tensor]:
-    """Token ids of each speech of a split, without BOS, int64."""
+    """Encode each speech of a split as token ids, without BOS, int64."""
     texts = [d.text for d in open_sotu(split).documents()]
     return [torch.tensor(e.ids) for e in tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=False)]
 
 
 def windows(speech: Tensor, bos: int, offset: int = 0) -> Iterator[Tensor]:
-    """BOS and CONTEXT - 1 consecutive tokens, from `offset` on; the last window is what is left."""
+    """Yield windows of BOS and CONTEXT - 1 consecutive tokens, from `offset` on; the last window is what is left."""
     for start in range(offset, len(speech) - 1, CONTEXT - 1):
         yield torch.cat([speech.new_tensor([bos]), speech[start : start + CONTEXT - 1]])
 
 
 def repeated(n_tokens: int, vocabulary: int, bos: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-    """A batch of about n_tokens: rows of BOS and a block of different tokens again and again, each token as likely as any other but BOS.
+    """Build a batch of about n_tokens: rows of BOS and a block of different tokens again and again, each token as likely as any other but BOS.
 
     Blocks of one batch are equally long; of the lengths each octave is as likely as any other, so that no fixed distance tells what follows, and
     what there is to find is sometimes near.
@@ -56,7 +56,10 @@ def repeated(n_tokens: int, vocabulary: int, bos: int, rng: np.random.Generator)
 
 
 def epoch(speeches: list[Tensor], bos: int, rng: np.random.Generator, recipe: Recipe) -> Iterator[tuple[Tensor, Tensor]]:
-    """The shuffled batches of one pass, each speech cut from another place than in the pass before; after each one that repeats, if the recipe has such."""
+    """Yield the shuffled batches of one pass, each speech cut from another place than in the pass before.
+
+    After each one comes one that repeats, if the recipe has such.
+    """
     cut = [w for s in speeches for w in windows(s, bos, int(rng.integers(0, min(CONTEXT, len(s) // 2 + 1))))]
     order = rng.permutation(len(cut))
     for start in range(0, len(order), recipe.batch_size):
@@ -66,7 +69,7 @@ def epoch(speeches: list[Tensor], bos: int, rng: np.random.Generator, recipe: Re
 
 
 def batch(rows: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Inputs [n, longest] and targets, which are -100 (left out of the loss) where there is nothing to predict."""
+    """Pad rows to inputs [n, longest] and targets, which are -100 (left out of the loss) where there is nothing to predict."""
     padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=0)
     targets = torch.nn.utils.rnn.pad_sequence([r[1:] for r in rows], batch_first=True, padding_value=-100)
     return padded[:, : targets.shape[1]], targets

@@ -39,14 +39,14 @@ class Probe(NamedTuple):
 
 
 def probe_rows(vocabulary: int, bos: int) -> np.ndarray:
-    """BOS and a block of BLOCK different tokens twice, or of all where there are fewer, [N_SEQUENCES, 1 + 2 BLOCK] int64; the same at every check."""
+    """Draw BOS and a block of BLOCK different tokens twice, or of all where there are fewer, [N_SEQUENCES, 1 + 2 BLOCK] int64; the same at every check."""
     rng = np.random.default_rng(0)
     blocks = [rng.permutation(np.delete(np.arange(vocabulary), bos))[:BLOCK] for _ in range(N_SEQUENCES)]
     return np.array([[bos, *block, *block] for block in blocks])
 
 
 def measure(model: Any, step: int, bos: int) -> Probe:
-    """model: a causal language model whose attention code can be chosen; it is left as it was."""
+    """Measure the losses and the scores of a check. model: a causal language model whose attention code can be chosen; it is left as it was."""
     import torch
 
     rows = torch.from_numpy(probe_rows(model.config.vocab_size, bos))
@@ -66,7 +66,7 @@ def measure(model: Any, step: int, bos: int) -> Probe:
 
 
 def largest(scores: np.ndarray) -> tuple[float, int, int]:
-    """The largest of [layer, head], and where it is."""
+    """Find the largest of [layer, head], and where it is."""
     layer, head = np.unravel_index(scores.argmax(), scores.shape)
     return float(scores[layer, head]), int(layer), int(head)
 
@@ -77,7 +77,7 @@ def write_curve(folder: Path, probes: Iterable[Probe]) -> None:
 
 
 def read_curve(folder: Path) -> list[Probe]:
-    """The birth of induction in a model, check by check, in the order of steps.
+    """Read the birth of induction in a model, check by check, in the order of steps.
 
     folder: where its weights are. Empty for a model that was not probed while it was trained. Raises AtlasError for a file that is something else.
     """
@@ -107,5 +107,5 @@ def require_checks(found: list[Probe]) -> None:
 
 
 def curve(model: str) -> list[Probe]:
-    """What was seen of a model in training, by the name or folder that was asked for; empty for one without it."""
+    """Read what was seen of a model in training, by the name or folder that was asked for; empty for one without it."""
     return read_curve(FOLDERS.get(model, Path(model).expanduser()))

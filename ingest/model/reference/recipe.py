@@ -45,7 +45,7 @@ class Recipe:
 
 
 def new_optimizers(model: PreTrainedModel, learning_rate: float) -> list[torch.optim.Optimizer]:
-    """Muon for the matrices of the blocks, AdamW for embeddings, norms and biases."""
+    """Make the optimizers: Muon for the matrices of the blocks, AdamW for embeddings, norms and biases."""
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     inner = {name for name, p in trained.items() if ".layers." in name and p.ndim == 2}
     return [

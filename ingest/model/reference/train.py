@@ -46,12 +46,12 @@ class State:
 
     @property
     def best(self) -> int:
-        """The step whose mean had the lowest validation loss."""
+        """Find the step whose mean had the lowest validation loss."""
         return min(self.losses, key=lambda check: check[2])[0]
 
     @property
     def mean(self) -> PreTrainedModel:
-        """The model whose weights are the running mean."""
+        """Give the model whose weights are the running mean."""
         return cast(PreTrainedModel, self.average.module)
 
 
@@ -65,12 +65,12 @@ class Speeches:
 
 
 def begin(model: PreTrainedModel, learning_rate: float) -> State:
-    """Nothing learned yet."""
+    """Begin with nothing learned yet."""
     return State(model, AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(AVERAGE_DECAY)), new_optimizers(model, learning_rate), learning_rate)
 
 
 def save(state: State, file: Path) -> None:
-    """All that training goes on from, whole or not at all."""
+    """Save all that training goes on from, whole or not at all."""
     draft = file.with_suffix(".tmp")
     parts = {"model": state.model.state_dict(), "average": state.average.state_dict(), "optimizers": [o.state_dict() for o in state.optimizers]}
     counted = {**{name: getattr(state, name) for name in COUNTED}, "probes": [tuple(p) for p in state.probes]}
@@ -118,7 +118,7 @@ def train(model: PreTrainedModel, recipe: Recipe, speeches: Speeches, seed: int,
 
 
 def is_over(losses: list[float], min_fall: float | None) -> bool:
-    """Whether the last PATIENCE checks lowered the lowest by less than min_fall."""
+    """Tell whether the last PATIENCE checks lowered the lowest loss by less than min_fall."""
     before = losses[:-PATIENCE]
     return min_fall is not None and bool(before) and min(before) - min(losses) < min_fall
 
@@ -158,7 +158,7 @@ def endless(speeches: Speeches, rng: np.random.Generator, recipe: Recipe) -> Ite
 
 @torch.inference_mode()
 def mean_loss(model: PreTrainedModel, speeches: list[Tensor], bos: int) -> float:
-    """Mean negative log-likelihood over every token of the speeches, each read in windows from its start, nats."""
+    """Compute the mean negative log-likelihood over every token of the speeches, each read in windows from its start, nats."""
     model.eval()
     total, n = 0.0, 0
     rows = sorted((w for s in speeches for w in windows(s, bos)), key=len)
