@@ -43,7 +43,7 @@ def explain_no_rows(con: duckdb.DuckDBPyConnection, path: Path, q: Question) -> 
 
 
 def other_command(kind: Beside, q: Question) -> str:
-    """The command that says what there is, or that makes it, where the first is what was called."""
+    """Name the command that says what there is, or the one that makes it, where the first is what was called."""
     return kind.changed_by if kind.told_by == f"atlas ask {q.name}" else kind.told_by
 
 
@@ -70,7 +70,7 @@ Call = tuple[str, tuple[object, ...], dict[str, object]]
 
 
 def calls(con: duckdb.DuckDBPyConnection, sql: str) -> Iterator[Call]:
-    """The questions that a typed statement asks with numbers and texts that are written in it; others depend on its rows."""
+    """Yield the questions that a typed statement asks with numbers and texts that are written in it; others depend on its rows."""
     try:
         parsed = json.loads(fetch_rows(con, "SELECT json_serialize_sql(?, skip_default := true)", [sql])[0][0])
     except RecursionError:

@@ -80,11 +80,11 @@ class Atlas:
         return pl.DataFrame(rows)
 
     def schema(self) -> pl.DataFrame:
-        """The data dictionary: one row per column of every table and view, with type, unit and meaning."""
+        """Read the data dictionary: one row per column of every table and view, with type, unit and meaning."""
         return describe(self.con)
 
     def status(self) -> Status:
-        """The model, corpora, runs and row counts of this atlas."""
+        """Read the model, corpora, runs and row counts of this atlas."""
         return read_status(self.con, self.path)
 
     def neuron(self, address: str) -> Card:
@@ -152,7 +152,7 @@ def answered(a: Atlas, name: str, args: tuple[object, ...], kwargs: dict[str, ob
 
 
 def method(a: Atlas, q: Question) -> Callable[..., pl.DataFrame]:
-    """The question as a method, its header as docstring and signature."""
+    """Turn the question into a method, with its header as docstring and signature."""
 
     def asked(*args: object, **kwargs: object) -> pl.DataFrame:
         return answered(a, q.name, args, kwargs)

@@ -11,7 +11,7 @@ PYTHON_TYPES = {"integer": int, "bigint": int, "double": float, "text": str, "bi
 
 
 def signature(q: Question) -> inspect.Signature:
-    """The question's parameters as a Python signature; it returns a frame."""
+    """Build a Python signature from the question's parameters; it returns a frame."""
     import polars as pl
 
     def parameter(p: Parameter) -> inspect.Parameter:
@@ -36,7 +36,7 @@ def bind(q: Question, args: tuple[object, ...], kwargs: dict[str, object]) -> di
 
 
 def converted(q: Question, p: Parameter, value: object) -> object:
-    """The value as the parameter's type; None only where the default is NULL."""
+    """Convert the value to the parameter's type; None is taken only where the default is NULL. Raises AtlasError for what has no such value."""
     if value is None:
         if p.default != "NULL":
             raise AtlasError(f"{q.signature}: {p.name} must not be None")

@@ -65,7 +65,7 @@ TRACES = "SELECT r.settings FROM run AS r WHERE r.kind = 'trace' AND ($corpus IS
 
 
 def complete(con: duckdb.DuckDBPyConnection, command: str, corpus_id: object = None) -> str:
-    """A command with the atlas's own model and text in place of `--model …` and `--corpus …`, and with as many positions to trace as are traced.
+    """Put the atlas's own model and text in place of `--model …` and `--corpus …` in a command, and as many positions to trace as are traced.
 
     corpus_id: the text; None for the first.
     """
@@ -95,7 +95,7 @@ def complete(con: duckdb.DuckDBPyConnection, command: str, corpus_id: object = N
 
 
 def ingest_command(con: duckdb.DuckDBPyConnection, path: Path, pass_name: str, corpus_id: object = None) -> str:
-    """The complete command by which the atlas at `path` gets a run of a pass, or another does where its own model cannot have one."""
+    """Write the complete command by which the atlas at `path` gets a run of a pass, or another does where its own model cannot have one."""
     if pass_name in ELSEWHERE and any(d_ffn for (d_ffn,) in fetch_rows(con, "SELECT m.d_ffn FROM model AS m")):
         return ELSEWHERE[pass_name]
     return complete(con, command(pass_name, shlex.quote(str(path))), corpus_id)

@@ -24,7 +24,7 @@ NESTED = ("list", "array", "struct", "map", "union")
 
 
 def text_columns(description: Sequence[tuple]) -> list[str]:
-    """The columns of a result that are to come as text, by its cursor's description."""
+    """List the columns of a result that are to come as text, by its cursor's description."""
     return [name for name, kind, *_ in description if holds_text_type(kind)]
 
 
@@ -43,7 +43,7 @@ def is_no_dictionary(name: str | None, within: Sequence[tuple]) -> bool:
 
 
 def cast_to_text(sql: str, columns: Sequence[str]) -> str:
-    """The same SELECT with these columns as text."""
+    """Rewrite a SELECT so that these columns come as text."""
     names = ['"' + name.replace('"', '""') + '"' for name in columns]
     # the line break ends a trailing comment
     return f"SELECT * REPLACE ({', '.join(f'{name}::VARCHAR AS {name}' for name in names)}) FROM (\n{sql}\n)"
@@ -66,7 +66,7 @@ RAISED, OURS = "Invalid Input Error: ", "this is a question of one text"
 
 @contextmanager
 def own_cursor(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A cursor for one statement: a connection shared between threads mixes up their results."""
+    """Open a cursor for one statement: a connection shared between threads mixes up their results."""
     refuse_forked()
     with translated():
         cursor = con.cursor()
@@ -83,7 +83,7 @@ def fetch_rows(con: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters 
 
 
 def read_arrow(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters = None) -> "pa.Table":
-    """The rows of a statement; columns of types that Arrow would garble as DuckDB's own text."""
+    """Read the rows of a statement; columns of types that Arrow would garble come as DuckDB's own text."""
     table, description = arrow_table(cursor, sql, parameters)
     as_text = text_columns(description)
     return arrow_table(cursor, cast_to_text(sql, as_text), parameters)[0] if as_text else table

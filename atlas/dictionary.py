@@ -36,7 +36,7 @@ def describe(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
 
 
 def describe_blank() -> pl.DataFrame:
-    """The same for an atlas of any model, without a file."""
+    """Describe an atlas of any model as `describe` does, without a file."""
     con = open_writer(":memory:")
     create_tables(con, ANY_WIDTH)
     install_derived(con)
@@ -49,7 +49,7 @@ def describe_blank() -> pl.DataFrame:
 
 
 def to_markdown(dictionary: pl.DataFrame) -> str:
-    """The dictionary as a Markdown page, one section a relation."""
+    """Format the dictionary as a Markdown page, one section a relation."""
     from atlas.export.markdown import markdown_table
 
     parts = ["# Data dictionary", ""]

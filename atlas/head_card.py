@@ -71,7 +71,7 @@ def read_head_card(con: duckdb.DuckDBPyConnection, path: Path, layer: int, head:
 
 
 def table_html(frame: pl.DataFrame) -> str:
-    """The frame's columns that have a value, as a table."""
+    """Build a table of the frame's columns that have a value."""
     shown = [name for name in frame.columns if frame[name].null_count() < frame.height]
     cells = [display_cells(frame[name]) for name in shown]
     header = "".join(f"<th>{escape(name)}</th>" for name in shown)

@@ -78,7 +78,7 @@ def read_status(con: duckdb.DuckDBPyConnection, path: Path) -> Status:
 
 
 def headline(status: Status) -> str:
-    """The model in one line."""
+    """Describe the model in one line."""
     if status.model.is_empty():
         return "empty: no model yet, `atlas ingest` fills it"
     m = status.model.to_dicts()[0]

@@ -15,7 +15,7 @@ from schema.release import stored_tables
 
 
 def left_out(con: duckdb.DuckDBPyConnection, catalog: str) -> str:
-    """What is left out of the file that is attached by this name (schema/open/others.py); '' where nothing is, and for the atlas itself."""
+    """Describe what is left out of the file that is attached by this name (schema/open/others.py); '' where nothing is, and for the atlas itself."""
     with own_cursor(con) as cursor:
         if (catalog, LEFT_OUT) not in stored_tables(cursor):
             return ""
@@ -25,7 +25,7 @@ def left_out(con: duckdb.DuckDBPyConnection, catalog: str) -> str:
 
 
 def all_left_out(con: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
-    """The same of every kind that has any, of files of the atlas at `path` that this user may not read, and of those that no atlas has."""
+    """Describe the files of the atlas at `path` that this user may not read, those that no atlas has, and what is left out of each kind that has any."""
     return [*shut_files(path), *orphaned_files(path), *(said for kind in kinds() if (said := left_out(con, kind.name)))]
 
 

@@ -12,7 +12,7 @@ SIGNS = {"collection": " .,:+()_-", "person": " .,:+()_-'’@"}
 
 
 def checked(name: str, of: str = "collection") -> str:
-    """The name as it is kept. Raises AtlasError for one that is empty, too long, or has other characters than those allowed."""
+    """Normalise a name to how it is kept. Raises AtlasError if it is empty or too long, begins with -, or has other characters than those allowed."""
     kept, signs = unicodedata.normalize("NFC", name).strip(), SIGNS[of]
     if not 0 < len(kept) <= LONGEST_NAME or not all(c in signs or unicodedata.category(c)[0] in "LNM" for c in kept) or kept[0] == "-":
         raise AtlasError(

@@ -16,7 +16,7 @@ N, S, T = NEURON.alias("n"), STATISTICS.alias("s"), TOKEN.alias("t")
 
 
 def numbers(table: Table) -> dict[str, str]:
-    """The table's columns that hold one number, no id: name → meaning."""
+    """List the table's columns that hold one number, no id: name → meaning."""
     return {c.name: str(c.comment) for c in table.columns if isinstance(c.type, Integer | Float) and "references" not in c.info}
 
 
@@ -47,7 +47,7 @@ class Search:
 
 
 def statement(search: Search) -> str:
-    """The SELECT, its bounds as literals: layer, neuron, corpus_id, value_top_token and the rest of COLUMNS, one row per neuron and corpus.
+    """Write the SELECT, its bounds as literals: layer, neuron, corpus_id, value_top_token and the rest of COLUMNS, one row per neuron and corpus.
 
     Raises AtlasError for a column that is not among COLUMNS, a bound that is no finite number, or ends that are the wrong way round.
     """
@@ -80,7 +80,7 @@ def conditions(name: str, low: float | None, high: float | None) -> list[ColumnE
 
 
 def as_kept(column: ColumnElement, end: float) -> ColumnElement | float:
-    """A bound in the column's own format: 0.1 in a REAL column is a little more than 0.1."""
+    """Cast a bound to the column's own format: 0.1 in a REAL column is a little more than 0.1."""
     return cast(end, REAL) if isinstance(column.type, REAL) else end
 
 

@@ -24,7 +24,7 @@ def few(q: Question, frame: pl.DataFrame) -> str:
 
 
 def shortfall(q: Question, frame: pl.DataFrame, arguments: Mapping[str, object]) -> str:
-    """That an atlas holds fewer than the n asked for; '' if it holds as many, or the n is the question's own."""
+    """Word the note that an atlas holds fewer than the n asked for; '' if it holds as many, or the n is the question's own."""
     parameter = next((p for p in q.parameters if p.name == "n"), None)
     asked = arguments.get("n")
     if parameter is None or not isinstance(asked, int) or asked == parameter.default_value or frame.is_empty():

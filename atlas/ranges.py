@@ -69,7 +69,7 @@ def check_arguments(con: duckdb.DuckDBPyConnection, arguments: Mapping[str, obje
 
 
 def words_of(name: str, sql: str) -> list[str]:
-    """The words that an argument takes: those of the columns of its name in the tables that a question reads, of all where these have none."""
+    """List the words that an argument takes: those of the columns of its name in the tables that a question reads, of all where these have none."""
     of_tables: Mapping[str, Sequence[str]] = {**facts().words.get(name, {}), **WORDS.get(name, {})}
     read = relations(sql) & of_tables.keys() if len(of_tables) > 1 else set()
     return list(dict.fromkeys(word for table, words in of_tables.items() if table in read or not read for word in words))
@@ -171,7 +171,7 @@ def check_collection(con: duckdb.DuckDBPyConnection, collection: object) -> None
 
 
 def check_retrieval(con: duckdb.DuckDBPyConnection, retrieval: object) -> None:
-    """A retrieval that there is, of this model and over keys that this atlas has."""
+    """Check that there is such a retrieval, of this model and over keys that this atlas has. Raises AtlasError if not."""
     ids = [i for (i,) in fetch_rows(con, "SELECT retrieval_id FROM retrievals.retrieval ORDER BY retrieval_id")]
     if retrieval not in ids:
         others = left_out(con, "retrievals")
@@ -179,7 +179,7 @@ def check_retrieval(con: duckdb.DuckDBPyConnection, retrieval: object) -> None:
 
 
 def check_experiment(con: duckdb.DuckDBPyConnection, given: Mapping[str, object]) -> None:
-    """The experiment, and what is asked for of it."""
+    """Check that there is such an experiment, and in it the arm and the prompt that are asked for. Raises AtlasError if not."""
     asked = given["experiment"]
     titles = dict(fetch_rows(con, "SELECT experiment_id, title FROM experiments.experiment ORDER BY experiment_id"))
     if asked not in titles:
@@ -192,14 +192,14 @@ def check_experiment(con: duckdb.DuckDBPyConnection, given: Mapping[str, object]
 
 
 def named(found: Mapping[int, str]) -> str:
-    """The first few of what there is, by number, on one line."""
+    """List the first few of what there is, by number, on one line."""
     texts = {i: " ".join(str(text)[:1000].split()) for i, text in list(found.items())[:8]}
     shown = [f"{i}: {text if len(text) <= 40 else text[:39] + '…'}" for i, text in texts.items()]
     return ", ".join(shown + (["…"] if len(found) > len(shown) else []))
 
 
 def missing_run(con: duckdb.DuckDBPyConnection, sql: str) -> str | None:
-    """The first pass that fills what a question reads, itself or by another question, and that this atlas has no run of."""
+    """Name the first pass that fills what a question reads, itself or by another question, and that this atlas has no run of."""
     done = passes_of(kind for (kind,) in fetch_rows(con, "SELECT DISTINCT kind FROM run"))
     return next((name for name in filling(sql).values() if name not in done), None)
 

@@ -18,17 +18,17 @@ NAMES = {"BASE_TABLE": "table_name", "FUNCTION": "function_name"}
 
 @cache
 def definitions() -> dict[str, str]:
-    """The SQL of every question and view."""
+    """Collect the SQL of every question and view."""
     return {**view_files(), **{name: q.sql for name, q in questions().items()}}
 
 
 def relations(sql: str) -> set[str]:
-    """The tables, views and questions that SQL of ours names, and those that these name."""
+    """Find the tables, views and questions that SQL of ours names, and those that these name."""
     return with_theirs(named_in(sql))
 
 
 def relations_of_statement(con: duckdb.DuckDBPyConnection, sql: str) -> set[str] | None:
-    """The same for a statement that somebody typed; None for one that DuckDB does not parse into JSON, such as PIVOT, or that is nested too deeply."""
+    """Find the relations of a statement that somebody typed; None where DuckDB does not parse it into JSON, such as PIVOT, or it is nested too deeply."""
     try:
         parsed = json.loads(fetch_rows(con, "SELECT json_serialize_sql(?, skip_default := true)", [sql])[0][0])
     except RecursionError:
@@ -37,7 +37,7 @@ def relations_of_statement(con: duckdb.DuckDBPyConnection, sql: str) -> set[str]
 
 
 def with_theirs(named: set[str]) -> set[str]:
-    """These and, where they are views and questions, those that their SQL names, and so on."""
+    """Add what these name in their SQL, where they are views and questions, and so on."""
     found, new = set(), set(named)
     while new:
         found |= new

@@ -14,14 +14,14 @@ def statement(q: Question, arguments: Mapping[str, object]) -> str:
 
 
 def argument(value: object) -> str:
-    """A value as SQL, a text with NUL too, which byte-level vocabularies have as a token: DuckDB reads a statement up to the first one."""
+    """Write a value as SQL, a text with NUL too, which byte-level vocabularies have as a token: DuckDB reads a statement up to the first one."""
     if isinstance(value, str) and "\0" in value:
         return f"({literal(value)})".replace("\0", "' || chr(0) || '")
     return literal(value)
 
 
 def literal(value: object) -> str:
-    """A value as SQL: text in quotes, None as NULL, lists in brackets."""
+    """Write a value as SQL: text in quotes, None as NULL, lists in brackets."""
     if value is None:
         return "NULL"
     if isinstance(value, str):

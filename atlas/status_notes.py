@@ -33,7 +33,7 @@ def work_folder(path: Path) -> Path:
 
 
 def unfinished(path: Path) -> str | None:
-    """That an ingest into the atlas at `path`, made or not, has not come to its end; or None."""
+    """Describe an ingest into the atlas at `path`, made or not, that has not come to its end; None if there is none."""
     if not work_folder(path).is_dir():
         return None
     return f"an ingest is running or was interrupted ({work_folder(path)}): the command that made it goes on where it stopped"

@@ -89,7 +89,7 @@ def add_command(name: str, by: str, note: str, member_note: str, db: Path | None
 
 
 def members(a: "Atlas", addresses: tuple[str, ...], positions: tuple[int, ...], tokens: tuple[str, ...], sql: str | None) -> "list[Member]":
-    """What is named on the command line. Raises AtlasError for a token that the vocabulary does not have."""
+    """Collect what is named on the command line. Raises AtlasError for a token that the vocabulary does not have."""
     from atlas.beside.collections.members import component, in_rows, position, token
     from atlas.cursors import fetch_rows
     from schema.errors import AtlasError

@@ -89,7 +89,7 @@ def remove_command(experiment: int, db: Path | None) -> None:
 
 
 def page(found: "Experiment") -> str:
-    """The experiment as text with terminal styles."""
+    """Format the experiment as text with terminal styles."""
     from atlas.export.terminal import terminal_table
     from atlas.export.visible import visible_line
 

@@ -28,7 +28,7 @@ def said(error: BaseException) -> str:
 
 
 def circle(error: BaseException) -> BaseException:
-    """The system's error where pathlib puts another in its place: before Python 3.13 it does for links that lead in a circle."""
+    """Find the system's error where pathlib puts another in its place: before Python 3.13 it does for links that lead in a circle."""
     below = error.__context__
     return below if isinstance(error, RuntimeError) and isinstance(below, OSError) and below.errno == errno.ELOOP else error
 
@@ -49,7 +49,7 @@ def of_text(error: BaseException) -> str | None:
 
 
 def of_damage(error: BaseException) -> str | None:
-    """What DuckDB says of a damaged file where nobody awaited one; None for other errors."""
+    """Word what DuckDB says of a damaged file where nobody expected one; None for other errors."""
     duckdb = sys.modules.get("duckdb")
     if duckdb is None or not isinstance(error, duckdb.Error):
         return None
@@ -187,7 +187,7 @@ def collect_no_more() -> None:
 
 
 def run(arguments: list[str], is_debug: bool) -> int:
-    """The exit code of one call, its error printed as one line on stderr."""
+    """Run one call and return its exit code; its error is printed as one line on stderr."""
     try:
         result = cli.main(arguments, prog_name="atlas", standalone_mode=False)
         sys.stdout.flush()

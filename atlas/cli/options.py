@@ -46,14 +46,14 @@ def output_options(*, to_file: bool = False) -> Callable[[F], F]:
 
 
 def chosen(db: Path | None) -> Path:
-    """The path of --db or ATLAS_DB. Raises UsageError if neither is given."""
+    """Return the path of --db or ATLAS_DB. Raises UsageError if neither is given."""
     if db is None:
         raise click.UsageError("which atlas? Give --db FILE, or set ATLAS_DB")
     return db
 
 
 def open_atlas(db: Path | None) -> "Atlas":
-    """The atlas of --db or ATLAS_DB. Raises UsageError if neither is given."""
+    """Open the atlas of --db or ATLAS_DB, with a note on stderr for each file beside it that cannot be read. Raises UsageError if neither is given."""
     path = chosen(db)
     from atlas.api import Atlas
     from atlas.left_out import shut_files

@@ -14,7 +14,7 @@ PAPERS = (
 
 
 def folder(ctx: click.Context, param: click.Parameter, value: str) -> Path:
-    """A folder by its name, which may not be empty: Path takes that for the current one."""
+    """Read a folder's name, which may not be empty: Path takes that for the current one."""
     if not value.strip():
         raise click.BadParameter("an empty name is no folder; the current one is '.'", ctx, param)
     return Path(value)

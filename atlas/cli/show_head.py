@@ -17,7 +17,7 @@ ENDS = {"read": "reads", "write": "writes"}
 
 
 def page(card: "HeadCard") -> str:
-    """The card as text with terminal styles; what its atlas has no run of is said with the command that fills it."""
+    """Format the card as text with terminal styles; what its atlas has no run of is said with the command that fills it."""
     from atlas.export.terminal import terminal_table
 
     lines = [click.style(card.address, bold=True), *facts(card), *directions(card.directions), *readers(card.read_by)]
@@ -55,7 +55,7 @@ def readers(frame: "pl.DataFrame") -> list[str]:
 
 
 def predictions(frame: "pl.DataFrame") -> list[str]:
-    """The logit, the text up to the token, the prediction that the head raised, and what it looked at most."""
+    """Format the logit, the text up to the token, the prediction that the head raised, and what it looked at most, a line each prediction."""
     from atlas.export.cells import display_cells
     from atlas.export.visible import visible
 

@@ -16,7 +16,7 @@ BEFORE = 50
 
 
 def page(card: "Card") -> str:
-    """The card as text with terminal styles."""
+    """Format the card as text with terminal styles."""
     from atlas.export.terminal import terminal_table
 
     lines = [click.style(card.address, bold=True), facts(card.facts), ""]
@@ -59,7 +59,7 @@ def trigger_lines(triggers: "pl.DataFrame") -> list[str]:
 
 
 def marked(text_before: str, token: str) -> str:
-    """The text before flushed right against the token, the token highlighted."""
+    """Set the text before flush right against the token, and highlight the token."""
     from atlas.export.terminal import crop
     from atlas.export.visible import visible_line
 

@@ -42,7 +42,7 @@ def answer_sql(query: str, max_rows: int, timeout: float, db: Path | None, **out
 
 
 def check_seconds(_: click.Context, __: click.Parameter, seconds: float) -> float:
-    """A limit that is one: 'nan' is below nothing and above nothing."""
+    """Check that a limit is one: 'nan' is below nothing and above nothing."""
     from atlas.typed.guard import LONGEST_TIMEOUT
 
     if not 0 < seconds <= LONGEST_TIMEOUT:
@@ -51,7 +51,7 @@ def check_seconds(_: click.Context, __: click.Parameter, seconds: float) -> floa
 
 
 def typed() -> str:
-    """The query on standard input. Raises AtlasError where nothing can be read there, or what is no UTF-8."""
+    """Read the query from standard input. Raises AtlasError where nothing can be read there, or what is no UTF-8."""
     if sys.stdin is None:
         raise AtlasError("standard input is closed, and - reads the query from it")
     try:

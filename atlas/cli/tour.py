@@ -34,7 +34,7 @@ def command(path: Path | None, db: Path | None) -> None:
 
 
 def tour(a: "Atlas") -> Iterator[str]:
-    """The lines of the tour."""
+    """Yield the lines of the tour."""
     yield from inventory(a)
     for key in a.sql((Path(__file__).parents[1] / "tour_keys.sql").read_text(encoding="utf-8")).iter_rows(named=True):
         yield from stop_at_key(a, key)

@@ -28,7 +28,7 @@ MOST_SHOWN = 20
 
 
 def show_switched(found: "SwitchedOff", db: Path, title: str | None) -> None:
-    """The largest effects; where they are kept, scores and effects of each layer too."""
+    """Print the largest effects; where they are kept, scores and effects of each layer too."""
     import polars as pl
 
     from atlas.export.terminal import terminal_table
@@ -67,7 +67,7 @@ def shown_progress(names: Sequence[str] = ()) -> "Iterator[Progress]":
 
 
 def lines_of(said: dict[str, Any], names: Sequence[str], width: int) -> list[str]:
-    """What is being done, and of each text the name and as much of its end as there is room for."""
+    """Format what is being done and, for each text, its name and as much of its end as there is room for."""
     from rich.cells import cell_len
 
     words = f"{said['waiting']} before you in line" if "waiting" in said else said["stage"]
@@ -163,7 +163,7 @@ def require_alone(why: str, *others: object) -> None:
 
 
 def arm_in(path: Path) -> list[dict[str, Any]]:
-    """Raises AtlasError, with the file's name, for one that cannot be read or is no arm. Of a file that is too long no more is read than shows it."""
+    """Read an arm from a file, and of one that is too long no more than shows it. Raises AtlasError, with its name, if it cannot be read or is no arm."""
     from schema.interventions.parse import parse_arm
     from schema.interventions.reading import MOST_BYTES
 

@@ -46,7 +46,7 @@ def arm(found: "LiveTrace", k: int) -> "pl.DataFrame":
 
 
 def leading(found: "LiveTrace", index: int) -> "pl.DataFrame":
-    """The most likely next tokens, of the base and of each arm side by side."""
+    """List the most likely next tokens, of the base and of each arm side by side."""
     import polars as pl
 
     frame = found.leading(index, N_TOKENS)

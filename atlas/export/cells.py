@@ -14,7 +14,7 @@ NULL = "–"
 
 
 def display_cells(column: pl.Series, show: Callable[[str], str] = visible) -> list[str]:
-    """The column's values as people read them: floats rounded together, null as a dash; `show` prepares text."""
+    """Format the column's values as people read them: floats rounded together, null as a dash; `show` prepares text."""
     if column.dtype.is_float():
         return display_floats(column.to_list())
     return [display(value, show) for value in column.to_list()]
@@ -54,14 +54,14 @@ def display_floats(values: list[float | None]) -> list[str]:
 
 
 def decimals_of(values: Sequence[float | None]) -> int:
-    """The decimals that give the largest four significant digits, at most six."""
+    """Count the decimals that give the largest value four significant digits, at most six."""
     finite = [abs(v) for v in values if v is not None and math.isfinite(v) and v != 0]
     whole = math.floor(math.log10(max(finite))) if finite else 0
     return min(max(3 - whole, 0), 6)
 
 
 def plain(value: object) -> object:
-    """A value that JSON can hold: NaN and infinity become null, bytes hexadecimal, times ISO 8601."""
+    """Convert a value to one that JSON can hold: NaN and infinity become null, bytes hexadecimal, times ISO 8601."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, bytes):

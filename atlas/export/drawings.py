@@ -28,21 +28,21 @@ class Drawing:
 
 
 def to_svg(drawing: Drawing) -> bytes:
-    """The SVG with its caption and provenance inside."""
+    """Put the drawing's caption and provenance inside its SVG."""
     told = json.dumps(dict(drawing.provenance), ensure_ascii=False)
     inside = f"<desc>{xml(drawing.caption)}</desc><metadata>{xml(told)}</metadata>"
     return re.sub(r"(<svg\b[^>]*>)", lambda found: found[1] + inside, drawing.svg, count=1).encode()
 
 
 def to_pdf(drawing: Drawing) -> bytes:
-    """The drawing on one page of its size, with the fonts it uses."""
+    """Render the drawing as a PDF of one page of its size, with the fonts it uses."""
     import vl_convert as vlc
 
     return vlc.svg_to_pdf(drawing.svg)
 
 
 def to_tex(drawing: Drawing, *, is_native: bool = False) -> str:
-    """A figure environment: of the PDF beside it, or, if `is_native`, of coloured boxes. Its provenance stands above it in comments."""
+    """Write a figure environment: of the PDF beside it, or, if `is_native`, of coloured boxes. Its provenance stands above it in comments."""
     told = [f"% {key}: {' '.join(value.split())}" for key, value in comments(dict(drawing.provenance)).items()]
     body = drawing.latex if is_native and drawing.latex else r"\centering" + f"\n\\includegraphics[width=\\linewidth]{{{drawing.name}.pdf}}"
     # a line break ends a paragraph, which no caption may have
@@ -52,7 +52,7 @@ def to_tex(drawing: Drawing, *, is_native: bool = False) -> str:
 
 
 def named(drawings: Sequence[Drawing]) -> list[Drawing]:
-    """The same with a name of its own each, of letters, digits and hyphens, as files and labels can have them."""
+    """Give each drawing a name of its own, of letters, digits and hyphens, as files and labels can have."""
     found: list[Drawing] = []
     for drawing in drawings:
         plain = re.sub(r"[^A-Za-z0-9]+", "-", drawing.name).strip("-")[:60] or "figure"
@@ -63,7 +63,7 @@ def named(drawings: Sequence[Drawing]) -> list[Drawing]:
 
 
 def archive(drawings: Sequence[Drawing]) -> bytes:
-    """A zip: figures.tex, which takes in the PDFs beside it, and of each drawing SVG, PDF, its provenance, and boxes of its own where it has them."""
+    """Pack a zip: figures.tex, which takes in the PDFs beside it, and for each drawing SVG, PDF, its provenance, and boxes of its own where it has them."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as folder:
         each = named(drawings)

@@ -26,7 +26,7 @@ def need_renderer() -> None:
 
 
 def render_figure(chart: "alt.Chart | alt.LayerChart | alt.FacetChart | alt.ConcatChart", format: str) -> bytes:
-    """The chart in one of FIGURE_FORMATS. SVG and PNG are the same bytes every time; PDF holds the fonts it uses."""
+    """Render the chart in one of FIGURE_FORMATS. SVG and PNG are the same bytes every time; PDF holds the fonts it uses."""
     import vl_convert as vlc
 
     svg = figure_svg(chart)
@@ -36,7 +36,7 @@ def render_figure(chart: "alt.Chart | alt.LayerChart | alt.FacetChart | alt.Conc
 
 
 def figure_svg(chart: "alt.Chart | alt.LayerChart | alt.FacetChart | alt.ConcatChart") -> str:
-    """The chart as SVG, its labels in one font."""
+    """Render the chart as SVG, its labels in one font."""
     import altair as alt
     import vl_convert as vlc
 

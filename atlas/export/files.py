@@ -28,7 +28,7 @@ def refuse_kept(path: Path) -> None:
 
 
 def led_to(path: Path) -> Path:
-    """The path itself of links that lead in a circle, which Path.resolve raises an error of its own for."""
+    """Resolve the links of a path; where they lead in a circle, return the path itself, where Path.resolve raises an error of its own."""
     return Path(os.path.realpath(path))
 
 

@@ -25,7 +25,7 @@ BEFORE, AFTER = 10, 4
 
 
 def legible(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame as it is, but for texts token by token: rank, coefficient, the words with the peak in brackets, and the document."""
+    """Show texts stored token by token as rank, coefficient, the words with the peak in brackets, and the document; leave other frames as they are."""
     if not set(TEXTS) <= set(frame.columns):
         return frame
     texts = pl.Series("text", [words(tokens, peak) for tokens, peak in frame.select("tokens", "peak").iter_rows()], dtype=pl.String)
@@ -118,14 +118,14 @@ SUFFIXES = {".txt": "table", ".json": "json", ".jsonl": "jsonl", ".csv": "csv", 
 
 
 def format_of(path: Path) -> str:
-    """The format that a file's suffix stands for. Raises AtlasError with the suffixes there are."""
+    """Find the format that a file's suffix stands for. Raises AtlasError, with the suffixes there are, for another."""
     if path.suffix not in SUFFIXES:
         raise AtlasError(f"{path}: no format for the suffix '{path.suffix}'; they are {' '.join(SUFFIXES)}, or give --format")
     return SUFFIXES[path.suffix]
 
 
 def render(frame: pl.DataFrame, format: str, style: Style) -> bytes:
-    """The whole file in one of FORMATS, UTF-8 where it is text."""
+    """Render the whole file in one of FORMATS, UTF-8 where it is text. Raises AtlasError for text that UTF-8 cannot hold."""
     rendered = FORMATS[format](frame, style)
     try:
         return rendered if isinstance(rendered, bytes) else rendered.encode()
@@ -139,5 +139,5 @@ def save(frame: pl.DataFrame, path: Path, format: str, style: Style) -> None:
 
 
 def save_bytes(content: bytes, path: Path, provenance: dict[str, object]) -> None:
-    """The same for what is rendered already."""
+    """Write what is rendered already to `path`, and its provenance, as `save` does."""
     write_file(path, content, provenance=(json.dumps(provenance, ensure_ascii=False, indent=2) + "\n").encode())

@@ -21,7 +21,7 @@ class Cell:
 
 
 def grid_svg(columns: Sequence[str], rows: Sequence[tuple[str, Sequence[Cell | None]]], *, width: float = WIDTH, title: str = "") -> str:
-    """A row each, its name at the left; None leaves a cell empty."""
+    """Draw a row of cells for each of `rows`, its name at the left; None leaves a cell empty."""
     wide = (width - 2 * PAD - HEAD) / max(len(columns), 1)
     x = [PAD + HEAD + i * wide for i in range(len(columns))]
     parts = [lettered(clipped(name, wide - 4, SIZE), x[i] + 2, PAD + 0.75 * LINE, SIZE, UNREAD) for i, name in enumerate(columns)]

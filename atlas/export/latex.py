@@ -90,7 +90,7 @@ def tex_number(text: str) -> str:
 def latex_table(
     frame: pl.DataFrame, *, caption: str | None = None, label: str | None = None, comments: Mapping[str, str] | None = None, wide: Collection[str] = ()
 ) -> str:
-    """A table float. `caption` and `label` are LaTeX as they stand; `comments` become % lines above the table; columns that are `wide` break their lines."""
+    """Build a table float. `caption` and `label` are LaTeX as they stand; `comments` become % lines above the table; `wide` columns break their lines."""
     numeric = [frame.schema[c].is_numeric() for c in frame.columns]
     columns = [[tex_number(cell) if is_number else tex(cell) for cell in display_cells(frame[c])] for c, is_number in zip(frame.columns, numeric, strict=True)]
     head = [f"% {NEEDS}", *(f"% {key}: {' '.join(value.split())}" for key, value in (comments or {}).items())]

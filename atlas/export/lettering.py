@@ -61,7 +61,7 @@ def mark(character: str, x: float, y: float, size: float, fill: str) -> str:
 
 
 def run(text: str, x: float, y: float, size: float, fill: str, style: str) -> str:
-    """A run without marks; spaces at its ends move the pen and are not written, as a reader of SVG drops them."""
+    """Draw a run of text without marks; spaces at its ends move the pen and are not written, as a reader of SVG drops them."""
     core = text.strip(" ")
     if not core:
         return ""
@@ -81,7 +81,7 @@ FILL = re.compile(r' fill="([^"]*)"')
 
 
 def relettered(svg: str) -> str:
-    """A chart's SVG with its marks drawn, so that labels that have some stay in the font of the others."""
+    """Draw the marks in a chart's SVG, so that labels that have some stay in the font of the others."""
     return TEXT.sub(drawn_label, svg)
 
 

@@ -16,7 +16,7 @@ def escape(text: str) -> str:
 
 
 def markdown_table(frame: pl.DataFrame) -> str:
-    """A pipe table; numbers to the right."""
+    """Build a pipe table; numbers to the right."""
     marks = ["---:" if frame.schema[c].is_numeric() else "---" for c in frame.columns]
     columns = [[escape(cell) for cell in display_cells(frame[c])] for c in frame.columns]
     lines = [[escape(visible_line(c)) for c in frame.columns], marks, *zip(*columns, strict=True)]

@@ -93,7 +93,7 @@ def manifest_sha256(con: duckdb.DuckDBPyConnection) -> str:
 
 
 def runs(con: duckdb.DuckDBPyConnection, corpus: object, kinds: Collection[str] | None, read: set[str] | None) -> list[dict[str, object]]:
-    """The runs of these kinds that filled one of the tables `read`, over that corpus and over none, with their settings and versions as values."""
+    """List the runs of these kinds that filled one of the tables `read`, over that corpus and over none, with their settings and versions as values."""
     found = []
     for row in plain_rows(fetch(con, RUNS, {"corpus": corpus})):
         filled = row.pop("filled") or []
@@ -104,7 +104,7 @@ def runs(con: duckdb.DuckDBPyConnection, corpus: object, kinds: Collection[str] 
 
 @cache
 def commit(root: Path) -> str | None:
-    """The commit that the checkout `root` is at, with '-dirty' if files differ from it; None for an installed package."""
+    """Read the commit that the checkout `root` is at, with '-dirty' if files differ from it; None for an installed package."""
     if not (root / ".git").exists():
         return None
     command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
@@ -115,7 +115,7 @@ def commit(root: Path) -> str | None:
 
 
 def created() -> datetime:
-    """Raises AtlasError where SOURCE_DATE_EPOCH is set to no time."""
+    """Return the time that SOURCE_DATE_EPOCH is set to, else now. Raises AtlasError where it is set to no time."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     try:
         return datetime.fromtimestamp(int(epoch), UTC) if epoch else datetime.now(UTC)

@@ -117,7 +117,7 @@ def pieces(leftward: str) -> Iterator[tuple[bool, str]]:
 
 
 def from_the_left(among: str) -> str:
-    """What stands among words that are read from right to left, as it stands on the page from the left: numbers as they are."""
+    """Reorder what stands among words read from right to left as it stands on the page from the left: brackets mirrored, numbers as they are."""
     return "".join(MIRRORED.get(part, part) for part in reversed(NUMBER.findall(among)))
 
 

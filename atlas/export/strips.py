@@ -70,7 +70,7 @@ def largest_of(texts: Sequence[Text]) -> float:
 
 
 def peak_of(text: Text) -> float | None:
-    """The coefficient at its peak; None if that is not known, or lies behind the text."""
+    """Find the coefficient at the text's peak; None if that is not known, or lies behind the text."""
     return text.coefficients[text.peak] if text.peak < len(text.coefficients) else None
 
 
@@ -126,7 +126,7 @@ def seen_from_the_left(tokens: Sequence[str]) -> Iterator[list[str]]:
 
 
 def strips_svg(texts: Sequence[Text], *, largest: float | None = None, width: float = WIDTH, title: str = "") -> str:
-    """The texts beneath each other, shades on one scale: that to `largest`, the greatest |coefficient| by default."""
+    """Draw the texts beneath each other, shades on one scale: that to `largest`, the greatest |coefficient| by default."""
     scale = largest_of(texts) if largest is None else largest
     left = PAD + (GUTTER if any(peak_of(text) is not None for text in texts) else 0)
     parts, y = [], PAD
@@ -166,7 +166,7 @@ def page(width: float, height: float, parts: Sequence[str], title: str) -> str:
 
 
 def strips_latex(texts: Sequence[Text], *, largest: float | None = None) -> str:
-    """The texts as paragraphs of coloured boxes, for xcolor. Lines break between tokens."""
+    """Set the texts as paragraphs of coloured boxes, for xcolor. Lines break between tokens."""
     scale = largest_of(texts) if largest is None else largest
     hang = r"\hangindent=4.2em " if any(peak_of(text) is not None for text in texts) else ""
     lines = [r"\raggedright\sffamily\footnotesize\setlength{\fboxsep}{0.3pt}\setlength{\fboxrule}{0.4pt}"]

@@ -32,7 +32,7 @@ MOST = 4
 
 
 def terminal_table(frame: pl.DataFrame, *, width: int | None = None, color: bool = False) -> str:
-    """The frame as text, at most `width` columns wide (None: as wide as it gets); a last line names the columns that found no room.
+    """Format the frame as text, at most `width` columns wide (None: as wide as it gets); a last line names the columns that found no room.
 
     Raises AtlasError for a table of more than LARGEST characters.
     """

@@ -35,7 +35,7 @@ class Pinned:
 
 
 def pinned(con: duckdb.DuckDBPyConnection, tables: dict[str, pa.Table]) -> Pinned:
-    """A cursor where each table of the atlas has the live rows too, and what the atlas has no table of stands alone.
+    """Open a cursor where each table of the atlas has the live rows too, and what the atlas has no table of stands alone.
 
     Questions of a whole corpus count the live rows there, whose ids are negative; other cursors do not see them.
     """

@@ -26,7 +26,7 @@ TOLD = 2000
 
 
 def connected(atlas: Path) -> HTTPConnection:
-    """A connection to the atlas's model process, or to the one that ATLAS_LIVE names. Raises AtlasError, with what it said, if it does not start."""
+    """Connect to the atlas's model process, started if need be, or to the one ATLAS_LIVE names. Raises AtlasError, with what it said, if it does not start."""
     if address := os.environ.get(ADDRESS):
         return connected_to(address)
     target = socket_path(atlas)
@@ -64,7 +64,7 @@ def connected_to(address: str) -> HTTPConnection:
 
 
 def started(atlas: Path, log: Path) -> subprocess.Popen[bytes]:
-    """A process that outlives this one, and is in the way of none of its signals."""
+    """Start the model process, which outlives this one and gets none of its signals; it writes to `log`."""
     command = [sys.executable, "-P", "-c", PROGRAM, str(Path(__file__).parents[2]), "live", os.fspath(atlas)]
     try:
         with os.fdopen(os.open(log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as said:

@@ -35,7 +35,7 @@ def require_length(path: Path, experiment_id: int) -> None:
 
 
 def save_answer(path: Path, tables: dict[str, pa.Table], title: str, author: str | None, *, is_whole: bool = False) -> int:
-    """Returns the experiment's number. is_whole: every table is kept as it is, beside the rows. Raises AtlasError if it cannot be written."""
+    """Save an answer; return the experiment's number. is_whole: every table is kept as it is, beside the rows. Raises AtlasError if it cannot be written."""
     if half := [text for text in (title, author) if text is not None and any("\ud800" <= character <= "\udfff" for character in text)]:
         raise AtlasError(f"{half[0]!r} is no text in UTF-8: give another title or author")
     from atlas.beside.experiments.store import save  # what writes DuckDB files, which reading goes without
@@ -50,7 +50,7 @@ def save_answer(path: Path, tables: dict[str, pa.Table], title: str, author: str
 
 
 def kept_answer(con: duckdb.DuckDBPyConnection, path: Path, experiment_id: int) -> tuple[str, dict[str, pa.Table]]:
-    """The prompt and the tables of an answer that was kept whole. Raises AtlasError for an experiment that there is not, or that was not."""
+    """Read the prompt and the tables of an answer that was kept whole. Raises AtlasError for an experiment that does not exist, or was not kept whole."""
     check_arguments(con, {"experiment": experiment_id})
     require_length(path, experiment_id)
     rows = fetch(con, WHOLE, {"id": experiment_id}).rows()

@@ -87,7 +87,7 @@ class Live:
         return LiveTrace(self.con, self.path, tables["document"]["text"][0].as_py() if chat else text, tables)
 
     def kept(self, experiment: int) -> "LiveTrace":
-        """A trace that was kept with `save(title, with_trace=True)`, as when it was made; no model is needed. Raises AtlasError if there is none."""
+        """Read a trace that was kept with `save(title, with_trace=True)`, as when it was made; no model is needed. Raises AtlasError if there is none."""
         return LiveTrace(self.con, self.path, *kept_answer(self.con, self.path, experiment))
 
     def switch_off(
@@ -126,7 +126,7 @@ class Live:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """The process stays for the next: it ends by itself."""
+        """Leave the process for the next: it ends by itself."""
 
 
 def arm_json(arm: ArmText, corpus_id: int) -> list[dict[str, Any]]:
@@ -135,7 +135,7 @@ def arm_json(arm: ArmText, corpus_id: int) -> list[dict[str, Any]]:
 
 
 def name_of(arm: ArmText, k: int) -> str:
-    """What people call it: its short forms, or its number."""
+    """Name an arm as people call it: by its short forms, or its number."""
     parts = [arm] if isinstance(arm, str) else arm
     return ", ".join(part for part in parts if isinstance(part, str)) or f"arm {k}"
 
@@ -185,7 +185,7 @@ class LiveTrace:
         return save_answer(self.path, self.tables, title, author, is_whole=with_trace)
 
     def leading(self, index: int, n: int = 10) -> pl.DataFrame:
-        """The n most likely next tokens after a token of the prompt, as it is (arm 0) and under each arm; 10 at most are told."""
+        """List the n most likely next tokens after a token of the prompt, as it is (arm 0) and under each arm; at most 10 are known."""
         return fetch(self.con, LEADING, {"index": index, "n": n})
 
     def compare(self) -> pl.DataFrame:

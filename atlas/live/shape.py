@@ -82,7 +82,7 @@ def require_tokens(name: str, table: pa.Table, last: int) -> None:
 
 
 def family(kind: pa.DataType) -> str:
-    """What values are, however many bytes they take."""
+    """Name what values are, however many bytes they take."""
     of = pa.types
     if of.is_list(kind) or of.is_large_list(kind) or of.is_fixed_size_list(kind):
         return f"lists of {family(kind.value_type)}"

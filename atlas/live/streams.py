@@ -25,7 +25,7 @@ def stream_of(table: pa.Table) -> bytes:
 
 
 def table_of(stream: bytes) -> pa.Table:
-    """Raises AtlasError for what would be more in memory than in the stream, ArrowException or OSError for what is none."""
+    """Read a table. Raises AtlasError for what would be more in memory than in the stream, ArrowException or OSError for what is none."""
     with pa.ipc.open_stream(stream) as reader:
         if strange := [f"{field.name} is of type {field.type}" for field in reader.schema if not is_plain(field.type)]:
             raise AtlasError(strange[0])

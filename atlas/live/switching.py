@@ -59,7 +59,7 @@ class SwitchedOff:
 
 
 def switched_off(live: "Live", prompts: Sequence[str], n: int, layers: Sequence[int] | None, index: int, progress: Progress) -> SwitchedOff:
-    """The n sub-updates with the largest norm of each of the layers (all, for None), at a token of each prompt, switched off there alone, one an arm."""
+    """Switch off the n sub-updates with the largest norm of each of the layers (all, for None), at a token of each prompt, there alone, one an arm."""
     parts: list[dict[str, pl.DataFrame]] = []
     for prompt_id, text in enumerate(prompts):
         traced = live.trace(text, progress=progress)
@@ -91,7 +91,7 @@ def largest(traced: "LiveTrace", position_id: int, n: int, layers: Sequence[int]
 
 
 def placed(tables: dict[str, pa.Table], prompt_id: int, n_before: int, at: int, *, is_first: bool) -> dict[str, pl.DataFrame]:
-    """An answer's rows as part of an experiment of several: arms are counted on, the base comes once, and what is of a prompt once for it."""
+    """Fit an answer's rows into an experiment of several: arms are counted on, the base comes once, and what is of a prompt once for it."""
     found = {}
     for name in OF_EXPERIMENT:
         frame = frame_of(tables[name])

@@ -39,7 +39,7 @@ SYMBOL, CHARACTER, AXIS = 20, 3.9, 42
 
 
 def themed(chart: Any, *, width: int, height: int) -> Any:
-    """The chart in print dress, `width` × `height` pt all told."""
+    """Dress the chart for print, `width` × `height` pt all told."""
     import altair as alt
 
     small = {"labelFontSize": 8, "titleFontSize": 8, "titleFontWeight": "normal", "labelLimit": 0, "titleLimit": 0, **PRINT}
@@ -60,7 +60,7 @@ def layer_axis() -> "alt.X":
 
 
 def group_axis(x: str, groups: Sequence[str]) -> "alt.X":
-    """Groups in the order given, their names broken into lines at |."""
+    """Build an axis of groups in the order given, their names broken into lines at |."""
     import altair as alt
 
     return alt.X(f"{x}:N", title=None, sort=list(groups), axis=alt.Axis(labelAngle=0, labelExpr="split(datum.label, '|')", ticks=False))
@@ -95,7 +95,7 @@ def lines(
     x: "alt.X | None" = None,
     is_from_zero: bool = True,
 ) -> "alt.LayerChart":
-    """A line over the layers, or over `x`, for each series of the column `series`, in the order given; a point at every layer."""
+    """Draw a line over the layers, or over `x`, for each series of the column `series`, in the order given; a point at every layer."""
     import altair as alt
 
     base = alt.Chart(frame).encode(x=x or layer_axis(), y=y_axis(y, y_title, format, is_from_zero=is_from_zero))
@@ -121,7 +121,7 @@ def compared(frame: pl.DataFrame, columns: dict[str, str], *, y_title: str, form
 
 
 def every_layer(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame with a row of zeros for each lower layer that it lacks."""
+    """Add to the frame a row of zeros for each lower layer that it lacks."""
     layers = pl.DataFrame({"layer": range(int(frame["layer"].max() or 0) + 1)}, schema_overrides={"layer": frame.schema["layer"]})  # type: ignore[arg-type]
     return layers.join(frame, on="layer", how="left", maintain_order="left").fill_null(0)
 
@@ -188,7 +188,7 @@ def ranked(frame: pl.DataFrame, *, y: str, x: str, x_title: str, format: str) ->
 
 
 def boxes(frame: pl.DataFrame, *, low: str, q1: str, median: str, q3: str, high: str, y_title: str, kind: str = "linear") -> "alt.LayerChart":
-    """A box for each layer from columns that hold its quantiles; whiskers from `low` to `high`."""
+    """Draw a box for each layer from columns that hold its quantiles; whiskers go from `low` to `high`."""
     import altair as alt
 
     base = alt.Chart(frame).encode(x=layer_axis())

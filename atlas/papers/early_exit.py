@@ -69,10 +69,10 @@ def score(rule: Rule, examples: Examples, seed: int) -> tuple[float, float]:
 
 
 def dominant_sub_updates(taught: Examples, asked: Examples, *, at_own_layer: bool = False) -> np.ndarray:
-    """The paper's rule: exit at l when the clusters of the dominant values at l overlap more with the taught events that saturate at l
-    than with those of every later layer, both on average and at most.
+    """Choose the exit layers by the paper's rule: exit at l when the clusters of the dominant values at l overlap more with the taught events that
+    saturate at l than with those of every later layer, both on average and at most.
 
-    Of an event its dominant values at l are compared, or, at_own_layer, those at the layer where it saturates. The paper can be read either way;
+    An event's dominant values at l are compared, or, at_own_layer, those at the layer where it saturates. The paper can be read either way;
     clusters seldom span layers, and the second reading then finds any text nearest to the events of the layer it is asked at.
     """
     events = taught.chosen(taught.is_event)

@@ -37,7 +37,7 @@ def n_heads(frame: pl.DataFrame) -> str:
 
 
 def strongest(frame: pl.DataFrame) -> str:
-    """The pair with the largest K-composition, and by how much it is above chance."""
+    """Name the pair with the largest K-composition, and by how much it is above chance."""
     row = frame.filter(kind="k").sort("max_excess", descending=True, maintain_order=True).row(0, named=True)
     return f"largest K-composition: {Head(row['from_layer'], row['from_head'])} into {Head(row['layer'], row['head'])}, {row['max_excess']:.3f} above chance"
 
@@ -72,7 +72,7 @@ def copying_shares(frame: pl.DataFrame) -> str:
 
 
 def term_falls(frame: pl.DataFrame) -> str:
-    """What each kind of path takes off the loss of the first corpus, a layer's single heads alone in brackets."""
+    """Describe what each kind of path takes off the loss of the first corpus, a layer's single heads alone in brackets."""
     rows = frame.filter(corpus_id=frame["corpus_id"].min())
     falls = dict(rows.select("part", "fall").iter_rows())
     layers = ", ".join(f"of layer {layer} {fall:.2f}" for layer, fall in rows.drop_nulls("layer").select("layer", "fall").iter_rows())

@@ -24,7 +24,7 @@ def bigram(frame: pl.DataFrame) -> "alt.Chart":
 
 
 def copying(frame: pl.DataFrame) -> "alt.LayerChart":
-    """The histogram of ratios as steps, for each embedding."""
+    """Draw the histogram of copying ratios as steps, for each embedding."""
     import altair as alt
 
     names = list(EMBEDDINGS.values())
@@ -46,19 +46,19 @@ def copying(frame: pl.DataFrame) -> "alt.LayerChart":
 
 
 def composition(frame: pl.DataFrame) -> "alt.LayerChart":
-    """The largest score above chance with which a head of each layer reads an earlier one."""
+    """Draw the largest score above chance with which a head of each layer reads an earlier one."""
     largest = frame.group_by("kind", "layer").agg(pl.col("max_excess").max()).sort("kind", "layer").with_columns(pl.col("kind").replace_strict(KINDS))
     return charts.lines(largest, y="max_excess", y_title="Largest score above chance", series="kind", order=list(KINDS.values()))
 
 
 def terms(frame: pl.DataFrame) -> "alt.Chart":
-    """What each kind of path takes off the loss of the first corpus."""
+    """Draw what each kind of path takes off the loss of the first corpus."""
     shown = frame.filter(pl.col("corpus_id") == frame["corpus_id"].min(), pl.col("most_heads").is_not_null())
     return charts.ranked(shown, y="part", x="fall", x_title="Loss lower by (nats)", format="~f")
 
 
 def birth(frame: pl.DataFrame) -> "alt.LayerChart":
-    """What is learned in context, and the two heads that do it, over the steps of training."""
+    """Draw what is learned in context, and the two heads that do it, over the steps of training."""
     import altair as alt
 
     names = {"saved": "loss saved", "induction": "induction", "previous": "previous token"}
@@ -78,7 +78,7 @@ def birth(frame: pl.DataFrame) -> "alt.LayerChart":
 
 
 def induction(frame: pl.DataFrame) -> "alt.Chart":
-    """What both circuits of a head could do, and how much of an induction head it is on random tokens."""
+    """Draw what both circuits of a head could do, and how much of an induction head it is on random tokens."""
     import altair as alt
 
     ends = alt.Scale(domain=[-1, 1])

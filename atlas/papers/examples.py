@@ -23,7 +23,7 @@ FROM sequence_triggers(layer, neuron, n := {TRIGGERS}, corpus := $corpus) WHERE 
 
 
 def examples(a: "Atlas", *, corpus: int | None) -> pl.DataFrame:
-    """The first triggers of a key of each layer, at most one of a sequence: layer, neuron and the columns of sequence_triggers; none of a dead key."""
+    """Find the first triggers of a key of each layer, one a sequence at most: layer, neuron and the columns of sequence_triggers; none of a dead key."""
     found = [
         read_answer(a.con, "sequence_triggers", layer=layer, neuron=neuron, n=TRIGGERS, corpus=corpus)
         .select(pl.lit(layer).alias("layer"), pl.lit(neuron).alias("neuron"), pl.all())

@@ -17,7 +17,7 @@ ITERATIONS = 1000
 
 
 def first_exit(wants: np.ndarray) -> np.ndarray:
-    """The first layer at which each example wants to stop, else the last: [n, L] bool → [n]."""
+    """Find the first layer at which each example wants to stop, else the last: [n, L] bool → [n]."""
     return np.where(wants.any(1), wants.argmax(1), wants.shape[1] - 1)
 
 
@@ -52,7 +52,7 @@ def exits(
 
 
 def classified(known: np.ndarray, classes: np.ndarray, unknown: np.ndarray) -> np.ndarray:
-    """The class of each unknown row [m, f], learned from known rows [n, f]."""
+    """Predict the class of each unknown row [m, f], learned from known rows [n, f]."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler

@@ -23,7 +23,7 @@ def table4_events(frame: pl.DataFrame) -> str:
 
 
 def table4_input(frame: pl.DataFrame) -> str:
-    """What eliminations take down; empty where there is none."""
+    """Describe what eliminations take down; empty where there are none."""
     eliminations = frame.filter(event="elimination", selection="dominant")
     return f" {input_eliminations(eliminations, 'n_events', 'n_input_token')}" if eliminations.height else ""
 
@@ -88,7 +88,7 @@ SCORED = {
 
 
 def frozen_note(frame: pl.DataFrame) -> str:
-    """What the frozen-norm columns are, or why they are empty."""
+    """Describe what the frozen-norm columns are, or why they are empty."""
     if frame["mean_frozen_score"].is_null().all():
         return " Frozen-norm scores are missing: the trace is older than they are."
     return " Beside them, in logits, what the sub-updates add to the token's logit with the final norm's scale held (frozen norm)."

@@ -28,7 +28,7 @@ def concepts(frame: pl.DataFrame) -> "alt.Chart":
 
 
 def fig2(frame: pl.DataFrame) -> "alt.Chart":
-    """The same shares of the values of each layer."""
+    """Draw the shares of tokens by kind of concept, for the values of each layer."""
     return charts.stacked(frame, parts={part: part for part in CONCEPTS}, y_title="Tokens", is_share=True, colors=CONCEPT_COLORS)
 
 

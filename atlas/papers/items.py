@@ -73,7 +73,7 @@ class Item:
         return {**defaults, **{name: value for name, value in choices.items() if name in defaults}, **self.fixed}
 
     def ask(self, a: "Atlas", choices: Mapping[str, object]) -> pl.DataFrame:
-        """The rows. Raises AtlasError if the atlas cannot give them."""
+        """Ask for the item's rows, or compute them. Raises AtlasError if the atlas cannot give them."""
         arguments = self.arguments(choices)
         return a.ask(self.asked.name, **arguments) if self.asked else self.compute(a, **arguments)  # type: ignore[misc]
 

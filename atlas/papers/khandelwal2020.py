@@ -47,7 +47,7 @@ def by_k(frame: pl.DataFrame) -> str:
 
 
 def best_weight(frame: pl.DataFrame) -> str:
-    """The best λ, of all queries and of those that are no near-copies."""
+    """Describe the best λ for all queries and for those that are no near-copies, with its perplexity and that of the model alone."""
     best = {name: frame.drop_nulls(name).sort(name, "weight") for name in charts.QUERIES}
     found = [f"{charts.QUERIES[name]} {rows['weight'][0]:.2f} ({perplexity(rows[name][0])})" for name, rows in best.items() if rows.height]
     return f"best λ of {', '.join(found)}; the model alone {perplexity(frame.filter(weight=0.0)['perplexity'].item())}"
@@ -64,7 +64,7 @@ def queries(frame: pl.DataFrame) -> str:
 
 
 def of_retrieval(item: Item) -> Item:
-    """The item with the rows of the question of its name, which asks about one retrieval."""
+    """Give the item the rows, title and SQL of the question of its name, which asks about one retrieval."""
     of = question(item.name)
     return replace(item, compute=partial(asked, question=item.name), accepts=("retrieval",), title=of.title, source=of.sql)
 

@@ -28,7 +28,7 @@ def weights(frame: pl.DataFrame) -> "alt.LayerChart":
 
 
 def drawn(frame: pl.DataFrame, over: str, x: "alt.X") -> "alt.LayerChart":
-    """A line for all queries, and one for those that are no near-copies."""
+    """Draw a line for all queries, and one for those that are no near-copies."""
     long = frame.select(over, *QUERIES).rename(QUERIES).unpivot(index=over, variable_name="queries", value_name="perplexity")
     return perplexities(long, "queries", list(QUERIES.values()), x)
 

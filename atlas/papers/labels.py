@@ -35,7 +35,7 @@ def labels(texts: Iterable[str]) -> str:
 
 
 def parts(text: str) -> list[str]:
-    """What stands for each character; never cut within."""
+    """List what stands for each character; none of these is ever cut within."""
     return [character_label(c) for c in visible(text)]
 
 

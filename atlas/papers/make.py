@@ -28,7 +28,7 @@ Choices = Mapping[str, object]
 
 
 def make_item(a: Atlas, item: Item, choices: Choices) -> Made:
-    """The item without files, or the reason that there is none."""
+    """Make the item without files, or give the reason that there is none."""
     start = time.monotonic()
     reason = missing(a.con, str(a.path), item.needs, choices.get("corpus"))
     others = left_out(a.con, item.asked.catalog) if item.asked else ""
@@ -58,7 +58,7 @@ def make_item(a: Atlas, item: Item, choices: Choices) -> Made:
 
 
 def name_text(a: Atlas, item: Item, choices: Choices) -> Choices:
-    """The choices with a corpus where none is chosen and one alone of several has what the item needs, so that caption and provenance are of that one."""
+    """Choose the corpus if none is chosen and only one of several has what the item needs, so that caption and provenance are of that one."""
     if choices.get("corpus") is not None or not item.is_of_one_text:
         return choices
     corpora = [corpus for (corpus,) in fetch_rows(a.con, "SELECT c.corpus_id FROM corpus AS c")]
@@ -67,7 +67,7 @@ def name_text(a: Atlas, item: Item, choices: Choices) -> Choices:
 
 
 def table_bytes(made: Made, suffix: str) -> bytes:
-    """The file of an item that has rows, in one of TABLE_FORMATS."""
+    """Render the file of an item that has rows, in one of TABLE_FORMATS."""
     assert made.frame is not None
     style = Style(made.source, caption=tex(f"{made.caption} {cut_note(made.frame)}".rstrip()), label=f"tab:{made.item.name}")
     return render(made.frame if suffix in WHOLE else printed(made.frame, made.item), TABLE_FORMATS[suffix], style)

@@ -31,7 +31,7 @@ class Need:
 
 
 def run_need(name: str) -> Need:
-    """A finished run of a pass."""
+    """Build the need of a finished run of a pass."""
     kinds = ", ".join(f"'{kind}'" for kind in sorted(kinds_of(name)))
     rows = f"FROM run WHERE kind IN ({kinds}) AND status = 'finished' AND ($corpus IS NULL OR corpus_id IS NULL OR corpus_id = $corpus)"
     return Need(name, rows, command(name, "{path}"), name)
@@ -52,7 +52,7 @@ RAW_TOPS = Need(
 
 
 def experiment_need(kind: str, asked: str = "--facts") -> Need:
-    """A finished experiment of a kind; `asked` is what its command is given."""
+    """Build the need of a finished experiment of a kind; `asked` is what its command is given."""
     rows = f"FROM experiments.experiment WHERE kind = '{kind}' AND status = 'finished' AND ($corpus IS NULL OR $corpus IS NOT NULL)"
     return Need(f"finished experiment of kind {kind}", rows, f"atlas experiment {kind} {asked} --db {{path}}", of_corpus="")
 
@@ -103,7 +103,7 @@ NEEDS = {
 
 
 def missing(con: duckdb.DuckDBPyConnection, path: str, needs: Iterable[str], corpus: object) -> str | None:
-    """The first need that this atlas does not meet, and the command that would. None if all are met."""
+    """Name the first need that this atlas does not meet, and the command that would meet it; None if all are met."""
     for name in needs:
         need = NEEDS[name]
         if not fetch_rows(con, f"SELECT 1 {need.rows} LIMIT 1", {"corpus": corpus}):
@@ -114,5 +114,5 @@ def missing(con: duckdb.DuckDBPyConnection, path: str, needs: Iterable[str], cor
 
 
 def kinds(needs: Iterable[str]) -> set[str]:
-    """The kinds of run that rows with these needs rest on; weights always."""
+    """Collect the kinds of run that rows with these needs rest on; weights always."""
     return {kind for name in ("weights", *needs) if (of := NEEDS[name].kind) for kind in kinds_of(of)}

@@ -20,7 +20,7 @@ DRAWN_WIDTH = {234: 468, 486: 816}
 
 
 def page(paper: Paper, made: Sequence[Made], atlas_name: str, setting: str, out: Path, former: str = "") -> str:
-    """The whole file, UTF-8. Links are relative to the folder `out`. Of `former`, the page that is there already, the other papers are kept."""
+    """Build the whole file, UTF-8. Links are relative to the folder `out`. Of `former`, the page that is there already, the other papers are kept."""
     style = (files("atlas.papers") / "page.css").read_text(encoding="utf-8")
     head = f'<meta charset="utf-8">\n<meta name="viewport" content="width=device-width">\n<title>Figures and tables</title>\n<style>\n{style}</style>'
     articles = {**dict(ARTICLE.findall(former)), paper.name: article(paper, made, atlas_name, setting, out)}
@@ -29,7 +29,7 @@ def page(paper: Paper, made: Sequence[Made], atlas_name: str, setting: str, out:
 
 
 def article(paper: Paper, made: Sequence[Made], atlas_name: str, setting: str, out: Path) -> str:
-    """What the page says of one paper."""
+    """Build what the page says of one paper."""
     head = [f"<h1>{text(paper.citation)}</h1>", f'<p class="dim">From {text(atlas_name)}. {text(setting)}</p>', f'<p class="dim">{text(paper.note)}</p>']
     return "\n".join(["", *head, contents(made), *(section(paper, m, out) for m in made), ""])
 
@@ -62,7 +62,7 @@ def item_parts(paper: Paper, m: Made, out: Path) -> list[str]:
 
 
 def figure(m: Made) -> str:
-    """The drawing inside the page, as an image of its own, so that the ids of two drawings cannot meet."""
+    """Embed the drawing in the page as an image of its own, so that the ids of two drawings cannot meet; without a drawing, give the caption alone."""
     if "svg" not in m.files:
         return f"<p>{text(m.caption)}</p>"
     svg = m.files["svg"].read_bytes()

@@ -30,7 +30,7 @@ TAILS = {*LEFT_CROPPED, "example"}
 
 
 def printed(frame: pl.DataFrame, item: Item) -> pl.DataFrame:
-    """The rows and columns of a printed table, under their headings; long text cut with … at the side away from the token."""
+    """Select the rows and columns of a printed table, under their headings; long text is cut with … at the side away from the token."""
     shown = frame.head(ROWS).select(list(item.columns))
     cut = [short(shown[c], at_start=c in TAILS) for c in shown.columns if not shown.schema[c].is_numeric()]
     return shown.with_columns(cut).rename(dict(item.columns))
@@ -49,8 +49,11 @@ def short(cells: pl.Series, *, at_start: bool) -> pl.Series:
 
 
 def caption(frame: pl.DataFrame, item: Item, arguments: Mapping[str, object], setting: str, active: str, others: str = "") -> str:
-    """What is shown, with which arguments, over how many, of which model and text; for definitions that rest on ReLU what active means in this model; and
-    whether any row averages over few; and `others`, what is left out of the file beside the atlas that is asked."""
+    """Word what is shown, with which arguments, over how many, of which model and text.
+
+    It also says what active means in this model, for definitions that rest on ReLU; whether any row averages over few; and `others`, what is left out of
+    the file beside the atlas that is asked.
+    """
     given = ", ".join(f"{name} = {value}" for name, value in arguments.items() if value is not None and name != "corpus")
     said = f"Note: {note}" if item.asked and (note := few(item.asked, frame)) else ""
     parts = [item.caption(frame), f"Asked with {given}." if given else "", said, f"n: {item.n(frame)}.", setting, active if item.assumes_relu else ""]
@@ -59,18 +62,18 @@ def caption(frame: pl.DataFrame, item: Item, arguments: Mapping[str, object], se
 
 
 def cut_note(frame: pl.DataFrame) -> str:
-    """What a printed table leaves out, in a sentence; empty if nothing."""
+    """Describe what a printed table leaves out, in a sentence; empty if nothing."""
     return f"The first {ROWS} of {frame.height:,} rows." if frame.height > ROWS else ""
 
 
 def active_of(con: duckdb.DuckDBPyConnection) -> str:
-    """A sentence on what active means in this model, with its threshold; empty for an atlas without a model."""
+    """Describe in a sentence what active means in this model, with its threshold; empty for an atlas without a model."""
     rules = fetch(con, "SELECT activation || if(is_gated, ', gated', '') AS activation, active_means FROM active_rule").rows()
     return "".join(f"Active, in this model ({activation}), means {means}." for activation, means in rules)
 
 
 def setting_of(con: duckdb.DuckDBPyConnection, corpus: object) -> str:
-    """The model and the texts in a sentence or two."""
+    """Describe the model and the texts in a sentence or two; empty for an atlas without a model."""
     model = plain_rows(fetch(con, "FROM model"))
     if not model:
         return ""
@@ -88,7 +91,7 @@ def sweep_of(text: Mapping[str, object]) -> str:
 
 
 def comparison(frame: pl.DataFrame, item: Item, paper: Paper) -> list[str]:
-    """The paper's figure, marked as theirs, and ours; nothing where the paper gives none."""
+    """Give the paper's figure, marked as theirs, and ours; nothing where the paper gives none."""
     if item.headline is None:
         return []
     theirs = f"{paper.authors} report, for {item.model or paper.model}: {item.headline}"

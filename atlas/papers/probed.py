@@ -19,7 +19,7 @@ def place(row: dict) -> str:
 
 
 def selectivity(frame: pl.DataFrame) -> str:
-    """The embedding, the most accurate state, and the most selective one."""
+    """Describe the embedding, the most accurate state and the most selective one, and how accurate the type alone is."""
     rows = charts.last_run(frame)
     accurate, selective = (rows.sort(column, descending=True, maintain_order=True).row(0, named=True) for column in ("accuracy", "selectivity"))
     named = {"embedding": rows.row(0, named=True), place(accurate): accurate, place(selective): selective}
@@ -31,7 +31,7 @@ def selectivity(frame: pl.DataFrame) -> str:
 
 
 def codes(frame: pl.DataFrame) -> str:
-    """The embedding, the state with the shortest code of the labels, and the last."""
+    """Describe the embedding, the state with the shortest code of the labels, and the last state."""
     rows = charts.last_run(frame)
     shortest = rows.sort("kilobits", maintain_order=True).row(0, named=True)
     named = {"embedding": rows.row(0, named=True), place(shortest): shortest, place(rows.row(-1, named=True)): rows.row(-1, named=True)}
@@ -43,7 +43,7 @@ def codes(frame: pl.DataFrame) -> str:
 
 
 def trees(frame: pl.DataFrame) -> str:
-    """A chain, the embedding, the best untrained state and the best state."""
+    """Describe the UUAS of a chain, the embedding, the best untrained state and the best state, and how often the best finds the root."""
     rows = charts.last_run(frame)
     best = rows.sort("uuas", descending=True, maintain_order=True).row(0, named=True)
     first = rows.row(0, named=True)

@@ -21,7 +21,7 @@ def last_run(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def best_place(frame: pl.DataFrame, column: str = "uuas") -> pl.DataFrame:
-    """The rows of the place with the largest value."""
+    """Select the rows of the layer and site with the largest value."""
     rows = last_run(frame)
     best = rows.sort(column, descending=True, maintain_order=True).row(0, named=True)
     return rows.filter((pl.col("layer") == best["layer"]) & (pl.col("site") == best["site"])).sort("rank")
@@ -40,7 +40,7 @@ def trees(frame: pl.DataFrame) -> "alt.LayerChart":
 
 
 def over_blocks(frame: pl.DataFrame, names: dict[str, str], title: str, format: str) -> "alt.LayerChart":
-    """A line for each column of `names`, by how many blocks the states have been through."""
+    """Draw a line for each column of `names`, by how many blocks the states have been through."""
     import altair as alt
 
     blocks = last_run(frame).with_columns(blocks=pl.when(pl.col("site") == "resid_pre").then(0).otherwise(pl.col("layer") + 1))

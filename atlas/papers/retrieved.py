@@ -83,13 +83,13 @@ def chosen(a: "Atlas", retrieval: int | None) -> int:
 
 
 def asked(a: "Atlas", question: str, retrieval: int | None = None) -> pl.DataFrame:
-    """A question's rows, with a column retrieval."""
+    """Read a question's rows for one retrieval, with a column retrieval."""
     retrieval = chosen(a, retrieval)
     return read_answer(a.con, question, retrieval=retrieval).with_columns(pl.lit(retrieval).alias("retrieval"))
 
 
 def mixtures(a: "Atlas", retrieval: int | None = None) -> pl.DataFrame:
-    """The model mixed with 3-grams, 5-grams and neighbours (MIXTURES), with a column retrieval."""
+    """Read the rows of the model mixed with 3-grams, 5-grams and neighbours (MIXTURES), with a column retrieval."""
     retrieval = chosen(a, retrieval)
     check_arguments(a.con, {"retrieval": retrieval})
     return a.sql(MIXTURES.format(retrieval=retrieval)).with_columns(pl.lit(retrieval).alias("retrieval"))

@@ -49,10 +49,10 @@ def ends(frame: pl.DataFrame, column: str, digits: int = 1) -> str:
 
 
 def input_eliminations(frame: pl.DataFrame, n: str, n_input: str) -> str:
-    """What most eliminations take down, in a sentence; `n` and `n_input` are columns of counts over different events."""
+    """Describe what most eliminations take down, in a sentence; `n` and `n_input` are columns of counts over different events."""
     return f"Of the {total(frame, n, 'eliminations')} {total(frame, n_input, 'take down the input token, the very token that was just read')}."
 
 
 def proposed(frame: pl.DataFrame) -> str:
-    """A sentence that says so where the program proposed what people would have found."""
+    """Word the note that the program proposed what people would have found; empty where it did not."""
     return " Proposed by the program, not found by a person." if (frame["annotator_kind"] == "proposed").any() else ""

@@ -137,14 +137,14 @@ def questions() -> dict[str, Question]:
 
 
 def question(name: str) -> Question:
-    """The question of that name. Raises AtlasError with the nearest."""
+    """Find the question of that name. Raises AtlasError, with the nearest, if there is none."""
     if name in questions():
         return questions()[name]
     raise AtlasError(unknown(name))
 
 
 def unknown(name: str) -> str:
-    """That there is no such question, and what else to ask: names that are near, titles that have the word, or how to ask about a token."""
+    """Word the refusal of a name that no question has, with what else to ask: near names, titles that have the word, or how to ask about a token."""
     near = called_like(name) or [q.name for q in matching(name)][:5]
     if near:
         return f"no question '{name}'; did you mean {', '.join(near)}?"

@@ -98,7 +98,7 @@ def select_table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Parame
 
 
 def bounded(cursor: duckdb.DuckDBPyConnection, sql: str, max_rows: int) -> Bounded:
-    """The one reading statement in `sql`. Raises QueryRefused for none, several, or one that does anything else."""
+    """Limit the rows of the one reading statement in `sql`. Raises QueryRefused for none, several, or one that does anything else."""
     if len(sql) > LONGEST or UNREADABLE.search(sql):
         raise QueryRefused(f"write one SELECT statement of at most {LONGEST:,} characters, in UTF-8 and without NUL")
     statement = only_statement(cursor, sql)
@@ -127,7 +127,7 @@ def only_statement(cursor: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statem
 
 
 def explained(cursor: duckdb.DuckDBPyConnection, body: str) -> Bounded:
-    """An EXPLAIN, with or without ANALYZE, of one SELECT: what it explains is judged, and run as it was judged."""
+    """Split an EXPLAIN, with or without ANALYZE, from its one SELECT: what it explains is judged, and run as it was judged."""
     head = EXPLAIN.match(body)
     select = body[head.end() :] if head else ""
     if head is None or only_statement(cursor, select).type != duckdb.StatementType.SELECT:
@@ -137,7 +137,7 @@ def explained(cursor: duckdb.DuckDBPyConnection, body: str) -> Bounded:
 
 
 def before_semicolon(statement: str) -> str:
-    """A statement without the semicolon that ends it, and what follows that."""
+    """Cut off the semicolon that ends a statement, and what follows it."""
     text = statement.encode()
     end = next((at for at, _ in duckdb.tokenize(statement) if text[at : at + 1] == b";"), len(text))
     return text[:end].decode()
@@ -152,7 +152,7 @@ def within(cursor: duckdb.DuckDBPyConnection, timeout: float, run: Callable[[], 
 
 
 def past(timeout: float) -> str:
-    """What is said of a statement that took too long."""
+    """Word the error of a statement that took too long."""
     return f"stopped after {timeout:g} s; filter by the leading columns (corpus_id, layer, neuron), or allow more time"
 
 

@@ -22,7 +22,7 @@ NAMED, READ = 3, 20
 
 @contextmanager
 def hinted(sql: str) -> Iterator[None]:
-    """An AtlasError of the block with a hint after it, where there is one."""
+    """Add a hint to an AtlasError of the block, where there is one."""
     try:
         yield
     except AtlasError as error:

@@ -46,7 +46,7 @@ def judge(cursor: duckdb.DuckDBPyConnection, select: str, parameters: Parameters
 
 
 def described(cursor: duckdb.DuckDBPyConnection, function: str, select: str) -> dict[str, Any]:
-    """The statement as DuckDB parses or plans it. Raises QueryRefused if it is nested too deeply, or has what DuckDB cannot write down."""
+    """Read the statement as DuckDB parses or plans it. Raises QueryRefused if it is nested too deeply, or has what DuckDB cannot write down."""
     try:
         return json.loads(cursor.execute(f"SELECT system.main.{function}({literal(select)})").fetchall()[0][0])
     except RecursionError as error:
@@ -61,7 +61,7 @@ def first_line(described: dict[str, Any]) -> str:
 
 
 def beside() -> list[str]:
-    """The databases beside an atlas, which may be named as its own."""
+    """List the databases beside an atlas, which may be named as its own."""
     return [kind.name for kind in kinds()]
 
 
@@ -116,7 +116,7 @@ def judge_table(get: dict[str, Any], catalogs: set[str]) -> None:
 
 
 def bound_name(node: dict[str, Any]) -> str:
-    """What DuckDB 1 (`name`) and DuckDB 2 (`qname`) call a function that is bound."""
+    """Read what DuckDB 1 (`name`) and DuckDB 2 (`qname`) call a function that is bound."""
     path = (node.get("qname") or {}).get("path") or [node.get("name") or "without a name"]
     return str(path[-1])
 
@@ -145,7 +145,7 @@ def nulls(cursor: duckdb.DuckDBPyConnection, parameters: Mapping[str, object] | 
 
 
 def without_parameters(parsed: dict[str, Any], values: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """The parsed statement with a value in each parameter's place: a plan has none for parameters, and NULLs of their types bind to the same functions."""
+    """Put a value in each parameter's place: a plan has none for parameters, and NULLs of their types bind to the same functions."""
 
     def filled(node: object) -> object:
         is_parameter = isinstance(node, dict) and node.get("class") == "PARAMETER"
@@ -165,5 +165,5 @@ def parsed_null(cursor: duckdb.DuckDBPyConnection, kind: str) -> dict[str, Any]:
 
 
 def unparsed(cursor: duckdb.DuckDBPyConnection, parsed: dict[str, Any]) -> str:
-    """SQL of a parsed statement."""
+    """Write a parsed statement as SQL."""
     return str(cursor.execute(f"SELECT system.main.json_deserialize_sql({literal(json.dumps(parsed))})").fetchall()[0][0])

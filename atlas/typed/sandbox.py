@@ -39,7 +39,7 @@ FRUGAL = {"MALLOC_ARENA_MAX": "2", "ARROW_DEFAULT_MEMORY_POOL": "system"}
 
 
 def started() -> Process:
-    """A process that waits for its statement: it has loaded its libraries, has opened nothing, and ends with whoever started it."""
+    """Start a process that waits for its statement: it has loaded its libraries, has opened nothing, and ends with whoever started it."""
     # without the folder it is called in, where a file may be called as a module is
     command = [sys.executable, "-P", "-c", PROGRAM, str(Path(__file__).parents[2])]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, **FRUGAL})
@@ -75,7 +75,7 @@ def answering(
     memory: int = MEMORY,
     process: Process | None = None,
 ) -> Iterator[Callable[[], Result]]:
-    """The same, begun: what is given waits for the answer, and the process ends with the block."""
+    """Begin what `run` does: calling what is given waits for the answer, and the process ends with the block."""
     require_limits(max_rows, timeout)
     asked = {"path": str(path), "sql": sql, "max_rows": max_rows, "timeout": timeout, "max_bytes": max_bytes, "memory": memory, "start": START}
     process = process or started()
@@ -118,7 +118,7 @@ def read_until(stream: IO[bytes], deadline: float, most: int) -> bytes | None:
 
 
 def result(said: bytes | None, code: int, timeout: float, memory: int, max_bytes: int) -> Result:
-    """What the process said, as rows or as the error that it met; `code`: how it ended."""
+    """Turn what the process said into rows, or raise the error that it met; `code`: how it ended."""
     if said is None or code == -signal.SIGALRM:
         raise errors.QueryTimeout(past(timeout))
     head, _, rows = said.partition(b"\n")

@@ -95,7 +95,7 @@ def end_with_caller() -> None:
 
 
 def answered(asked: dict[str, Any]) -> tuple[dict[str, Any], Any]:
-    """The line to write, and the rows if there are any."""
+    """Run the statement that is asked for; return the line to write, and the rows if there are any."""
     path, megabytes = Path(asked["path"]), int(asked["memory"] * DUCKDB_SHARE) >> 20
     try:
         config = {"temp_directory": "", "threads": min(THREADS, os.cpu_count() or 1)}

@@ -21,7 +21,7 @@ INT64_MAX = 2**63 - 1
 
 
 def frame_of(table: pa.Table) -> pl.DataFrame:
-    """An Arrow table as a frame. Raises AtlasError, naming the column, for a type or a value that frames cannot hold."""
+    """Convert an Arrow table to a frame. Raises AtlasError, naming the column, for a type or a value that frames cannot hold."""
     for name, column in zip(table.column_names, table.columns, strict=True):
         # those of its own are made integers below
         for values in () if is_whole_decimal(column.type) else leaves(column):
@@ -54,7 +54,7 @@ def is_whole_decimal(kind: pa.DataType) -> bool:
 
 
 def leaves(column: pa.ChunkedArray) -> Iterator[pa.Array]:
-    """The arrays of plain values that a column is made of, those within lists and structures too."""
+    """Yield the arrays of plain values that a column is made of, those within lists and structures too."""
     for chunk in column.chunks or [pa.nulls(0, column.type)]:
         yield from leaves_of(chunk)
 
@@ -74,7 +74,7 @@ def leaves_of(values: pa.Array) -> Iterator[pa.Array]:
 
 
 def objection(values: pa.Array) -> str | None:
-    """What of plain values no frame can hold; None if it can hold all of them."""
+    """Name what among plain values no frame can hold; None if it can hold all of them."""
     kind = values.type
     if pa.types.is_interval(kind):
         return "INTERVAL"

@@ -8,17 +8,17 @@ BEFORE, AFTER = "«", "»"
 
 
 def guarded(cell: str) -> str:
-    """The cell with an apostrophe before what a spreadsheet could take for a formula, or for an apostrophe of its own."""
+    """Put an apostrophe before a cell that a spreadsheet could take for a formula, or whose own apostrophe it could take for such a mark."""
     start = cell.lstrip()[:1]
     is_risky = (start != "" and start in FORMULA_STARTS) or cell[:1] in (GUARD, "\t", "\r", "\n")
     return f"{GUARD}{cell}" if is_risky else cell
 
 
 def unguarded(cell: str) -> str:
-    """What was guarded; an apostrophe that a person typed before anything else stays."""
+    """Undo guarded: take off the apostrophe that it put on. One that a person typed before anything else stays."""
     return cell[1:] if cell.startswith(GUARD) and guarded(cell[1:]) == cell else cell
 
 
 def marked(token: str, text_before: str = "") -> str:
-    """A token in « », after its text: no spreadsheet takes that for a number or a date, or strips a token's space. Line breaks are shown as ↵."""
+    """Put a token in « », after its text, so that no spreadsheet takes it for a number or a date, or strips its space; line breaks become ↵."""
     return f"{visible_line(text_before)}{BEFORE}{visible_line(token)}{AFTER}"

@@ -47,7 +47,7 @@ class Entry:
 
 
 def entries(rows: Iterable[Row], faults: Faults) -> dict[Address, list[Entry]]:
-    """The sheet's blocks, in its order. Rows whose subject or numbers make no sense are faults."""
+    """Group the sheet's rows into blocks, in the order of the sheet. Rows whose subject or numbers make no sense are faults."""
     blocks: dict[Address, list[Entry]] = defaultdict(list)
     for row in rows:
         entry = read_entry(row, faults)
@@ -86,7 +86,7 @@ def no_number(column: str, cell: str, most_digits: int) -> str | None:
 
 
 def annotations(blocks: Mapping[Address, list[Entry]], atlas_items: Mapping[Address, tuple[Shown, ...]], faults: Faults) -> list[Annotation]:
-    """The blocks that were looked at, as annotations; those left empty are left out. `atlas_items` is what the atlas shows of each address."""
+    """Turn blocks that were looked at into annotations; empty and faulty ones are left out. `atlas_items`: what the atlas shows at each address."""
     found = []
     for address, block in blocks.items():
         items = {item.rank: item for item in atlas_items.get(address, ())}
@@ -121,7 +121,7 @@ def was_looked_at(block: list[Entry]) -> bool:
 
 
 def patterns(address: Address, block: list[Entry], faults: Faults) -> tuple[Pattern, ...]:
-    """The patterns of a block, in the order of their letters; every rule of them that is broken is a fault."""
+    """Read the patterns of a block, in the order of their letters; every rule that one of them breaks is a fault."""
     subject = SUBJECTS[address.subject]
     described = describe(address, block, faults)
     matches: dict[str, list[int]] = {letter: [] for letter in described}

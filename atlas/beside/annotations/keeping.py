@@ -28,12 +28,12 @@ ORDER BY p.pattern_id
 
 
 def annotated(con: duckdb.DuckDBPyConnection, annotator: str) -> dict[Address, int]:
-    """What `annotator` has looked at, with its annotation_id. `con` has the atlas open: a whole file may hold the same addresses of other models and texts."""
+    """Map what `annotator` looked at to its annotation_id. `con` has the atlas open: a whole file may hold the same addresses of other models and texts."""
     return {Address(*row[:4]): row[4] for row in fetch_rows(con, OF_ANNOTATOR, {"annotator": annotator})}
 
 
 def patterns_of(con: duckdb.DuckDBPyConnection, annotator: str) -> dict[Address, tuple[Pattern, ...]]:
-    """The patterns `annotator` found, by what she looked at; none where she found none."""
+    """Read the patterns that `annotator` found, by the address looked at; an empty tuple where none was found."""
     by_id: dict[int, list[Pattern]] = {}
     for annotation_id, kind, description, ranks in fetch_rows(con, PATTERNS):
         by_id.setdefault(annotation_id, []).append(Pattern(kind, description, tuple(ranks)))
@@ -49,7 +49,7 @@ WHERE lower(a.annotator) = lower($annotator)
 
 
 def ids_shown(con: duckdb.DuckDBPyConnection, annotator: str) -> dict[Address, dict[int, int]]:
-    """What `annotator` was shown of each address: rank → what stood there, as `Shown.id`."""
+    """Read what `annotator` was shown at each address: rank → what stood there, as `Shown.id`."""
     by_id: dict[int, dict[int, int]] = {}
     for annotation_id, rank, item_id in fetch_rows(con, EXPLAINED, {"annotator": annotator}):
         by_id.setdefault(annotation_id, {})[rank] = item_id

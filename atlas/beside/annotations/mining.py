@@ -57,7 +57,7 @@ def endings(items: Iterable[Shown], least: int) -> list[Pattern]:
 
 
 def endings_of(item: Shown) -> list[tuple[str, ...]]:
-    """The last token, and the last 2 to 4 words of the text; case aside."""
+    """List the endings of a text, case aside: its last token, and its last 2 to 4 words."""
     token = item.token.strip().casefold() or visible(item.token)
     if not item.text_before or not item.token.strip():
         return [(token,)]
@@ -80,7 +80,7 @@ def shared_metadata(items: Sequence[Shown], shares: Mapping[tuple[str, str], flo
 
 
 def facts(metadata: str | None) -> list[tuple[str, str]]:
-    """What the corpus says of a document, one fact each; lists and objects say too much at once."""
+    """List what the corpus says of a document, one fact each; lists and objects are left out, since they say too much at once."""
     return [(key, str(value)) for key, value in json.loads(metadata or "{}").items() if isinstance(value, str | int | float)]
 
 

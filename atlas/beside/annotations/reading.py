@@ -31,7 +31,7 @@ class Row:
 
 
 def read_sheet(path: Path) -> list[Row]:
-    """The rows under the heading, empty ones left out. Raises AtlasError if the file is no sheet, naming what it lacks."""
+    """Read the rows under the heading, without the empty ones. Raises AtlasError if the file is no sheet, naming what it lacks."""
     try:
         check_file(path)
         text = path.read_bytes().decode("utf-8-sig")

@@ -27,7 +27,7 @@ MEANINGS = {
 
 
 def instructions(subject: str) -> list[str]:
-    """What a person has to know, one line each."""
+    """Write what a person has to know to fill in a sheet, one line each."""
     s = SUBJECTS[subject]
     kinds = " or ".join(MEANINGS[kind] for kind in s.kinds)
     is_key = subject == "key"
@@ -48,7 +48,7 @@ def instructions(subject: str) -> list[str]:
 
 
 def sheet(subject: str, found: Mapping[Address, tuple[Shown, ...]], former: Mapping[Address, tuple[Pattern, ...]]) -> bytes:
-    """The sheet as CSV, UTF-8 with a byte-order mark (Excel reads it as UTF-8 only so); `former` patterns are filled in."""
+    """Write the sheet as CSV, UTF-8 with a byte-order mark (Excel reads it as UTF-8 only so); `former` patterns are filled in."""
     out = io.StringIO()
     # every text in quotes: some programs guess the separator, and texts have many commas
     writer = csv.writer(out, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\r\n")
@@ -61,7 +61,7 @@ def sheet(subject: str, found: Mapping[Address, tuple[Shown, ...]], former: Mapp
 
 
 def block(address: Address, items: tuple[Shown, ...], patterns: tuple[Pattern, ...] | None) -> Iterable[list[object]]:
-    """The rows of one address. `patterns` are filled in: those of an earlier annotation, None where there is none."""
+    """Yield the rows of one address, with `patterns` filled in: those of an earlier annotation, None where there is none."""
     for place, item in enumerate(items):
         letter = LETTERS[place] if place < len(LETTERS) else ""
         own = patterns[place] if patterns is not None and place < len(patterns) else None
@@ -77,7 +77,7 @@ def block(address: Address, items: tuple[Shown, ...], patterns: tuple[Pattern, .
 
 
 def facts(metadata: str | None) -> str:
-    """What the corpus says of a document, for reading: 'year: 1790; president: …'."""
+    """Format what the corpus says of a document for reading: 'year: 1790; president: …'."""
     return "; ".join(f"{key}: {value}" for key, value in json.loads(metadata or "{}").items())
 
 

@@ -62,9 +62,9 @@ SPELT = "SELECT a.annotator FROM annotations.annotation AS a WHERE lower(a.annot
 def make_sheet(
     con: duckdb.DuckDBPyConnection, path: Path, subject: str, per_layer: int, seed: int, corpus: int | None, annotator: str | None
 ) -> tuple[bytes, list[str]]:
-    """A sheet of a seeded sample; what `annotator` has annotated of it already is filled in, beside the texts and tokens that it was said of.
+    """Make a sheet of a seeded sample; what `annotator` has already annotated of it is filled in, beside the texts and tokens that it was said of.
 
-    The second is what of it stands at another place than when it was said, or nowhere, a sentence each.
+    The second result says what of it stands at another place than when it was said, or nowhere, a sentence each.
     """
     found = shown(con, sample(con, path, SUBJECTS[subject], per_layer, seed, corpus))
     former = patterns_of(con, annotator) if annotator else {}
@@ -77,13 +77,13 @@ def make_sheet(
 
 
 def together(items: Iterable[Shown], every: Iterable[Shown], ids: Iterable[int]) -> tuple[Shown, ...]:
-    """The items, and of every one those with the ids, by rank: what somebody was shown before stays beside what is shown now."""
+    """Add to the items those of `every` that have one of the ids, by rank: what somebody was shown before stays beside what is shown now."""
     wanted = {*(item.id for item in items), *ids}
     return tuple(item for item in every if item.id in wanted)
 
 
 def texts_of_blocks(blocks: Mapping[Address, list[Entry]], now: Items, every: Items) -> dict[Address, tuple[Shown, ...]]:
-    """What each block of a sheet must have: what is shown now, and other stored texts that it has, or the first texts of all as earlier releases showed."""
+    """Select what each block of a sheet must have: what is shown now, or the first texts of all (as in earlier releases), and other stored texts it has."""
     found = dict(now)
     for address in now:
         if SUBJECTS[address.subject].name == "key":
@@ -156,7 +156,10 @@ def load(con: duckdb.DuckDBPyConnection, path: Path, sheet_path: Path, annotator
 
 
 def named(con: duckdb.DuckDBPyConnection, annotator: str) -> str:
-    """The name as it is kept: as it was first written, for names that differ in case alone are one person's, and as somebody has it already."""
+    """Spell a name as it is kept: as given if somebody has it so, else as it was first written, since names that differ in case alone are one person's.
+
+    Raises AtlasError for the name of proposals, and for one that no person may have.
+    """
     name = annotator.strip()
     if name.lower() == MINER:
         raise AtlasError(f"{annotator!r} cannot be an annotator's name: it is that of proposals")
@@ -203,5 +206,5 @@ def stale_items(con: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, Address, 
 
 
 def unspelt(token: str) -> str:
-    """A token with what is no whole character as one sign: earlier releases showed each such piece as U+FFFD, this one spells the bytes out."""
+    """Replace what is no whole character in a token by one sign: earlier releases showed each such piece as U+FFFD, this one spells out the bytes."""
     return re.sub("⟨[0-9A-F ]+⟩|\ufffd(.*\ufffd)?", "\ufffd", token, flags=re.DOTALL)

@@ -162,7 +162,7 @@ def sample(con: duckdb.DuckDBPyConnection, path: Path, subject: Subject, per_lay
 
 
 def shown(con: duckdb.DuckDBPyConnection, addresses: Iterable[Address], *, every: bool = False) -> dict[Address, tuple[Shown, ...]]:
-    """What the atlas shows of each address, by rank; addresses that it does not have are left out.
+    """Read what the atlas shows at each address, by rank; addresses that it does not have are left out.
 
     every: all texts of a key that are stored, as a sheet of an earlier release may have others than are shown now.
     """

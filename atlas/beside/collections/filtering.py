@@ -8,7 +8,7 @@ JOINS = {"neuron": ("layer", "neuron"), "head": ("layer", "head"), "position": (
 
 
 def within(sql: str, columns: list[str], collection: str) -> str:
-    """The SELECT narrowed to what is in a collection of this atlas's model, in the order it had. Raises AtlasError if its columns name no member."""
+    """Narrow a SELECT to what is in a collection of this atlas's model, in the order it had. Raises AtlasError if its columns name no member."""
     kind = next((kind for kind, joined in JOINS.items() if set(joined) <= set(columns)), None)
     if kind is None:
         raise AtlasError(f"a collection narrows rows with layer and neuron, layer and head, position_id or token_id; these have {', '.join(columns)}")

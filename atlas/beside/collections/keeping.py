@@ -66,7 +66,10 @@ def too_many(n: int) -> AtlasError:
 
 
 def made(writer: duckdb.DuckDBPyConnection, name: str, note: str, by: str) -> int:
-    """The id of the collection of that name, which is made if there is none."""
+    """Find the id of the collection of that name, or make the collection; `note` fills an empty one.
+
+    Raises AtlasError if it has another note, or if the file holds as many collections as it may.
+    """
     found = fetch_rows(writer, THERE, {"name": name})
     if found:
         collection_id, own, former = found[0]
@@ -140,7 +143,7 @@ def describe(path: Path, name: str, note: str) -> None:
 
 
 def existing(con: duckdb.DuckDBPyConnection, name: object) -> int:
-    """The id of a collection. Raises AtlasError with the names that there are."""
+    """Find the id of a collection. Raises AtlasError, with the names that there are, if none has that name."""
     found = fetch_rows(con, THERE, {"name": str(name)})
     if not found:
         names = [n for (n,) in fetch_rows(con, "SELECT c.name FROM collections.collection AS c ORDER BY c.name LIMIT 20")]

@@ -61,7 +61,7 @@ def component(address: str | Neuron | Head) -> Member:
 
 
 def in_rows(frame: pl.DataFrame) -> list[Member]:
-    """The thing that each row is of, each once: its neuron, else its head, its position or its token. Raises AtlasError if rows name none."""
+    """Find the thing that each row names, each once: its neuron, else its head, its position or its token. Raises AtlasError if rows name none."""
     known = (("neuron", ("layer", "neuron")), ("head", ("layer", "head")), ("position", ("position_id",)), ("token", ("token_id",)))
     named = [(kind, columns) for kind, columns in known if {*columns} <= {*frame.columns}]
     there = [(kind, columns) for kind, columns in named if all(frame.schema[c].is_integer() for c in columns)]
@@ -80,7 +80,7 @@ def in_rows(frame: pl.DataFrame) -> list[Member]:
 
 
 def texts(con: duckdb.DuckDBPyConnection, members: Sequence[Member]) -> dict[Member, str]:
-    """What the atlas shows of each: five tokens that a value promotes, the text up to a position, a token's characters; '' for heads.
+    """Read what the atlas shows of each: five tokens that a value promotes, the text up to a position, a token's characters; '' for heads.
 
     Raises AtlasError for what it does not have.
     """

@@ -40,7 +40,7 @@ class Experiment:
 
 
 def read_experiment(con: duckdb.DuckDBPyConnection, experiment_id: int) -> Experiment:
-    """Raises AtlasError, with those that there are, for one that there is not."""
+    """Read an experiment with its parts. Raises AtlasError, with those that there are, for one that does not exist."""
     check_arguments(con, {"experiment": experiment_id})
     asked = {"id": experiment_id}
     counts = " UNION ALL ".join(f"SELECT '{name}' AS \"table\", count(*) AS n_rows FROM experiments.{name} WHERE experiment_id = $id" for name in PARTS)

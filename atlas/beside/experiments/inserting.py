@@ -57,7 +57,7 @@ class Model:
 
 
 def model_of(path: Path | str) -> Model:
-    """Raises AtlasError as opening the atlas does."""
+    """Read the model of the atlas at `path`. Raises AtlasError as opening the atlas does."""
     with closing(open_reader(path)) as con:
         return Model(
             con.sql("SELECT m.weights_sha256, m.n_layers, m.d_ffn, m.n_heads FROM model AS m").to_arrow_table(),

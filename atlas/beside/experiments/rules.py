@@ -42,14 +42,14 @@ RULE = Audit("experiments.arm: interventions", "an arm's interventions are resol
 
 
 def findings(con: duckdb.DuckDBPyConnection, experiment_id: int | None = None) -> Iterator[Finding]:
-    """What comes of every rule, for one experiment or, with None, for all. Raises AtlasError if one cannot be looked at."""
+    """Check every rule, for one experiment or, with None, for all, and yield what comes of it. Raises AtlasError if one cannot be looked at."""
     for audit in companion_audits(EXPERIMENTS):
         yield run_audit(con, audit if experiment_id is None else narrowed(audit, experiment_id))
     yield arm_finding(con, experiment_id)
 
 
 def narrowed(audit: Audit, experiment_id: int) -> Audit:
-    """The audit of one experiment: whatever breaks a rule says of which it is."""
+    """Narrow an audit to one experiment, since each row that breaks a rule says which it is of; an audit without experiment_id stays as it is."""
     if "experiment_id" not in audit.sql:
         return audit
     return Audit(audit.name, audit.rule, f"SELECT r.* FROM (\n{audit.sql.rstrip().removesuffix(';')}\n) AS r WHERE r.experiment_id = {experiment_id:d}")
@@ -69,7 +69,7 @@ def arm_finding(con: duckdb.DuckDBPyConnection, experiment_id: int | None) -> Fi
 
 
 def fault(text: str, sha256: str, rows: list[dict[str, Any]]) -> str | None:
-    """What is wrong with an arm; None if nothing is."""
+    """Describe what is wrong with an arm; None if nothing is."""
     try:
         arm = resolved_arm(text)
     except AtlasError as error:

@@ -77,7 +77,7 @@ def add(path: Path | str, experiment_id: int, tables: "Mapping[str, pa.Table]", 
 
 
 def unfinished(path: Path | str, row: Mapping[str, Any]) -> tuple[int, frozenset[int]] | None:
-    """The experiment that was begun in the same way and has not ended, and its parts that are done; None if there is none.
+    """Find an experiment that was begun in the same way and has not ended, and its parts that are done; None if there is none.
 
     row: as the table experiment has it. What was begun by other versions of the packages, or on another device, is another: its numbers may differ.
     """

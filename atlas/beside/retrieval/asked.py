@@ -93,7 +93,7 @@ def token_texts(con: duckdb.DuckDBPyConnection, token_ids: Iterable[np.ndarray])
 
 
 def looked_up(con: duckdb.DuckDBPyConnection, sql: str, column: str, ids: np.ndarray) -> pa.Table:
-    """The rows of a SELECT that joins `wanted`, which has the distinct ids that are none of NOWHERE."""
+    """Read the rows of a SELECT that joins `wanted`, which has the distinct ids that are not NOWHERE."""
     wanted = np.unique(ids)
     con.register("wanted", pa.table({column: wanted[wanted >= 0]}))
     try:

@@ -46,7 +46,7 @@ def proposed(store: Store, texts: Texts, bar: Progress) -> Propose:
 
 
 def built(store: Store, bar: Progress) -> faiss.IndexIVFPQ:
-    """The index of a store: centroids from a sample of its entries, then every entry's code."""
+    """Build the index of a store: learn centroids from a sample of its entries, then add every entry's code."""
     sample, d_model = sampled(store)
     lists = max(1, min(LISTS, len(sample) // TRAINED_ON))
     n_bits = 8 if len(sample) >= 256 else max(1, int(np.log2(len(sample))))
@@ -72,7 +72,7 @@ def code_bytes(d_model: int) -> int:
 
 
 def entries_of_texts(store: Store, texts: Texts) -> dict[int, np.ndarray]:
-    """Number of a text → numbers of its entries."""
+    """Map the number of each text to the numbers of its entries."""
     of = np.concatenate([texts(block.document_ids) for block in store.blocks()])
     order = np.argsort(of, kind="stable")
     numbers, starts = np.unique(of[order], return_index=True)

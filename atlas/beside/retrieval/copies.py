@@ -61,8 +61,10 @@ ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 def context_hashes(con: duckdb.DuckDBPyConnection, corpus_id: int, position_ids: np.ndarray) -> np.ndarray:
-    """A 64-bit hash of the LENGTH tokens up to each of some positions, in their shape, uint64; 0 where its document has fewer, and where the corpus has no
-    such position. What is held is a span of tokens and what is asked for, however long the corpus."""
+    """Hash the LENGTH tokens up to each position, uint64 in the shape given; 0 where the document has fewer, or the corpus has no such position.
+
+    What is held is a span of tokens and what is asked for, however long the corpus.
+    """
     asked, places = np.unique(position_ids, return_inverse=True)
     hashes = np.zeros(len(asked), np.uint64)
     for first, behind in spans(con, corpus_id):
@@ -74,12 +76,12 @@ def context_hashes(con: duckdb.DuckDBPyConnection, corpus_id: int, position_ids:
 
 
 def spans(con: duckdb.DuckDBPyConnection, corpus_id: int) -> Iterator[tuple[int, int]]:
-    """The first position_id of each span of a corpus, and the one behind its last, ascending."""
+    """Yield the first position_id of each span of a corpus and the one behind its last, ascending."""
     yield from con.execute(SPANS, {"corpus": corpus_id, "span": SPAN}).fetchall()
 
 
 def rolling(tokens: np.ndarray, documents: np.ndarray) -> np.ndarray:
-    """The hash of LENGTH tokens that end at each, [n] uint64; 0 where they are not all of one document."""
+    """Hash the LENGTH tokens that end at each, [n] uint64; 0 where they are not all of one document."""
     n = len(tokens)
     hashes = np.zeros(n, np.uint64)
     if n < LENGTH:
@@ -108,7 +110,7 @@ def is_same_text(of_queries: np.ndarray, of_neighbours: np.ndarray) -> np.ndarra
 
 
 def hashes_at(position_ids: np.ndarray, known: np.ndarray, hashes: np.ndarray) -> np.ndarray:
-    """The hash at each position; 0 for one that is not known."""
+    """Look up the hash at each position; 0 for one that is not known."""
     if not len(known):
         return np.zeros(len(position_ids), np.uint64)
     at = np.searchsorted(known, position_ids).clip(max=len(known) - 1)

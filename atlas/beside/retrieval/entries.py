@@ -118,7 +118,7 @@ def count_entries(path: Path, d_model: int) -> int:
 
 
 def read_group(path: Path, file: pq.ParquetFile, group: int) -> pa.Table:
-    """Raises AtlasError for pages that cannot be read, and for an entry that lacks something."""
+    """Read one row group of a file of keys. Raises AtlasError for pages that cannot be read, and for an entry that lacks something."""
     try:
         found = file.read_row_group(group, columns=list(COLUMNS))
     except (pa.ArrowException, OSError) as error:
@@ -138,7 +138,7 @@ def block_of(first: int, table: pa.Table) -> Block:
 
 
 def store(con: duckdb.DuckDBPyConnection, atlas: Path, corpus_id: int) -> Store:
-    """The keys of a corpus of the open atlas at that path. Raises AtlasError where it has none."""
+    """Find the keys of a corpus of the open atlas at that path. Raises AtlasError where it has none."""
     found = {row[0]: row for row in con.execute(STORES).fetchall()}
     if corpus_id not in found:
         again = complete(con, f"atlas ingest {quote(str(atlas))} --model … --corpus … --keys", corpus_id)

@@ -41,7 +41,7 @@ class Kept:
 
 
 def kept_already(con: duckdb.DuckDBPyConnection, row: Mapping[str, object]) -> Kept | None:
-    """The retrieval with the same settings over the same keys, if there is one."""
+    """Find the retrieval with the same settings over the same keys; None if there is none."""
     found = con.execute(THERE, {name: row[name] for name in SAME}).fetchall()
     return Kept(found[0][0], False, found[0][1]) if found else None
 

@@ -62,7 +62,7 @@ def shares(found: Neighbours, next_token_ids: np.ndarray, settings: Sequence[tup
 
 
 def query_shares(distances: np.ndarray, tokens: np.ndarray, following: int, settings: Sequence[tuple[int, float]]) -> list[tuple[float, ...]]:
-    """A row of each `Shares`, of one query."""
+    """Compute one query's row of each `Shares`, one for each k and temperature."""
     exact, nearest = distances.astype(np.float64), float(distances[0])
     named, places = np.unique(tokens, return_inverse=True)
     found: list[tuple[float, ...]] = []
@@ -88,7 +88,7 @@ def perplexities(surprisals: np.ndarray, probs: np.ndarray) -> np.ndarray:
 
 
 def choose(surprisals: np.ndarray, found: Sequence[Shares], settings: Sequence[tuple[int, float]]) -> Choice:
-    """What gives the smallest perplexity; ties go to the smaller weight, then k, then temperature."""
+    """Choose the k, temperature and weight with the smallest perplexity; ties go to the smaller weight, then k, then temperature."""
     scores = np.stack([perplexities(surprisals, each.next_token_prob) for each in found])
     return min(
         (Choice(k, temperature, float(weight), float(scores[i, j])) for i, (k, temperature) in enumerate(settings) for j, weight in enumerate(WEIGHTS)),

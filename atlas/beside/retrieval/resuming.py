@@ -36,7 +36,7 @@ class Batches:
     position_ids: np.ndarray
 
     def load(self, rows: slice) -> Neighbours | None:
-        """What was kept of these queries; None where there is nothing, or what is there is cut or of other queries."""
+        """Read what was kept of these queries; None where there is nothing, or what is there is cut short or of other queries."""
         try:
             # opened here, since numpy leaves a file open that it cannot read; what somebody has planted expands to no more than it is
             with self.path(rows).open("rb") as file, ZipFile(file) as archive:

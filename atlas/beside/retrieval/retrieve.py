@@ -99,7 +99,7 @@ def check(asked: Retrieval) -> None:
 
 
 def settings(con: duckdb.DuckDBPyConnection, asked: Retrieval, stores: dict[int, Store]) -> dict[str, object]:
-    """What of the row of the retrieval is known before anything is looked for. Raises AtlasError where the keys are not of one site."""
+    """Collect what is known of the retrieval's row before anything is looked for."""
     of, tune, test = (stores[corpus_id] for corpus_id in (asked.store, asked.tune, asked.test))
     ((weights,),) = con.execute("SELECT m.weights_sha256 FROM model AS m").fetchall()
     is_compressed = of.n_entries > MOST_EXACT if asked.is_compressed is None else asked.is_compressed
@@ -141,7 +141,7 @@ def opened(con: duckdb.DuckDBPyConnection, asked: Retrieval, stores: dict[int, S
 
 
 def found(world: World, part: str, corpus_id: int) -> Found:
-    """The queries of a corpus, and as many of the nearest entries of each as are asked for, whatever k is chosen: the same near-copies are found."""
+    """Find the queries of a corpus and, for each, as many nearest entries as are asked for, whatever k is chosen: the same near-copies are found."""
     asked = queries(world.con, corpus_id, world.asked.queries, world.asked.seed)
     keys = world.of_queries[corpus_id].keys_at(asked.position_ids)
     task = world.bar.add_task(f"search {part}", total=len(keys) * world.store.n_entries, unit="pairs")

@@ -61,7 +61,7 @@ Propose = Callable[[Queries, int, Callable[[int], None]], np.ndarray]
 
 
 def neighbours(store: Store, queries: Queries, k: int, propose: Propose, advance: Callable[[int], None], remembered: Remembered | None = None) -> Neighbours:
-    """The k nearest entries of each query that are not of its own text; those that are remembered are not looked for again.
+    """Find the k nearest entries of each query that are not of its own text; those that are remembered are not looked for again.
 
     advance: told of pairs of query and entry that were looked at, now or before.
     """
@@ -83,7 +83,7 @@ def neighbours(store: Store, queries: Queries, k: int, propose: Propose, advance
 
 
 def every_entry(store: Store, texts: Texts) -> Propose:
-    """Compares each query with every entry."""
+    """Build a search that compares each query with every entry."""
 
     def propose(queries: Queries, k: int, advance: Callable[[int], None]) -> np.ndarray:
         # the same for both, so that no distance changes, and what is rounded is smaller
@@ -111,7 +111,7 @@ def nearest(keys: np.ndarray, queries: np.ndarray, k: int) -> tuple[np.ndarray, 
 
 
 def apart(of_queries: np.ndarray, of_entries: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(queries, entries) that may be compared, as rows: those of texts that are not here with all, those of one that is with the others."""
+    """Yield (queries, entries) that may be compared, as rows: queries whose text has no entry here with all, those of each other text with all but its own."""
     here = np.intersect1d(of_queries, of_entries)
     others = np.flatnonzero(~np.isin(of_queries, here))
     if len(others):
@@ -121,7 +121,7 @@ def apart(of_queries: np.ndarray, of_entries: np.ndarray) -> Iterator[tuple[np.n
 
 
 def measured(store: Store, queries: Queries, candidates: np.ndarray, k: int) -> Neighbours:
-    """The k nearest of each query's candidates [n, any], by their exact distances."""
+    """Select the k nearest of each query's candidates [n, any], by their exact distances."""
     n = candidates.shape
     distances, position_ids, tokens = np.full(n, np.inf, np.float32), np.full(n, NOWHERE, np.int64), np.full(n, NOWHERE, np.int32)
     for block in store.blocks():
