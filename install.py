@@ -41,7 +41,7 @@ SETTINGS = {
 
 
 def translate(listed: str) -> dict[str, str]:
-    """The variables of uv for what `pip config list` says: a line `SECTION.OPTION='VALUE'` each, of which the environment's and the command's go before."""
+    """Translate what `pip config list` says into uv's variables: a line `SECTION.OPTION='VALUE'` each, of which the environment's and the command's go before."""
     found: dict[str, str] = {}
     lines = [re.fullmatch(r"(\S+)\.([\w-]+)=('.*'|\".*\")", line) for line in listed.splitlines()]
     for section in ("global", "install", ":env:"):
@@ -53,7 +53,7 @@ def translate(listed: str) -> dict[str, str]:
 
 
 def uv_environment() -> dict[str, str]:
-    """The environment that uv runs in: what it says of uv already goes before what pip is told."""
+    """Build the environment that uv runs in: what it says of uv already goes before what pip is told."""
     said = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False).stdout
     # where this Python has no pip, its variables hold all the same
     told = [f":env:.{name[4:].lower().replace('_', '-')}={value!r}" for name, value in os.environ.items() if name.startswith("PIP_")]
@@ -61,14 +61,14 @@ def uv_environment() -> dict[str, str]:
 
 
 def pinned(package: str) -> str:
-    """The lines of lock.txt that pin a package, its hashes included."""
+    """Find the lines of lock.txt that pin a package, its hashes included."""
     found = re.search(rf"^{re.escape(package)}==(?:.*\\\n)*.*\n", LOCK.read_text(encoding="utf-8"), re.MULTILINE)
     assert found is not None, f"lock.txt does not pin {package}"
     return found[0]
 
 
 def bring_uv() -> str:
-    """The uv of the PATH, or the one that lock.txt pins, put into .venv by pip."""
+    """Find the uv of the PATH, or put the one that lock.txt pins into .venv by pip."""
     if found := shutil.which("uv"):
         return found
     brought = VENV / "bin" / "uv"
@@ -90,7 +90,7 @@ def has_driver() -> bool:
 
 
 def torch_choices(asked: str | None, args: str) -> Iterable[tuple[list[str], str]]:
-    """What to ask uv for, until one is there, and why: without a driver the build for CUDA is 4 GB that nothing uses."""
+    """Yield what to ask uv for, until one is there, and why: without a driver the build for CUDA is 4 GB that nothing uses."""
     if asked or args:
         yield [*shlex.split(args), asked or TORCH], "as asked for"
     elif sys.platform != "linux" or has_driver():
@@ -135,7 +135,7 @@ def install(extras: Iterable[str]) -> None:
 
 
 def write_lock(arguments: list[str]) -> int:
-    """What pyproject.toml asks for on Linux and macOS, with hashes. Versions stay, unless they must move or `--upgrade` moves them."""
+    """Pin what pyproject.toml asks for on Linux and macOS, with hashes. Versions stay, unless they must move or `--upgrade` moves them."""
     options = ["--universal", "--python-version", "3.11", "--generate-hashes", "--no-header", "--no-annotate", "--quiet", "--group", "install"]
     extras = [word for extra in (*EXTRAS, *DEV) for word in ("--extra", extra)]
     # by the index that uv takes by itself: a local one would leave traces
