@@ -41,7 +41,7 @@ SETTINGS = {
 
 
 def translate(listed: str) -> dict[str, str]:
-    """Translate what `pip config list` says into uv's variables: a line `SECTION.OPTION='VALUE'` each, of which the environment's and the command's go before."""
+    """Translate what `pip config list` says, a line `SECTION.OPTION='VALUE'` each, to uv's variables; the environment's and the command's go before."""
     found: dict[str, str] = {}
     lines = [re.fullmatch(r"(\S+)\.([\w-]+)=('.*'|\".*\")", line) for line in listed.splitlines()]
     for section in ("global", "install", ":env:"):
