@@ -16,10 +16,10 @@ def list_folder(package: str, attribute: str) -> dict[str, Any]:
 
 def points(group: str) -> tuple[EntryPoint, ...]:
     """Find the entry points of a group, of all distributions."""
-    return tuple(found(tuple(sys.path)).select(group=group))
+    return tuple(all_points(tuple(sys.path)).select(group=group))
 
 
 @lru_cache(maxsize=1)
-def found(_: tuple[str, ...]) -> Any:
+def all_points(_: tuple[str, ...]) -> Any:
     """All of them, of a type that differs between versions of Python: the folders on the path are looked through once, which takes longer than most answers."""
     return entry_points()

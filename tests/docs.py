@@ -164,7 +164,7 @@ def pass_cells(each: Pass) -> list[str]:
     options = ["/".join([*option.opts, *option.secondary_opts]) for option in each.options]
     filled = [f"[{code(name)}](tables.md#{name})" for name, by in filled_by().items() if by == each.name]
     does = first_sentence(ROOT / "ingest" / "passes" / f"{each.name}.py")
-    return [code(each.name), code(asked_by) if asked_by else "every ingest", ", ".join(map(code, options)), ", ".join(filled), prose(does)]
+    return [code(each.name), code(asked_by) if asked_by else "every ingest that it applies to", ", ".join(map(code, options)), ", ".join(filled), prose(does)]
 
 
 def passes_page() -> str:

@@ -141,5 +141,6 @@ def executed(folder: Path) -> set[str]:
 
 
 def test_every_feature_was_executed() -> None:
+    assert FOLDER in os.environ, f"say with {FOLDER} where a run with --features noted what it executed"
     missing = sorted(registered() - executed(Path(os.environ[FOLDER])))
     assert not missing, "no test executed them: " + ", ".join(missing)

@@ -66,6 +66,13 @@ def test_a_room_of_ingest_imports_only_rooms_above_it() -> None:
     assert {(here, there, module) for here, there, module in between if ROOMS.index(there) > ROOMS.index(here)} == set()
 
 
+def test_every_folder_of_ours_is_a_package() -> None:
+    """import-linter sees no others."""
+    folders = {path.parent for name in PACKAGES for path in (ROOT / name).rglob("*.py")}
+    # Streamlit runs its files, and nobody imports them
+    assert {folder for folder in folders if not (folder / "__init__.py").exists()} == {ROOT / "ui" / "app_pages"}
+
+
 def test_no_modules_import_each_other() -> None:
     assert find_circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == [{"b", "c"}]
     imports = read_imports(ROOT)

@@ -45,7 +45,7 @@ class Pass(Work):
         return resolve_name(self.work)() if self.work else Work()
 
     def is_wanted(self, request: "Request") -> bool:
-        """Whether the request asks for it: by its first option, and with a corpus where it needs one."""
+        """Tell whether the request asks for it: by its first option, and with a corpus where it needs one; a pass without options says it by itself."""
         return bool(request.options[str(self.options[0].name)]) and not (self.needs_corpus and request.corpus is None)
 
     def check(self, request: "Request") -> None:

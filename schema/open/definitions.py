@@ -56,11 +56,12 @@ def check_once(release: str, file: Path, hashed: str, check: Callable[[], bool])
 
     hashed: of the file before it was opened; if it holds something else by now, nothing is remembered.
     """
-    if not hashed or hash_file(file) != hashed:
-        return check()
-    if (release, hashed) not in CHECKED and check():
+    if (release, hashed) in CHECKED and hash_file(file) == hashed:
+        return True
+    is_released = check()
+    if is_released and hashed and hash_file(file) == hashed:
         CHECKED.add((release, hashed))
-    return (release, hashed) in CHECKED
+    return is_released
 
 
 def is_as_released(con: duckdb.DuckDBPyConnection, opened: Callable[[Path], duckdb.DuckDBPyConnection]) -> bool:

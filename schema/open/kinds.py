@@ -80,8 +80,9 @@ def kind_of(path: Path) -> Beside | None:
 
 
 CREATE = re.compile(r"((?:^--.*\n)+)CREATE TABLE (\w+\.\w+) \(\n((?:.*\n)*?)\)", re.MULTILINE)
-COLUMN = re.compile(r'((?:^ +-- .+\n)+) +("?\w+"?) ', re.MULTILINE)
-BOUNDS = re.compile(r"(\w+) (in \[0, 1\]|>= 0)")
+COLUMN = re.compile(r'((?:^ +-- .+\n)+) +(?!(?:CHECK|PRIMARY|UNIQUE|FOREIGN|CONSTRAINT)\b)("?\w+"?) ', re.MULTILINE)
+FACT = re.compile(r"(grain|references|bounds):(.*)")
+REFERENCE, BOUND = re.compile(r"(\w+) in (\w+\.\w+)"), re.compile(r"(\w+) (in \[0, 1\]|>= 0)")
 
 
 @dataclass(frozen=True)
@@ -99,21 +100,32 @@ class Header:
 
 
 def read_headers(sql: str) -> dict[str, Header]:
-    """Read the headers of tables, by their full names: lines of comment before each CREATE TABLE, the first of which describes it, and those before a column.
+    """Read the headers of tables, by their full names: lines of comment before each CREATE TABLE, which describe it, and those before a column.
 
-    The others are `-- grain: a, b`, `-- references: a in t.a, b in u.b` and `-- bounds: a in [0, 1]; b >= 0`.
+    Lines such as `-- grain: a, b`, `-- references: a in t.a, b in u.b` and `-- bounds: a in [0, 1]; b >= 0` are facts. Raises AtlasError for a fact that
+    is written otherwise.
     """
     found = {}
     for above, name, body in CREATE.findall(sql):
-        comment, *lines = (line.removeprefix("--").strip() for line in above.splitlines())
-        told = dict(line.split(":", 1) for line in lines)
+        lines = [line.removeprefix("--").strip() for line in above.splitlines()]
+        told = {fact[1]: fact[2].strip() for line in lines if (fact := FACT.fullmatch(line))}
         found[name] = Header(
-            comment,
+            " ".join(line for line in lines if not FACT.fullmatch(line)),
             {column: " ".join(line.strip().removeprefix("-- ") for line in meaning.splitlines()) for meaning, column in COLUMN.findall(body)},
             tuple(filter(None, map(str.strip, told["grain"].split(",")))) if "grain" in told else None,
-            dict(re.findall(r"(\w+) in (\w+\.\w+)", told.get("references", ""))),
-            dict(BOUNDS.findall(told.get("bounds", ""))),
+            read_facts(name, REFERENCE, told.get("references", ""), ","),
+            read_facts(name, BOUND, told.get("bounds", ""), ";"),
         )
+    return found
+
+
+def read_facts(table: str, form: re.Pattern[str], told: str, between: str) -> dict[str, str]:
+    """Read column → fact from a line of a header. Raises AtlasError for a part that has not the form."""
+    found = {}
+    for part in filter(None, map(str.strip, told.split(between))):
+        if (fact := form.fullmatch(part)) is None:
+            raise AtlasError(f"the header of the table {table} says {part!r}; write it as in schema/open/kinds.py: read_headers")
+        found[fact[1]] = fact[2]
     return found
 
 
@@ -131,7 +143,8 @@ def filling(kind: Beside) -> str:
     """Write the SQL that fills the empty database of a kind; one transaction, so that a file is written to once."""
     tables = kind.tables.read_text(encoding="utf-8")
     version = f"INSERT INTO {kind.name}.{kind.label} VALUES ({kind.version}, '{derived_sha256(kind)}')"
-    return ";\n".join(["BEGIN", tables.rstrip().removesuffix(";"), *comments(tables), CREATION.format(kind.name), *derived(kind), version, "COMMIT"])
+    # each on a line of its own, behind what may end in a comment
+    return "\n;\n".join(["BEGIN", tables.rstrip().removesuffix(";"), *comments(tables), CREATION.format(kind.name), *derived(kind), version, "COMMIT"])
 
 
 def derived(kind: Beside) -> list[str]:

@@ -2,8 +2,10 @@
 
 import re
 import shutil
+from contextlib import closing
 from pathlib import Path
 
+import duckdb
 import pytest
 from click.testing import CliRunner
 
@@ -12,10 +14,12 @@ from atlas.beside.collections import COLLECTIONS
 from atlas.beside.retrieval import RETRIEVALS
 from atlas.cli.main import cli
 from schema import terms
+from schema.audits import companion_metadata
+from schema.errors import AtlasError
 from schema.interventions.intervention import STRENGTHS
 from schema.interventions.sites import OPS
 from schema.open.change import changing
-from schema.open.kinds import Beside, kinds, read_folder
+from schema.open.kinds import Beside, filling, kinds, read_folder, read_headers
 from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
 from tests.atlas.collections.tiny_collections import write_tiny_collections
 from tests.atlas.companions import broken
@@ -83,6 +87,47 @@ def test_words_that_python_knows_too_are_those_that_a_column_may_hold() -> None:
             for column, words in re.findall(r"CHECK \((\w+) IN \((.*)\)\)", table):
                 found[table.split()[0].partition(".")[2], column] = tuple(re.findall(r"'(\w+)'", words))
     assert {place: found[place] for place in WORDS} == WORDS
+
+
+def test_headers_name_columns_of_their_tables_and_describe_every_one() -> None:
+    for kind in kinds():
+        for name, header in read_headers(kind.tables.read_text(encoding="utf-8")).items():
+            columns = {column.strip('"') for column in header.columns}
+            table = companion_metadata(kind).tables[name]
+            assert columns == set(table.columns.keys()) and header.comment, name
+            assert {*(header.grain or ()), *header.references, *header.bounds} <= columns and header.grain is not None, name
+
+
+SAID = """
+-- What people noted,
+-- and when.
+-- grain: a
+-- bounds: b in [0, 1]; a >= 0
+CREATE TABLE notes.note (
+    -- The note,
+    -- in two lines.
+    a INTEGER NOT NULL,
+    b VARCHAR,
+    -- it is small
+    CHECK (a < 9)
+) -- the end
+"""
+
+
+def test_comments_of_another_distribution_are_comments(tmp_path: Path) -> None:
+    (tmp_path / "tables.sql").write_text(SAID)
+    header = read_headers(SAID)["notes.note"]
+    assert (header.comment, header.columns, header.grain) == ("What people noted, and when.", {"a": "The note, in two lines."}, ("a",))
+    with closing(duckdb.connect()) as con:
+        con.execute("ATTACH ':memory:' AS notes")
+        con.execute(filling(Beside("notes", 1, "note", tmp_path / "tables.sql", tmp_path, "", "", "")))
+        assert con.execute("SELECT comment FROM duckdb_columns() WHERE table_name = 'note' AND column_name = 'a'").fetchall() == [("The note, in two lines.",)]
+
+
+@pytest.mark.parametrize("wrong", ["bounds: b in [0,1]", "bounds: a > 0", "references: a of t.a"])
+def test_a_fact_that_is_written_otherwise_is_said(wrong: str) -> None:
+    with pytest.raises(AtlasError, match=r"the header of the table notes\.note says"):
+        read_headers(SAID.replace("bounds: b in [0, 1]; a >= 0", wrong))
 
 
 @pytest.mark.first_cases(3)

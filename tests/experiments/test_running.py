@@ -407,6 +407,10 @@ def test_a_kind_of_another_distribution_is_listed_run_and_kept(world: World, loa
     with installed(tmp_path, {"activation_atlas.experiment_kinds": {"resalience": "tests.experiments.resalience:KIND"}}):
         kinds.cache_clear()
         ran = done(loaded, spec_of(specs(world)["saliency"] | {"kind": "resalience"}))
+    with installed(tmp_path / "again", {"activation_atlas.experiment_kinds": {"again": "ingest.experiments.kinds.saliency:KIND"}}):
+        kinds.cache_clear()
+        with pytest.raises(AtlasError, match="is a kind called saliency, which is there already"):
+            kinds()
     kinds.cache_clear()
     with atlas.open(world.atlas) as a:
         assert a.sql("SELECT kind, status FROM experiments.experiment").rows() == [("resalience", "finished")]

@@ -148,7 +148,7 @@ def test_many_at_once_are_answered_or_told_to_wait(process: World) -> None:
     assert works(process)
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 def test_it_is_started_on_demand_and_starts_again_after_a_kill(world: World, sockets: Path) -> None:
     kept(world, sockets)
     assert works(world)

@@ -372,7 +372,7 @@ def test_a_kept_trace_that_somebody_sent_has_the_tables_of_an_answer_and_no_othe
     assert "the trace of experiment 0 cannot be read: " in err and expected in err
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 def test_a_kept_trace_that_expands_to_more_than_it_may_is_not_read(process: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is compressed is measured in a process of its own."""
     copy = Path(shutil.copy(process.atlas, tmp_path / "copy.duckdb"))

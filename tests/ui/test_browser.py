@@ -90,7 +90,8 @@ def shown_error(page: Page) -> str | None:
     return errors.first.inner_text() if errors.count() else None
 
 
-@pytest.mark.long
+@pytest.mark.ci_cases(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("width", [1280, 800])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_page_is_whole_and_asks_nobody_else(open_window: Callable[..., Visitor], width: int, scheme: str) -> None:

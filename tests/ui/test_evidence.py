@@ -236,5 +236,5 @@ def test_what_does_not_exist_is_said(visit: Visit, tiny: Path, query: dict[str, 
 
 def test_a_sentence_names_few_kinds_of_experiment_and_none_at_length() -> None:
     said = acted.experiments(pl.DataFrame({"kind": ["tracing", "tracing", "x\x1b[31m" + "y" * 1000, *(f"kind{i}" for i in range(20))]}))
-    assert said.startswith("23 experiments beside this atlas: 2 of tracing, ") and said.endswith(", others of 14 kinds more.")
+    assert said.startswith("23 experiments beside this atlas: 2 of tracing, ") and said.endswith(", and more of 14 other kinds.")
     assert "\x1b" not in said and len(said) < 400

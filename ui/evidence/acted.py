@@ -29,7 +29,7 @@ MOST_KINDS = 8
 def experiments(frame: pl.DataFrame) -> str:
     kinds = frame["kind"].value_counts(sort=True)
     said = [f"{n} of {named(kind)}" for kind, n in kinds.head(MOST_KINDS).iter_rows()]
-    others = [f"others of {kinds.height - MOST_KINDS} kinds more"] if kinds.height > MOST_KINDS else []
+    others = [f"and more of {kinds.height - MOST_KINDS} other kinds"] if kinds.height > MOST_KINDS else []
     return f"{counted(frame.height, 'experiment')} beside this atlas: {', '.join([*said, *others])}."
 
 

@@ -35,6 +35,14 @@ expected AS (
             AND s.scorer = b.scorer
             AND s.decoding = b.decoding
             AND b.role = 'base'
+            -- base_arm is broken where there are several, which would all be joined with all
+            AND s.experiment_id IN (
+                SELECT a.experiment_id
+                FROM experiments.arm AS a
+                WHERE a.role = 'base'
+                GROUP BY a.experiment_id
+                HAVING count(*) = 1
+            )
     GROUP BY s.experiment_id, s.arm_id, s.scorer, s.decoding
 )
 

@@ -1,0 +1,1 @@
+"""The former name of atlas.beside.experiments, for this version."""
