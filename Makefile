@@ -105,7 +105,7 @@ test-all: test lake lane-2 clients thorough long ## all tests
 thorough: .venv/.installed-dev packages ## the tests that `make test` leaves out: every case of every rule
 	$(DUCKDB_THREADS) $(PYTEST) -m 'thorough and not long'
 
-long: .venv/.installed-dev packages ## what CI leaves out: soaks, kills of a lake, the demo's model against brute force, every view, further cases that take seconds each
+long: .venv/.installed-dev packages ## what CI leaves out: soaks, random kills, the demo's model and the papers' items against brute force, every view, further cases that take seconds each
 	$(DUCKDB_THREADS) $(PYTEST) -m long
 
 docs: .venv/.installed-dev ## write docs/reference anew: tables, views, questions, commands, families, audits, folders
