@@ -20,7 +20,7 @@ from pathlib import Path
 import click
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")))
+DOCUMENTS = (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("docs/patterns/*.md")))
 
 LEFT_OUT = {
     r"git clone": "there is no other repository to clone here",

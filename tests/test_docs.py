@@ -30,10 +30,13 @@ from tests.docs import FOLDER, pages
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = {path.stem: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
-WRITTEN = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]}
+FOLDERS = (ROOT, ROOT / "docs", ROOT / "docs" / "patterns")
+WRITTEN = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for folder in FOLDERS for path in folder.glob("*.md")}
 """Documents written by hand."""
 DOCUMENTS = {**WRITTEN, **{f"docs/reference/{name}.md": text for name, text in REFERENCE.items()}}
 README, GLOSSARY = WRITTEN["README.md"], WRITTEN["GLOSSARY.md"]
+PATTERNS = "docs/patterns/"
+"""A page for each, which its own README.md lists."""
 DEVELOPING, PAPERS = WRITTEN["docs/developing.md"], WRITTEN["docs/papers.md"]
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
@@ -115,8 +118,14 @@ def test_readme_is_a_door() -> None:
     assert 5_000 <= len(README.encode()) <= 7_000
 
 
+def linked(text: str) -> set[str]:
+    return set(re.findall(r"\]\(([^)#\s]+)", text))
+
+
 def test_readme_leads_to_every_document() -> None:
-    assert {name for name in DOCUMENTS if name != "README.md"} - set(re.findall(r"\]\(([^)#\s]+)", README)) == set()
+    patterns = {name for name in DOCUMENTS if name.startswith(PATTERNS)} - {f"{PATTERNS}README.md"}
+    assert set(DOCUMENTS) - {"README.md"} - patterns - linked(README) == set()
+    assert patterns - {PATTERNS + name for name in linked(WRITTEN[f"{PATTERNS}README.md"])} == set()
 
 
 def test_readme_lists_every_extra() -> None:
@@ -158,13 +167,23 @@ def test_the_statements_compare_two_atlases(tiny_path: Path, tmp_path: Path, mon
     with duckdb.connect(shutil.copy(tiny_path, "gpt2.duckdb")) as con:
         con.execute("UPDATE neuron SET key_value_cosine = -key_value_cosine")
         con.execute("DELETE FROM neuron WHERE layer = 2")
-    (block,) = (block for block in blocks("sql") if "ATTACH" in block)
+    (block,) = re.findall(r"```sql\n(ATTACH .*?)```", WRITTEN["docs/sql.md"], re.DOTALL)
     with duckdb.connect() as con:
         answers = [con.execute(statement).fetchall() for statement in block.strip().rstrip(";").split(";")]
     _, _, cosines, _, _, _, summaries = answers
     assert [layer for layer, _, _ in cosines] == [0, 1, 2]
     assert [other for _, _, other in cosines] == [pytest.approx(-cosines[0][1]), pytest.approx(-cosines[1][1]), None]
     assert len(summaries) == 2
+
+
+@pytest.mark.parametrize("block", [block for block in blocks("sql") if "ATTACH" in block])
+def test_the_statements_over_two_atlases_run(block: str, tiny_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in re.findall(r"ATTACH '([\w.]+)'", block):
+        shutil.copy(tiny_path, name)
+    with duckdb.connect() as con:
+        for statement in block.strip().rstrip(";").split(";"):
+            con.execute(statement).fetchall()
 
 
 @pytest.mark.parametrize("sql", re.findall(r"`(FROM \w+\([^`]*\));?`", "".join(WRITTEN.values())))

@@ -55,7 +55,7 @@ def heat_map(frame: pl.DataFrame, names: Sequence[str], title: str) -> "alt.Laye
     start = {site: i * step for i, site in enumerate(sites)}
     shown = frame.select(
         (
-            pl.col("site").replace_strict(start, default=None, return_dtype=pl.Int64)
+            pl.col("site").replace_strict(start, default=None, return_dtype=pl.Float64)
             + pl.col("layer").replace_strict(columns_of(layers), default=None, return_dtype=pl.Int64)
         ).alias("x"),
         "row",
@@ -70,7 +70,7 @@ def heat_map(frame: pl.DataFrame, names: Sequence[str], title: str) -> "alt.Laye
         legend=alt.Legend(title=title, titleOrient="left", gradientLength=160, gradientThickness=8, format="~g", tickCount=3, offset=16),
     )
     cells = alt.Chart(shown).mark_rect(stroke=None).encode(x=x, x2="x2:Q", y=y, color=color)
-    stretches = pl.DataFrame([{"x": at, "x2": at + len(layers)} for at in start.values()], schema={"x": pl.Int64, "x2": pl.Int64})
+    stretches = pl.DataFrame([{"x": at, "x2": at + len(layers)} for at in start.values()], schema={"x": pl.Float64, "x2": pl.Float64})
     heads = pl.DataFrame([{"x": at + len(layers) / 2, "site": NAMES[site]} for site, at in start.items()], schema={"x": pl.Float64, "site": pl.String})
     # with the axis of the cells: of several that are merged another's rules would hold
     border = alt.Chart(stretches).mark_rect(fill=None, stroke="#333333", strokeWidth=0.5).encode(x=x, x2="x2:Q", y=alt.value(0), y2=alt.value("height"))
