@@ -220,7 +220,7 @@ def test_the_command_lines_use_options_that_exist(line: str) -> None:
         found = command.get_command(context, words.pop(0))
         assert found, line
         command = found
-    known = {option for parameter in command.params for option in parameter.opts}
+    known = {option for parameter in command.params for option in [*parameter.opts, *parameter.secondary_opts]}
     assert {word for word in words if word.startswith("-") and word != "-"} <= known
 
 
