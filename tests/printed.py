@@ -27,7 +27,7 @@ LEFT_OUT = {
     r"make (demo|test|ui)|rm -rf \.venv|make install": "a target of its own",
     r"source ": "has been done",
     r"\.venv/bin/python -c": "says what is installed",
-    r"atlas ui NAME\.duckdb": "NAME is the reader's",
+    r"atlas ui ": "serves until it is stopped",
     r"(.*&& )?pip install": "the package is not on an index yet",
     r"export AWS_|.*(gpt2\.lake|postgresql)": "a server and a bucket of the reader's: tests/lake runs the same commands on real ones",
     r"atlas annotate load": "a person fills the sheet in first: tests/atlas/annotations/test_annotate.py loads one",
