@@ -28,16 +28,19 @@ def pass_options(command: Callable) -> Callable:
     return command
 
 
+OF_TEXT = (
+    "split", "config", "column", "format", "chat", "corpus_revision", "every", "max_documents", "document_tokens", "context", "bos", "cut", "suite", "items",
+    "words",
+)  # fmt: skip
+"""Options that say what is read, some of which belong to passes."""
+
 GROUPS = {
     "What everyone needs": ("model", "corpus", "trace", "paper", "dry_run"),
     "The model": ("revision", "dtype", "device"),
-    "The text": (
-        "split", "config", "column", "format", "chat", "corpus_revision", "every", "max_documents", "document_tokens", "context", "bos", "cut", "suite",
-        "items", "words",
-    ),
-    "What to record": [str(option.name) for each in passes().values() for option in each.options if option.name not in ("suite", "items", "words")],
+    "The text": OF_TEXT,
+    "What to record": [str(option.name) for each in passes().values() for option in each.options if option.name not in OF_TEXT],
     "How": ("seed", "batch_size", "shard_positions", "workers", "ray", "lake", "data", "quiet"),
-}  # fmt: skip
+}
 """Headings of the help, and their options."""
 
 

@@ -40,8 +40,8 @@ class Pass(Work):
     """module:class of its `Work`."""
 
     @cached_property
-    def done_by(self) -> Work:
-        """Its `Work`; where it names none, that of every pass that does nothing else."""
+    def implementation(self) -> Work:
+        """The `Work` that `work` names; where it names none, one that does nothing, for a subclass that does all itself."""
         return resolve_name(self.work)() if self.work else Work()
 
     def is_wanted(self, request: "Request") -> bool:
@@ -52,33 +52,33 @@ class Pass(Work):
         """Raise AtlasError for a request that it cannot do; called before anything is written."""
 
     def check_model(self, request: "Request", model: "Model") -> None:
-        self.done_by.check_model(request, model)
+        self.implementation.check_model(request, model)
 
     def note(self, basis: Basis) -> str | None:
-        return self.done_by.note(basis)
+        return self.implementation.note(basis)
 
     def rows(self, probe: Probe) -> dict[str, int]:
-        return self.done_by.rows(probe)
+        return self.implementation.rows(probe)
 
     def seconds(self, probe: Probe) -> float:
-        return self.done_by.seconds(probe)
+        return self.implementation.seconds(probe)
 
     def n_bytes(self, probe: Probe) -> int | None:
-        return self.done_by.n_bytes(probe)
+        return self.implementation.n_bytes(probe)
 
 
 class PlannedPass(Pass):
     """A pass with jobs of its own."""
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
-        return self.done_by.plans(basis)
+        return self.implementation.plans(basis)
 
 
 class RecordingPass(Pass):
     """A pass that records while the text is read. All that are asked for share its forward passes."""
 
     def recording(self, basis: Basis, text: Text) -> Recording:
-        return self.done_by.recording(basis, text)
+        return self.implementation.recording(basis, text)
 
 
 def flag(name: str, help: str) -> click.Option:

@@ -72,7 +72,7 @@ def attribution_recorder(worker: Worker, run_id: int) -> AttributionRecorder:
 
 
 class Attribution(Work):
-    """Plan the pass `attribution`, and tell its cost."""
+    """Plans and costs of the pass `attribution`."""
 
     def recording(self, basis: Basis, text: Text) -> Recording:
         request = basis.request

@@ -22,7 +22,7 @@ MAPPED = 1 << 22
 
 
 class Circuit(Work):
-    """Plan the pass `circuit`, and tell its cost."""
+    """Plans and costs of the pass `circuit`."""
 
     def note(self, basis: Basis) -> str | None:
         begun = settings_of(basis.con, "circuit")

@@ -138,7 +138,7 @@ LINKED = 1024
 
 
 class ValueCluster(Work):
-    """Plan the pass `value_cluster`, and tell its cost."""
+    """Plans and costs of the pass `value_cluster`."""
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
         model, seed = basis.model, basis.request.seed

@@ -72,7 +72,7 @@ N_ITEMS = 10
 
 
 class ControlToken(Work):
-    """Plan the pass `control_token`, and tell its cost."""
+    """Plans and costs of the pass `control_token`."""
 
     def note(self, basis: Basis) -> str | None:
         return None if len(update_positions(basis.con, 0)) else "note: no FFN updates in control_token: nothing is traced (--trace); ask again when it is"

@@ -94,7 +94,7 @@ SHARD_TOKENS = 8192
 
 
 class DirectPath(Work):
-    """Plan the pass `direct_path`, and tell its cost."""
+    """Plans and costs of the pass `direct_path`."""
 
     def note(self, basis: Basis) -> str | None:
         if basis.text is None:

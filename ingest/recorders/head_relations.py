@@ -212,7 +212,7 @@ RELATIONS = 45
 
 
 class HeadRelation(Work):
-    """Plan the pass `head_relation`, and tell its cost."""
+    """Plans and costs of the pass `head_relation`."""
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
         if basis.text is None:

@@ -122,7 +122,7 @@ def head_recorder(worker: Worker, corpus_id: int, context: int) -> CorpusHeadRec
 
 
 class HeadStatistics(Work):
-    """Plan the pass `head_statistics`, and tell its cost."""
+    """Plans and costs of the pass `head_statistics`."""
 
     def recording(self, basis: Basis, text: Text) -> Recording:
         request = basis.request

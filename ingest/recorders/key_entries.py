@@ -99,7 +99,7 @@ def draft_of(path: Path) -> Path:
 
 
 class Keys(Work):
-    """Plan the pass `keys`, and tell its cost."""
+    """Plans and costs of the pass `keys`."""
 
     def recording(self, basis: Basis, text: Text) -> Recording:
         request = basis.request

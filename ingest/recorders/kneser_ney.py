@@ -162,7 +162,7 @@ def scoring() -> str:
 
 
 class Ngram(Work):
-    """Plan the pass `ngram`, and tell its cost."""
+    """Plans and costs of the pass `ngram`."""
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
         if basis.text is None:

@@ -50,7 +50,7 @@ PROBED = 1024
 
 
 class Map(Work):
-    """Plan the pass `map`, and tell its cost."""
+    """Plans and costs of the pass `map`."""
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
         """Layouts of what the atlas holds. What it can give is one of the settings, so that a run after another trace is another run."""

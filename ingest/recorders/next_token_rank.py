@@ -15,7 +15,7 @@ from ingest.workers.worker import Progress, Tables, Worker
 
 
 class NextTokenRank(Work):
-    """Plan the pass `next_token_rank`, and tell its cost."""
+    """Plans and costs of the pass `next_token_rank`."""
 
     def note(self, basis: Basis) -> str | None:
         return None if known_k(basis) else "note: no next_token_rank: this corpus has no finished sweep (--triggers); ask again when it has"

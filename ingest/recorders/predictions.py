@@ -134,7 +134,7 @@ def prediction_recorder(worker: Worker, run_id: int) -> PredictionRecorder:
 
 
 class Prediction(Work):
-    """Plan the pass `prediction`, and tell its cost."""
+    """Plans and costs of the pass `prediction`."""
 
     def recording(self, basis: Basis, text: Text) -> Recording:
         request = basis.request

@@ -114,7 +114,7 @@ FITS = 6
 
 
 class LinearProbe(Work):
-    """Plan the pass `probe`, and tell its cost."""
+    """Plans and costs of the pass `probe`."""
 
     def check_model(self, request: Request, model: Model) -> None:
         chosen_layers(request.options["probe_layers"], model.n_layers)

@@ -99,7 +99,7 @@ class LossRecorder:
 
 
 class HeadProbe(Work):
-    """Plan the pass `head_probe`, and tell its cost."""
+    """Plans and costs of the pass `head_probe`."""
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
         request = basis.request

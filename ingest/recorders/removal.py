@@ -103,7 +103,7 @@ N_TRIGGERS = 50
 
 
 class Removal(Work):
-    """Plan the pass `removal`, and tell its cost."""
+    """Plans and costs of the pass `removal`."""
 
     def note(self, basis: Basis) -> str | None:
         return None if known_k(basis) else "note: no removal: this corpus has no finished sweep (--triggers); ask again when it has"

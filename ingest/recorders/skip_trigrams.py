@@ -149,7 +149,7 @@ PROBED = 4
 
 
 class SkipTrigram(Work):
-    """Plan the pass `skip_trigram`, and tell its cost."""
+    """Plans and costs of the pass `skip_trigram`."""
 
     def check_model(self, request: Request, model: Model) -> None:
         for layer in request.options["skip_trigram"]:

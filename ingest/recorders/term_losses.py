@@ -135,7 +135,7 @@ N_SEQUENCES = 256
 
 
 class TermLoss(Work):
-    """Plan the pass `term_loss`, and tell its cost."""
+    """Plans and costs of the pass `term_loss`."""
 
     def check_model(self, request: Request, model: Model) -> None:
         """Raise AtlasError for a model whose FFNs write.

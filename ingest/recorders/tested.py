@@ -157,7 +157,7 @@ def items_of(documents: list[CutDocument]) -> Iterator[list[CutDocument]]:
 
 
 class Test(Work):
-    """Plan the pass `test`, and tell its cost."""
+    """Plans and costs of the pass `test`."""
 
     def check_model(self, request: Request, model: Model) -> None:
         if bos_token(model.tokenizer, request.bos) is None:

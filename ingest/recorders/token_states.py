@@ -186,7 +186,7 @@ N_POSITIONS = 200_000
 
 
 class TokenState(Work):
-    """Plan the pass `token_state`, and tell its cost."""
+    """Plans and costs of the pass `token_state`."""
 
     def note(self, basis: Basis) -> str | None:
         is_there = basis.text is None or basis.text.seen.n_positions > basis.text.seen.n_sequences

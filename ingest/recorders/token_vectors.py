@@ -97,7 +97,7 @@ SHARD_TOKENS = 8192
 
 
 class TokenVector(Work):
-    """Plan the pass `token_vector`, and tell its cost."""
+    """Plans and costs of the pass `token_vector`."""
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
         ids, _ = text_tokens(basis)

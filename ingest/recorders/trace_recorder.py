@@ -61,7 +61,7 @@ def trace_recorder(worker: Worker, value_tops: np.ndarray, run_id: int, settings
 
 
 class Trace(Work):
-    """Plan the pass `trace`, and tell its cost."""
+    """Plans and costs of the pass `trace`."""
 
     def recording(self, basis: Basis, text: Text) -> Recording:
         request, kept, value_tops = basis.request, trace_settings(basis.request), top_tokens(basis.con, basis.model.n_layers)

@@ -13,7 +13,7 @@ from ingest.workers.worker import Progress, Tables, Worker
 
 
 class TrainingCurve(Work):
-    """Plan the pass `training_curve`, and tell its cost."""
+    """Plans and costs of the pass `training_curve`."""
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
         # read here: the model's folder need not be there for workers

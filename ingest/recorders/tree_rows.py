@@ -181,7 +181,7 @@ EPOCHS = 20
 
 
 class TreeProbe(Work):
-    """Plan the pass `tree_probe`, and tell its cost."""
+    """Plans and costs of the pass `tree_probe`."""
 
     def check_model(self, request: Request, model: Model) -> None:
         chosen_layers(request.options["probe_layers"], model.n_layers)

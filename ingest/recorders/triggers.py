@@ -94,7 +94,7 @@ MAX_RANK = 2**15 - 1
 
 
 class Sweep(Work):
-    """Plan the pass `sweep`, and tell its cost."""
+    """Plans and costs of the pass `sweep`."""
 
     def note(self, basis: Basis) -> str | None:
         if basis.text is None:

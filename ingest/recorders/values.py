@@ -125,7 +125,7 @@ def neighbour_rows(layer: int, cosines: np.ndarray, indices: np.ndarray, d_ffn: 
 
 
 class Weights(Work):
-    """Plan the pass `weights`, and tell its cost."""
+    """Plans and costs of the pass `weights`."""
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
         def jobs(run_id: int, layers: list[int]) -> Iterable[Job]:

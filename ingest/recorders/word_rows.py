@@ -62,7 +62,7 @@ WHITE_SPACE = "white-space"
 
 
 class Words(Work):
-    """Plan the pass `word`, and tell its cost."""
+    """Plans and costs of the pass `word`."""
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
         if basis.text is None:

@@ -99,7 +99,7 @@ N_SECTIONS, N_SUITES = 14, 2
 
 
 class WordTest(Work):
-    """Plan the pass `word_test`, and tell its cost."""
+    """Plans and costs of the pass `word_test`."""
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
         names, (ids, texts) = spaces(basis.model), text_tokens(basis)

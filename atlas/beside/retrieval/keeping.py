@@ -63,9 +63,11 @@ def insert(con: duckdb.DuckDBPyConnection, name: str, rows: pa.Table, retrieval_
         insert_rows(con, f"retrievals.{name}", rows, retrieval_id=retrieval_id)
         return
     con.register("new_rows", rows)
-    refuse_other_texts(con, name)
-    con.execute(f"INSERT INTO retrievals.{name} BY NAME SELECT r.* FROM new_rows AS r ANTI JOIN retrievals.{name} AS k USING ({SHARED[name]})")
-    con.unregister("new_rows")
+    try:
+        refuse_other_texts(con, name)
+        con.execute(f"INSERT INTO retrievals.{name} BY NAME SELECT r.* FROM new_rows AS r ANTI JOIN retrievals.{name} AS k USING ({SHARED[name]})")
+    finally:
+        con.unregister("new_rows")
 
 
 def refuse_other_texts(con: duckdb.DuckDBPyConnection, name: str) -> None:
@@ -73,7 +75,6 @@ def refuse_other_texts(con: duckdb.DuckDBPyConnection, name: str) -> None:
     key = SHARED[name]
     pairs = f"FROM retrievals.{name} AS k INNER JOIN new_rows AS r ON k.{key} = r.{key}"
     if other := con.execute(f"SELECT k.{key} {pairs} WHERE {differ(f'k.{TEXT[name]}', f'r.{TEXT[name]}')} ORDER BY 1 LIMIT 1").fetchall():
-        con.unregister("new_rows")
         raise AtlasError(
             f"the retrievals beside this atlas are of another model or text, in which {key} {other[0][0]} is something else: the file cannot hold both. "
             "Move it away, and run this again; nothing of it was changed"

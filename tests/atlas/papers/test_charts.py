@@ -13,6 +13,7 @@ import pytest
 import atlas
 from atlas.export.figures import DPI, FIGURE_FORMATS, render_figure
 from atlas.papers import charts
+from atlas.papers.meng2022_charts import GAP, heat_map
 from tests.atlas.papers.rows import ITEMS, rows_of
 from tests.pdf import characters, fonts, is_whole, pages
 
@@ -115,3 +116,16 @@ def svg_texts(chart: object) -> list[str]:
     """What a reader sees: labels that would touch are there, and invisible."""
     root = ElementTree.fromstring(render_figure(chart, "svg"))  # type: ignore[arg-type]
     return ["".join(element.itertext()) for element in root.iter(f"{SVG}text") if element.get("opacity") != "0"]
+
+
+def test_cells_of_a_map_of_sites_lie_within_the_frame_of_their_site() -> None:
+    """Frames begin at fractions of a column, and so do their cells."""
+    layers, sites = (0, 5, 10), ("resid_post", "attn_out", "ffn_out")
+    rows = [{"row": 0, "site": site, "layer": layer, "effect": 0.5} for site in sites for layer in layers]
+    drawn = heat_map(pl.DataFrame(rows), ["the"], "Effect").to_dict()
+    cells, frames = (sorted((row["x"], row["x2"]) for row in data) for data in drawn["datasets"].values() if "x2" in data[0])
+    if len(frames) > len(cells):
+        cells, frames = frames, cells
+    step = len(layers) + GAP
+    assert frames == [pytest.approx((i * step, i * step + len(layers))) for i in range(3)]
+    assert cells == [pytest.approx((i * step + j, i * step + j + 1)) for i in range(3) for j in range(3)]
