@@ -156,10 +156,11 @@ bench: .venv/.installed-dev demo.duckdb packages ## measure speed and size
 scale: .venv/.installed-dev ## load and publish synthetic shards, beside what docs/scale.md predicts of them
 	$(BIN)/python -m tests.scale.simulate
 
-kill-loop: .venv/.installed-dev ## kill an ingest 200 times at random moments, and compare what it ends with
+kill-loop: .venv/.installed-dev ## kill an ingest 450 times at random moments, stop the command 100 times, and compare what they end with
 	$(BIN)/python -m tests.crash.kill_loop
 	$(BIN)/python -m tests.crash.kill_loop --kills 50 --workers 2
 	$(BIN)/python -m tests.crash.kill_loop --kills 200 --lake
+	$(BIN)/python -m tests.crash.stop_loop
 
 damage: .venv/.installed-dev ## damage an atlas, its keys and what lies beside it 500 times, as disks do: verify notices each that leaves other rows
 	$(BIN)/python -m tests.crash.damage

@@ -151,7 +151,7 @@ def ingest(paper: bool, quiet: bool, dry_run: bool, batch_size: int | None, **gi
                 from ingest.run import ingest as run
             seen = run(request, bar)
         except KeyboardInterrupt:
-            interrupted = describe_kept(bar)
+            interrupted = describe_kept(bar, request.target)
     if interrupted:
         click.echo(interrupted, err=True)
         sys.exit(130)
@@ -161,10 +161,13 @@ def ingest(paper: bool, quiet: bool, dry_run: bool, batch_size: int | None, **gi
     click.echo(f"{request.target} is ready{corpus}")
 
 
-def describe_kept(bar: "Progress") -> str:
-    """Describe what an interruption leaves: of each run that was begun what is loaded, or on the disk."""
+def describe_kept(bar: "Progress", target: Path) -> str:
+    """Describe what an interruption leaves: of each run that was begun what is loaded, or on the disk; before it goes on with any, what was there."""
+    from ingest.store.committer import work_folder
+
     of_runs = [f"{task.fields['kept']:,.0f} of {task.total:,.0f} {task.fields['unit']} of {task.description}" for task in bar.tasks if "kept" in task.fields]
-    said = f"kept: {', '.join(of_runs)}" if of_runs else "nothing was recorded yet"
+    earlier = "what was recorded before is kept" if target.exists() or work_folder(target).exists() else "nothing was recorded yet"
+    said = f"kept: {', '.join(of_runs)}" if of_runs else earlier
     return f"interrupted; {said}. Run the same command again to go on."
 
 

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from rich.progress import Progress
 
 from atlas.cli.main import run as atlas_command
+from ingest.cli import describe_kept
 from schema.patient import Patient
 from tests.crash.conftest import ask_doctor, sums
 from tests.exact.tiny import CONTEXT, D_FFN, Tiny, run
@@ -54,6 +56,13 @@ def test_ctrl_c_while_duckdb_works(
     assert atlas_command(arguments, is_debug=False) == 0
     # the runs' settings name the vectors in another order
     assert {**sums(target), "run": None} == {**expected, "run": None}
+
+
+def test_what_is_said_before_a_run_goes_on(tmp_path: Path) -> None:
+    target = tmp_path / "a.duckdb"
+    assert "nothing was recorded yet" in describe_kept(Progress(), target)
+    target.with_name("a.duckdb.work").mkdir()
+    assert "what was recorded before is kept" in describe_kept(Progress(), target)
 
 
 @pytest.mark.thorough

